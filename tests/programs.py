@@ -42,7 +42,7 @@ def statewright(
     """Run the command line. `said` is its piped input; the streams in `terminal` replace pipes."""
     from statewright.cli.main import main
 
-    return run_here(main, ["statewright", *map(str, words)], cwd=cwd, said=said, env=env, terminal=terminal)
+    return run_on_this_thread(main, ["statewright", *map(str, words)], cwd=cwd, said=said, env=env, terminal=terminal)
 
 
 def script(path: Path, *words: object, cwd: Path, said: str = "", env: Mapping[str, str] | None = None) -> Ended:
@@ -52,10 +52,10 @@ def script(path: Path, *words: object, cwd: Path, said: str = "", env: Mapping[s
         sys.path.insert(0, str(path.parent))
         runpy.run_path(str(path), run_name="__main__")
 
-    return run_here(run, [str(path), *map(str, words)], cwd=cwd, said=said, env=env)
+    return run_on_this_thread(run, [str(path), *map(str, words)], cwd=cwd, said=said, env=env)
 
 
-def run_here(
+def run_on_this_thread(
     program: Program,
     argv: list[str],
     *,

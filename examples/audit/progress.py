@@ -19,15 +19,15 @@ def show_progress(app: CompiledGraph, inputs: Any) -> dict[str, Any]:
     """Run the graph, and return its last state."""
     finished: Counter[str] = Counter()
     state: dict[str, Any] = {}
-    drawn_at, on_terminal = 0.0, sys.stderr.isatty()
+    creation_time_of, on_terminal = 0.0, sys.stderr.isatty()
     for mode, part in app.stream(inputs, stream_mode=["tasks", "values"]):
         if mode == "values":
             state = part
         elif "error" in part:  # the end of a task
             finished[part["name"]] += 1
-        if on_terminal and (mode == "values" or time.monotonic() - drawn_at > REDRAW_SECONDS):
-            _draw(finished, again=bool(drawn_at))
-            drawn_at = time.monotonic()
+        if on_terminal and (mode == "values" or time.monotonic() - creation_time_of > REDRAW_SECONDS):
+            _draw(finished, again=bool(creation_time_of))
+            creation_time_of = time.monotonic()
     if not on_terminal:
         _draw(finished, again=False)
     return state

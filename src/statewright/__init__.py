@@ -1,6 +1,6 @@
 """Statewright: typed state graphs on a superstep runtime.
 
-The public names are defined elsewhere, and their modules are imported on first use.
+The modules that define the public names are imported on first use.
 """
 
 from __future__ import annotations
@@ -119,69 +119,32 @@ if TYPE_CHECKING:
     from statewright.state import IsLastStep, MessagesState, RemainingSteps, StateSchema
     from statewright.store import InMemoryStore
 
-_HOMES = {
-    "statewright.cache": ("InMemoryCache",),
-    "statewright.runtime.functional": ("entrypoint", "task"),
-    "statewright.channels": (
-        "AnyValue",
-        "AppendReducer",
-        "Ephemeral",
-        "EphemeralReducer",
-        "Overwrite",
-        "OverwriteReducer",
-        "Topic",
-        "Untracked",
-        "add_messages",
-        "append",
-        "overwrite",
-    ),
-    "statewright.checkpoint": ("InMemorySaver", "Interrupt"),
-    "statewright.errors": ("StatewrightError",),
-    "statewright.graph": (
-        "Budget",
-        "CachePolicy",
-        "CircuitBreaker",
-        "Command",
-        "END",
-        "GraphBuilder",
-        "NodeError",
-        "RateLimit",
-        "RetryPolicy",
-        "Runtime",
-        "START",
-        "STOP",
-        "Send",
-        "TimeoutPolicy",
-    ),
-    "statewright.messages": ("REMOVE_ALL_MESSAGES", "Message", "RemoveMessage", "ToolCall", "ToolResult"),
-    "statewright.runtime": (
-        "CompiledGraph",
-        "Instrument",
-        "MessagesStateGraph",
-        "RunControl",
-        "StateGraph",
-        "get_config",
-        "get_runtime",
-        "get_store",
-        "get_stream_writer",
-        "interrupt",
-        "sleep",
-        "wait_for_event",
-    ),
-    "statewright.runtime.tasks.approval": ("request_approval",),
-    "statewright.state": ("IsLastStep", "MessagesState", "RemainingSteps", "StateSchema"),
-    "statewright.store": ("InMemoryStore",),
+_NAMES_BY_MODULE = {
+    "cache": "InMemoryCache",
+    "channels": "AnyValue AppendReducer Ephemeral EphemeralReducer Overwrite OverwriteReducer Topic Untracked "
+    "add_messages append overwrite",
+    "checkpoint": "InMemorySaver Interrupt",
+    "errors": "StatewrightError",
+    "graph": "Budget CachePolicy CircuitBreaker Command END GraphBuilder NodeError RateLimit RetryPolicy Runtime START "
+    "STOP Send TimeoutPolicy",
+    "messages": "REMOVE_ALL_MESSAGES Message RemoveMessage ToolCall ToolResult",
+    "runtime": "CompiledGraph Instrument MessagesStateGraph RunControl StateGraph get_config get_runtime get_store "
+    "get_stream_writer interrupt sleep wait_for_event",
+    "runtime.functional": "entrypoint task",
+    "runtime.tasks.approval": "request_approval",
+    "state": "IsLastStep MessagesState RemainingSteps StateSchema",
+    "store": "InMemoryStore",
 }
-_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+_MODULE_BY_NAME = {name: module for module, names in _NAMES_BY_MODULE.items() for name in names.split()}
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any name
 
     def __getattr__(name: str) -> object:
-        home = _HOME_OF.get(name)
-        if home is None:
+        module = _MODULE_BY_NAME.get(name)
+        if module is None:
             raise AttributeError(f"module 'statewright' has no attribute {name!r}")
-        value = getattr(import_module(home), name)
+        value = getattr(import_module(f"statewright.{module}"), name)
         globals()[name] = value
         return value
 

@@ -1,4 +1,4 @@
-"""`python -m statewright`: the command line."""
+"""The command line, as `python -m statewright`."""
 
 from statewright.cli.main import main
 

@@ -1,7 +1,7 @@
-"""Futures of other threads, awaited on an event loop.
+"""Awaiting futures that other threads complete.
 
-Many runs on one loop may wait for one transaction, and waking a loop from another thread is expensive. So completed
-waiters are put into a mailbox of the loop, and the loop is woken once to empty it.
+Many runs on an event loop may wait for one transaction, and waking a loop from another thread is expensive. So each
+loop has a mailbox: the other thread puts the completed waiters into it, and wakes the loop once to deliver all of them.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ T = TypeVar("T")
 
 
 class _Mailbox:
-    """The waiters of one loop whose futures are done."""
+    """The waiters of an event loop that are to be woken, because their futures are done."""
 
     __slots__ = ("__weakref__", "_is_scheduled", "_loop", "_waiters")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = ref(loop)  # weak, or no loop would ever be dropped: `_mailboxes` has it as a key
+        self._loop = ref(loop)  # weak: a strong reference from a value of `_mailboxes` would keep its key alive
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._is_scheduled = False
-        """True if the loop will call `_open`."""
+        """True if the loop is going to call `_wake_all`."""
 
-    def deliver(self, waiter: asyncio.Future[None]) -> None:
-        """Wake a waiter. Called from any thread."""
+    def put(self, waiter: asyncio.Future[None]) -> None:
+        """Have the loop wake a waiter. Thread-safe."""
         self._waiters.append(waiter)
         if self._is_scheduled:
             return
@@ -39,12 +39,12 @@ class _Mailbox:
         loop = self._loop()
         try:
             if loop is not None:
-                loop.call_soon_threadsafe(self._open)
-        except RuntimeError:  # the loop was closed, and its waiters with it
+                loop.call_soon_threadsafe(self._wake_all)
+        except RuntimeError:  # the loop was closed, so nothing waits on it
             self._waiters.clear()
 
-    def _open(self) -> None:
-        self._is_scheduled = False  # first: a waiter that is added from now on schedules another call
+    def _wake_all(self) -> None:
+        self._is_scheduled = False  # first, so that a waiter that is added from now on schedules another call
         waiters = self._waiters
         while waiters:
             waiter = waiters.popleft()
@@ -68,16 +68,16 @@ async def _wait(future: AnyFuture[Any]) -> None:
     if mailbox is None:
         mailbox = _mailboxes[loop] = _Mailbox(loop)
     waiter: asyncio.Future[None] = loop.create_future()
-    deliver = mailbox.deliver
-    future.add_done_callback(lambda _: deliver(waiter))
+    put = mailbox.put
+    future.add_done_callback(lambda _: put(waiter))
     await waiter
 
 
-async def wait_in_any_case(future: AnyFuture[Any]) -> asyncio.CancelledError | None:
-    """Wait until a future is done, and return the cancellation that arrived meanwhile, if any.
+async def wait_uncancelled(future: AnyFuture[Any]) -> asyncio.CancelledError | None:
+    """Wait until a future is done, even if the caller is cancelled, and return the cancellation if there was one.
 
-    A write in progress cannot be stopped, so a cancelled caller has to wait for its outcome. The caller reads the
-    result of the future itself, since an error of it must not hide the cancellation.
+    A write in progress cannot be stopped, so a cancelled caller has to wait for its outcome. The caller then reads the
+    result of the future and raises the cancellation, which an error of the future must not hide.
     """
     cancellation: asyncio.CancelledError | None = None
     while not future.done():
@@ -89,7 +89,7 @@ async def wait_in_any_case(future: AnyFuture[Any]) -> asyncio.CancelledError | N
 
 
 async def wait_for_all(futures: Iterable[asyncio.Future[Any]]) -> asyncio.CancelledError | None:
-    """Wait until all futures are done, and return the cancellation that arrived meanwhile, as `wait_in_any_case`."""
+    """Wait until all futures are done, even if the caller is cancelled, like `wait_uncancelled`."""
     cancellation: asyncio.CancelledError | None = None
     while unfinished := [future for future in futures if not future.done()]:
         try:
@@ -100,7 +100,7 @@ async def wait_for_all(futures: Iterable[asyncio.Future[Any]]) -> asyncio.Cancel
 
 
 async def aresolve(value: Any) -> Any:
-    """Return a value, or the result of a future after awaiting it."""
+    """Return a value, or await the result of a future."""
     return await await_future(value) if is_future(value) else value
 
 
@@ -124,7 +124,7 @@ async def adrive(generator: Generator[Any, Any, T], perform: Callable[[Any], Awa
 
 
 async def sleep(clock: Clock, seconds: float) -> None:
-    """Wait on the event loop for so many seconds of a clock."""
+    """Sleep for a number of seconds of a clock, without blocking the event loop."""
     loop, is_over = asyncio.get_running_loop(), asyncio.Event()
 
     def wake() -> None:

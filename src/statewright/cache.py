@@ -1,7 +1,4 @@
-"""The port of caches, which keep results of nodes by their inputs, and its in-memory implementation.
-
-A method returns its result, or a `LightFuture` or `Future` of it.
-"""
+"""The port of caches for the results of nodes, and its in-memory implementation."""
 
 from __future__ import annotations
 
@@ -16,24 +13,24 @@ __all__ = ["Cache", "CacheKey", "InMemoryCache"]
 
 
 class CacheKey(NamedTuple):
-    """The key of a result."""
+    """The key of a cached result."""
 
     node: str
     """The graph, the node, and the version of its code."""
     input: str
-    """A digest of the input of the node."""
+    """A fingerprint of the input of the node."""
 
 
 @runtime_checkable
 class Cache(Protocol):
-    """Keeps results for a time."""
+    """Keeps results for a limited time. A method returns its result, or a future of it."""
 
     def get(self, key: CacheKey) -> MaybeFuture[Any]:
-        """Return the value of a key; None if there is none, or if it has expired."""
+        """Return the value of a key; None if there is none or it has expired."""
         ...
 
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> MaybeFuture[None]:
-        """Store a value, for `ttl` seconds if it is given."""
+        """Store a value. It expires after `ttl` seconds, if that is given."""
         ...
 
     def clear(self, nodes: Sequence[str] | None = None) -> MaybeFuture[None]:
@@ -42,13 +39,13 @@ class Cache(Protocol):
 
 
 class InMemoryCache:
-    """Keeps results in a dict; safe to use from several threads. Above `max_size`, the oldest are removed."""
+    """Keeps results in a dict, and removes the oldest above `max_size`. Thread-safe."""
 
     def __init__(self, *, max_size: int = 10_000, clock: Clock | None = None) -> None:
         self._max_size = max_size
         self._clock = clock or SystemClock()
         self._results: dict[CacheKey, tuple[Any, float | None]] = {}
-        """Results and their expiry, the oldest first."""
+        """Results with the times at which they expire, oldest first."""
         self._lock = threading.Lock()
 
     def get(self, key: CacheKey) -> Any:
@@ -61,7 +58,7 @@ class InMemoryCache:
 
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> None:
         with self._lock:
-            self._results.pop(key, None)  # so that the result becomes the last one
+            self._results.pop(key, None)  # the new entry must become the last one
             self._results[key] = (value, None if ttl is None else self._clock.monotonic() + ttl)
             while len(self._results) > self._max_size:
                 del self._results[next(iter(self._results))]

@@ -1,6 +1,6 @@
-"""The port through which Statewright reads the time and waits, and the delays of retries.
+"""The port for reading the time and waiting; conversions of times; backoff.
 
-Only drivers and adapters hold a clock; the core receives instants as arguments. Tests use
+Only drivers and adapters have a clock; the core receives times as arguments. Tests use
 `statewright.testing.FakeClock`.
 """
 
@@ -27,17 +27,17 @@ Duration = float | timedelta
 
 
 def as_seconds(duration: Duration) -> Seconds:
-    """Return the duration in seconds."""
+    """Return a duration in seconds."""
     return duration.total_seconds() if isinstance(duration, timedelta) else float(duration)
 
 
 def iso(instant: datetime) -> str:
-    """Return an instant as the API and records write it, in UTC: `2026-01-02T00:00:00Z`."""
+    """Return an instant in the format of the API and of records, in UTC: `2026-01-02T00:00:00Z`."""
     return instant.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def microseconds(instant: datetime) -> int:
-    """Return an instant as the number of microseconds since 1970, which is how databases store it."""
+    """Return an instant as the number of microseconds since 1970, the form in which databases store it."""
     return (instant - _EPOCH) // _MICROSECOND
 
 
@@ -47,49 +47,49 @@ def instant_of(count: int) -> datetime:
 
 
 def backoff(attempt: int, *, initial: float, longest: float, factor: float = 2.0) -> float:
-    """Return the seconds to wait after a failed attempt, counted from 1: exponential, with a cap, without jitter."""
+    """Return the delay in seconds after a failed attempt, counted from 1: exponential, capped, without jitter."""
     try:
         return min(initial * factor ** (attempt - 1), longest)
-    except OverflowError:  # a float, after about a thousand attempts
+    except OverflowError:  # the power exceeds a float after about a thousand attempts
         return longest if initial else 0.0
 
 
 def half_jitter(seconds: float, chance: float) -> float:
-    """Reduce a delay by up to 50 %, so that retries spread out; `chance` is between 0 and 1."""
+    """Return a delay reduced by up to 50 %, so that retries spread out; `chance` is a random number from 0 to 1."""
     return seconds * (1 + chance) / 2
 
 
 class Timer(Protocol):
-    """A call that is due later."""
+    """A scheduled call."""
 
     def cancel(self) -> object:
-        """Cancel the call; does nothing if it has been made."""
+        """Cancel the call; do nothing if it has been made."""
         ...
 
 
 @runtime_checkable
 class Clock(Protocol):
-    """Source of the time, and of calls at a later time."""
+    """A source of the time, and a scheduler of calls."""
 
     def now(self) -> datetime:
         """Return the current time, with its time zone."""
         ...
 
     def monotonic(self) -> Seconds:
-        """Seconds since an arbitrary start; never goes back."""
+        """Return the seconds since an arbitrary start; they never decrease."""
         ...
 
     def call_later(self, seconds: Seconds, callback: Callable[[], object]) -> Timer:
-        """Call `callback` after so many seconds, on a thread of the clock. It must return soon and not raise."""
+        """Call `callback` on a thread of the clock after some seconds. It must return soon and not raise."""
         ...
 
     def wait(self, woken: threading.Event, seconds: Seconds) -> None:
-        """Block the thread until `woken` is set, or so many seconds have passed."""
+        """Block the thread until `woken` is set, for at most some seconds."""
         ...
 
 
 class SystemClock:
-    """The clock of the machine."""
+    """The system clock of the machine."""
 
     def now(self) -> datetime:
         return datetime.now(UTC)
@@ -105,10 +105,10 @@ class SystemClock:
 
 
 def wait_until(clock: Clock, woken: threading.Event, due: Seconds) -> None:
-    """Block the thread until `woken` is set, or `clock.monotonic()` reaches `due`; `woken` may be set then, too.
+    """Block the thread until `woken` is set, or `clock.monotonic()` reaches `due`, which may set `woken` too.
 
-    For the system clock `Clock.wait` would be enough. A `FakeClock` may be advanced by another thread after the caller
-    has read it, and `wait` would then be too long. So the timer is set first, and the clock is read afterwards.
+    For the system clock, `Clock.wait` is enough. A `FakeClock` may be advanced by another thread after the caller has
+    computed the seconds, so that `wait` would be too long. So the timer is set first, and the clock is read afterwards.
     """
     seconds = due - clock.monotonic()
     if type(clock) is SystemClock:
@@ -123,7 +123,7 @@ def wait_until(clock: Clock, woken: threading.Event, due: Seconds) -> None:
 
 
 class Alarm:
-    """A call that is due later."""
+    """A `Timer`: a call that is made, by `ring`, when its time has come."""
 
     __slots__ = ("callback", "due", "order")
 
@@ -145,20 +145,21 @@ class Alarm:
 
 
 class _Alarms:
-    """Calls on a daemon thread of their own, which starts with the first and sleeps until the next is due.
+    """The alarms of the system clock, rung by a daemon thread that starts with the first alarm.
 
-    A signal handler may interrupt the thread that adds a call at any instruction. So the lock is a plain one, which
-    cannot be left held, and entries of the heap are tuples, which are compared without calling Python functions.
+    A signal handler may interrupt the thread that adds an alarm at any instruction. So the lock is a plain
+    `threading.Lock`, which `with` always releases, and the entries of the heap are tuples, which are compared without
+    calling Python functions.
     """
 
     def __init__(self) -> None:
         self._order = itertools.count()
-        self._forget()
+        self._reset()
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forget)
+            os.register_at_fork(after_in_child=self._reset)
 
-    def _forget(self) -> None:
-        """Start empty. After a fork, the calls belong to the parent, and the copy of its lock may be held for ever."""
+    def _reset(self) -> None:
+        """Start without alarms. After a fork they belong to the parent, and the copied lock may be held forever."""
         self._lock, self._changed = threading.Lock(), SafeEvent()
         self._alarms: list[tuple[Seconds, int, Alarm]] = []
         self._sleeps_until = math.inf
@@ -179,9 +180,9 @@ class _Alarms:
     def _start(self) -> None:
         ring = self._ring
         self._is_ringing = True
-        try:  # not a `threading.Thread`: one whose start is interrupted may wait for ever
+        try:  # not with `threading.Thread`, whose `start` may wait forever if a signal handler interrupts it
             _thread.start_new_thread(ring, ())
-        except RuntimeError:  # there are too many threads, or the interpreter ends
+        except RuntimeError:  # there are too many threads, or the interpreter is shutting down
             self._is_ringing = False
             raise
 
@@ -190,7 +191,7 @@ class _Alarms:
             alarm = self._next_due()
             try:
                 alarm.ring()
-            except Exception:  # must not prevent later calls
+            except Exception:  # must not prevent later alarms
                 import logging
 
                 logging.getLogger("statewright").exception("A scheduled call failed.")

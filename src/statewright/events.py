@@ -1,7 +1,7 @@
-"""Events of runs: one class, whose instances are distinguished by their kind.
+"""Events of runs: one class, whose instances are distinguished by their `kind`.
 
-*Durable* kinds are part of the run's log: a saver gives them a sequence number in the commit that causes them. *Live*
-kinds are for observers, and are never stored. Stream modes, instruments and the run log are views of these events. An
+Events of *durable* kinds belong to the log of the run: a saver numbers them in the commit that they describe. Events of
+*live* kinds are for observers and never stored. Stream modes, instruments and the log are views of these events. An
 event is created only if it has a receiver.
 """
 
@@ -39,8 +39,8 @@ LiveKind = Literal[
 ]
 EventKind = DurableKind | LiveKind
 Entry = tuple[DurableKind, int, str | None, str | None, Any]
-"""An event as a run adds it to its log: the kind, the step, the node, the id of the task, and the data."""
-DURABLE: Final[frozenset[str]] = frozenset(DurableKind.__args__)  # pyright: ignore  # a Literal has them
+"""An entry of a log: the kind, the step, the node, the id of the task, and the data of an event."""
+DURABLE: Final[frozenset[str]] = frozenset(DurableKind.__args__)  # pyright: ignore  # a Literal has this attribute
 
 
 class Event:
@@ -79,13 +79,13 @@ class Event:
     ) -> None:
         self.kind: EventKind = kind
         self.data = data
-        """The data of this kind of event: see `runtime/instrument.py`. In the log, plain data that is small."""
+        """Depends on the kind: see `runtime/instrument.py`. In the log, a small amount of plain data."""
         self.at = at
-        """The time at which it was saved; None for a live event."""
+        """The time of the commit; None for a live event."""
         self.run_id = run_id
         self.thread_id = thread_id
         self.namespace = namespace
-        """Empty for the run's own graph; the path of tasks that leads to a subgraph."""
+        """The path of tasks to a subgraph; empty for the run's own graph."""
         self.step = step
         self.node = node
         self._task_id = task_id
@@ -94,13 +94,13 @@ class Event:
         self.attempt = 1
         """The number of the attempt, from 1; 0 if the result comes from a cache."""
         self.seq = seq
-        """Its number in the log of the run, from 1; None for a live event."""
+        """The number in the log of the run, from 1; None for a live event."""
         self.program = program
-        """The compiled program of the graph in which it happened; views read its schema."""
+        """The compiled program of the graph in which the event happened; views read its schema."""
 
     @property
     def task_id(self) -> str | None:
-        """The id of its task, computed when it is read."""
+        """The id of the task. That of a live event is computed on access, because few receivers need it."""
         return self._task_id if self.task is None else self.task.id
 
     def __eq__(self, other: object) -> bool:
@@ -117,14 +117,14 @@ class Event:
 
 
 class Log(NamedTuple):
-    """The entries that one write adds to the log of a run."""
+    """The entries that a commit adds to the log of a run."""
 
     run_id: str
     at: datetime
     entries: tuple[Entry, ...]
 
     def events(self, thread_id: str, namespace: str, number: int) -> list[Event]:
-        """Return the entries as events, with consecutive numbers from that of the first."""
+        """Return the entries as events, numbered consecutively from `number`."""
         return [
             Event(
                 kind,

@@ -1,7 +1,6 @@
-"""Optional libraries: how their absence is reported.
+"""Imports of optional libraries, with an error message that names the extra to install.
 
-The package without extras runs graphs and most of the command line. Everything else is installed by an extra, and the
-message about a missing library names it.
+The package without extras runs graphs and most of the command line; everything else needs an extra.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from statewright.errors import MissingLibrary
 class optional:  # noqa: N801  # reads as a statement: `with optional("Metrics need", extra="metrics"): import ...`
     """Raise MissingLibrary in place of the ImportError of an optional library.
 
-    `purpose` begins the message, verb included; `extra` is the extra that installs the library.
+    The message is `purpose`, which ends with a verb, followed by the name of the library and the `extra` to install.
     """
 
     def __init__(self, purpose: str, *, extra: str) -> None:
@@ -32,8 +31,8 @@ class optional:  # noqa: N801  # reads as a statement: `with optional("Metrics n
 
 
 def missing_library(purpose: str, error: ImportError, package: str) -> str:
-    """Return the message about a library that cannot be imported; `package` installs it."""
-    # A library that is installed and broken raises an ImportError of its own, whose message says more than its name.
+    """Return the message about a library that cannot be imported; `package` is what to install."""
+    # A library that is installed but broken raises a plain ImportError, whose message is more useful than a name.
     is_absent = isinstance(error, ModuleNotFoundError) and error.name is not None
     need = f"the library {error.name!r}, which is not installed" if is_absent else f"a missing library ({error})"
     return f"{purpose} {need}. Run `pip install '{package}'`."

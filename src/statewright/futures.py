@@ -1,12 +1,13 @@
 """Futures: results that another thread provides later.
 
-A method of a port returns its result, or a future of it if another thread does the work. This may be a `Future` of
-`concurrent.futures`. A `LightFuture` has only the methods that its readers need and costs a tenth, which matters
-because each superstep of many runs waits for one. It cannot be cancelled: work that was handed over is always done.
+A method of a port returns its result, or a future of it if another thread does the work: a `Future` of
+`concurrent.futures` or a `LightFuture`. The latter has only the methods that its readers need and costs a tenth, which
+matters because each superstep of many runs waits for one. It cannot be cancelled: work that was submitted is always
+done.
 
 *Signals* make waiting hard. Python runs signal handlers on the main thread between any two instructions, and a handler
-may raise or use the same object. So nothing here holds a lock while it changes state: each waiting thread has a lock of
-its own, which another thread releases, and the methods of lists and deques that are used are atomic.
+may raise an exception or use the same object. So nothing here holds a lock while it changes state: each waiting thread
+has its own lock, which another thread releases, and only atomic methods of lists and deques are used.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ SIGNAL_POLL_SECONDS: Final = 0.25
 
 
 class LightFuture(Generic[T]):
-    """A result that one thread sets and any others may wait for."""
+    """A result that one thread sets, and for which any number of threads may wait."""
 
     __slots__ = ("_callbacks", "_done", "_error", "_value")
 
@@ -40,7 +41,7 @@ class LightFuture(Generic[T]):
         return self._done
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait for the result and return it. Raises the error that was set, or TimeoutError after so many seconds."""
+        """Wait for the result and return it. Raises the error that was set, or TimeoutError after `timeout` seconds."""
         if not self.wait(timeout):
             raise TimeoutError(f"There was no result within {timeout} seconds.")
         if self._error is not None:
@@ -48,18 +49,18 @@ class LightFuture(Generic[T]):
         return self._value
 
     def wait(self, timeout: float | None = None) -> bool:
-        """Block until the result or an error is set; return False if neither is after so many seconds."""
+        """Block until the result or an error is set; return False if that takes longer than `timeout` seconds."""
         return wait_until_done(self, timeout)
 
     def add_done_callback(self, callback: Callable[[Self], object]) -> None:
-        """Call back once the future is done, on the thread that sets it; at once if it is. Callbacks must not raise."""
+        """Call `callback` on the thread that completes the future, or now if it is done. It must not raise."""
         self._callbacks.append(callback)
-        # `_end` may have run before the line above. Only this callback is called here: a signal handler may have
-        # interrupted this thread in `_call_back`, which then calls the others.
+        # `_end` may have run before the line above. Only this callback is called here, because this code may run in a
+        # signal handler that has interrupted `_call_back`, which will call the others.
         if self._done:
             try:
                 self._callbacks.remove(callback)
-            except ValueError:  # the other thread has called it
+            except ValueError:  # the other thread has taken it
                 return
             callback(self)
 
@@ -78,7 +79,7 @@ class LightFuture(Generic[T]):
         self._call_back()
 
     def _call_back(self) -> None:
-        """Call each callback once, even if a thread that adds one does this concurrently."""
+        """Call each callback once, even if another thread adds one and calls it concurrently."""
         callbacks = self._callbacks
         while callbacks:
             try:
@@ -89,10 +90,10 @@ class LightFuture(Generic[T]):
 
 
 class SafeEvent(threading.Event):
-    """An event that may be set anywhere: in a finaliser, a signal handler, a callback of the garbage collector.
+    """An event that can be set anywhere, even in a finaliser, a signal handler or a garbage collector callback.
 
-    The events of `threading` hold a lock while they are set and waited for. Code that interrupts the thread that holds
-    it, and sets the same event, would deadlock; a signal handler that raises may leave it locked for good.
+    `threading.Event` holds a lock in `set` and `wait`. Code that interrupts the thread that holds the lock, and sets
+    the same event, would deadlock; a signal handler that raises an exception may leave the lock held forever.
     """
 
     def __init__(self) -> None:  # pyright: ignore[reportMissingSuperCall]  # without the lock of the base class
@@ -106,7 +107,7 @@ class SafeEvent(threading.Event):
         self._is_set = True
         try:
             self._wake()
-        except BaseException:  # of a signal handler: all sleepers are woken, even so
+        except BaseException:  # raised by a signal handler; the remaining sleepers must be woken nevertheless
             self._wake()
             raise
 
@@ -115,7 +116,7 @@ class SafeEvent(threading.Event):
         while sleepers:
             try:
                 sleeper = sleepers[0]
-            except IndexError:  # another thread sets it, too
+            except IndexError:  # another thread has called `set` as well
                 return
             with suppress(RuntimeError):  # it is already awake
                 sleeper.release()  # releasing never blocks
@@ -131,10 +132,10 @@ class SafeEvent(threading.Event):
         sleeper = threading.Lock()
         sleeper.acquire()
         self._sleepers.append(sleeper)
-        if self._is_set:  # `set` may have run before the line above, and has not seen this sleeper
+        if self._is_set:  # `set` may have run before the line above, without seeing this sleeper
             return True
         if not _acquire(sleeper, timeout):
-            with suppress(ValueError):  # it was woken at the last moment
+            with suppress(ValueError):  # `_wake` has removed it just now
                 self._sleepers.remove(sleeper)
             return self._is_set
         return True
@@ -142,6 +143,7 @@ class SafeEvent(threading.Event):
 
 AnyFuture = LightFuture[T] | Future[T]
 MaybeFuture = T | LightFuture[T] | Future[T]
+"""A value, or a future of it."""
 _FUTURES: Final = (LightFuture, Future)
 
 
@@ -154,10 +156,10 @@ def resolve(value: MaybeFuture[T]) -> T:
 
 
 def drive(generator: Generator[Any, Any, T], perform: Callable[[Any], Any] = resolve) -> T:
-    """Run a generator to its end, and return its result. It is sent the result of `perform` for each yielded value.
+    """Run a generator to its end and return its result. Each value that it yields is passed to `perform`.
 
-    By default a generator yields values that may be futures. An error of `perform` is raised inside the generator; a
-    KeyboardInterrupt or another signal closes it first.
+    The result of `perform` is sent to the generator, and an error is raised inside it; a KeyboardInterrupt closes the
+    generator and propagates. By default the generator yields values or futures, and receives the values.
     """
     value: Any = None
     error: Exception | None = None
@@ -177,7 +179,7 @@ def drive(generator: Generator[Any, Any, T], perform: Callable[[Any], Any] = res
 
 
 def wait_until_done(future: AnyFuture[Any], timeout: float | None = None) -> bool:
-    """Block until a future is done, however it ends. Return False if it is not after so many seconds."""
+    """Block until a future is done, with a result or an error; return False after `timeout` seconds."""
     if future.done():
         return True
     waiting = threading.Lock()
@@ -187,16 +189,17 @@ def wait_until_done(future: AnyFuture[Any], timeout: float | None = None) -> boo
 
 
 def is_main_thread() -> bool:
-    """Return whether this is the main thread, the one on which Python runs signal handlers."""
+    """Return whether this is the main thread, on which Python runs signal handlers."""
     return threading.get_ident() == threading.main_thread().ident
 
 
 def _acquire(lock: threading.Lock, timeout: float | None) -> bool:
-    """Block until another thread releases a lock. Return False if none has after so many seconds.
+    """Block until another thread releases a lock; return False after `timeout` seconds.
 
-    Python runs signal handlers between two instructions of the main thread. If a signal arrives just before the thread
-    goes to sleep, or at another thread, the handler does not run before the sleep ends. That could be never, if it is
-    the handler that would end it (it cancels a run, or raises KeyboardInterrupt). So the main thread wakes regularly.
+    Python runs signal handlers between two instructions of the main thread. If a signal arrives just before that thread
+    goes to sleep, or is delivered to another thread, its handler does not run until the sleep ends. If only the handler
+    can end the sleep, by cancelling a run or raising KeyboardInterrupt, that is never. So the main thread wakes
+    regularly.
     """
     if not is_main_thread():
         return lock.acquire(timeout=-1 if timeout is None else max(timeout, 0.0))
@@ -213,5 +216,5 @@ def _acquire(lock: threading.Lock, timeout: float | None) -> bool:
 
 
 def is_future(value: MaybeFuture[T]) -> TypeGuard[AnyFuture[T]]:
-    """Return True for a future, whether it is done or not."""
+    """Return whether a value is a future."""
     return isinstance(value, _FUTURES)

@@ -1,14 +1,14 @@
-"""Forms: the fields of messages, converted from and to LangChain without loss in either direction.
+"""Lossless conversion of messages from and to LangChain.
 
-Each direction first converts the fields that both sides have, converts the result back, and records every field in
-which that differs from the original: fields of LangChain under `metadata["provider"]["langchain"]`, fields of ours
-under `response_metadata["statewright"]`. So nothing depends on a list of the fields that a version of langchain-core
-has, and a message that has no such fields carries no record.
+Each direction first converts the fields that both sides have. It then converts the result back, and records every field
+that differs from the original: LangChain's fields under `metadata["provider"]["langchain"]`, our fields under
+`response_metadata["statewright"]`. So nothing depends on a list of the fields of some version of langchain-core, and
+a message without such fields has no record.
 
-A record never overrides a message that was changed after the conversion: recorded content and calls are used only
-while the message has the same.
+A record never overrides a message that was changed after the conversion: recorded content and calls are used only if
+the message still has the content and calls that it had then.
 
-Forms have the fields of `Message` and `ToolCall` and none of their methods, so that `messages` can import this module.
+*Forms* have the fields of `Message` and `ToolCall` without their methods, so that `messages` can import this module.
 """
 
 from __future__ import annotations
@@ -22,30 +22,28 @@ from statewright.data.encodable import encodable_json, finite_json
 from statewright.errors import InvalidUpdateError
 
 KEPT: Final = "langchain"
-"""Under `provider` in the metadata of a message: the fields of a LangChain message that ours do not express."""
+"""Key under `provider` in the metadata of a message: the fields of a LangChain message that our message lacks."""
 OWN: Final = "statewright"
-"""In the `response_metadata` of a LangChain message: the fields of ours that it does not express."""
-SAID_ELSEWHERE: Final = ("tool_calls", "function_call", "parsed")
-"""Keys of `additional_kwargs` that repeat other fields."""
+"""Key in the `response_metadata` of a LangChain message: the fields of our message that it lacks."""
+DUPLICATE_KWARGS: Final = ("tool_calls", "function_call", "parsed")
+"""Keys of `additional_kwargs` that duplicate other fields."""
 _ROLE_BY_TYPE: Final[Mapping[str, str]] = {"human": "user", "ai": "assistant", "function": "tool"}
 _CALLS: Final = ("tool_call", "tool_call_chunk", "invalid_tool_call", "tool_use", "function_call", "input_json_delta")
 _THOUGHTS: Final = ("reasoning", "thinking", "redacted_thinking")
-_EXPRESSED: Final = ("content", "tool_calls", "invalid_tool_calls")
-"""Fields of LangChain that our message expresses too, so that a later change of our message has precedence."""
+_SHARED: Final = ("content", "tool_calls", "invalid_tool_calls")
+"""LangChain fields that our message has too. If our message was changed later, its values take precedence."""
 _NOT_RECORDED: Final = ("type", "id", "name", "status", "artifact")
 AS_THEY_ARE: Final = "as_they_are"
-"""In the record of our fields: fields of LangChain that need no record of their own when they are read."""
+"""Key in the record of our fields: LangChain fields that were derived from ours, and so are not recorded when read."""
 _CALL_KEYS: Final = ("id", "name", "args", "invalid")
 """The keys of a recorded call, in the order of `CallForm`."""
 _MISSING: Final = object()
-
-
 ROLES: Final = ("system", "user", "assistant", "tool")
 _ROLE_BY_ALIAS: Final = {**{role: role for role in ROLES}, "human": "user", "ai": "assistant", "developer": "system"}
 
 
 class CallForm(NamedTuple):
-    """The fields of a call of a tool."""
+    """The fields of a `ToolCall`."""
 
     id: str
     name: str
@@ -55,7 +53,7 @@ class CallForm(NamedTuple):
 
 @dataclass(slots=True)
 class MessageForm:
-    """The fields of a message."""
+    """The fields of a `Message`."""
 
     content: str | list[dict[str, Any]]
     role: str
@@ -88,9 +86,9 @@ def role_of(name: object, source: object) -> str:
 
 
 def read_call(call_id: str, name: str, arguments: object) -> CallForm:
-    """Return a call with the arguments of a model: a mapping, or text, which may not be a JSON object.
+    """Return a call with the arguments that a model wrote: a mapping, or text that should be a JSON object.
 
-    NaN and infinities, which JSON does not have, become None.
+    Other text becomes `invalid`. NaN and infinities, which JSON does not have, become None.
     """
     value: object = arguments
     if isinstance(arguments, str):
@@ -107,13 +105,13 @@ def read_call(call_id: str, name: str, arguments: object) -> CallForm:
 
 
 def read_langchain(value: Any) -> MessageForm:
-    """Return the form of a message of LangChain, not a removal. Raises InvalidUpdateError for an unknown type."""
+    """Return the form of a LangChain message other than a removal. Raises InvalidUpdateError for an unknown type."""
     if str(value.type).endswith("Chunk"):
         from langchain_core.messages import message_chunk_to_message
 
         value = message_chunk_to_message(value)
-    message = _expressed(value)
-    if not hasattr(value, "model_fields_set"):  # an object of the same shape, without further fields
+    message = _common_form(value)
+    if not hasattr(value, "model_fields_set"):  # not a LangChain class, but an object with the same attributes
         return message
     own: dict[str, Any] = {}
     response_metadata: Mapping[str, Any] = value.response_metadata
@@ -121,7 +119,7 @@ def read_langchain(value: Any) -> MessageForm:
         own = response_metadata[OWN]
         response_metadata = {name: item for name, item in response_metadata.items() if name != OWN}
     converted_back = _fields_of(_basic_message(message))
-    # A field that only the message converted back has is a default of its class.
+    # Fields that only `converted_back` has are defaults of its class, and need no record.
     fields = {**_fields_of(value), "response_metadata": response_metadata}
     record = {
         name: field
@@ -130,16 +128,15 @@ def read_langchain(value: Any) -> MessageForm:
     }
     if value.type not in ("human", "ai", "system", "tool"):
         record["type"] = value.type
-    if AS_THEY_ARE in own:  # the message was ours before
-        for name in own[AS_THEY_ARE]:
-            record.pop(name, None)
+    for name in own.get(AS_THEY_ARE, ()):
+        record.pop(name, None)
     if record:
         message.metadata = {**(message.metadata or {}), "provider": {KEPT: record}}
     return _with_own(message, own, value) if own else message
 
 
-def _expressed(value: Any) -> MessageForm:
-    """Return the message as far as our fields express it."""
+def _common_form(value: Any) -> MessageForm:
+    """Return the part of a LangChain message that our fields can represent."""
     kind = value.type
     role = _ROLE_BY_ALIAS.get(value.role, "user") if kind == "chat" else _ROLE_BY_TYPE.get(kind) or role_of(kind, kind)
     content = content_of(value) if role == "assistant" else _parts(value.content)
@@ -162,7 +159,7 @@ def _expressed(value: Any) -> MessageForm:
 
 
 def _with_own(message: MessageForm, own: Mapping[str, Any], value: Any) -> MessageForm:
-    """Return the message with the recorded fields that LangChain does not express."""
+    """Return the message with our recorded fields, which LangChain's cannot represent."""
     if "content" in own.get(AS_THEY_ARE, ()):
         message.content = _parts(value.content)
     if "role" in own:
@@ -208,17 +205,17 @@ def calls_of(answer: Any) -> list[CallForm]:
 
 
 def reasoning_of(answer: Any) -> str:
-    """Return the reasoning of a model, joined."""
+    """Return the text of all reasoning blocks of an answer."""
     return "".join(block.get("reasoning") or "" for block in _blocks(answer) if block.get("type") == "reasoning")
 
 
 def text_of(answer: Any) -> str:
-    """Return all text of an answer, joined."""
+    """Return the text of all text blocks of an answer."""
     return "".join(block.get("text") or "" for block in _blocks(answer) if block.get("type") == "text")
 
 
 def content_of(answer: Any) -> str | list[dict[str, Any]]:
-    """Return the text if all parts are text; otherwise the parts that are neither reasoning nor calls."""
+    """Return the parts of an answer that are neither reasoning nor calls; one string if all of them are text."""
     if isinstance(answer.content, str) and not hasattr(answer, "content_blocks"):
         return answer.content
     parts = [_part(block) for block in _blocks(answer) if _kind(block) not in (*_CALLS, *_THOUGHTS)]
@@ -226,7 +223,7 @@ def content_of(answer: Any) -> str | list[dict[str, Any]]:
 
 
 def _part(block: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a block without the id that LangChain draws at random whenever it is read."""
+    """Return a block without the random id that LangChain generates at each access of `content_blocks`."""
     return {name: value for name, value in block.items() if name != "id" or not str(value).startswith("lc_")}
 
 
@@ -243,14 +240,14 @@ def _kind(block: Mapping[str, Any]) -> str | None:
 
 
 def is_langchain_message(value: object) -> bool:
-    """Return whether a value is a message of LangChain, without loading the package."""
+    """Return whether a value is a LangChain message, without importing the package."""
     kinds = cast("tuple[type[Any], ...]", type(value).__mro__)
     return any(kind.__name__ == "BaseMessage" and kind.__module__.startswith("langchain_core.") for kind in kinds)
 
 
 def write_langchain(message: MessageForm) -> Any:
-    """Return the message of LangChain for a form."""
-    converted = _restored(message)
+    """Return a form as a LangChain message."""
+    converted = _restore(message)
     own = _unexpressed(message, read_langchain(converted))
     if own:
         converted.response_metadata = {**converted.response_metadata, OWN: own}
@@ -258,34 +255,35 @@ def write_langchain(message: MessageForm) -> Any:
 
 
 def write_removal(message_id: str) -> Any:
-    """Return LangChain's removal of a message."""
+    """Return a LangChain message that removes the message with an id."""
     from langchain_core.messages import RemoveMessage
 
     return RemoveMessage(id=message_id)
 
 
-def _restored(message: MessageForm) -> Any:
-    """Return the message of LangChain, with the fields that were recorded when it was converted."""
+def _restore(message: MessageForm) -> Any:
+    """Return a LangChain message with the fields that were recorded when ours was converted from one."""
     record = _record_of(message)
     basic = _basic_message(message)
     if not record:
         return basic
     restored = _with_record(basic, record)
-    form = _expressed(restored)
+    form = _common_form(restored)
     reasoning = (message.metadata or {}).get("reasoning")
     if (form.text, form.tool_calls) == (message.text, message.tool_calls) and (
         form.content == message.content and (form.metadata or {}).get("reasoning") == reasoning
     ):
         return restored
-    return _with_record(basic, _without_expressed(record))
+    # The content, calls or reasoning were changed after the conversion, so the record must not override them.
+    return _with_record(basic, _without_shared(record))
 
 
-def _without_expressed(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the recorded fields that are valid for a message whose content or calls were changed."""
-    fields = {name: value for name, value in record.items() if name not in _EXPRESSED}
+def _without_shared(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the recorded fields that our message does not have as well."""
+    fields = {name: value for name, value in record.items() if name not in _SHARED}
     if "additional_kwargs" in fields:
-        repeats = (*SAID_ELSEWHERE, "reasoning_content")
-        extra = {name: value for name, value in fields["additional_kwargs"].items() if name not in repeats}
+        duplicates = (*DUPLICATE_KWARGS, "reasoning_content")
+        extra = {name: value for name, value in fields["additional_kwargs"].items() if name not in duplicates}
         fields["additional_kwargs"] = extra
     return fields
 
@@ -297,7 +295,7 @@ def _record_of(message: MessageForm) -> Mapping[str, Any]:
 
 
 def _basic_message(message: MessageForm) -> Any:
-    """Return the message of LangChain as far as its fields express ours."""
+    """Return the part of our message that LangChain's fields can represent."""
     from langchain_core.messages import AIMessage, ChatMessage, HumanMessage, SystemMessage, ToolMessage
 
     metadata = message.metadata or {}
@@ -322,7 +320,7 @@ def _basic_message(message: MessageForm) -> Any:
 
 
 def _langchain_calls(calls: Iterable[CallForm]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Return calls in the form of LangChain: the valid ones, and those whose arguments are not a JSON object."""
+    """Return calls in LangChain's form: the valid ones, and those whose arguments are not a JSON object."""
     valid: list[dict[str, Any]] = []
     invalid: list[dict[str, Any]] = []
     for call in calls:
@@ -348,7 +346,7 @@ def _with_record(basic: Any, record: Mapping[str, Any]) -> Any:
 
 
 def _unexpressed(message: MessageForm, back: MessageForm) -> dict[str, Any]:
-    """Return the fields of a message that are lost by converting it to LangChain and back, which gave `back`."""
+    """Return the fields that a message loses when it is converted to LangChain and back; `back` is the result."""
     own: dict[str, Any] = {}
     if message.role != back.role:
         own |= {"role": message.role, AS_THEY_ARE: ["type", "role"]}
@@ -378,12 +376,12 @@ def _without_record(metadata: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fields_of(value: Any) -> dict[str, Any]:
-    """Return the fields of a message of LangChain, including those that its class does not declare."""
+    """Return the fields of a LangChain message, including those that its class does not declare."""
     return dict(value)
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Return whether two values are equal; arrays, whose comparison is not a bool, are equal to themselves only."""
+    """Return whether two values are equal; an array, whose comparison is not a bool, equals only itself."""
     if value is other:
         return True
     try:

@@ -1,4 +1,4 @@
-"""A bounded map in memory."""
+"""A thread-safe cache that keeps the most recently used entries."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ V = TypeVar("V")
 
 
 class LRUCache(Generic[K, V]):
-    """Keeps the entries that were used most recently, up to `size` of them. Thread-safe."""
+    """A map of at most `size` entries, which drops the least recently used ones. Thread-safe."""
 
     def __init__(self, size: int) -> None:
         self._size = size
         self._entries: OrderedDict[K, V] = OrderedDict()
-        # Reentrant, because a signal handler may log, and so count, while this thread holds the lock.
+        # Reentrant: a signal handler that logs may use the cache while the interrupted code holds the lock.
         self._lock = threading.RLock()
 
     def __len__(self) -> int:
         return len(self._entries)
 
     def get(self, key: K) -> V | None:
+        """Return the value of a key, which becomes the most recently used one; None if there is none."""
         with self._lock:
             if key not in self._entries:
                 return None
@@ -30,7 +31,7 @@ class LRUCache(Generic[K, V]):
             return self._entries[key]
 
     def put(self, key: K, value: V) -> None:
-        """Set the value of a key, and drop the least recently used entry if there are too many."""
+        """Set the value of a key, and drop the least recently used entries above the limit."""
         with self._lock:
             self._entries[key] = value
             self._entries.move_to_end(key)
@@ -43,6 +44,6 @@ class LRUCache(Generic[K, V]):
             return self._entries.pop(key, None)
 
     def items(self) -> list[tuple[K, V]]:
-        """Return the entries, the least recently used first."""
+        """Return the entries, least recently used first."""
         with self._lock:
             return list(self._entries.items())

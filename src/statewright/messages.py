@@ -1,8 +1,8 @@
-"""Messages of a conversation, and their conversion from the usual other forms.
+"""Messages of a conversation, and conversion from other common forms.
 
-A `Message` has one shape for every provider. `as_message` accepts our own class, OpenAI-style dicts, `(role, text)`
-pairs, plain text, and LangChain messages. Messages are values: use `replace` instead of changing one, because
-checkpoints and other nodes hold the same object.
+A `Message` has the same form for every provider. `as_message` accepts our own class, OpenAI-style dicts,
+`(role, text)` pairs, plain text, and LangChain messages. Messages are values: use `replace` instead of changing one,
+because checkpoints and other nodes refer to the same object.
 """
 
 from __future__ import annotations
@@ -42,23 +42,23 @@ __all__ = [
 ]
 
 REMOVE_ALL_MESSAGES = "__remove_all__"
-"""The id of a `RemoveMessage` that removes all messages before it."""
+"""As the id of a `RemoveMessage`: remove all messages before it."""
 
 
 @dataclass(slots=True)
 class ToolCall:
-    """A request of a model to call a tool."""
+    """A model's request to call a tool."""
 
     id: str
-    """The id given by the model, to which the result refers."""
+    """The id chosen by the model, to which the result refers."""
     name: str
     arguments: dict[str, Any] = field(default_factory=dict[str, Any])
     invalid: str | None = None
-    """The text of the arguments, if it is not a JSON object; `arguments` are empty then."""
+    """The text that the model wrote as arguments, if it is not a JSON object; `arguments` is empty then."""
 
     @property
     def written(self) -> str:
-        """The arguments as JSON text, or the invalid text of the model."""
+        """The arguments as JSON text, or the invalid text that the model wrote."""
         if self.invalid is not None:
             return self.invalid
         return json.dumps(finite_json(self.arguments), ensure_ascii=False)
@@ -70,7 +70,7 @@ class ToolCall:
 
 @dataclass(slots=True)
 class ToolResult:
-    """The result of one call of a tool; becomes a message with the role `tool`."""
+    """The result of a tool call, which becomes a message with the role `tool`."""
 
     tool_call_id: str
     content: Any
@@ -84,37 +84,36 @@ class ToolResult:
 
 @dataclass(slots=True)
 class Message:
-    """One message of a conversation."""
+    """A message of a conversation."""
 
     content: str | list[dict[str, Any]]
     """Text, or parts in the provider-neutral form `{"type": "text", "text": ...}`."""
     role: str = "user"
     id: str | None = None
-    """The id within the conversation; generated when the message enters the state without one."""
+    """Unique in the conversation; generated when a message without one is added to the state."""
     name: str | None = None
     tool_calls: tuple[ToolCall, ...] = ()
     tool_call_id: str | None = None
-    """The id of the answered call, for the role `tool`."""
+    """The id of the call whose result this is, for the role `tool`."""
     metadata: dict[str, Any] | None = None
 
     @property
     def text(self) -> str:
-        """All text of the message, joined."""
+        """The text of all text parts, concatenated."""
         return joined_text(self.content)
 
     @property
     def finish_reason(self) -> str | None:
-        """The reason why the model ended this answer: `stop`, `tools`, `length` or `refused`.
+        """Why the model ended this answer: `stop`, `tools`, `length` or `refused`; None if the role is not `assistant`.
 
-        An answer with `length` is truncated; one with `refused` does not have the requested content. None for messages
-        with other roles.
+        With `length` the answer is truncated; with `refused` it does not have the requested content.
         """
         if self.role != "assistant":
             return None
         return (self.metadata or {}).get("finish_reason") or ("tools" if self.tool_calls else "stop")
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the message in OpenAI's form, with its id; absent parts are left out."""
+        """Return the message in OpenAI's form, with its id and metadata; empty fields are omitted."""
         optional = {
             "id": self.id,
             "name": self.name,
@@ -132,7 +131,7 @@ class Message:
 
 
 def copied(message: Message) -> Message:
-    """Return a copy of a message, for the caller to change. Four times as fast as `dataclasses.replace`."""
+    """Return a copy of a message that the caller may change. Four times as fast as `dataclasses.replace`."""
     if type(message) is not Message:
         return replace(message)
     return Message(
@@ -147,13 +146,13 @@ def copied(message: Message) -> Message:
 
 
 def encodable_message(message: Message) -> Message:
-    """Return the message with text that can be encoded as UTF-8, and arguments of tools that JSON can represent.
+    """Return a message with text that UTF-8 can encode, and tool arguments that JSON can represent.
 
-    It is the same object if nothing has to be changed.
+    The same object is returned if nothing changes.
     """
     content = message.content
-    if type(content) is str and not message.tool_calls and not message.metadata and content.isascii():  # nearly always
-        return message
+    if type(content) is str and not message.tool_calls and not message.metadata and content.isascii():
+        return message  # nearly always
     content, metadata = encodable_json(content), encodable_json(message.metadata)
     calls = message.tool_calls and tuple(map(_encodable_call, message.tool_calls))
     is_clean = content is message.content and metadata is message.metadata
@@ -181,7 +180,7 @@ class RemoveMessage:
 
 def as_message(value: object) -> Message | RemoveMessage:
     """Return a value as a message. Raises InvalidUpdateError if it is not in one of the accepted forms."""
-    if type(value) is dict:  # the usual case, and the slowest one of the match statement
+    if type(value) is dict:  # the most common form, and the slowest one to match
         return _from_dict(cast(dict[str, Any], value))
     match value:
         case Message() | RemoveMessage():
@@ -205,7 +204,7 @@ def as_message(value: object) -> Message | RemoveMessage:
 
 
 def form_of(message: Message) -> MessageForm:
-    """Return the fields of a message."""
+    """Return the fields of a message, to be converted to LangChain."""
     calls = tuple(CallForm(call.id, call.name, call.arguments, call.invalid) for call in message.tool_calls)
     return MessageForm(
         message.content, message.role, message.id, message.name, calls, message.tool_call_id, message.metadata
@@ -221,7 +220,7 @@ def _from_langchain(value: Any) -> Message | RemoveMessage:
 
 
 def langchain_calls(answer: Any) -> list[ToolCall]:
-    """Return the calls in an answer of a LangChain model: the valid ones, then those without a JSON object."""
+    """Return the calls in an answer of a LangChain model: the valid ones, then the invalid ones."""
     return [ToolCall(*call) for call in calls_of(answer)]
 
 
@@ -244,7 +243,7 @@ def _from_dict(data: Mapping[str, Any]) -> Message | RemoveMessage:
 
 
 def _tool_call(data: ToolCall | Mapping[str, Any]) -> ToolCall:
-    """Return a tool call in OpenAI's nested form, or in a flat one with `args` or `arguments`."""
+    """Return a tool call from OpenAI's nested form, or from a flat one with `args` or `arguments`."""
     if isinstance(data, ToolCall):
         return data
     function = cast(Mapping[str, Any], data.get("function", data))
@@ -253,8 +252,8 @@ def _tool_call(data: ToolCall | Mapping[str, Any]) -> ToolCall:
 
 
 def read_tool_call(call_id: str, name: str, arguments: object) -> ToolCall:
-    """Return a call with the arguments of a model: a mapping, or text, which may not be a JSON object.
+    """Return a call with the arguments that a model wrote: a mapping, or text that should be a JSON object.
 
-    NaN and infinities, which JSON does not have, become None.
+    Other text becomes `invalid`. NaN and infinities, which JSON does not have, become None.
     """
     return ToolCall(*read_call(call_id, name, arguments))

@@ -1,4 +1,4 @@
-"""Limits and offsets of lists, with the same meaning in every store, saver and ledger."""
+"""The meaning of limits and offsets, which is the same in every store, saver and ledger."""
 
 from __future__ import annotations
 

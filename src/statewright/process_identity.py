@@ -1,7 +1,7 @@
-"""The identity of this process, and whether another one on the same machine still runs.
+"""The identity of this process, and whether another process on the same machine has ended.
 
-A killed process does not release its leases, and others would have to wait until they lapse. On the same machine it can
-be seen at once that the process is gone: its id is not in use, or is used by a process with another start time.
+A killed process does not release its leases, and other processes would have to wait until they expire. On the same
+machine it is visible that the process is gone: its id is not in use, or belongs to a process with another start time.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BOOT_ID: Final = Path("/proc/sys/kernel/random/boot_id")
 
 @cache
 def host_id() -> str:
-    """Return the scope in which process ids are unique: this machine since its last boot, and the container on it."""
+    """Return the scope in which process ids are unique: the host name, the boot and the container."""
     try:
         boot = _BOOT_ID.read_text("ascii").strip()
         container = os.readlink("/proc/self/ns/pid")
@@ -34,19 +34,19 @@ def host_key() -> str:
 
 
 def started_at(pid: int) -> str | None:
-    """Return the start time of a process in clock ticks since the boot; None if it does not run or is unknown."""
+    """Return the start time of a process in clock ticks since the boot; None if it does not run, or without /proc."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text("utf-8", errors="replace")
     except OSError:
         return None
     fields = stat.rpartition(")")[2].split()
-    return None if fields[0] == "Z" else fields[19]  # a zombie does not run any more; see proc(5) for the indexes
+    return None if fields[0] == "Z" else fields[19]  # a zombie has ended; see proc(5) for the indexes
 
 
 def is_process_gone(host: str, pid: int, started: str) -> bool:
-    """Return whether a process has certainly ended: not for one on another host, or without a start time.
+    """Return whether a process has ended; False if that is unknown: on another host, or without a start time.
 
-    `host` is the result of `host_id` or `host_key` in that process.
+    `host` and `started` are what `host_id` (or `host_key`) and `started_at` have returned in that process.
     """
     if host not in (host_id(), host_key()) or not started:
         return False

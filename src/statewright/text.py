@@ -1,4 +1,4 @@
-"""Text for messages, terminals and files: shortened, without control sequences, or as a key of TOML."""
+"""Formatting of text for messages, terminals and files: shortening, removal of control sequences, TOML keys."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ _UNPRINTABLE: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200
 """Control characters, and characters that change the direction of text."""
 
 
-def shorten(text: str, longest: int) -> str:
-    """Return a text, cut to at most `longest` characters, three dots included."""
-    return text if len(text) <= longest else f"{text[: longest - 3]}..."
+def shorten(text: str, max_length: int) -> str:
+    """Return a text cut to at most `longest` characters, including the three dots that replace its end."""
+    return text if len(text) <= max_length else f"{text[: max_length - 3]}..."
 
 
 def toml_key(name: str) -> str:
-    """Return a name as a key of TOML, quoted if necessary."""
+    """Return a name as a TOML key, quoted if necessary."""
     return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
 
 
-def short_repr(value: object, longest: int = 80) -> str:
-    """Return the representation of a value, cut like `shorten`; of a value that has none, its type."""
+def short_repr(value: object, max_length: int = 80) -> str:
+    """Return the shortened `repr` of a value, or its type if `repr` fails."""
     try:
         text = repr(value)
-    except Exception:
+    except Exception:  # a user's __repr__ may raise anything
         return f"a value of type {type(value).__name__}"
-    return shorten(text, longest)
+    return shorten(text, max_length)
 
 
-def plain(text: str) -> str:
-    """Return text without control characters. Of a line that was overwritten, the last version is kept."""
+def without_control_characters(text: str) -> str:
+    """Return text without control characters. Lines that carriage returns overwrite keep their last version only."""
     if "\x1b" in text:
         text = _SEQUENCE.sub("", text)
     if "\r" in text:
@@ -49,9 +49,9 @@ def plain(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return text without control characters except line breaks and tabs.
+    """Return text without control characters other than line breaks and tabs.
 
-    Unlike `plain`, it keeps text that a terminal would overwrite, so that everything is printed.
+    Unlike `plain`, it keeps the text before a carriage return, which a terminal would overwrite.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -60,12 +60,12 @@ def printable(text: str) -> str:
 
 
 def last_written(line: str) -> str:
-    """Return the last version of a line with carriage returns, as a terminal shows it."""
+    """Return what a terminal shows of a line with carriage returns: roughly, its last version."""
     return next((part for part in reversed(line.split("\r")) if part), "")
 
 
-def cut(line: str, most: int) -> str:
-    """Shorten a line by removing part of its middle. Of `most` characters, a quarter are from the end."""
+def cut_middle(line: str, most: int) -> str:
+    """Return a line without part of its middle: of the `most` characters that are kept, a quarter are from the end."""
     if len(line) <= most:
         return line
     omission = f" ...({len(line) - most} characters left out)... "

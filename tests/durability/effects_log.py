@@ -1,10 +1,10 @@
-"""A log outside of all databases: processes append a line for each effect, and a parent reads it.
+"""A log outside all databases: processes append a line for each effect, and their parent reads it.
 
-A line is written with O_APPEND in one call, so the lines of all processes are in one order. Invariants:
+Each line is written by one call with O_APPEND, so the lines of all processes have one order. Invariants:
 
 - A recorded effect is never started again.
-- An effect is done twice only if a crash happened between the effect and its record: the process that did it first was
-  killed or stopped. A process that was stopped may also complete, once it is continued, an effect that it had started.
+- An effect is executed twice only after a crash between the effect and its record: the process that executed it first
+  was killed or stopped. A stopped process may also, once it is continued, complete an effect that it had started.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class EffectsLog:
         os.write(self._file, json.dumps(line).encode() + b"\n")
 
     def perform(self, runtime: Any, key: str, dawdle: Callable[[], object]) -> str:
-        """Do an effect in a step of a node, log its progress, and return its token."""
+        """Execute an effect in a step of a node, log its progress, and return its token."""
 
-        def act() -> str:
+        def execute() -> str:
             token = f"{key}#{os.urandom(6).hex()}"
             self.write("effect", key, token=token)
             dawdle()
             return token
 
         self.write("begin", key)
-        token = runtime.step(key, act)
+        token = runtime.step(key, execute)
         self.write("recorded", key, token=token)
         return token
 
@@ -84,18 +84,19 @@ def _violations_of(key: str, lines: Sequence[Line], halted: set[int], stopped: s
         for first in effects[:second]:
             was_late = effect.pid in stopped and started < first.index
             if first.pid not in halted and not was_late:
-                result.append(f"{key} was done twice without a crash: {lines}")
+                result.append(f"{key} was executed twice without a crash: {lines}")
     return result
 
 
 def _start_of(effect: Line, lines: Sequence[Line]) -> int:
+    """Return the index of the line with which the process of an effect began it."""
     return max(
         line.index for line in lines if line.kind == "begin" and line.pid == effect.pid and line.index < effect.index
     )
 
 
 def tokens(lines: Sequence[Line]) -> dict[str, set[str]]:
-    """Return the tokens of effects by key."""
+    """Return the tokens of all executions of each effect, by key."""
     by_key: defaultdict[str, set[str]] = defaultdict(set)
     for line in lines:
         if line.kind == "effect":

@@ -2,15 +2,15 @@
 
     python -m tests.durability.rivals --kills 500 --seed 1
 
-Three processes, each with a saver of its own on one SQLite file, look at the same threads and advance them: they pass
-the first input, answer a question, resume. Each signs its answers. The parent kills one of them with SIGKILL and
-starts another in its place, or stops one at a random moment with SIGSTOP for longer than its lease, and continues it.
-Then the parent compares the threads with a log outside the database (`effects_log`):
+Three processes, each with its own saver on one SQLite file, read the same threads and advance them: they pass the first
+input, answer a question, resume. Each signs its answers. The parent kills one of them with SIGKILL and starts another
+in its place, or stops one at a random moment with SIGSTOP for longer than its lease, and then continues it. At the end
+the parent compares the threads with a log outside the database (`effects_log`):
 
-- A question has one answer. It was sent by a process, and was never refused; a process whose answer was accepted has
-  sent it.
-- A recorded effect is not started again; an unrecorded one is done twice only after a kill or a stop.
-- No process sees an error except those of a thread that another process holds.
+- A question has one answer, which a process has sent, and which was not refused. If an answer was accepted, it is that
+  one.
+- A recorded effect is not started again; an unrecorded one is executed twice only after a kill or a stop.
+- A process gets no error except that another process holds the thread.
 - Every thread ends.
 """
 
@@ -42,12 +42,15 @@ from statewright.storage.sqlite import SqliteSaver
 ROOT: Final = Path(__file__).resolve().parents[2]
 RIVALS: Final = 3
 THREADS: Final = 4
-"""Threads of one generation."""
+"""Threads that are advanced together; when all have ended, the next generation of threads is started."""
 ROUNDS: Final = 3
+"""Questions of a thread."""
 LEASE: Final = 0.6
+"""Seconds."""
 STOP: Final = 2.5 * LEASE
-"""Seconds for which a process is stopped: its lease expires meanwhile."""
+"""Seconds for which a process is stopped, so that its lease expires."""
 PATIENCE: Final = 600.0
+"""Seconds without progress after which a process is considered stuck."""
 
 
 class State(TypedDict, total=False):
@@ -56,7 +59,7 @@ class State(TypedDict, total=False):
 
 
 def graph_of(log: EffectsLog, dawdle: Callable[[], None]) -> StateGraph:
-    """Return a graph that repeats a question, with a concurrent effect and an effect after it."""
+    """Return a graph that asks a question each round, with a concurrent effect and an effect after the answer."""
 
     def ask(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         number = state.get("round", 0)
@@ -83,10 +86,10 @@ def graph_of(log: EffectsLog, dawdle: Callable[[], None]) -> StateGraph:
 
 
 class Rival:
-    """One of the processes: advances the threads until the parent ends it."""
+    """A process that advances the threads until it is killed, or until the parent ends the contest."""
 
     def __init__(self, folder: Path, name: str) -> None:
-        self._chance = random.Random(name)
+        self._rng = random.Random(name)
         self._folder = folder
         self._name = name
         self._log = EffectsLog(folder / "effects.log")
@@ -98,7 +101,7 @@ class Rival:
         try:
             for generation in itertools.count(self._last_generation()):
                 while not self._is_over(generation):
-                    for number in self._chance.sample(range(THREADS), THREADS):
+                    for number in self._rng.sample(range(THREADS), THREADS):
                         self._advance(f"{generation}-{number}")
                 if (self._folder / "end").exists() and self._last_generation() == generation:
                     break
@@ -109,11 +112,11 @@ class Rival:
             self._saver.close()
 
     def _last_generation(self) -> int:
-        """Return the number of the newest threads; all older ones have ended."""
+        """Return the number of the newest generation of threads; all older ones have ended."""
         return max((int(entry.thread_id.partition("-")[0]) for entry in self._app.threads()), default=0)
 
     def _dawdle(self) -> None:
-        time.sleep(self._chance.random() * 0.03)
+        time.sleep(self._rng.random() * 0.03)
 
     def _is_over(self, generation: int) -> bool:
         return all(self._has_ended(self._app.get_state(thread_id=f"{generation}-{n}")) for n in range(THREADS))
@@ -126,7 +129,7 @@ class Rival:
         if self._has_ended(state):
             return
         if state.created_at is None:
-            self._begin(thread)
+            self._start(thread)
             return
         if not state.interrupts:
             self._call(thread, None)
@@ -137,10 +140,10 @@ class Rival:
         outcome = self._call(thread, Command(resume={question.id: answer}))
         self._log.write(outcome, key, token=answer)
 
-    def _begin(self, thread: str) -> None:
-        """Pass the first input, unless another process has: a second input would start the thread again.
+    def _start(self, thread: str) -> None:
+        """Pass the first input, unless another process has done so: a second input would start the thread again.
 
-        The system releases the lock of a process that is killed.
+        The file lock of a killed process is released by the operating system.
         """
         with (self._folder / f"{thread}.begun").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -148,14 +151,15 @@ class Rival:
                 self._call(thread, {"round": 0})
 
     def _call(self, thread: str, value: Any) -> str:
+        """Invoke the graph, and return the outcome: `accepted`, `refused`, or `fenced` if the outcome is unknown."""
         try:
-            if self._chance.random() < 0.5:
-                self._app.invoke(value, thread_id=thread, on_busy=self._chance.choice(["reject", "enqueue"]))
+            if self._rng.random() < 0.5:
+                self._app.invoke(value, thread_id=thread, on_busy=self._rng.choice(["reject", "enqueue"]))
             else:
                 asyncio.run(self._app.ainvoke(value, thread_id=thread))
         except (InvalidResume, ThreadBusy, UnansweredInterrupts):
             return "refused"
-        except LeaseLost:  # it was stopped, and another process has taken over; its progress is unknown
+        except LeaseLost:  # this process was stopped, and another one has taken over
             return "fenced"
         return "accepted"
 
@@ -165,26 +169,26 @@ class Rival:
 
 @dataclass
 class Contest:
-    """One file, the processes that use it, and the kills and stops."""
+    """A file, the processes that compete on it, and their kills and stops."""
 
     folder: Path
     kills: int
     seed: int
     stops: int = 0
     answers: Counter[str] = field(default_factory=Counter)
-    """The numbers of answers that were accepted, refused, and sent by a process that was stopped meanwhile."""
+    """The numbers of answers by outcome; see `Rival._call`."""
     rivals: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def play(self) -> None:
-        chance, log = random.Random(self.seed), EffectsLog(self.folder / "effects.log")
+    def run(self) -> None:
+        rng, log = random.Random(self.seed), EffectsLog(self.folder / "effects.log")
         numbers = itertools.count()
         self.rivals = [self._start(next(numbers)) for _ in range(RIVALS)]
-        done = 0
-        while done < self.kills:
-            self._await_effects(chance.randrange(1, 8))
-            index = chance.randrange(RIVALS)
+        kill_count = 0
+        while kill_count < self.kills:
+            self._await_effects(rng.randrange(1, 8))
+            index = rng.randrange(RIVALS)
             rival = self.rivals[index]
-            if done % 4 == 3 and self.stops <= done // 4:
+            if kill_count % 4 == 3 and self.stops <= kill_count // 4:
                 self.stops += 1
                 log.write("stopped", pid=rival.pid)
                 rival.send_signal(signal.SIGSTOP)
@@ -194,7 +198,7 @@ class Contest:
             log.write("killed", pid=rival.pid)
             rival.kill()
             rival.wait()
-            done += 1
+            kill_count += 1
             self.rivals[index] = self._start(next(numbers))
         (self.folder / "end").touch()
         for rival in self.rivals:
@@ -202,21 +206,21 @@ class Contest:
         self.check()
 
     def _start(self, number: int) -> subprocess.Popen[bytes]:
-        words = [sys.executable, "-m", "tests.durability.rivals", "--rival", f"r{number}", str(self.folder)]
+        command = [sys.executable, "-m", "tests.durability.rivals", "--rival", f"r{number}", str(self.folder)]
         with (self.folder / "errors.log").open("ab") as errors:
-            return subprocess.Popen(words, cwd=ROOT, stdout=errors, stderr=errors)
+            return subprocess.Popen(command, cwd=ROOT, stdout=errors, stderr=errors)
 
     def _stderr_tail(self) -> str:
         return (self.folder / "errors.log").read_text()[-4000:]
 
     def _await_effects(self, count: int) -> None:
         """Wait for a number of further lines in the log, so that there is progress between kills on any machine."""
-        log, until = self.folder / "effects.log", time.monotonic() + PATIENCE
-        wanted = len(read_lines(log)) + count
-        while len(lines := read_lines(log)) < wanted:
+        log, deadline = self.folder / "effects.log", time.monotonic() + PATIENCE
+        target = len(read_lines(log)) + count
+        while len(lines := read_lines(log)) < target:
             assert not [line for line in lines if line.kind == "failed"], self._stderr_tail()
             assert all(rival.poll() is None for rival in self.rivals), self._stderr_tail()
-            assert time.monotonic() < until, f"There is no progress any more. {self._stderr_tail()}"
+            assert time.monotonic() < deadline, f"There is no more progress. {self._stderr_tail()}"
             time.sleep(0.01)
 
     def check(self) -> None:
@@ -226,33 +230,33 @@ class Contest:
         self.answers = Counter(
             line.kind for line in lines if line.kind in ("accepted", "refused", "fenced") and line.token
         )
-        of_effects = [line for line in lines if line.kind in ("begin", "effect", "recorded", "killed", "stopped")]
-        assert not violations(of_effects), violations(of_effects)
+        effect_lines = [line for line in lines if line.kind in ("begin", "effect", "recorded", "killed", "stopped")]
+        assert not violations(effect_lines), violations(effect_lines)
         with SqliteSaver(self.folder / "runs.db") as saver:
             app = graph_of(EffectsLog(self.folder / "unused.log"), lambda: None).compile(saver)
             states = [app.get_state(thread_id=entry.thread_id) for entry in app.threads()]
             leases = [saver.lease(entry.thread_id) for entry in app.threads()]
         assert not [state for state in states if state.next], [state for state in states if state.next]
         assert not [lease for lease in leases if lease is not None]
-        answers = {(kind, key): value for state in states for kind, key, value in state.values["log"]}
-        entries = sum(len(state.values["log"]) for state in states)
-        assert entries == len(answers) == len(states) * ROUNDS * 3, "an entry was written twice, or is missing"
-        check_answers(lines, {key: value for (kind, key), value in answers.items() if kind == "answer"})
-        done = tokens(of_effects)
-        assert all(value in done[key] for (kind, key), value in answers.items() if kind == "effect")
+        entries = {(kind, key): value for state in states for kind, key, value in state.values["log"]}
+        count = sum(len(state.values["log"]) for state in states)
+        assert count == len(entries) == len(states) * ROUNDS * 3, "an entry was written twice, or is missing"
+        check_answers(lines, {key: value for (kind, key), value in entries.items() if kind == "answer"})
+        executed = tokens(effect_lines)
+        assert all(value in executed[key] for (kind, key), value in entries.items() if kind == "effect")
 
 
 def check_answers(lines: Sequence[Line], answers: dict[str, str]) -> None:
     """Check that each question has one answer, which was sent and not refused, and that no other was accepted."""
     for key, answer in answers.items():
-        tokens_of = {kind: set[str]() for kind in ("sent", "accepted", "refused", "fenced")}
+        by_kind = {kind: set[str]() for kind in ("sent", "accepted", "refused", "fenced")}
         for line in lines:
-            if line.key == f"{key}/question" and line.kind in tokens_of:
-                tokens_of[line.kind].add(line.token)
-        assert answer in tokens_of["sent"], f"{key} was answered by {answer}, which no process has sent"
-        assert answer not in tokens_of["refused"], f"{key} was answered by {answer}, which was refused"
-        assert tokens_of["accepted"] <= {answer}, (
-            f"{key} was answered by {answer}, and not by the accepted {tokens_of['accepted']}"
+            if line.key == f"{key}/question" and line.kind in by_kind:
+                by_kind[line.kind].add(line.token)
+        assert answer in by_kind["sent"], f"{key} was answered by {answer}, which no process has sent"
+        assert answer not in by_kind["refused"], f"{key} was answered by {answer}, which was refused"
+        assert by_kind["accepted"] <= {answer}, (
+            f"{key} was answered by {answer}, and not by the accepted {by_kind['accepted']}"
         )
 
 
@@ -261,7 +265,7 @@ def compete(kills: int, seed: int) -> Contest:
     with tempfile.TemporaryDirectory(prefix="rivals-") as folder:
         contest = Contest(Path(folder), kills, seed)
         try:
-            contest.play()
+            contest.run()
         finally:
             for rival in contest.rivals:
                 if rival.poll() is None:
@@ -280,12 +284,12 @@ def main() -> None:
         name, folder = options.rival
         Rival(Path(folder), name).run()
         return
-    began = time.monotonic()
+    started_at = time.monotonic()
     contest = compete(options.kills, options.seed)
     answers = ", ".join(f"{count} {kind}" for kind, count in contest.answers.items())
     print(
         f"{options.kills} kills and {contest.stops} stops, answers {answers}, 0 broken promises; "
-        f"{time.monotonic() - began:.0f} s."
+        f"{time.monotonic() - started_at:.0f} s."
     )
 
 

@@ -1,4 +1,4 @@
-"""The servers that `siege.py` kills: they serve a few graphs and definitions on one file until they are terminated."""
+"""The server that `siege.py` kills. It serves some graphs and a definition on a file until it is terminated."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
 from statewright.workflow.steps import StepContext, StepResult, task_handler
 
 LEASE: Final = 4.0
-"""Seconds after which a stopped server is considered dead."""
+"""Seconds after which the other server takes over from a stopped one."""
 
 
 class State(TypedDict, total=False):
@@ -73,8 +73,8 @@ def asks(state: State) -> State:
     return {"log": [interrupt("Which?")]}
 
 
-def paying(log: EffectsLog) -> Any:
-    """Return a node that does two effects, each of which takes a while."""
+def make_pays(log: EffectsLog) -> Any:
+    """Return a node with two effects, each of which takes a while."""
 
     def pays(state: State, runtime: Runtime[Any]) -> State:
         run = runtime.execution_info.run_id
@@ -87,8 +87,8 @@ def paying(log: EffectsLog) -> Any:
     return pays
 
 
-def graphs(effects: EffectsLog) -> list[StateGraph]:
-    """Return all graphs except the definitions in JSON."""
+def make_graphs(effects: EffectsLog) -> list[StateGraph]:
+    """Return all graphs except the one that is defined in JSON."""
     wide = StateGraph(State, name="wide")
     wide.add_node("fans", fans)
     wide.add_edge(START, "fans")
@@ -102,15 +102,15 @@ def graphs(effects: EffectsLog) -> list[StateGraph]:
         chain("signal", one, listens, three),
         chain("parent", one, starts),
         chain("asks", one, asks, three),
-        chain("pays", one, paying(effects), three),
+        chain("pays", one, make_pays(effects), three),
         wide,
     ]
 
 
 @task_handler("siege-count")
 def count(context: StepContext) -> StepResult:
-    seen = context.workflow_state.get("log", [])
-    return StepResult(state_updates={"log": [*seen, context.step_name]})
+    log = context.workflow_state.get("log", [])
+    return StepResult(state_updates={"log": [*log, context.step_name]})
 
 
 DEFINITION = {
@@ -130,12 +130,12 @@ EXPECTED: dict[str, list[Any]] = {
     "wide": ["one", "two", "three"],
     "json": ["one", "three"],
 }
-"""The logs of completed runs; in the others the entries between the first and the last depend on the input."""
+"""The logs of completed runs by graph. Those of other graphs depend on the input."""
 
 
 def main(path: str, port: int, effects: str) -> None:
     catalog = Catalog()
-    for graph in graphs(EffectsLog(Path(effects))):
+    for graph in make_graphs(EffectsLog(Path(effects))):
         catalog.serve(graph.name or "", graph)
     catalog.serve_steps(DEFINITION)
     database = SqliteDatabase(Path(path))

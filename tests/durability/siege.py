@@ -1,16 +1,20 @@
-"""Two servers on one file under load, killed with SIGKILL again and again, and stopped past their lease.
+"""Two servers on one file under load, killed repeatedly with SIGKILL, and stopped for longer than their lease.
 
     python -m tests.durability.siege --kills 300 --seed 1
 
 Clients start runs with idempotency keys, send signals with ids, and repeat each request until it is answered; a webhook
-receives every end of a run. Questions are answered through both servers at once, with different answers. Steps write
-their effects to a log outside the database: see `effects_log`. Now and then a server is stopped with SIGSTOP until the
-other one has taken over its runs, and continued. Once the last server is idle, these invariants hold for each accepted
-run, and there are no other runs: it completed exactly once, with the same output as without any kill; its log has no
-gaps, begins with its start, ends with its end, and contains each step exactly once; the webhook was called at least
-once. No run waits any more: no timer and no signal was lost. A question has at most one accepted answer, and that is
-the one in the run. No effect was done twice without a crash between the effect and its record. The kills are drawn by a
-seeded generator; their effect depends on the machine.
+receives the end of each run. Questions are answered through both servers concurrently, with different answers. Steps
+write their effects to a log outside the database: see `effects_log`. Now and then a server is stopped with SIGSTOP
+until the other one has taken over its runs, and then continued. When both servers are idle, these invariants hold:
+
+- Each accepted run completed exactly once, with the same output as without any kill; there are no other runs. No run
+  waits: no timer and no signal was lost.
+- The log of a run has no gaps, begins with its start, ends with its end, and contains each step exactly once.
+- The webhook was called at least once for each run.
+- A question has at most one accepted answer, and that is the one in the run.
+- No effect was executed twice without a crash between the effect and its record.
+
+The kills are drawn by a seeded generator; their effect depends on the machine.
 """
 
 from __future__ import annotations
@@ -42,17 +46,16 @@ from tests.stream_server import listening
 
 CLIENTS: Final = 6
 KINDS: Final = ("steps", "timer", "signal", "parent", "wide", "json", "asks", "pays", "pays")
-MAX_BETWEEN: Final = 30
-"""Maximum number of runs that are started between two kills."""
+MAX_RUNS_BETWEEN_KILLS: Final = 30
 PATIENCE: Final = 300.0
-"""Seconds without any progress after which the last server is considered stuck.
+"""Seconds without progress after which a server is considered stuck.
 
-A message to a webhook is sent again within this time if the server was killed while it sent it.
+Within this time, a message to a webhook is sent again if the server was killed while sending it.
 """
 
 
 class Server:
-    """One of the server processes on the file."""
+    """A server process, and its successors at the same URL."""
 
     def __init__(self, folder: Path, name: str) -> None:
         self._folder = folder
@@ -68,15 +71,15 @@ class Server:
 
     def start(self) -> None:
         folder = self._folder
-        words = [str(folder / "runs.db"), str(self._port), str(folder / "effects.log")]
+        arguments = [str(folder / "runs.db"), str(self._port), str(folder / "effects.log")]
         with self.log.open("ab") as log:
-            command = [sys.executable, "-m", "tests.durability.served", *words]
+            command = [sys.executable, "-m", "tests.durability.served", *arguments]
             self.process = subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT)
 
-    async def until_ready(self) -> None:
-        until = time.monotonic() + PATIENCE
+    async def wait_until_ready(self) -> None:
+        deadline = time.monotonic() + PATIENCE
         async with httpx.AsyncClient() as client:
-            while time.monotonic() < until:
+            while time.monotonic() < deadline:
                 with suppress(httpx.TransportError):
                     if (await client.get(f"{self.url}/ready")).status_code == 200:
                         return
@@ -96,13 +99,13 @@ class Server:
 
 
 def is_stopped(pid: int) -> bool:
-    """Return True if every thread of a process has stopped, which takes a while after the signal was sent."""
+    """Return whether every thread of a process has stopped, which takes a while after the signal was sent."""
     states = [path.read_text().rpartition(") ")[2][0] for path in Path(f"/proc/{pid}/task").glob("*/stat")]
     return all(state in "Tt" for state in states)
 
 
 class Siege:
-    """One file, two servers at a time, and the records of the requests to them."""
+    """A file, two servers on it, the clients, and the records of their requests."""
 
     def __init__(self, folder: Path, kills: int, seed: int) -> None:
         self.folder = folder
@@ -112,55 +115,56 @@ class Siege:
         self.records = Records()
         self.effects = EffectsLog(folder / "effects.log")
         self.ending = asyncio.Event()
+        """Set when the clients are to stop."""
         self.stops = 0
-        self.quota = MAX_BETWEEN
+        self.quota = MAX_RUNS_BETWEEN_KILLS
         """The number of accepted runs at which the clients pause until the next kill."""
-        self.planned = 0
-        """Runs that had to be accepted between kills."""
+        self.min_accepted = 0
+        """The number of runs that had to be accepted before kills."""
 
-    # -- the siege
+    # -- kills and stops
 
-    async def play(self) -> None:
+    async def run(self) -> None:
         for server in self.servers:
             server.start()
-            await server.until_ready()
+            await server.wait_until_ready()
         async with listening(Receiver(self.records).receive) as port:
             await self.subscribe(f"http://127.0.0.1:{port}/hook")
-            clients = [asyncio.create_task(self.client(index)) for index in range(CLIENTS)]
+            clients = [asyncio.create_task(self.run_client(index)) for index in range(CLIENTS)]
             for number in range(self.kills):
-                await self.until_accepted(self.random.randint(0, 6), clients)
+                await self.wait_for_accepted(self.random.randint(0, 6), clients)
                 await asyncio.sleep(self.random.uniform(0, 0.3))
-                await self.halt(number, self.random.choice(self.servers))
+                await self.kill(number, self.random.choice(self.servers))
             self.ending.set()
             await asyncio.gather(*clients)
-            await self.until_idle()
+            await self.wait_until_idle()
             await self.check()
         for server in self.servers:
             assert server.process is not None
             server.process.terminate()
             assert server.process.wait(PATIENCE) == 0, "The server did not exit normally on SIGTERM."
 
-    async def until_accepted(self, more: int, clients: list[asyncio.Task[None]]) -> None:
-        """Wait until a number of further runs was accepted, so that there is something to lose on any machine."""
-        self.planned += more
-        wanted = len(self.records.accepted) + more
-        self.quota = len(self.records.accepted) + MAX_BETWEEN
-        until = time.monotonic() + PATIENCE
-        while len(self.records.accepted) < wanted:
-            assert time.monotonic() < until, "No run is accepted any more."
+    async def wait_for_accepted(self, count: int, clients: list[asyncio.Task[None]]) -> None:
+        """Wait until a number of further runs are accepted, so that a kill can lose something on any machine."""
+        self.min_accepted += count
+        target = len(self.records.accepted) + count
+        self.quota = len(self.records.accepted) + MAX_RUNS_BETWEEN_KILLS
+        deadline = time.monotonic() + PATIENCE
+        while len(self.records.accepted) < target:
+            assert time.monotonic() < deadline, "No more runs are accepted."
             for client in clients:
                 if client.done():
                     client.result()
             await asyncio.sleep(0.01)
 
-    async def halt(self, number: int, server: Server) -> None:
+    async def kill(self, number: int, server: Server) -> None:
         """Kill a server and start another in its place; sometimes stop it for a while first."""
         if number % max(6, self.kills // 25) == 3:
             await self.stop(server)
         self.effects.write("killed", pid=server.pid)
         server.kill()
         server.start()
-        await server.until_ready()
+        await server.wait_until_ready()
 
     async def stop(self, server: Server) -> None:
         """Stop a server until the other one has taken over its runs, then let both run."""
@@ -168,20 +172,20 @@ class Siege:
         self.effects.write("stopped", pid=server.pid)
         await self.stop_between_writes(server.pid)
         try:
-            until = time.monotonic() + PATIENCE
+            deadline = time.monotonic() + PATIENCE
             while self.has_worker(server.pid):
-                assert time.monotonic() < until, "The other server does not take over from a stopped one."
+                assert time.monotonic() < deadline, "The other server does not take over from a stopped one."
                 await asyncio.sleep(0.05)
         finally:
             os.kill(server.pid, signal.SIGCONT)
-        await self.until_accepted(self.random.randint(0, 6), [])
+        await self.wait_for_accepted(self.random.randint(0, 6), [])
 
     async def stop_between_writes(self, pid: int) -> None:
         """Stop a process while it does not write.
 
-        A process that is stopped in a transaction keeps the file locked, so that no other could write.
+        A process that is stopped within a transaction keeps the file locked, so that no other process can write.
         """
-        until = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             os.kill(pid, signal.SIGSTOP)
             while not is_stopped(pid):
@@ -189,7 +193,7 @@ class Siege:
             if await asyncio.to_thread(self.can_write):
                 return
             os.kill(pid, signal.SIGCONT)
-            assert time.monotonic() < until, "Each time the server is stopped, it has locked the file."
+            assert time.monotonic() < deadline, "Each time the server is stopped, it has locked the file."
             await asyncio.sleep(self.random.uniform(0, 0.2))
 
     def can_write(self) -> bool:
@@ -202,27 +206,29 @@ class Siege:
         return True
 
     def has_worker(self, pid: int) -> bool:
-        """Return True if the ledger has a worker in a process."""
+        """Return whether the ledger has a worker in a process."""
         with closing(sqlite3.connect(self.folder / "runs.db", timeout=PATIENCE)) as ledger:
             return bool(ledger.execute("SELECT count(*) FROM workers WHERE pid = ?", (pid,)).fetchone()[0])
+
+    # -- clients
 
     async def subscribe(self, url: str) -> None:
         async with httpx.AsyncClient() as client:
             await self.request(client, "POST", "/api/v1/webhooks", {"url": url, "events": ["workflow.completed"]})
 
-    async def client(self, index: int) -> None:
+    async def run_client(self, index: int) -> None:
         """Start runs until the siege ends, and send the signals and answers that they wait for."""
-        chance = random.Random(f"{index} {self.random.random()}")
+        rng = random.Random(f"{index} {self.random.random()}")
         async with httpx.AsyncClient(timeout=5) as client:
             number = 0
             while not self.ending.is_set():
                 number += 1
-                await self.start(client, f"{index}-{number}", chance.choice(KINDS), number)
-                await asyncio.sleep(chance.uniform(0, 0.4))
+                await self.start_run(client, f"{index}-{number}", rng.choice(KINDS), number)
+                await asyncio.sleep(rng.uniform(0, 0.4))
                 while len(self.records.accepted) >= self.quota and not self.ending.is_set():
-                    await asyncio.sleep(0.05)  # more would only have to be checked at the end
+                    await asyncio.sleep(0.05)  # more runs would only make the check at the end longer
 
-    async def start(self, client: httpx.AsyncClient, key: str, kind: str, number: int) -> None:
+    async def start_run(self, client: httpx.AsyncClient, key: str, kind: str, number: int) -> None:
         body = {"graph": kind, "input": {"n": number}, "idempotencyKey": key}
         response = await self.request(client, "POST", "/api/v1/workflow-runs", body)
         run_id = response["data"]["id"]
@@ -243,38 +249,42 @@ class Siege:
                     return
                 await asyncio.sleep(0.05)
             answers = zip(self.servers, (f"{name}{number}" for name in "ab"), strict=True)
-            wait = waits[0]["id"]
-            await asyncio.gather(*(self.answer_by(client, server, run_id, wait, text) for server, text in answers))
+            question_id = waits[0]["id"]
+            await asyncio.gather(
+                *(self.answer_through(server, client, run_id, question_id, text) for server, text in answers)
+            )
             if self.records.answers[run_id]:
                 return
 
-    async def answer_by(self, client: httpx.AsyncClient, server: Server, run_id: str, wait: str, text: str) -> None:
+    async def answer_through(
+        self, server: Server, client: httpx.AsyncClient, run_id: str, question_id: str, text: str
+    ) -> None:
         path = f"{server.url}/api/v1/workflow-runs/{run_id}/resume"
         with suppress(httpx.TransportError):  # the final state shows whether the answer was accepted
-            answer = await client.post(path, json={"answers": {wait: text}})
-            if answer.status_code < 400:
+            response = await client.post(path, json={"answers": {question_id: text}})
+            if response.status_code < 400:
                 self.records.answers[run_id].append(text)
             else:
-                assert answer.status_code in (404, 409, 503), f"{answer.status_code} {answer.text}"
+                assert response.status_code in (404, 409, 503), f"{response.status_code} {response.text}"
 
     async def request(self, client: httpx.AsyncClient, method: str, path: str, body: Any = None) -> Any:
-        """Return the response to a request, which is sent to the servers in turn until one of them answers."""
-        until = time.monotonic() + PATIENCE
+        """Send a request to the servers in turn until one of them answers, and return the response."""
+        deadline = time.monotonic() + PATIENCE
         for server in itertools.cycle(self.random.sample(self.servers, len(self.servers))):
             with suppress(httpx.TransportError):
-                answer = await client.request(method, f"{server.url}{path}", json=body)
-                if answer.status_code < 400:
-                    return answer.json()
-                assert answer.status_code == 503, f"{method} {path}: {answer.status_code} {answer.text}"
-            assert time.monotonic() < until, f"{method} {path} was not answered."
+                response = await client.request(method, f"{server.url}{path}", json=body)
+                if response.status_code < 400:
+                    return response.json()
+                assert response.status_code == 503, f"{method} {path}: {response.status_code} {response.text}"
+            assert time.monotonic() < deadline, f"{method} {path} was not answered."
             await asyncio.sleep(0.02)
-        raise AssertionError  # not reached: the cycle of servers is endless
+        raise AssertionError  # unreachable: the cycle of servers is endless
 
-    # -- afterwards
+    # -- checks
 
-    async def until_idle(self) -> None:
+    async def wait_until_idle(self) -> None:
         """Wait until every run has ended and every message was delivered."""
-        until, before = time.monotonic() + PATIENCE, (0, 0)
+        deadline, progress = time.monotonic() + PATIENCE, (0, 0)
         async with httpx.AsyncClient(timeout=10) as client:
             while True:
                 active = 0
@@ -284,36 +294,36 @@ class Siege:
                 missing = self.records.accepted.keys() - self.records.received.keys()
                 if not active and not missing:
                     return
-                if (active, len(missing)) != before:
-                    until, before = time.monotonic() + PATIENCE, (active, len(missing))
-                if time.monotonic() > until:
-                    some = sorted(missing)[:5]
+                if (active, len(missing)) != progress:
+                    deadline, progress = time.monotonic() + PATIENCE, (active, len(missing))
+                if time.monotonic() > deadline:
+                    examples = sorted(missing)[:5]
                     raise AssertionError(
-                        f"{active} runs have not ended, {len(missing)} ends were not delivered: {some}..."
+                        f"{active} runs have not ended, {len(missing)} ends were not delivered: {examples}..."
                     )
                 await asyncio.sleep(0.2)
 
     async def check(self) -> None:
         async with httpx.AsyncClient(timeout=30) as client:
-            await self.check_no_others(client)
+            await self.check_run_count(client)
             lines = read_lines(self.folder / "effects.log")
-            assert not (broken := violations(lines)), broken
-            done = tokens(lines)
+            assert not (found := violations(lines)), found
+            executed = tokens(lines)
             for run_id, (kind, number) in self.records.accepted.items():
                 run = (await self.request(client, "GET", f"/api/v1/workflow-runs/{run_id}"))["data"]
                 self.records.check_run(run, kind, number)
-                self.check_effects(run, kind, done)
-                events = await self.events(client, run_id)
-                self.records.check_events(run, events)
+                self.check_effects(run, kind, executed)
+                events = await self.request(client, "GET", f"/api/v1/workflow-runs/{run_id}/events?pageSize=100")
+                self.records.check_events(run, events["data"])
 
-    def check_effects(self, run: Any, kind: str, done: Mapping[str, set[str]]) -> None:
-        """Check that the run has the tokens of effects that were done."""
+    def check_effects(self, run: Any, kind: str, executed: Mapping[str, set[str]]) -> None:
+        """Check that the tokens in a run belong to executed effects."""
         if kind == "pays":
             _, paid, shipped, _ = run["output"]["log"]
-            assert paid in done[f"{run['id']} pay"], run
-            assert shipped in done[f"{run['id']} ship"], run
+            assert paid in executed[f"{run['id']} pay"], run
+            assert shipped in executed[f"{run['id']} ship"], run
 
-    async def check_no_others(self, client: httpx.AsyncClient) -> None:
+    async def check_run_count(self, client: httpx.AsyncClient) -> None:
         """Check that there are no runs besides the accepted ones and their children."""
         parents = sum(kind == "parent" for kind, _ in self.records.accepted.values())
         total = (await self.request(client, "GET", "/api/v1/workflow-runs?pageSize=1"))["meta"]["total"]
@@ -321,17 +331,15 @@ class Siege:
             f"{total} runs for {len(self.records.accepted)} + {parents}"
         )
 
-    async def events(self, client: httpx.AsyncClient, run_id: str) -> list[Any]:
-        answer = await self.request(client, "GET", f"/api/v1/workflow-runs/{run_id}/events?pageSize=100")
-        return answer["data"]
-
 
 @dataclass
 class Records:
     """The accepted runs and answers, and the received webhook messages."""
 
     accepted: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    """The kind and the number of each accepted run."""
     received: Counter[str] = field(default_factory=Counter[str])
+    """The number of received messages by run."""
     answers: defaultdict[str, list[str]] = field(default_factory=lambda: defaultdict[str, list[str]](list))
     """The accepted answers by run."""
 
@@ -393,7 +401,7 @@ async def besiege(kills: int, seed: int) -> Siege:
     with tempfile.TemporaryDirectory(prefix="siege-") as folder:
         siege = Siege(Path(folder), kills, seed)
         try:
-            await siege.play()
+            await siege.run()
         except BaseException:
             for server in siege.servers:
                 print(server.log.read_text()[-3000:], file=sys.stderr)
@@ -409,11 +417,11 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    began = time.monotonic()
+    started_at = time.monotonic()
     siege = asyncio.run(besiege(options.kills, options.seed))
     print(
         f"{options.kills} kills and {siege.stops} stops, {len(siege.records.accepted)} runs accepted, each completed "
-        f"once; {siege.records.received.total()} messages received; {time.monotonic() - began:.0f} s."
+        f"once; {siege.records.received.total()} messages received; {time.monotonic() - started_at:.0f} s."
     )
 
 

@@ -15,8 +15,8 @@ KILLS = 120 if FULL else 13  # one of each shape
 @pytest.mark.skipif(os.name != "posix", reason="no SIGKILL on this system")
 def test_no_promise_is_broken_by_kill_9() -> None:
     command = [sys.executable, "-m", "tests.durability.chaos", "--kills", str(KILLS), "--seed", "7"]
-    played = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False)
+    process = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=3600, check=False)
 
-    shown = played.stdout + played.stderr
-    assert played.returncode == 0, shown
-    assert shown.splitlines()[-1] == f"{KILLS} kills, 0 broken promises", shown
+    output = process.stdout + process.stderr
+    assert process.returncode == 0, output
+    assert output.splitlines()[-1] == f"{KILLS} kills, 0 broken promises", output

@@ -40,7 +40,7 @@ from statewright.clock import SystemClock
 from statewright.errors import NodeTimeoutError, RunCancelled
 from statewright.futures import LightFuture, is_future
 from statewright.runtime import Instrument
-from statewright.runtime.concurrency.private_loop import _idle as idle_loops
+from statewright.runtime.concurrency.private_loop import _idle_loops as idle_loops
 from statewright.runtime.concurrency.worker_threads import workers
 from statewright.storage.sqlite import SqliteSaver
 

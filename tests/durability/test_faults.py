@@ -497,7 +497,7 @@ def move_head(saver: SqliteSaver) -> None:
     known = head.checkpoint
     checkpoint = Checkpoint("f" * 32, known.step + 1, known.values, known.frontier)
     commit = Commit(
-        line=BranchKey("1"),
+        branch_key=BranchKey("1"),
         expected=head.id,
         parent_id=head.id,
         checkpoint=checkpoint,

@@ -86,7 +86,15 @@ def chain(saver: SqliteSaver, thread: str, **where: Any) -> list[SavedCheckpoint
 
 def told(saved: SavedCheckpoint) -> tuple[Any, ...]:
     parent = saved.parent_id
-    return saved.id, parent, saved.line.branch, saved.checkpoint.step, saved.source, saved.run_id, saved.created_at
+    return (
+        saved.id,
+        parent,
+        saved.branch_key.branch,
+        saved.checkpoint.step,
+        saved.source,
+        saved.run_id,
+        saved.created_at,
+    )
 
 
 @format_1
@@ -164,7 +172,7 @@ def test_a_timer_fires(saver: SqliteSaver) -> None:
 @format_1
 def test_a_breakpoint_a_join_and_what_is_held_are_passed(saver: SqliteSaver) -> None:
     head = loaded(saver, "join")
-    (held,) = head.checkpoint.held
+    (held,) = head.checkpoint.deferred
     assert (held.task.node, held.task.position, held.gather) == ("end", 1, False)
     assert head.checkpoint.joins == {"'short' + 'longer' -> 'join'": frozenset({"short"})}
     assert [task.node for task in head.checkpoint.frontier] == ["longer"]
@@ -239,14 +247,14 @@ def check_turns(saved: SavedCheckpoint, count: int, goal: int, edited: Sequence[
 def test_format_1_fork(saver: SqliteSaver) -> None:
     *_, before, forked, edited, first, _, _, _, head = chain(saver, "long", branch="other")
     assert told(before)[:5] == (ident(33), ident(32), "main", 30, "loop")
-    assert (forked.parent_id, forked.line.branch, forked.source) == (before.id, "other", "fork")
+    assert (forked.parent_id, forked.branch_key.branch, forked.source) == (before.id, "other", "fork")
     assert (edited.parent_id, edited.source) == (forked.id, "update")
     assert first.parent_id == edited.id
     assert forked.created_at == datetime(2026, 1, 1, 0, 1, tzinfo=UTC)
     check_turns(forked, 30, goal=170)
     check_turns(edited, 30, goal=35, edited=["edited"])
     check_turns(head, 35, goal=35, edited=["edited"])
-    assert head.checkpoint.at_rest
+    assert head.checkpoint.is_complete
     ended = graphs.chat(saver, LATE).invoke({"goal": 37}, thread_id="long", branch="other")
     assert ended["words"][-3:] == ["w34", "w35", "w36"]
 

@@ -256,7 +256,7 @@ def plain_checkpoint(saved: SavedCheckpoint) -> dict[str, Any]:
     landed = {task: (dict(one.writes), repr(list(one.targets)), one.goto) for task, one in pending.completed.items()}
     known = (landed, pending.interrupts, pending.answers, pending.errors, pending.attempts, pending.journal)
     return {
-        "line": saved.line,
+        "line": saved.branch_key,
         "parent": saved.parent_id,
         "checkpoint": saved.checkpoint,
         "source": saved.source,

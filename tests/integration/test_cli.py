@@ -98,7 +98,7 @@ def test_a_traceback_is_shown_only_when_asked_for(flow: Path) -> None:
         (("run", "missing.py"), "File 'missing.py' does not exist"),
         (("run", "notes.txt"), "is not a Python file"),
         (("run", "broken.py"), "cannot be imported: SyntaxError"),
-        (("run", "empty.py"), "holds no graph"),
+        (("run", "empty.py"), "defines no graph"),
         (("run", "flow.py:grap"), "Did you mean 'graph'?"),
         (("run", "flow.py", "--input", "{n"), "--input '{n' is not valid JSON"),
         (("run", "flow.py", "--input", "@none.json"), "cannot be read"),

@@ -153,7 +153,7 @@ def test_a_changed_file_is_loaded_and_open_runs_continue_in_the_new_server(folde
     with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url, retries=10) as client:
         waiting = client.runs.start_and_wait("asking", {"n": 1})
         (folder / "flow.py").write_text(GRAPH.replace("* 2", "* 3"), encoding="utf-8")
-        server.wait_for("It serves: asking, flow")
+        server.wait_for("Serving: asking, flow")
         tripled = client.runs.start_and_wait("flow", {"n": 4})
         assert (tripled.error, tripled.output) == (None, {"n": 12}), server.said
         (question,) = client.interrupts.list().items
@@ -167,11 +167,11 @@ def test_the_server_continues_while_a_changed_file_has_an_error(folder: Path) ->
     with serving(folder, "dev", "flow.py", "--port", "0") as server, Client(server.url) as client:
         assert client.health().status == "ok"
         (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
-        server.wait_for("continues with the code that it loaded before")
+        server.wait_for("keeps running the previous code")
         assert "SyntaxError" in server.said
         assert client.runs.start_and_wait("flow", {"n": 4}).output == {"n": 8}
         (folder / "flow.py").write_text(GRAPH.replace("* 2", "* 5"), encoding="utf-8")
-        server.wait_for("It serves: asking, flow")
+        server.wait_for("Serving: asking, flow")
         fivefold = client.runs.start_and_wait("flow", {"n": 4})
         assert (fivefold.error, fivefold.output) == (None, {"n": 20}), server.said
 
@@ -215,7 +215,7 @@ def test_an_error_names_a_port_that_is_in_use(folder: Path, command: list[str]) 
         port = listener.getsockname()[1]
         server = ServerProcess(folder, *command, "--port", str(port))
         assert server.process.wait(600) == 2
-        assert f"Port {port} of 127.0.0.1 is taken." in server.said
+        assert f"Port {port} on 127.0.0.1 is already in use." in server.said
 
 
 def test_serve_ends_with_0_at_sigterm_and_sigint(folder: Path) -> None:
@@ -225,7 +225,7 @@ def test_serve_ends_with_0_at_sigterm_and_sigint(folder: Path) -> None:
             assert client.runs.start_and_wait("flow", {"n": 1}).output == {"n": 2}
         assert server.stop(number) == 0
         lines = [json.loads(line) for line in server.err.read_text(encoding="utf-8").splitlines()]
-        assert [lines[0]["event"], lines[-1]["event"]] == ["The server listens.", "The server has ended."]
+        assert [lines[0]["event"], lines[-1]["event"]] == ["The server is listening.", "The server has stopped."]
         assert lines[0]["graphs"] == ["asking", "flow"]
 
 

@@ -148,7 +148,8 @@ def test_json_output_contains_the_whole_run(statewright: Command) -> None:
 def test_the_same_idempotency_key_starts_no_second_run(statewright: Command) -> None:
     first = start(statewright, "doubling", "-i", "n=4", "--idempotency-key", "k-1")
     again = statewright("runs", "start", "doubling", "-i", "n=4", "--idempotency-key", "k-1")
-    assert (again.out.strip(), again.err) == (first, "This key had already started this run; no new run was started.\n")
+    note = "No new run was started: this run was started earlier with the same idempotency key.\n"
+    assert (again.out.strip(), again.err) == (first, note)
 
 
 def test_watching_a_failed_run_ends_with_1(statewright: Command) -> None:
@@ -235,7 +236,7 @@ def test_a_run_without_logs_says_so(statewright: Command, mail: str) -> None:
 def test_the_error_for_an_invalid_url_gives_an_example(statewright: Command) -> None:
     result = statewright("runs", "ls", "--url", "foo")
     assert (result.code, result.out) == (2, "")
-    assert result.err == "Error: 'foo' is not the URL of a server. Give one such as http://127.0.0.1:8123.\n"
+    assert result.err == "Error: 'foo' is not a valid server URL. Use one such as http://127.0.0.1:8123.\n"
 
 
 def test_an_approval_is_rejected_and_the_run_fails(statewright: Command, mail: str) -> None:
@@ -270,14 +271,15 @@ def test_runs_are_listed_and_filtered(statewright: Command) -> None:
     assert [line.split()[0] for line in listed.out.splitlines()] == ["RUN", run]
     by_metadata = statewright("runs", "ls", "--metadata", "customer=acme", "--json")
     assert [record["id"] for record in json.loads(by_metadata.out)] == [run]
-    assert statewright("runs", "ls", "--tag", "nobody").out == "There are no such runs.\n"
+    assert statewright("runs", "ls", "--tag", "nobody").out == "No runs match the filters.\n"
     assert len(json.loads(statewright("runs", "ls", "--limit", 1, "--json").out)) == 1
 
 
 def test_the_error_for_a_wrong_filter_names_the_valid_values(statewright: Command) -> None:
     result = statewright("runs", "ls", "--status", "compleeted")
     assert (result.code, "'completed'" in result.err) == (2, True)
-    assert statewright("runs", "ls", "--metadata", "x").err == "Error: --metadata 'x' is not NAME=VALUE.\n"
+    result = statewright("runs", "ls", "--metadata", "x")
+    assert result.err == "Error: --metadata 'x' does not have the form NAME=VALUE.\n"
 
 
 def test_a_run_is_shown_with_steps_and_events(statewright: Command, mail: str) -> None:
@@ -310,9 +312,9 @@ def test_the_logs_of_steps_are_shown(statewright: Command) -> None:
     [
         (("show", "run_x"), "Run 'run_x' does not exist in this workspace."),
         (("start", "dubling"), "Did you mean 'doubling'?"),
-        (("start",), "Give the name of a graph"),
-        (("start", "doubling", "--definition", "def_1"), "Give the name of a graph"),
-        (("approve", "x", "--reject", "--edit", "1"), "Give only one of --reject"),
+        (("start",), "Specify either the name of a graph"),
+        (("start", "doubling", "--definition", "def_1"), "Specify either the name of a graph"),
+        (("approve", "x", "--reject", "--edit", "1"), "Use only one of --reject"),
         (("approve", "run_x", "--edit", "@none"), "Run 'run_x' does not exist"),
         (("resume", "run_x"), "Run 'run_x' does not exist"),
     ],

@@ -158,9 +158,9 @@ def test_a_thread_is_taken_from_the_run_that_holds_it(folder: Path) -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "sleeping\n"
         released = statewright(folder, "threads", "release", "t")
-        assert (released.returncode, released.stdout.startswith("Took 't' from run ")) == (0, True)
+        assert (released.returncode, released.stdout.startswith("Released thread 't' from run ")) == (0, True)
         process.kill()
-    assert statewright(folder, "threads", "release", "t").stdout == "Thread 't' was free.\n"
+    assert statewright(folder, "threads", "release", "t").stdout == "Thread 't' is not held by a run.\n"
     assert statewright(folder, "threads", "release", "u").returncode == 2
 
 
@@ -177,7 +177,7 @@ def test_every_command_of_threads_refuses_without_a_traceback(folder: Path) -> N
     for command in ("ls", "show t", "history t", "diff t 0 1", "fork t --branch b", "prune --keep 1", "rm t"):
         refused = statewright(folder, "threads", *command.split())
         assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)
-        assert "`statewright run FILE.py` creates one" in refused.stderr
+        assert "Create it with `statewright run FILE.py`" in refused.stderr
 
 
 @pytest.mark.parametrize("width", [80, 120])

@@ -124,7 +124,7 @@ def test_workflows_in_yaml_run_with_the_extra_states(installed: Install, folder:
 def test_models_are_connected_with_the_extra_models(installed: Install, folder: Path, name: str) -> None:
     ran = installed("models").run("statewright", "run", "agent.py", "-i", "Hello", "--model", name, cwd=folder)
     assert ran.returncode == 2
-    assert "needs a key" in ran.stderr
+    assert "needs an API key" in ran.stderr
 
 
 PROGRAMS = {

@@ -240,7 +240,7 @@ def test_many_failures_switch_a_webhook_off(ledger: Ledger) -> None:
             await house.exhaust()
             webhook = await house.webhook()
             assert (webhook.active, webhook.failures) == (False, 4)
-            assert webhook.disabled_reason == "4 messages in a row have failed for good."
+            assert webhook.disabled_reason == "4 messages in a row have failed permanently."
 
     asyncio.run(run())
 
@@ -306,7 +306,7 @@ async def trickle(writer: asyncio.StreamWriter) -> None:
 @pytest.mark.parametrize("reply", [dawdle, trickle])
 def test_a_slow_receiver_has_its_time_and_no_more(reply: Reply) -> None:
     found, _ = answer_to(reply, timeout=0.2)
-    assert found == Answer(None, "There was no answer within 0.2 s.")
+    assert found == Answer(None, "The receiver did not answer within 0.2 s.")
 
 
 def test_a_long_answer_is_not_read_to_its_end() -> None:

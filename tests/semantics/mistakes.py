@@ -72,7 +72,7 @@ YAML_MISTAKES = {
     "quote closed by the next one": Mistake(
         BASE.replace(TASK, 'task: "List the files.').replace("task: Look.", 'task: "Look."'),
         12,
-        "is closed only in line 17",
+        "is closed only on line 17",
     ),
     "apostrophe in single quotes": wrong(TASK, "task: 'Don't list.'", 12, "an apostrophe is written twice"),
     "quotes around a part": wrong(TASK, 'task: "List" the files.', 12, "text follows the closing quote"),
@@ -99,14 +99,14 @@ YAML_MISTAKES = {
     "no comma": wrong("{path: README.md}", "{path: README.md trace: 1}", 8, "Separate with a comma"),
     "percent sign": wrong(TASK, "task: %name", 12, "'%'"),
     "at sign": wrong(TASK, "task: @name", 12, "'@'"),
-    "star": wrong(TASK, "task: *bold* text", 12, "Put quotes around a text that begins with '*'"),
+    "star": wrong(TASK, "task: *bold* text", 12, "Put quotes around text that begins with '*'"),
     "alias of nothing": wrong(TASK, "task: *bold", 12, "Put '&bold' before the intended value"),
     "exclamation mark": wrong("score == 5", "!done", 20, "begins with '!'"),
     "backslash": wrong(TASK, 'task: "C:\\path"', 12, "Double the backslash"),
     "placeholder without quotes": wrong(TASK, "task: {{project}} files", 12, "Put it in quotes"),
     "merge conflict": wrong("- id: look", "<<<<<<< HEAD\n- id: look", 15, "Resolve the conflict"),
-    "key twice": wrong(TASK, f"{TASK}\n  task: Again.", 13, "in line 12 and in line 13"),
-    "second document": Mistake(BASE + "---\nname: x\n", 23, "Keep one workflow in a file"),
+    "key twice": wrong(TASK, f"{TASK}\n  task: Again.", 13, "on line 12 and on line 13"),
+    "second document": Mistake(BASE + "---\nname: x\n", 23, "Keep only one workflow in a file"),
     "empty file": Mistake("", 1, "The file is empty"),
 }
 """Mistakes that the YAML parser or the conversion to plain values reports, before a JSON Schema could."""
@@ -162,7 +162,7 @@ FORM_MISTAKES = {
     "tool without a function": wrong("  tool: read_file\n", "", 6, "Add 'tool'"),
     "assistant without a prompt": wrong(PROMPT, "", 3, "none of the keys"),
     "tool of an assistant as a text": wrong(PROMPT, PROMPT + "  tools: [read_file]\n", 5, "'- name: the_tool'"),
-    "task as a list": wrong(TASK, "task: [a, b]", 12, "Write a text"),
+    "task as a list": wrong(TASK, "task: [a, b]", 12, "Write a string"),
     "schema as a map": wrong("task: Look.", "output_schema: {a: 1}", 17, "output_schema: |"),
     "arguments as a list": wrong("{path: README.md}", "[README.md]", 8, "must be a map"),
     "word for true": wrong(TASK, "interrupt_before: 'yes'", 12, "Write it without quotes"),
@@ -221,7 +221,7 @@ MEANING_MISTAKES = {
         .replace("id: look", "id: a\N{MODIFIER LETTER COLON}b")
         .replace("otherwise: plan", "otherwise: end"),
         15,
-        "equivalent to that of 'a:b'",
+        "cannot be distinguished from 'a:b'",
     ),
     "block of a template not closed": wrong(TASK, "task: '{% if x %}List.'", 12, "template"),
     "schema with a reference out of it": wrong(
@@ -236,7 +236,7 @@ MEANING_MISTAKES = {
     "misspelt key of a policy": wrong(
         "states:\n", "retry_policy:\n  max_attempt: 5\nstates:\n", 10, "Did you mean 'max_attempts'?", is_warning=True
     ),
-    "unknown function": wrong("score == 5", "foo(score)", 20, "counts as false: foo()", is_warning=True),
+    "unknown function": wrong("score == 5", "foo(score)", 20, "counts as false at run time: foo()", is_warning=True),
     "braces in an expression": wrong("score == 5", '"{{score}} == 5"', 20, "without braces", is_warning=True),
     "state that nothing leads to": wrong("state_id: look", "state_id: end", 15, "cannot be reached", is_warning=True),
     "no way to the end": wrong("then: end", "then: look", 10, "cannot be reached from", is_warning=True),

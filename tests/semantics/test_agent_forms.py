@@ -54,7 +54,7 @@ def forms_of(model: ScriptedModel) -> int:
 @pytest.mark.parametrize("retries", [0, 4, ANY, NAMED], ids=["none", "usual", "any", "named"])
 def test_a_policy_does_not_multiply_the_tries_at_a_form(make: Any, retries: Any) -> None:
     app, given, model = make(lambda request: "no form", retries)
-    with pytest.raises(ModelAnswerInvalid, match="3 times"):
+    with pytest.raises(ModelAnswerInvalid, match="3 answers"):
         app.invoke(given)
     assert forms_of(model) == 3
 
@@ -64,7 +64,7 @@ def test_a_policy_does_not_multiply_the_tries_at_a_form(make: Any, retries: Any)
 def test_nor_does_a_policy_of_the_node_that_holds_the_agent(saver: Any, policy: RetryPolicy) -> None:
     app, given, model = prebuilt(lambda request: "no form", 4)
     graph = StateGraph(MessagesState).add_node("a", app, retry_policy=policy).add_edge(START, "a").compile(saver)
-    with pytest.raises(ModelAnswerInvalid, match="3 times"):
+    with pytest.raises(ModelAnswerInvalid, match="3 answers"):
         graph.invoke(given, **({"thread_id": f"t{policy.retry_on}"} if saver else {}))
     assert forms_of(model) == 3
 

@@ -411,7 +411,7 @@ def test_typed_data_is_checked_when_it_is_written(kind: Any) -> None:
     model = ScriptedModel([asks("write", value="many"), asks("write", value=3), "end"])
     run = Agent("A", model=model, tools=[write], max_iter=5).alone(state=kind()).run("x")
     assert run.state.data.count == 3
-    assert "not of its type" in run.results[-1].tool_results[0].text
+    assert "does not fit its type" in run.results[-1].tool_results[0].text
 
 
 def test_a_default_of_a_function_is_not_mistaken_for_an_argument() -> None:

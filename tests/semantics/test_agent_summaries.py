@@ -89,7 +89,7 @@ def test_an_answer_that_is_not_a_summary_never_becomes_the_memory(
         for number in range(5):
             turn(f"fact {number} " + "y" * 40)
     assert 0 < len(asked) == len(set(asked)), "asked again within a turn"
-    lines = [one.getMessage() for one in caplog.records if "asked to summarize" in one.getMessage()]
+    lines = [one.getMessage() for one in caplog.records if "did not summarize" in one.getMessage()]
     assert len(lines) == len(asked)
     for request in model.requests:
         told = "\n".join(message.text for message in request.messages)

@@ -161,6 +161,23 @@ def test_parts_can_be_printed_in_addition_to_the_requested_ones(
     assert capsys.readouterr().out.count("[values]") == 3
 
 
+def test_a_call_inside_a_node_prints_its_own_parts_and_checks_its_output_keys(
+    driver: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inner = loop().compile()
+
+    def caller(output_keys: str) -> Any:
+        def call(state: Any) -> Any:
+            return {"y": inner.invoke({}, print_mode="updates", output_keys=output_keys)}
+
+        return StateGraph({}).add_node("outer", call).add_edge(START, "outer").compile()
+
+    assert driver.invoke(caller("x"), {}) == {"y": 1}
+    assert capsys.readouterr().out == "[updates] {'a': {'log': ['a']}}\n[updates] {'b': {'x': 1}}\n"
+    with pytest.raises(InvalidConfig, match="Did you mean 'log'"):
+        driver.invoke(caller("logs"), {})
+
+
 @dataclass
 class Made:
     x: int = 0

@@ -204,7 +204,7 @@ def test_a_node_that_declares_nothing_counts_as_reaching_all() -> None:
 
     graph = graph_of("b", "c").add_node("a", anywhere).add_edge(START, "a").freeze()
 
-    assert graph.ways["a"] == {"a", "b", "c"}
+    assert graph.successors["a"] == {"a", "b", "c"}
 
 
 def test_a_node_without_edges_ends_its_path(driver: Any) -> None:
@@ -240,7 +240,7 @@ def test_compiling_is_repeatable_and_does_not_change_the_builder(driver: Any) ->
 
     assert (graph.nodes, graph.edges, graph.problems) == before
     assert driver.invoke(first, {"x": 1}) == driver.invoke(second, {"x": 1}, thread_id="1")
-    assert graph.freeze().ways == graph.freeze().ways
+    assert graph.freeze().successors == graph.freeze().successors
 
 
 def test_additions_after_compiling_do_not_change_the_compiled_graph(driver: Any) -> None:

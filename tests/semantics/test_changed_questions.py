@@ -31,7 +31,7 @@ from statewright import (
 )
 from statewright.checkpoint import schema_form
 from statewright.errors import InvalidGraph, InvalidResume, InvalidUpdateError, QuestionChanged, QuestionMismatch
-from statewright.runtime.tasks.changed_questions import is_equal
+from statewright.runtime.tasks.changed_questions import are_equal
 
 
 class State(TypedDict, total=False):
@@ -208,13 +208,13 @@ def test_values_are_compared_without_ever_failing() -> None:
     own: list[Any] = []
     own.append(own)
     nan = float("nan")
-    assert is_equal({"a": [nan, 1]}, {"a": [float("nan"), 1]}) is True
-    assert is_equal({"a": nan}, {"a": 1.0}) is False
-    assert is_equal(numpy.array([1, 2]), numpy.array([1, 2])) is True
-    assert is_equal(numpy.array([1, 2]), numpy.array([1, 3])) is False
-    assert is_equal(Odd(), Odd("other")) is None
-    assert is_equal(own, [1]) is None
-    assert is_equal(deep, [deep]) is None
+    assert are_equal({"a": [nan, 1]}, {"a": [float("nan"), 1]}) is True
+    assert are_equal({"a": nan}, {"a": 1.0}) is False
+    assert are_equal(numpy.array([1, 2]), numpy.array([1, 2])) is True
+    assert are_equal(numpy.array([1, 2]), numpy.array([1, 3])) is False
+    assert are_equal(Odd(), Odd("other")) is None
+    assert are_equal(own, [1]) is None
+    assert are_equal(deep, [deep]) is None
     with contextlib.suppress(RecursionError):
         deep.clear()
 

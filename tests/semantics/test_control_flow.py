@@ -182,7 +182,7 @@ def test_goto_stop_ends_the_run_after_this_superstep_and_keeps_the_updates(drive
 
     assert driver.invoke(app, {"x": 1}, thread_id="1")["log"] == ["b", "a"]
     saved = app.checkpointer.load("1").checkpoint
-    assert (saved.frontier, saved.held, dict(saved.joins)) == ((), (), {})
+    assert (saved.frontier, saved.deferred, dict(saved.joins)) == ((), (), {})
 
 
 def test_stop_together_with_other_targets_still_stops(driver: Any) -> None:

@@ -46,7 +46,7 @@ class Saved(InMemorySaver):
                 after.step,
                 dict(after.values),
                 [self._shown(task) for task in after.frontier],
-                [(self._shown(held.task), held.gather) for held in after.held],
+                [(self._shown(held.task), held.gather) for held in after.deferred],
                 {key: sorted(names) for key, names in after.joins.items()},
                 dict(commit.deltas or {}),
                 commit.source,
@@ -211,7 +211,7 @@ for name in names:
     graph.add_node(name, lambda s, name=name: {"log": [name]}, destinations=names).add_edge(START, name)
 graph.add_edge(["zeta", "mu"], "beta")
 app = graph.compile()
-print(json.dumps([app.invoke({"log": []}), sorted(app.graph.ways["mu"]), app.graph.reach["mu"]]))
+print(json.dumps([app.invoke({"log": []}), sorted(app.graph.successors["mu"]), app.graph.reach["mu"]]))
 """
 
 

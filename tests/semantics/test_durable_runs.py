@@ -227,11 +227,11 @@ async def test_a_timer_fires_on_time_also_after_a_restart(place: Places) -> None
     async with serving(place, chain("sleepy", sleeps), clock=clock) as service:
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
         clock.advance(timedelta(minutes=59))
-        service.ring()  # the clock may have gone on before anybody set an alarm
+        service.wake_background_tasks()  # the clock may have gone on before anybody set an alarm
         await asyncio.sleep(0.05)
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
         clock.advance(timedelta(minutes=1))
-        service.ring()
+        service.wake_background_tasks()
         done = await until(lambda: _ended(service, run.id))
         assert done.output == {"log": ["slept"]}
         assert [event.type for event in await events_of(service, run, "TIMER_FIRED")] == ["TIMER_FIRED"]
@@ -283,7 +283,7 @@ async def test_a_cancelled_run_ends_at_once_and_what_it_does_then_has_no_effect(
 
 
 async def _idle(service: Any) -> bool:
-    return service.worker.at_work == 0
+    return service.worker.active_runs == 0
 
 
 async def test_a_waiting_run_is_cancelled_and_takes_no_answer(place: Places) -> None:
@@ -342,7 +342,7 @@ async def test_a_run_that_has_no_more_time_has_failed(place: Places) -> None:
     async with serving(place, chain("asks", asks), clock=clock) as service:
         run = await run_to_rest(service, "asks", timeout=60)
         clock.advance(61)
-        service.ring()
+        service.wake_background_tasks()
         done = await until(lambda: _ended(service, run.id))
         assert (done.status, done.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
         assert (await service.waits(WS)).total == 0
@@ -752,7 +752,7 @@ async def test_a_run_that_is_for_later_begins_then(place: Places) -> None:
         await asyncio.sleep(0.05)
         assert (await service.run(WS, started.run.id)).status is RunStatus.PENDING
         clock.advance(timedelta(days=30))
-        service.ring()
+        service.wake_background_tasks()
         assert (await until(lambda: _ended(service, started.run.id))).status is RunStatus.COMPLETED
 
 
@@ -781,7 +781,7 @@ async def test_the_runs_of_a_worker_that_has_gone_continue_elsewhere(place: Plac
             WS, StartRun(graph="three", thread_id=thread, after=service.clock.now() + timedelta(days=1))
         )
         # As a process leaves it that was killed after its first superstep.
-        app = service.context.catalog.named("three").app.with_services(checkpointer=service.context.saver)
+        app = service.context.catalog.require("three").app.with_services(checkpointer=service.context.saver)
         await app.ainvoke({"n": 1}, thread_id=thread, run_id=started.run.id, interrupt_after="first")
         lease = LeaseRequest(
             f"{started.run.id}/gone", service.clock.now(), service.clock.now() + timedelta(hours=1), claims=True
@@ -863,7 +863,7 @@ async def test_an_approval_that_its_run_does_not_live_to_see_is_closed(place: Pl
     async with serving(place, chain("letter", approved), clock=clock) as service:
         run = await run_to_rest(service, "letter", timeout=60)
         clock.advance(61)
-        service.ring()
+        service.wake_background_tasks()
         assert (await until(lambda: _ended(service, run.id))).status is RunStatus.FAILED
         [request] = (await service.approvals(WS)).items
         assert request.decision == "expired"

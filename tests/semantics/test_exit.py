@@ -31,7 +31,7 @@ class Counting(InMemorySaver):
         self.namespaces_written: list[str] = []
 
     def commit(self, commit: Any, **options: Any) -> Any:
-        self.namespaces_written.append(commit.line.namespace.partition(":")[0])
+        self.namespaces_written.append(commit.branch_key.namespace.partition(":")[0])
         return super().commit(commit, **options)
 
 
@@ -281,7 +281,7 @@ def test_a_call_that_cannot_be_saved_does_not_hide_why_its_node_failed(driver: A
         app = StateGraph(State).add_node("node", node).add_edge(START, "node").compile(saver)
         with pytest.raises(LookupError, match="of the node") as failed:
             driver.invoke(app, {"seen": 1}, THREAD, durability="exit")
-        assert "The result of a call made by node 'node' was not saved" in str(failed.value.__notes__)
+        assert "The result of a subgraph call made by node 'node' was not saved" in str(failed.value.__notes__)
         with pytest.raises(SerdeError, match="lock"):
             driver.invoke(app, {}, thread_id="another", durability="exit")
 

@@ -111,7 +111,7 @@ def test_a_pruned_memory_is_reported_and_not_silently_empty(driver: Any, saver: 
     app.prune(PrunePolicy(keep_last=4), thread_id="t")
     ends = [one.config for one in app.get_state_history(thread_id="t") if not one.next]
     app.fork(ends[0], branch="new")
-    with pytest.raises(CheckpointNotFound, match="'child' remembered then was pruned"):
+    with pytest.raises(CheckpointNotFound, match="'child' had then was pruned"):
         app.fork(ends[-1], branch="old")
 
 
@@ -301,7 +301,7 @@ def _fork_everywhere(driver: Any, app: Any, saver: Any, expected: Any) -> None:
                 refused = _refusal(app, {**named, "namespace": namespace} if namespace else named, branch)
                 if refused is None:
                     found = finish(driver, app, where)
-                    if saved.metadata.get("remembers") and saved.checkpoint.at_rest:
+                    if saved.metadata.get("remembers") and saved.checkpoint.is_complete:
                         # The end of a former call: the memory knows less from there on, and all else is the same.
                         found, wanted = len(found), len(expected)
                     else:

@@ -302,8 +302,8 @@ def needs_field(city: str, owner: Annotated[str, InjectedState("owner")]) -> str
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        (needs_store, "'needs_store' cannot be called: its injected argument 'memory' gets the store.*with store="),
-        (needs_field, "'needs_field' cannot be called: its injected argument 'owner' gets the field 'owner'"),
+        (needs_store, "'needs_store' cannot be called: its injected argument 'memory' needs the store.*with store="),
+        (needs_field, "'needs_field' cannot be called: its injected argument 'owner' needs the field 'owner'"),
     ],
 )
 def test_a_parameter_that_cannot_be_injected_fails_the_run_with_a_remedy(function: Any, said: str) -> None:

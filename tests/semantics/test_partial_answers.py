@@ -99,7 +99,7 @@ def test_an_answer_that_was_saved_before_a_crash_takes_effect_with_the_next_run(
     app = nested(counted.inner(), saver, 1, "node")
     first = asked(driver.invoke(app, {}, THREAD))
     head = saver.load("1")
-    saver_answer = saver.save_results(head.line, head.id, Pending(answers={first["a?"]: 1}))
+    saver_answer = saver.save_results(head.branch_key, head.id, Pending(answers={first["a?"]: 1}))
     if saver_answer is not None:
         saver_answer.result()
     assert set(asked(driver.invoke(app, None, THREAD))) == {"a??", "b?"}

@@ -71,7 +71,7 @@ def test_a_join_of_a_subgraph_is_named_too(driver: Any) -> None:
 def test_a_question_that_cannot_be_answered_causes_one_warning_per_graph(driver: Any) -> None:
     graph = StateGraph(State).add_node("ask", lambda s: {"log": [interrupt("?")]}).add_edge(START, "ask")
     app = graph.compile()
-    with pytest.warns(NoCheckpointerWarning, match=r"no checkpointer: the run cannot be resumed"):
+    with pytest.warns(NoCheckpointerWarning, match=r"cannot be resumed without a checkpointer"):
         asked = driver.invoke(app, {})
     driver.invoke(app, {})  # a second warning would be an error here
     assert [one.value for one in asked["__interrupt__"]] == ["?"]

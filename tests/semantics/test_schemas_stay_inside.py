@@ -136,7 +136,7 @@ def test_4_1_a_schema_cannot_refer_to_other_documents(
     with pytest.raises((StatewrightError, UnusableSchema)) as raised:
         use(schema)
     assert outside.requests == []
-    assert "Nothing outside the schema is read" in str(raised.value)
+    assert "References to anything outside the schema are refused" in str(raised.value)
     assert SECRET not in str(raised.value)
 
 

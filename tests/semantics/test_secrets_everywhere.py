@@ -35,10 +35,9 @@ from statewright.observe import CaptureLimits, configure_logging
 from statewright.observe.capture import CaptureBuffer, TaskAttempt
 from statewright.observe.tracing import Spans
 from statewright.project import read_project
-from statewright.redaction import HIDDEN, MARK, Redactor, find_secret, is_secret_name
+from statewright.redaction import HIDDEN, MARK, Redactor, find_secret
 from statewright.storage.locations import path_of
 from statewright.workflow.states.tools import Integrations
-from statewright.workflow.states.tools import is_secret_name as is_secret_name_for_tools
 from statewright.workflow.steps import CheckedAnswer
 from statewright.workflow.steps.llm.checks import content_safety
 from statewright.workflow.steps.model import LlmStep, PromptMessage
@@ -126,8 +125,7 @@ def test_a_value_under_another_name_is_shown(show: Callable[[str, str], str]) ->
     assert [name for name in HARMLESS_NAMES if SECRET not in show(name, SECRET)] == []
 
 
-def test_there_is_one_predicate() -> None:
-    assert is_secret_name_for_tools is is_secret_name
+def test_a_count_of_tokens_is_not_a_secret() -> None:
     assert not Redactor().is_secret("max_token_count", 5)
 
 

@@ -62,7 +62,7 @@ def held_back(service: Service, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def go_on() -> None:
         monkeypatch.setattr(ledger, "claim", claim)
-        service.ring()
+        service.wake_background_tasks()
 
     return go_on
 

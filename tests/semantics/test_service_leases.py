@@ -389,7 +389,7 @@ async def has_room(worker: RunWorker) -> bool:
 
 
 async def has_nothing_to_do(host: Host) -> bool:
-    return not (host.worker.at_work or host.worker._reserved_runs)
+    return not (host.worker.active_runs or host.worker._reserved_runs)
 
 
 # -- a worker that drains
@@ -527,7 +527,7 @@ async def test_a_service_stops_though_a_step_ignores_its_cancellation(
     end = await asyncio.to_thread(ends.result, PATIENCE)
     with caplog.at_level(logging.WARNING, "statewright.service"):
         await service.stop(0)
-    assert "Thread statewright-service has not ended" in caplog.text
+    assert "Thread statewright-service did not end" in caplog.text
     [left] = [thread for thread in set(threading.enumerate()) - before if thread.name == "statewright-service"]
     loop: Any = end._loop  # type: ignore[attr-defined]
     loop.call_soon_threadsafe(end.set)

@@ -173,7 +173,7 @@ async def test_a_decision_that_was_accepted_is_not_undone_by_the_end_of_its_time
 
         ledger.happens = decide
         clock.advance(HOUR)
-        service.ring()
+        service.wake_background_tasks()
         done = await ended(service, run.id)
         assert (await service.approval(WS, asked.id)).decision == "approved"
         assert done.output == {"log": ["approved"]}
@@ -193,7 +193,7 @@ async def test_a_signal_that_was_accepted_by_a_waiting_run_is_what_it_gets(place
 
         ledger.happens = pay
         clock.advance(HOUR)
-        service.ring()
+        service.wake_background_tasks()
         assert (await ended(service, run.id)).output == {"log": [7]}
 
 
@@ -202,7 +202,7 @@ async def test_a_signal_after_the_end_of_a_wait_is_kept_and_changes_nothing(plac
     async with serving(place, graph_of("pays", pays, held), clock=clock, settings=QUICK) as service:
         run = await run_to_rest(service, "pays")
         clock.advance(HOUR)
-        service.ring()
+        service.wake_background_tasks()
         await held.has_begun()
         with pytest.raises(InvalidTransition):
             await service.signal(WS, run.id, "paid", {"amount": 7}, must_wait=True)
@@ -223,7 +223,7 @@ async def test_input_during_the_end_of_a_wait_is_refused(place: Places, way: str
 
         def end_the_wait() -> None:
             clock.advance(HOUR)
-            service.ring()
+            service.wake_background_tasks()
             assert held.begun.wait(PATIENCE)
 
         def comes() -> Any:
@@ -250,7 +250,7 @@ async def test_a_signal_that_comes_while_the_end_of_a_wait_is_handled_is_kept_fo
     async with serving(place, graph_of("pays", pays, held, pays_again), clock=clock, settings=QUICK) as service:
         run = await run_to_rest(service, "pays")
         clock.advance(HOUR)
-        service.ring()
+        service.wake_background_tasks()
         await held.has_begun()
         await service.signal(WS, run.id, "paid", {"amount": 7})
         held.go.set()
@@ -357,7 +357,7 @@ def ticking(times: int) -> StateGraph:
 
 
 async def _idle(service: Any) -> bool:
-    return service.worker.at_work == 0
+    return service.worker.active_runs == 0
 
 
 RARE = ServiceSettings(look_every=3600, drain=0.2)
@@ -686,7 +686,7 @@ async def test_a_run_that_starts_while_another_is_retried_has_the_thread(place: 
         broken.clear()
         wanted = StartRun(graph="breaks", thread_id="t")
         came = in_between(ledger, lambda: rival.start_and_wait(WS, wanted, PATIENCE))
-        with pytest.raises(RequestConflict, match=r"cannot be tried again"):
+        with pytest.raises(RequestConflict, match=r"cannot be retried"):
             await service.retry(WS, run.id)
         assert (await service.run(WS, run.id)).status is RunStatus.FAILED
         other = came[0].run

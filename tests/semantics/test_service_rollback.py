@@ -177,7 +177,7 @@ class Cancelled:
 
     async def is_idle(self) -> bool:
         assert self.service.worker is not None
-        return self.service.worker.at_work == 0
+        return self.service.worker.active_runs == 0
 
     async def is_done(self) -> bool:
         run = await self.service.run(WS, self.run_id)

@@ -108,7 +108,7 @@ async def test_a_run_that_waits_too_long_has_failed(place: Places) -> None:
         run = await run_to_rest(service, "naps", timeout=60)
         assert run.due_at == clock.now() + timedelta(seconds=60)
         clock.advance(timedelta(seconds=60))
-        service.ring()
+        service.wake_background_tasks()
         run = await reached(service, run, *ENDED)
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
         assert (await service.waits(WS)).total == 0
@@ -121,13 +121,13 @@ async def test_a_run_that_was_out_of_time_while_it_waited_continues_waiting_when
         run = await run_to_rest(service, "naps", timeout=60)
         due = clock.now() + HOUR
         clock.advance(timedelta(seconds=60))
-        service.ring()
+        service.wake_background_tasks()
         await reached(service, run, RunStatus.FAILED)
         await service.retry(WS, run.id)
         run = await reached(service, run, RunStatus.WAITING)
         assert run.due_at == due
         clock.advance(HOUR)
-        service.ring()
+        service.wake_background_tasks()
         assert (await reached(service, run, *ENDED)).output == {"log": ["slept"]}
 
 
@@ -140,7 +140,7 @@ async def test_a_paused_run_has_failed_when_it_continues_after_its_time(place: P
         held.go.set()
         await reached(service, run, RunStatus.PAUSED)
         clock.advance(HOUR)
-        service.ring()
+        service.wake_background_tasks()
         await asyncio.sleep(0.05)
         assert (await service.run(WS, run.id)).status is RunStatus.PAUSED
         await service.resume(WS, run.id)
@@ -155,7 +155,7 @@ async def test_a_run_whose_turn_does_not_come_in_time_has_failed(place: Places) 
         wanted = StartRun(graph="asks", thread_id="t", on_busy="enqueue", timeout=60)
         run = (await service.start(WS, wanted)).run
         clock.advance(HOUR)
-        service.ring()
+        service.wake_background_tasks()
         run = await reached(service, run, *ENDED, seconds=0.5)
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
 
@@ -380,7 +380,7 @@ async def test_a_cancelled_run_does_nothing_more_in_its_subgraphs(
 
 
 async def _is_idle(service: Any) -> bool:
-    return service.worker.at_work == 0
+    return service.worker.active_runs == 0
 
 
 async def test_the_thread_of_a_run_that_was_cancelled_elsewhere_is_free_for_the_next(
@@ -514,4 +514,4 @@ async def test_waiting_runs_hold_neither_tasks_nor_threads(tmp_path: Path) -> No
 
 
 async def _idle(service: Any) -> bool:
-    return service.worker.at_work == 0
+    return service.worker.active_runs == 0

@@ -219,7 +219,7 @@ class Case:
         assert self.first.service.worker is not None
         stood_still = self.taking is not None and self.taking.done()
         is_done = stood_still or await self.first.waits(self.run_id, "closing") is not None
-        return is_done and self.first.service.worker.at_work == 0
+        return is_done and self.first.service.worker.active_runs == 0
 
 
 async def _answer_of(answer: Any) -> Any:

@@ -14,7 +14,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import InvalidTransition, NotFound, RequestConflict, SignalMismatch
 from statewright.runs import Advance, Insert, Run, RunStatus, StepRun, StepStatus, where
 from statewright.service import Service, ServiceSettings, StartRun
-from statewright.service.engine.waits import wake_changes
+from statewright.service.engine.waits import wake_change
 from statewright.service.operations.inbox import answer_to
 
 pytestmark = pytest.mark.anyio
@@ -155,29 +155,29 @@ async def test_an_answer_that_was_accepted_is_not_thrown_away(place: Places) -> 
         (wait,) = (await service.waits(WS)).items
         now = service.clock.now()
         await service.context.write([Insert(answer_to(wait, "yes", now))])  # and nobody has woken the run yet
-        with pytest.raises(RequestConflict, match="was answered"):
+        with pytest.raises(RequestConflict, match="has received an answer"):
             await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
-        await service.context.write(wake_changes(run.id, now))
+        await service.context.write([wake_change(run.id, now)])
         assert await completed(service, run) == {"log": ["first", "yes"]}
 
 
 async def test_a_run_that_is_taken_up_meanwhile_is_a_conflict_and_nothing_is_changed(
     place: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from statewright.service.operations.thread_edits import RestingRun
+    from statewright.service.operations.thread_edits import ResumableRun
 
     async with serving(place, chain(first, asks), settings=QUICK) as service:
         run = await waiting(service)
-        find = RestingRun.find
+        find = ResumableRun.find
 
         async def overtaken(*args: Any) -> Any:
             found = await find(*args)
             await service.context.write([Advance(run.id, service.clock.now(), {"error": None})])
             return found
 
-        monkeypatch.setattr(RestingRun, "find", overtaken)
+        monkeypatch.setattr(ResumableRun, "find", overtaken)
         before = await service.threads.state(WS, "t")
-        with pytest.raises(RequestConflict, match="meanwhile"):
+        with pytest.raises(RequestConflict, match="has changed since"):
             await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
         assert await service.threads.state(WS, "t") == before
         assert (await service.waits(WS)).total == 1

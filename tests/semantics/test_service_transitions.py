@@ -287,7 +287,7 @@ async def test_a_wait_step_is_completed_when_its_time_has_come(place: Places) ->
         [step] = await service.steps(WS, run.id)
         assert (run.status, run.due_at, run.current_step) == (RunStatus.WAITING, step.wait_until, "nap")
         clock.advance(timedelta(minutes=1))
-        service.ring()
+        service.wake_background_tasks()
         run = await settled(service, run)
         assert (run.status, run.output, run.due_at) == (RunStatus.COMPLETED, {}, None)
         [step] = await service.steps(WS, run.id)

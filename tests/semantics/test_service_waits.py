@@ -114,7 +114,7 @@ async def test_waits_end_one_by_one_whatever_they_wait_for(place: Places) -> Non
             "one": "waiting", "two": "completed", "naps": "waiting", "hears": "waiting",
         }  # fmt: skip
         clock.advance(HOUR)
-        service.ring()
+        service.wake_background_tasks()
         await until(lambda: events_of(service, run, "TIMER_FIRED"))
         run = await settled(service, run)
         assert (run.status, run.due_at) == (RunStatus.WAITING, None)
@@ -452,7 +452,7 @@ async def test_an_event_that_does_not_come_fails_the_run(place: Places) -> None:
         assert (step.status, step.signal_type) == (StepStatus.WAITING, "paid")
         assert step.wait_until == run.due_at == clock.now() + timedelta(seconds=1)
         clock.advance(timedelta(seconds=1))
-        service.ring()
+        service.wake_background_tasks()
         await until(lambda: events_of(service, run, "TIMER_FIRED"))
         run = await settled(service, run)
         assert (run.status, run.error["code"], run.error["step"]) == (RunStatus.FAILED, "SIGNAL_TIMEOUT", "pay")
@@ -474,7 +474,7 @@ async def test_an_undecided_approval_expires_and_fails_the_run(place: Places) ->
         [asked] = (await service.approvals(WS, pending=True)).items
         assert (asked.content, asked.expires_at) == ("dear", clock.now() + timedelta(seconds=1))
         clock.advance(timedelta(seconds=1))
-        service.ring()
+        service.wake_background_tasks()
         await until(lambda: events_of(service, run, "APPROVAL_EXPIRED"))
         run = await settled(service, run)
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "APPROVAL_EXPIRED")

@@ -127,7 +127,7 @@ class Case:
                 await service.answer(WS, self.asked.run_id, {self.asked.id: self.value})
             case _:
                 self.clock.advance(HOUR)
-                service.ring()
+                service.wake_background_tasks()
 
     def change_thread(self) -> None:
         """Change the thread on a thread of its own, while the caller stands at a gate."""
@@ -168,9 +168,10 @@ class Case:
         """The run once it waits for the other answer alone, or has ended."""
 
         async def one() -> Any:
+            waits = await self.waits(run)  # first: once one is left, the run is due or claimed until it waits again
             now = await self.service.run(WS, run.id)
             rests = now.status is RunStatus.WAITING and now.claim is None and now.due_at is None
-            return now if now.status in ENDED or (rests and len(await self.waits(run)) == 1) else None
+            return now if now.status in ENDED or (rests and len(waits) == 1) else None
 
         return await until(one)
 

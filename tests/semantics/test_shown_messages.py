@@ -30,7 +30,7 @@ def _texts(parts: list[Any]) -> str:
 def test_a_reader_who_sees_no_messages_is_warned_of_those_of_a_subgraph(driver: Any) -> None:
     app = _nested()
     with pytest.warns(
-        HiddenMessagesWarning, match=r"'Outer'.*subgraph 'inner' has answered\. Stream with subgraphs=True"
+        HiddenMessagesWarning, match=r"'Outer'.*subgraph 'inner' has produced some\. Stream with subgraphs=True"
     ):
         assert driver.stream(app, GIVEN, stream_mode="messages") == []
     with pytest.warns(HiddenMessagesWarning):

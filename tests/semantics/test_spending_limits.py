@@ -214,7 +214,7 @@ def test_on_failure_runs_start_the_next_day() -> None:
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (lambda: SpendingLimits(), "has no limit. Give tokens_per_day"),
+        (lambda: SpendingLimits(), "has no limit. Give at least one of tokens_per_day"),
         (lambda: SpendingLimits(tokens_per_day=0), r"tokens_per_day=0\): give a whole number above 0"),
         (lambda: SpendingLimits(tokens_per_day=1.5), "tokens_per_day=1.5"),  # pyright: ignore
         (lambda: SpendingLimits(requests_per_day=True), "requests_per_day=True"),
@@ -232,5 +232,5 @@ def test_limits_for_a_workspace_that_is_not_there_are_logged(caplog: pytest.LogC
     with caplog.at_level(logging.WARNING, "statewright.service"), TestService({}, spending_limits=limits):
         pass
     assert [record.getMessage() for record in caplog.records] == [
-        "There are spending limits for workspace 'defualt', which does not exist (yet)."
+        "Spending limits are set for workspace 'defualt', which does not exist (yet)."
     ]

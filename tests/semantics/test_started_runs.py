@@ -202,5 +202,5 @@ async def test_a_run_is_not_mistaken_for_one_with_other_input(place: Places, wai
         while run.status is not RunStatus.FAILED:
             await asyncio.sleep(0.01)
             run = await service.run(WS, run.id)
-        assert "with other arguments" in run.error["message"]
+        assert "with different arguments" in run.error["message"]
         assert [kid.input for kid in await children(service, run)] == [{"n": 0}]

@@ -19,7 +19,7 @@ from tests.work import FULL, check_linear, spend_at_most
 
 from statewright.errors import Problem
 from statewright.workflow.states.language.json_schema import language_schema
-from statewright.workflow.states.language.parse import Parsed, parse_workflow
+from statewright.workflow.states.language.parse import ParsedWorkflow, parse_workflow
 from statewright.workflow.states.language.yaml import read as reader
 
 EXAMPLES = int(os.environ.get("STATEWRIGHT_FUZZ_EXAMPLES", "1000" if FULL else "300"))
@@ -151,7 +151,7 @@ def fuzz(share: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
     return decorate
 
 
-def check(text: str | bytes) -> Parsed:
+def check(text: str | bytes) -> ParsedWorkflow:
     """Read a text, and look at all that is said about it."""
     parsed = parse_workflow(text)
     assert (parsed.definition is None) is bool(parsed.problems)
@@ -185,7 +185,7 @@ def _check_problem(problem: Problem, lines: list[str]) -> None:
 def test_small_files_with_changes_load_only_if_they_are_valid(text: str) -> None:
     parsed = check(text)
     # The schema does not allow unknown keys, of which the check only warns: most are misspelt.
-    if parsed.definition is not None and not any("it is ignored" in warning.message for warning in parsed.warnings):
+    if parsed.definition is not None and not any("which is ignored" in warning.message for warning in parsed.warnings):
         root = reader.read_document(text).root
         assert root is not None
         assert VALIDATOR.is_valid(root.plain())

@@ -44,13 +44,13 @@ SCRIPT: Any = {
 def parsed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often each text was parsed."""
     count: Counter[str] = Counter()
-    parse = results.parse_result
+    parse = results.parse_text
 
     def counted(text: str) -> Any:
         count[text] += 1
         return parse(text)
 
-    monkeypatch.setattr(results, "parse_result", counted)
+    monkeypatch.setattr(results, "parse_text", counted)
     return count
 
 

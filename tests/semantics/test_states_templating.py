@@ -118,7 +118,7 @@ def test_1_8_unsupported_placeholders_are_warnings_at_their_line() -> None:
     assert (first.line, second.line) == (7, 8)
     assert "The filter 'jion'" in first.message
     assert "Did you mean 'join'?" in first.suggestion
-    assert "stays as it is written" in second.message
+    assert "is left as written" in second.message
 
 
 def test_1_8_a_task_that_is_not_resolved_is_not_checked() -> None:

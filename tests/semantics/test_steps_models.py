@@ -339,7 +339,7 @@ def test_everything_that_is_missing_is_reported_before_anything_runs() -> None:
     found = [str(problem).partition(" Checks:")[0] for problem in refused.value.problems]
     assert found == [
         "In 'steps[0].handler': Handler 'enrch' does not exist. Did you mean 'enrich'? Handlers: enrich.",
-        "In 'steps[1].handler': Handlers may not come from module 'os'. Allowed modules: none. Handlers: enrich.",
+        "In 'steps[1].handler': Module 'os' is not allowed for handlers. Allowed modules: none. Handlers: enrich.",
         "In 'steps[2].tools[0].name': Tool 'wether' does not exist. Did you mean 'weather'? "
         "Tools and handlers: enrich, weather.",
         "In 'steps[2].model': The model 'm' is unknown. Register it, or name its provider: provider:model.",

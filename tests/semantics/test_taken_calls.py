@@ -13,7 +13,7 @@ import pytest
 
 from statewright import START, InMemorySaver, RunControl, StateGraph, append, get_runtime, task
 from statewright.errors import GraphDrained, LeaseLost, RunCancelled
-from statewright.runtime.tasks import standing
+from statewright.runtime.tasks import liveness
 from statewright.runtime.tasks.scope import CalledTask
 
 LONG = 600
@@ -252,7 +252,7 @@ def test_a_call_that_is_taken_while_it_learns_of_the_end_gives_no_fallback(
     driver: Any, case_of: Any, way: str, end: str, answer: str, monkeypatch: Any
 ) -> None:
     case = case_of(way, end, answer)
-    noted = standing.note_refusal
+    noted = liveness.note_refusal
 
     def note_late(scope: Any, *args: Any) -> None:
         if isinstance(scope.task, CalledTask):

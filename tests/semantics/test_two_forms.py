@@ -16,7 +16,7 @@ class TwoForms:
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         return {"seen": [("awaited", threading.current_thread().name)]}
 
-    def plainly(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
+    def sync(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         return {"seen": [("plain", threading.current_thread().name)]}
 
 

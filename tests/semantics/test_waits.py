@@ -267,8 +267,8 @@ def test_6_1_the_first_of_answer_and_timeout_wins(driver: Any, clock: FakeClock)
 @pytest.mark.parametrize(
     ("wait", "expected"),
     [
-        (lambda: sleep(), "Pass one of them"),
-        (lambda: sleep(1, until=datetime(2027, 1, 1, tzinfo=UTC)), "Pass one of them"),
+        (lambda: sleep(), "Pass exactly one of them"),
+        (lambda: sleep(1, until=datetime(2027, 1, 1, tzinfo=UTC)), "Pass exactly one of them"),
         (lambda: sleep(until=datetime(2027, 1, 1)), "no time zone"),
         (lambda: sleep(-1), "must not be negative"),
         (lambda: interrupt("?", timeout=-1), "must not be negative"),

@@ -204,9 +204,12 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
     (NodeTimeoutError("a", "idle", 2), ["'a'", "no sign of life for 2 s", "heartbeat", "idle_timeout"]),
     (RateLimited("Node 'a'", 2, 60, 1.25), ["Node 'a'", "2 times in 60 s", "1.25 s", "on_limit='wait'"]),
     (CircuitOpen("Node 'a'", 5, 30), ["Node 'a'", "5 times", "30 s", "try again later"]),
-    (NonDeterminismError("a", "pay", 1), ["'a'", "'pay'", "call 2", "other arguments"]),
+    (NonDeterminismError("a", "pay", 1), ["'a'", "'pay'", "call 2", "different arguments"]),
     (QuestionMismatch("a", "kind", "'Ship?'", "a timer"), ["'a'", "(kind)", "'Ship?'", "a timer", "not used", "key="]),
-    (NodeCancelledError("a", asyncio.CancelledError()), ["'a'", "although it was not cancelled", "Catch it there"]),
+    (
+        NodeCancelledError("a", asyncio.CancelledError()),
+        ["'a'", "although it was not cancelled", "Catch it around that await"],
+    ),
     (
         InvalidResume("Question 'x' does not exist.", open_ids=["1", "2"]),
         ["Question 'x' does not exist.", "Open questions: 1, 2."],
@@ -230,28 +233,28 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
         ["run 1 is paused", "cannot become failed", "It may become cancelled, running."],
     ),
     (
-        InvalidTransition("Run 1", "completed", "retried", ["failed"], is_asked_for=True),
-        ["Run 1 is completed, and cannot be retried. Only one that is failed can."],
+        InvalidTransition("Run 1", "completed", "retried", ["failed"], is_request=True),
+        ["Run 1 is completed, and cannot be retried. That is possible only while it is failed."],
     ),
     (
-        InvalidTransition("Run 1", "completed", "resumed", ["waiting", "paused"], is_asked_for=True),
-        ["cannot be resumed. Only one that is waiting or paused can."],
+        InvalidTransition("Run 1", "completed", "resumed", ["waiting", "paused"], is_request=True),
+        ["cannot be resumed. That is possible only while it is waiting or paused."],
     ),
     (
-        InvalidTransition("Approval 1", "approved", "rejected", [], is_asked_for=True),
+        InvalidTransition("Approval 1", "approved", "rejected", [], is_request=True),
         ["Approval 1 is approved, and cannot be rejected."],
     ),
     (
         ChildRunFailed("run_1", "research", "failed", {"message": "no luck", "code": "X"}),
-        ["Run run_1 of 'research' is failed: no luck", "try it again"],
+        ["Run run_1 of 'research' is failed: no luck", "then retry it"],
     ),
     (
         RecordConflict("workflow_runs", "run_1", [("version", "=", 3)]),
-        ["'run_1' of workflow_runs", "version = 3", "changed meanwhile", "Read it again"],
+        ["'run_1' of workflow_runs", "version = 3", "another caller has changed it", "Read it again"],
     ),
     (
         RecordPresent("workflow_runs", [("thread_id", "=", "t")]),
-        ["A record of workflow_runs", "thread_id = 't'", "exists, and must not", "Read it again"],
+        ["A record of workflow_runs", "thread_id = 't'", "exists, but must not", "Read it again"],
     ),
     (
         DuplicateRecord("schedules", ("workspace_id", "name"), ("w", "nightly")),
@@ -275,7 +278,7 @@ EXAMPLES: list[tuple[StatewrightError, list[str]]] = [
             ends_at=datetime(2026, 2, 1, tzinfo=UTC),
             now=datetime(2026, 1, 31, tzinfo=UTC),
         ),
-        ["'w1'", "tokens_per_day: 1200000 of 1000000", "2026-02-01T00:00:00Z", "raise the limit"],
+        ["'w1'", "tokens_per_day: 1200000 of 1000000", "2026-02-01T00:00:00Z", "Raise the limit"],
     ),
     (MutatedState("a", ["x", "y"]), ["'a'", "'x', 'y'", "in place", "copy"]),
     (RunCancelled("time is up"), ["cancelled: time is up", "invoke(None)"]),

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from statewright.errors import InvalidConfig
 from statewright.ids import (
     checked_name,
+    creation_time_of,
     draw_checkpoint_id,
-    drawn_at,
     interrupt_id,
     is_interrupt_id,
     short_id,
@@ -45,11 +45,11 @@ def test_checkpoint_ids_are_uuids_of_version_7_in_order() -> None:
 
 def test_a_checkpoint_id_tells_when_it_was_drawn() -> None:
     before = datetime.now(UTC) - timedelta(milliseconds=1)
-    at = drawn_at(draw_checkpoint_id())
+    at = creation_time_of(draw_checkpoint_id())
     assert at is not None
     assert before <= at <= datetime.now(UTC)
     others = ("", "first", task_id("c", 1)[:12] + "4" + "0" * 19, "0" * 12 + "7" + "z" * 19, "z" * 12 + "7" + "8" * 19)
-    assert {drawn_at(one) for one in others} == {None}
+    assert {creation_time_of(one) for one in others} == {None}
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")

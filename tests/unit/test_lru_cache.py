@@ -1,4 +1,4 @@
-"""A bounded map in memory."""
+"""A cache that keeps the most recently used entries."""
 
 from statewright.lru_cache import LRUCache
 

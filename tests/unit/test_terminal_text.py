@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.work import spend_at_most
 
-from statewright.text import cut, last_written, plain, printable
+from statewright.text import cut_middle, last_written, printable, without_control_characters
 
 
 @pytest.mark.parametrize(
@@ -24,12 +24,12 @@ from statewright.text import cut, last_written, plain, printable
     ],
 )
 def test_signs_for_terminals_go(text: str, shown: str) -> None:
-    assert plain(text) == shown
+    assert without_control_characters(text) == shown
 
 
 @given(st.text())
 def test_no_control_signs_are_left_and_it_can_be_written(text: str) -> None:
-    shown = plain(text)
+    shown = without_control_characters(text)
     assert all(sign in "\n\t" or sign >= " " for sign in shown)
     assert shown.encode().decode() == shown
 
@@ -37,7 +37,7 @@ def test_no_control_signs_are_left_and_it_can_be_written(text: str) -> None:
 @pytest.mark.parametrize("text", ["\x1b[" * 100_000, "\x1b]" * 100_000, "\x1b[" + "1" * 200_000, "\x1bP" * 100_000])
 def test_hostile_text_takes_no_longer_than_other_text(text: str) -> None:
     with spend_at_most():
-        plain(text)
+        without_control_characters(text)
 
 
 @pytest.mark.parametrize(("line", "shown"), [("a\rb", "b"), ("a\r", "a"), ("", ""), ("\r\r", "")])
@@ -46,8 +46,8 @@ def test_of_a_line_written_over_the_last_counts(line: str, shown: str) -> None:
 
 
 def test_a_long_line_loses_its_middle() -> None:
-    assert cut("short", 5) == "short"
-    line = cut("a" * 50 + "b" * 50, 8)
+    assert cut_middle("short", 5) == "short"
+    line = cut_middle("a" * 50 + "b" * 50, 8)
     assert line == "aaaaaa ...(92 characters left out)... bb"
 
 

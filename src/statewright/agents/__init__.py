@@ -1,7 +1,7 @@
 """Agents: models with tools, networks of agents with a router, and prebuilt graphs."""
 
 from statewright.agents.agent import Agent, Lifecycle, Prompt
-from statewright.agents.loop.model_call import ask, is_worth_another_attempt, retry_policy, status_of
+from statewright.agents.loop.model_call import ask, is_worth_another_attempt, retry_policy
 from statewright.agents.loop.request import MemoryNotes
 from statewright.agents.loop.run import NetworkRun
 from statewright.agents.network.network import Network
@@ -45,6 +45,7 @@ from statewright.agents.tools import (
     tool,
 )
 from statewright.agents.tools.calling import ModelRetry, answer_call
+from statewright.agents.tools.tool import status_of
 
 __all__ = [
     "NO_CREDENTIALS",

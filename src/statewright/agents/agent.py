@@ -1,7 +1,7 @@
 """The definition of an agent: its model, prompt, tools, limits and hooks.
 
-An agent does not choose its successor: the router of a network does. An agent that is run alone is run by a network
-of one. Networks are built on agents, so this module reaches them only through the `AgentRunner` that they register.
+The router of a network, not the agent, chooses the next agent. An agent that runs alone runs in a network without other
+agents. Since networks are built on agents, this module reaches them only through the `AgentRunner` that they register.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from statewright.errors import InvalidConfig, ToolError, suggestion
 from statewright.graph import RetryPolicy, is_coroutine_function
 from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, as_chat_model
+from statewright.models.adapters.conversion import without_none
 from statewright.runtime import CompiledGraph
 
 Hook = Callable[..., Any]
@@ -28,22 +29,22 @@ Hook = Callable[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """The prompt and conversation for the next call of the model, as `on_start` may replace them."""
+    """The prompt and the conversation of the next model call, which the hook `on_start` may replace."""
 
     prompt: Sequence[Message]
-    """The system message, and the beginning of the answer if there is one."""
+    """The system message, and the beginning of the answer if the agent has one."""
     history: Sequence[Message]
-    """The whole conversation, the user's message included."""
+    """The whole conversation, including the user's message."""
     stop: bool = False
-    """True to end the agent here, without a call of its model."""
+    """True to end the agent without another model call."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lifecycle:
     """The hooks of one agent: user-defined functions, called with the arguments that their parameters name.
 
-    All but `enabled` may be coroutine functions. Changes that they make to the data in `network.state` or `state` are
-    saved, as those of a tool are.
+    All but `enabled` may be coroutine functions. Like tools, they may change the data in `network.state` or `state`;
+    the changes are saved.
     """
 
     enabled: Hook | None = None
@@ -51,11 +52,11 @@ class Lifecycle:
     on_start: Hook | None = None
     """`(agent, network, state, input, prompt, history) -> Prompt | None`, before every call of the model."""
     on_response: Hook | None = None
-    """`(agent, network, state, result) -> AgentResult | None`, before tools are called, so it may change the calls."""
+    """`(agent, network, state, result) -> AgentResult | None`, before the tool calls, which it may change."""
     on_finish: Hook | None = None
     """`(agent, network, state, result) -> AgentResult | None`, once, after all tool calls."""
     on_route: Hook | None = None
-    """For a RoutingAgent: `(agent, network, state, result)` -> names of agents, or None to stop."""
+    """For a RoutingAgent: `(agent, network, state, result) -> agents or their names`; None to stop."""
 
 
 _SET_BY_AGENT: Final = frozenset({"messages", "system", "tools", "tool_choice", "metadata", "model", "continue_last"})
@@ -71,9 +72,9 @@ def setting_problem(settings: Mapping[str, Any]) -> str | None:
     return f"settings has an unknown key {unknown!r}. {suggestion(unknown, SETTINGS, noun='Settings')}"
 
 
-CHOICES: Final = ("auto", "any", "none")
+TOOL_CHOICES: Final = ("auto", "any", "none")
 """The values of `tool_choice` that are not names of tools."""
-RETRIES: Final = 4
+DEFAULT_RETRIES: Final = 4
 """Default number of retries of a model call."""
 
 
@@ -81,7 +82,7 @@ class SoloNetwork(Protocol):
     """The network of an agent that is run alone."""
 
     def compile(self, checkpointer: Checkpointer | None = None, **options: Any) -> CompiledGraph: ...
-    def run(self, input: Any = None, **options: Any) -> Any: ...  # noqa: A002  # the field's word
+    def run(self, input: Any = None, **options: Any) -> Any: ...  # noqa: A002  # the usual name of this parameter
     async def arun(self, input: Any = None, **options: Any) -> Any: ...  # noqa: A002
     def stream(self, input: Any = None, **options: Any) -> Iterator[Any]: ...  # noqa: A002
     def astream(self, input: Any = None, **options: Any) -> AsyncIterator[Any]: ...  # noqa: A002
@@ -89,11 +90,11 @@ class SoloNetwork(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class AgentRunner:
-    """The functions that compile an agent and run it alone."""
+    """The functions that agents need from the modules that import this one."""
 
     compile: Callable[[Agent], CompiledGraph]
     network_of: Callable[..., SoloNetwork]
-    """Returns the network of an agent, with the options of `Network`."""
+    """Returns a network of an agent alone, with the options of `Network`."""
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -104,38 +105,38 @@ class Agent:
     """
 
     repeats_tool_choice: ClassVar[bool] = False
-    """True if every answer must call a tool, not just the first."""
+    """True if the tool choice applies to every answer, not just until the first tool call."""
     runner: ClassVar[AgentRunner]
-    """Set by the module of networks, which is above this one."""
+    """Set by `network.network`, which imports this module."""
 
     name: str = field(kw_only=False)
     """Identifies the agent in routers, results and traces."""
     description: str = ""
-    """The abilities of the agent, for models that route."""
+    """The abilities of the agent, for the model of a routing agent."""
     system: str | Callable[..., Any] = ""
     """The system prompt, or a function of `network`, `state` and `agent` that returns it for each call."""
     assistant: str = ""
-    """The beginning of each answer, which the model continues."""
+    """The beginning of every answer, which the model continues."""
     tools: Sequence[Any] = ()
     """Tools, or functions to convert to tools."""
     tool_choice: str = "auto"
-    """`auto`, `any` (the model must call a tool), `none`, or the name of the tool that it must call. A forced call
-    is made once: after it the choice is `auto`."""
+    """`auto`, `any` (the model must call a tool), `none`, or the name of the tool that it must call. A call is forced
+    only once: afterwards the choice is `auto`."""
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     model: Any = None
-    """A chat model or the name of one; the network's default model if there is none."""
+    """A chat model or the name of one; None for the network's default model."""
     mcp_servers: Sequence[Any] | McpTools = ()
-    """MCP servers whose tools are added as `<server>-<tool>`; or McpTools, which their owner closes."""
+    """MCP servers, whose tools are added as `<server>-<tool>`; or McpTools, which the caller closes."""
     history: ThreadHistory | None = None
-    """Storage of conversations, for an agent that is run alone."""
+    """User-supplied storage for the conversations of an agent that runs alone."""
     max_iter: int = 0
-    """Maximum number of model calls in one call of the agent; 0: one, followed by its tool calls."""
-    retries: int | RetryPolicy = RETRIES
-    """Retries of a failed model call, with exponential backoff; or a policy."""
+    """Maximum number of model calls in one call of the agent; 0 for one model call and its tool calls."""
+    retries: int | RetryPolicy = DEFAULT_RETRIES
+    """Number of retries of a failed model call, with exponential backoff; or a policy."""
     memory: MemoryStrategy | None = None
     """Selects the part of a long conversation to send to the model; all of it if None."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Further fields of ModelRequest: `temperature`, `max_tokens`, `timeout`, `output` and so on."""
+    """Other fields of ModelRequest: `temperature`, `max_tokens`, `timeout`, `output` and so on."""
     stop_when: Callable[..., Any] | None = None
     """`(result, state, network) -> bool`: True to end the agent before its model is called again."""
 
@@ -155,8 +156,8 @@ class Agent:
         duplicates = sorted({name for name in names if names.count(name) > 1})
         if duplicates:
             yield f"two of its tools are named {duplicates[0]!r}."
-        if self.tool_choice not in CHOICES and self.tool_choice not in names and not self.mcp_servers:
-            hint = suggestion(self.tool_choice, [*CHOICES, *names], noun="Choices")
+        if self.tool_choice not in TOOL_CHOICES and self.tool_choice not in names and not self.mcp_servers:
+            hint = suggestion(self.tool_choice, [*TOOL_CHOICES, *names], noun="Choices")
             yield f"tool_choice is {self.tool_choice!r}. {hint}"
         if not is_count(self.max_iter):
             yield f"max_iter is {self.max_iter!r}. Pass 0 or a positive integer."
@@ -175,13 +176,13 @@ class Agent:
             yield problem
 
     def with_model(self, model: Any) -> Self:
-        """Return the agent with another model."""
+        """Return a copy of the agent with another model."""
         return replace(self, model=model)
 
     async def all_tools(self) -> Mapping[str, Tool]:
-        """Return all tools by name, those of the MCP servers included.
+        """Return all tools by name, including those of the MCP servers.
 
-        Raises ToolError for servers that cannot be used, and for one of their tools with the name of another tool.
+        Raises ToolError if a server cannot be used, or has a tool with the name of a tool of the agent.
         """
         own: dict[str, Tool] = {tool.name: tool for tool in self.tools}
         if not self.mcp_servers:
@@ -200,48 +201,49 @@ class Agent:
 
     @cached_property
     def chat_model(self) -> ChatModel | None:
-        """The agent's own model, connected if it was given by name; None if it has none."""
+        """The agent's own model, resolved if it is a name; None if it has none."""
         return as_chat_model(self.model) if self.model is not None else None
 
     @cached_property
     def graph(self) -> CompiledGraph:
-        """The compiled graph that a call of the agent runs."""
+        """The compiled graph of one call of the agent."""
         return self.runner.compile(self)
 
     def alone(self, **options: Any) -> SoloNetwork:
-        """Return a network of this agent alone, which calls it once; `options` are those of `Network`."""
+        """Return a network that calls only this agent, once; `options` are those of `Network`."""
         return self.runner.network_of(self, **options)
 
-    def run(self, input: Any, *, model: Any = None, **options: Any) -> AgentResult:  # noqa: A002  # the field's word
+    def run(self, input: Any, *, model: Any = None, max_iter: int | None = None, **options: Any) -> AgentResult:  # noqa: A002
         """Run the agent alone on an input and return its result; `options` are those of `Network.run`.
 
         `model` and `max_iter` replace the agent's own. Raises InvalidConfig if the run is interrupted: to resume it,
         use the network that `alone` returns.
         """
-        agent, options = self._with_run_options(model, options)
-        return _only_result(agent.alone().run(input, **options))
+        return _single_result(self._alone_with(model, max_iter).run(input, **options))
 
-    async def arun(self, input: Any, *, model: Any = None, **options: Any) -> AgentResult:  # noqa: A002
+    async def arun(self, input: Any, *, model: Any = None, max_iter: int | None = None, **options: Any) -> AgentResult:  # noqa: A002
         """Like `run`, on the running event loop."""
-        agent, options = self._with_run_options(model, options)
-        return _only_result(await agent.alone().arun(input, **options))
+        return _single_result(await self._alone_with(model, max_iter).arun(input, **options))
 
-    def stream(self, input: Any, *, model: Any = None, **options: Any) -> Iterator[Any]:  # noqa: A002
+    def stream(self, input: Any, *, model: Any = None, max_iter: int | None = None, **options: Any) -> Iterator[Any]:  # noqa: A002
         """Yield the parts of a run as they arrive; see `Network.stream`."""
-        agent, options = self._with_run_options(model, options)
-        return agent.alone().stream(input, **options)
+        return self._alone_with(model, max_iter).stream(input, **options)
 
-    def astream(self, input: Any, *, model: Any = None, **options: Any) -> AsyncIterator[Any]:  # noqa: A002
+    def astream(
+        self,
+        input: Any,  # noqa: A002
+        *,
+        model: Any = None,
+        max_iter: int | None = None,
+        **options: Any,
+    ) -> AsyncIterator[Any]:
         """Like `stream`, on the running event loop."""
-        agent, options = self._with_run_options(model, options)
-        return agent.alone().astream(input, **options)
+        return self._alone_with(model, max_iter).astream(input, **options)
 
-    def _with_run_options(self, model: Any, options: dict[str, Any]) -> tuple[Self, dict[str, Any]]:
-        """Return the agent with the model and `max_iter` of one run, and the options to pass on to its network."""
-        own_options = {"model": model, "max_iter": options.get("max_iter")}
-        changes: dict[str, Any] = {name: value for name, value in own_options.items() if value is not None}
-        run_options = {name: value for name, value in options.items() if name != "max_iter"}
-        return replace(self, **changes) if changes else self, run_options
+    def _alone_with(self, model: Any, max_iter: int | None) -> SoloNetwork:
+        """Return the network of one run, with the model and `max_iter` of the run."""
+        changes = without_none({"model": model, "max_iter": max_iter})
+        return (replace(self, **changes) if changes else self).alone()
 
 
 def as_tool(tool: Any) -> Tool:
@@ -253,7 +255,7 @@ def as_tool(tool: Any) -> Tool:
         return tool
     is_langchain = is_langchain_tool(tool)
     if not is_langchain and not callable(tool):
-        raise InvalidConfig(f"{tool!r} is not a tool. Pass a tool, or a function with annotations and a docstring.")
+        raise InvalidConfig(f"{tool!r} is not a tool. Pass a tool, or a function with type hints and a docstring.")
     try:
         return LangChainTool(tool) if is_langchain else ToolFunction(tool)
     except ToolError as error:
@@ -265,11 +267,12 @@ def is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _only_result(run: Any) -> AgentResult:
+def _single_result(run: Any) -> AgentResult:
+    """Return the result of an agent that ran alone. Raises InvalidConfig if it was interrupted."""
     if run.interrupts:
         questions = "; ".join(repr(interrupt.value) for interrupt in run.interrupts)
         raise InvalidConfig(
-            f"Agent {run.name!r} waits for answers ({questions}), so there is no result yet. Use agent.alone(), run it "
-            f"with a checkpointer and a thread_id, and answer with run(Command(resume=...))."
+            f"Agent {run.name!r} is waiting for answers ({questions}), so it has no result yet. Use agent.alone(), run "
+            f"it with a checkpointer and a thread_id, and answer with run(Command(resume=...))."
         )
     return run.results[-1]

@@ -1,7 +1,7 @@
 """Call user-defined functions with the arguments that their parameters name.
 
-A function with a single parameter of an unknown name gets all values at once, as an object with these attributes. A
-parameter with a default never counts as that one: `lambda limit=limit: ...` keeps its captured value.
+If the only parameter of a function has an unknown name, it gets all values as attributes of one object. This does not
+apply to a parameter with a default, so that `lambda limit=limit: ...` keeps its captured value.
 """
 
 from __future__ import annotations
@@ -10,56 +10,63 @@ import inspect
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple
 
 from statewright.errors import InvalidConfig
 
-_NAMELESS = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+class _Binding(NamedTuple):
+    """The arguments that a function takes."""
+
+    names: tuple[str, ...]
+    takes_all: bool = False
+    """True if it has a `**kwargs` parameter."""
+    as_object: bool = False
+    """True if it takes all values as one object."""
 
 
 def call_with_kwargs(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
-    """Call a function with those of the values that its parameters name, and return its answer or coroutine.
+    """Call a function with the values that its parameters name, and return its answer, which may be a coroutine.
 
-    Raises InvalidConfig for a required parameter of another name.
+    Raises InvalidConfig for a required parameter with an unknown name.
     """
-    names, takes_all, bundled = _read_signature(function, tuple(kwargs))
-    if bundled:
+    binding = _bind(function, tuple(kwargs))
+    if binding.as_object:
         return function(SimpleNamespace(**kwargs))
-    return function(**(kwargs if takes_all else {name: kwargs[name] for name in names}))
+    return function(**(kwargs if binding.takes_all else {name: kwargs[name] for name in binding.names}))
 
 
 async def acall_with_kwargs(function: Callable[..., Any], kwargs: Mapping[str, Any]) -> Any:
-    """Like `call_with_kwargs`, awaiting the answer if necessary."""
+    """Like `call_with_kwargs`, and await an answer that is awaitable."""
     answer = call_with_kwargs(function, kwargs)
     return await answer if inspect.isawaitable(answer) else answer
 
 
-def _read_signature(function: Callable[..., Any], available: tuple[str, ...]) -> tuple[tuple[str, ...], bool, bool]:
-    method = getattr(function, "__func__", None)  # of a bound method: the cache must not keep its object alive
+def _bind(function: Callable[..., Any], available: tuple[str, ...]) -> _Binding:
+    method = getattr(function, "__func__", None)  # of a bound method, whose object the cache must not keep alive
     try:
-        return _cached_signature(method or function, available, method is not None)
+        return _cached_binding(method or function, available, method is not None)
     except TypeError as error:
-        if "unhashable" not in str(error):
+        if "unhashable" not in str(error):  # a callable object without a hash cannot be cached
             raise
-        return _cached_signature.__wrapped__(method or function, available, method is not None)
+        return _cached_binding.__wrapped__(method or function, available, method is not None)
 
 
 @lru_cache(maxsize=1024)
-def _cached_signature(
-    function: Callable[..., Any], available: tuple[str, ...], is_bound: bool
-) -> tuple[tuple[str, ...], bool, bool]:
-    """Return the names that a function takes, whether it takes all, and whether it takes them as one object."""
+def _cached_binding(function: Callable[..., Any], available: tuple[str, ...], is_bound: bool) -> _Binding:
     parameters = list(inspect.signature(function).parameters.values())[int(is_bound) :]
-    named = [parameter for parameter in parameters if parameter.kind not in _NAMELESS]
+    named = [parameter for parameter in parameters if parameter.kind not in _VARIADIC]
     takes_all = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters)
-    unknown = [parameter for parameter in named if parameter.name not in available]
-    has_default = any(parameter.default is not inspect.Parameter.empty for parameter in named)
-    if len(unknown) == 1 and len(named) == 1 and not takes_all and not has_default:
-        return (), False, True
-    missing = [parameter.name for parameter in unknown if parameter.default is inspect.Parameter.empty]
-    if missing:
+    known = tuple(parameter.name for parameter in named if parameter.name in available)
+    required = [parameter.name for parameter in named if parameter.default is inspect.Parameter.empty]
+    unknown = [name for name in required if name not in available]
+    if len(named) == len(unknown) == 1 and not takes_all:
+        return _Binding((), as_object=True)
+    if unknown:
         name = getattr(function, "__name__", repr(function))
         raise InvalidConfig(
-            f"{name} has an unknown parameter {missing[0]!r}. Available: {', '.join(sorted(available))}."
+            f"{name} has an unknown parameter {unknown[0]!r}. Available: {', '.join(sorted(available))}."
         )
-    return tuple(parameter.name for parameter in named if parameter.name in available), takes_all, False
+    return _Binding(known, takes_all)

@@ -23,22 +23,21 @@ Kwargs = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThreadHistory:
-    """Functions that store conversations. Each may be a coroutine function, and gets the arguments that it names."""
+    """Functions that store conversations. They may be coroutine functions, and get the arguments that they name."""
 
     create_thread: Callable[..., Any] | None = None
     """`(thread_id, state, input) -> id`: creates the thread of a conversation unless it exists."""
     get: Callable[..., Any] | None = None
-    """`(thread_id, state, input) -> results`: loads earlier results; not called if the caller passed some."""
+    """`(thread_id, state, input) -> results`: loads earlier results, unless the caller passed some."""
     append_user_message: Callable[..., Any] | None = None
     """`(thread_id, user_message, state)`: saves the user's message, before an agent is called."""
     append_results: Callable[..., Any] | None = None
     """`(thread_id, new_results, state)`: saves the results of the agents, once, at the end of the run."""
 
     async def resolve_thread(self, thread_id: str | None, kwargs: Kwargs, runtime: Runtime[Any]) -> str | None:
-        """Return the thread of a conversation.
+        """Return the id of the thread, after calling `create_thread`.
 
-        An id that was passed is returned, after `create_thread` was called with it. Otherwise it is the id that
-        `create_thread` returns, or a random one if there is only `get`.
+        It is the id that was passed, or else the one that `create_thread` returns; a random one if there is only `get`.
         """
         created = await self._call("create_thread", _read_thread_id, runtime, kwargs, thread_id=thread_id)
         if thread_id is None and self.create_thread is None and self.get is not None:
@@ -53,33 +52,33 @@ class ThreadHistory:
         self, thread_id: str | None, message: Message, kwargs: Kwargs, runtime: Runtime[Any]
     ) -> None:
         """Save the user's message."""
-        further = {"thread_id": thread_id, "user_message": message}
-        await self._call("append_user_message", _nothing, runtime, kwargs, **further)
+        extra = {"thread_id": thread_id, "user_message": message}
+        await self._call("append_user_message", _discard, runtime, kwargs, **extra)
 
     async def save_results(
         self, thread_id: str | None, results: Sequence[AgentResult], kwargs: Kwargs, runtime: Runtime[Any]
     ) -> None:
         """Save the results of this run, if there are any."""
         if results:
-            further = {"thread_id": thread_id, "new_results": list(results)}
-            await self._call("append_results", _nothing, runtime, kwargs, **further)
+            extra = {"thread_id": thread_id, "new_results": list(results)}
+            await self._call("append_results", _discard, runtime, kwargs, **extra)
 
     async def _call(
-        self, name: str, convert: Callable[[Any], Any], runtime: Runtime[Any], kwargs: Kwargs, **further: Any
+        self, name: str, convert: Callable[[Any], Any], runtime: Runtime[Any], kwargs: Kwargs, **extra: Any
     ) -> Any:
-        """Call one of the functions, if it was supplied, and convert its answer, as one journaled step."""
+        """Call one of the functions, if it was supplied, as a journaled step; return its converted answer."""
         function = getattr(self, name)
         if function is None:
             return None
 
         async def call() -> Any:
-            return convert(await acall_with_kwargs(function, {**kwargs, **further}))
+            return convert(await acall_with_kwargs(function, {**kwargs, **extra}))
 
         return await runtime.step(name, call)
 
 
-def _nothing(answer: Any) -> None:
-    """Discard an answer, which need not be serializable."""
+def _discard(answer: Any) -> None:
+    """Discard an answer, which the journal may be unable to store."""
 
 
 def _read_thread_id(thread: Any) -> str | None:
@@ -100,5 +99,5 @@ def _read_results(values: Any) -> list[AgentResult]:
         if isinstance(values, list | tuple) and all(isinstance(result, AgentResult) for result in results):
             return results
     raise InvalidConfig(
-        f"`get` of a ThreadHistory returned {values!r}. Return a list of AgentResults, or of what to_json returned."
+        f"`get` of a ThreadHistory returned {values!r}. Return a list of AgentResults, or of their to_json()."
     )

@@ -1,4 +1,4 @@
-"""Workspaces, keys, spending, and the health of the service."""
+"""Workspaces, API keys, spending, and the health of the service."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class NewWorkspace(Workspace):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingLimits(Resource):
-    """Limits on the spending of all runs of a workspace together on one day; null for no limit."""
+    """Daily limits on the total spending of the runs of a workspace; null for no limit."""
 
     tokens_per_day: int | None
     cost_per_day: float | None
@@ -81,7 +81,7 @@ class Spending(Resource):
     cost_usd: float
     limits: SpendingLimits | None
     reached: str | None = field(metadata={"examples": ["tokens_per_day"]})
-    """The limit that is used up, if any: no run starts until the next day, and running ones are paused until then."""
+    """The exceeded limit, if any: until the next day no runs are started, and running ones are paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

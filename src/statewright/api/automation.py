@@ -15,7 +15,7 @@ CatchUp = Literal["none", "last", "all"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule(Resource):
-    """A schedule, which starts runs at certain times."""
+    """A schedule, which starts runs at the times of a cron expression."""
 
     id: str
     name: str

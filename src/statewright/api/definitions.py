@@ -19,7 +19,7 @@ class Definition(Resource):
     name: str
     version: str
     kind: str
-    """`steps` for JSON, `states` for YAML, `graph` for a graph in a Python module."""
+    """`steps` for JSON, `states` for YAML, `graph` for a Python graph."""
     description: str
     digest: str
     created_at: datetime
@@ -27,7 +27,7 @@ class Definition(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DefinitionWithBody(Definition):
-    """A version of a workflow, with its definition as it was written."""
+    """A version of a workflow, with its definition as written."""
 
     definition: Any
 

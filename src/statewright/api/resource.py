@@ -1,7 +1,7 @@
 """The base class of resources: frozen dataclasses with Python names, parsed from JSON with camel-case names.
 
-Clients and services of different versions understand each other: fields that a newer service adds are in `raw`, and
-fields that an older one does not send are None if the type allows for that.
+Clients and services of different versions work together: fields that a newer service adds are in `raw`, and fields that
+an older service does not send get their default, or None if their type allows it.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from datetime import datetime
 from functools import cache
-from typing import Any, Final, Self, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, Final, Self, Union, get_args, get_origin, get_type_hints
 
-LARGEST_PAGE: Final = 100
+MAX_PAGE_SIZE: Final = 100
 """The maximum number of items on one page of a list."""
-Reader = Callable[[Mapping[str, Any]], Any]
-"""Reads one field from the JSON of its resource."""
+FieldReader = Callable[[Mapping[str, Any]], Any]
+"""Reads the value of one field from the JSON of its resource."""
 
 
 def camel(name: str) -> str:
-    """Return a name as the API writes it: `createdAt` for `created_at`."""
+    """Convert a name to camel case, as the API writes it: `createdAt` for `created_at`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 
@@ -35,40 +35,41 @@ class Resource:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Create the value from JSON. Raises KeyError for a missing required field."""
-        return cls(raw=data, **{name: read(data) for name, read in _readers(cls)})
+        """Parse a resource. Raises KeyError for a missing required field."""
+        return cls(raw=data, **{name: read(data) for name, read in _make_readers(cls)})
 
     @classmethod
-    def read_answer(cls, answer: Any) -> Self:
-        """Return the value in the envelope of an answer."""
-        return cls.from_json(answer["data"])
+    def from_response(cls, response: Any) -> Self:
+        """Parse the resource in a response: its `data`."""
+        return cls.from_json(response["data"])
 
     @classmethod
-    def read_all(cls, answer: Any) -> list[Self]:
-        """Return the values in the envelope of an answer."""
-        return [cls.from_json(data) for data in answer["data"]]
+    def read_all(cls, response: Any) -> list[Self]:
+        """Parse the list of resources in a response: its `data`."""
+        return [cls.from_json(data) for data in response["data"]]
 
 
 @cache
-def field_types(kind: type[Resource]) -> Mapping[str, Any]:
-    """Return the types of the fields in the order of the API's JSON, `raw` excluded.
+def field_types(resource: type[Resource]) -> Mapping[str, Any]:
+    """Return the types of the fields by name, without `raw`, in the order of the API's JSON.
 
-    Inherited fields come first, but a field that is declared again stands where the subclass declares it.
+    Inherited fields come first, except those that the subclass declares again: they take the position of the new
+    declaration.
     """
-    hints = get_type_hints(kind)
-    declared = inspect.get_annotations(kind)
-    names = [item.name for item in fields(kind) if item.name not in declared]
-    return {name: hints[name] for name in (*names, *declared) if name != "raw"}
+    hints = get_type_hints(resource)
+    declared = inspect.get_annotations(resource)
+    inherited = [item.name for item in fields(resource) if item.name not in declared]
+    return {name: hints[name] for name in (*inherited, *declared) if name != "raw"}
 
 
 @cache
-def _readers(kind: type[Resource]) -> Sequence[tuple[str, Reader]]:
-    by_name = {item.name: item for item in fields(kind)}
-    return tuple((name, _reader(by_name[name], hint)) for name, hint in field_types(kind).items())
+def _make_readers(resource: type[Resource]) -> Sequence[tuple[str, FieldReader]]:
+    by_name = {item.name: item for item in fields(resource)}
+    return tuple((name, _make_reader(by_name[name], hint)) for name, hint in field_types(resource).items())
 
 
-def _reader(item: Field[Any], hint: Any) -> Reader:
-    name, convert = camel(item.name), _converter(hint)
+def _make_reader(item: Field[Any], hint: Any) -> FieldReader:
+    name, convert = camel(item.name), _make_converter(hint)
     default = None if item.default is MISSING else item.default
     is_required = item.default is MISSING and not _allows_none(hint)
 
@@ -87,21 +88,16 @@ def _allows_none(hint: Any) -> bool:
     return hint is Any or type(None) in get_args(hint)
 
 
-def _converter(hint: Any) -> Callable[[Any], Any] | None:
-    """Return the conversion from JSON to a type; None if the value needs none."""
+def _make_converter(hint: Any) -> Callable[[Any], Any] | None:
+    """Return a function that converts JSON to a type; None if the value needs no conversion."""
     arguments = get_args(hint)
-    if get_origin(hint) in (Union, types.UnionType):
-        return _converter(next(argument for argument in arguments if argument is not type(None)))
+    if get_origin(hint) in (Union, types.UnionType):  # always a type or None
+        return _make_converter(next(argument for argument in arguments if argument is not type(None)))
     if hint is datetime:
         return datetime.fromisoformat
     if isinstance(hint, type) and issubclass(hint, Resource):
         return hint.from_json
     if get_origin(hint) is tuple:
-        return _tuple_converter(_converter(arguments[0]))
+        convert = _make_converter(arguments[0])
+        return tuple if convert is None else lambda values: tuple(map(convert, values))
     return None
-
-
-def _tuple_converter(convert: Callable[[Any], Any] | None) -> Callable[[Any], Any]:
-    if convert is None:
-        return lambda values: tuple(cast("Sequence[Any]", values))
-    return lambda values: tuple(convert(value) for value in values)

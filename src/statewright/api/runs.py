@@ -11,10 +11,11 @@ from statewright.api.resource import Resource
 
 StatusName = Literal["pending", "running", "waiting", "paused", "completed", "failed", "cancelled"]
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
-"""The handling of a start whose thread is held by another run."""
+"""Policy for a new run whose thread is held by another run."""
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
+"""The statuses of runs that have ended."""
 LONGEST_WAIT: Final = 300
-"""Seconds that a request may ask the service to wait for a run before it answers."""
+"""Maximum seconds for which a request may ask the service to wait for a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,12 +42,12 @@ class Run(Resource):
     concurrency_key: str | None
     concurrency_limit: int | None
     queue: str | None
-    """Runs in the same queue begin one after another, such as those of a schedule with the overlap `enqueue`."""
+    """Runs in the same queue start one after another, such as those of a schedule with the overlap `enqueue`."""
     source: str
     """The origin: `api`, or `schedule:`, `event:`, `run:` or `failure:` followed by an id."""
     parent_id: str | None
     version: int
-    """Grows with every change."""
+    """Increases with every change."""
     next_run_at: datetime | None
     deadline_at: datetime | None
     created_at: datetime
@@ -58,12 +59,12 @@ class Run(Resource):
 
     @property
     def has_ended(self) -> bool:
-        """True if it has completed, failed, or was cancelled."""
+        """True if it has completed, failed, or been cancelled."""
         return self.status in ENDED
 
     @property
     def is_at_rest(self) -> bool:
-        """True if it has ended, waits, or is paused."""
+        """True if it has ended, is waiting, or is paused."""
         return self.has_ended or self.status in ("waiting", "paused")
 
 
@@ -72,7 +73,7 @@ class StartedRun(Run):
     """A run that was started."""
 
     created: bool
-    """False if an earlier request with the same idempotency key has created the run."""
+    """False if an earlier request with the same idempotency key created the run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,7 +98,7 @@ class Step(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunWithSteps(Run):
-    """A run with its steps, in the order in which they began."""
+    """A run with its steps, in the order in which they started."""
 
     step_runs: tuple[Step, ...]
 
@@ -125,7 +126,7 @@ class Event(Told):
     # The inherited fields are declared again because the API writes them in this order.
     id: str
     seq: int
-    """Its number in the log of the run, from 1, without gaps."""
+    """Its number in the log of the run: from 1, without gaps."""
     workflow_run_id: str
     step_run_id: str | None
     event_type: str = field(metadata={"examples": ["STEP_COMPLETED"]})
@@ -137,7 +138,7 @@ class Event(Told):
 class LiveEvent(Told):
     """An event of a run that is sent as it happens but not stored, such as a piece of a message."""
 
-    # Declared again for their order, as above.
+    # Declared again because of their order, as in `Event`.
     workflow_run_id: str
     step_name: str | None
     event_type: str
@@ -193,9 +194,9 @@ class ReceivedEvent(Resource):
     payload: Any
     key: str | None
     started: tuple[str, ...]
-    """The runs that it has started."""
+    """The runs that it started."""
     woken: tuple[str, ...]
-    """The runs that it has woken."""
+    """The waiting runs that it resumed."""
     created_at: datetime
 
 
@@ -224,7 +225,7 @@ class Log(Resource):
     step_name: str
     attempt: int
     number: int
-    """The number of this part of the log of an attempt."""
+    """The number of this part: the log of an attempt may be stored in several parts."""
     lines: tuple[Any, ...]
     created_at: datetime
 

@@ -1,13 +1,13 @@
 """Channels: the rules by which state values change at the end of a superstep."""
 
-from statewright.channels.channel import MISSING, Channel, Conflict, Overwrite, is_overwrite, overwritten
+from statewright.channels.channel import MISSING, Channel, Conflict, Overwrite, find_overwrite, is_overwrite
 from statewright.channels.copies import (
     CONTAINERS,
     COPIED_UPDATES,
     copy_argument,
-    copy_chosen,
     copy_container,
     copy_fields,
+    copy_in_place,
     copy_update,
     copy_writes,
 )
@@ -23,7 +23,7 @@ from statewright.channels.kinds import (
     Topic,
     Untracked,
 )
-from statewright.channels.messages import MessageBatch, Messages, add_messages, listed, without_own_ids
+from statewright.channels.messages import MessageBatch, Messages, add_messages, without_derived_ids
 from statewright.channels.reducers import (
     AppendReducer,
     EphemeralReducer,
@@ -33,7 +33,7 @@ from statewright.channels.reducers import (
     is_reducer,
     overwrite,
 )
-from statewright.channels.replay import changed, difference
+from statewright.channels.replay import apply_change, difference
 
 __all__ = [
     "CONTAINERS",
@@ -60,19 +60,18 @@ __all__ = [
     "Untracked",
     "add_messages",
     "append",
-    "changed",
+    "apply_change",
     "channel_for",
     "copy_argument",
-    "copy_chosen",
     "copy_container",
     "copy_fields",
+    "copy_in_place",
     "copy_update",
     "copy_writes",
     "difference",
+    "find_overwrite",
     "is_overwrite",
     "is_reducer",
-    "listed",
     "overwrite",
-    "overwritten",
-    "without_own_ids",
+    "without_derived_ids",
 ]

@@ -19,15 +19,15 @@ class _Missing:
         return False
 
     def __reduce__(self) -> str:
-        return "MISSING"  # a copy is the same object
+        return "MISSING"  # copies and unpickled values are the same object
 
 
 MISSING: Final[Any] = _Missing()
-"""Stands for a value that has never been written. Typed Any, since it takes the place of values."""
+"""Stands for a value that has never been written. Typed Any, so that it can be assigned wherever a value can."""
 
 
 class Conflict(Exception):
-    """Several updates to a channel that permits one. `core/fold.py` adds the nodes, and raises `ConflictingWrites`."""
+    """Several updates to a channel that permits one. `core/fold.py` turns it into `ConflictingWrites`."""
 
 
 class Channel:
@@ -40,7 +40,7 @@ class Channel:
     hidden: ClassVar[bool] = False
     """True if the value is left out of results and snapshots."""
     saved: ClassVar[bool] = True
-    """True if checkpoints keep the value."""
+    """True if checkpoints contain the value."""
     keeps_update: ClassVar[bool] = True
     """True if the value may be the object that was written, rather than one that `apply` has created."""
 
@@ -49,7 +49,7 @@ class Channel:
         return MISSING
 
     def prepare(self, update: Any, task_id: str) -> Any:
-        """Return an update in the form for `apply` and for savers, with ids that depend on the task alone.
+        """Return an update in the form that `apply` and savers receive, with any new ids derived from the task id.
 
         Called when the result of a node is read, so that an update that is reloaded later gives the same value.
         """
@@ -66,7 +66,7 @@ class Channel:
         raise NotImplementedError
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """Return the stored form of a change: the new value, or a smaller `change` that leads to it."""
+        """Return the stored form of a change: the new value, or something smaller from which it can be rebuilt."""
         return new
 
     def __eq__(self, other: object) -> bool:
@@ -101,8 +101,8 @@ class Overwrite:
         return hash(Overwrite)  # its value may be unhashable
 
 
-def overwritten(updates: Sequence[Any]) -> Any:
-    """Return the value of the Overwrite among the updates; MISSING if there is none. Raises Conflict for two.
+def find_overwrite(updates: Sequence[Any]) -> Any:
+    """Return the value of the Overwrite among the updates; MISSING if there is none. Raises Conflict if there are two.
 
     The JSON forms `{"__overwrite__": value}` and `{"type": "__overwrite__", "value": value}` count too.
     """
@@ -115,7 +115,7 @@ def overwritten(updates: Sequence[Any]) -> Any:
         if value is MISSING:
             continue
         if result is not MISSING:
-            raise Conflict("takes one Overwrite a superstep")
+            raise Conflict("accepts only one Overwrite per superstep")
         result = value
     return result
 

@@ -16,7 +16,7 @@ CONTAINERS: Final = frozenset({list, dict, set})
 
 
 def copy_container(value: Any) -> Any:
-    """Return a copy of a list, dict or set, and any other value itself."""
+    """Return a copy of a list, dict or set; any other value unchanged."""
     return value.copy() if type(value) in CONTAINERS else value
 
 
@@ -37,9 +37,9 @@ COPIED_UPDATES: Final = frozenset({*CONTAINERS, Overwrite})
 
 
 def copy_writes(writes: dict[str, Any] | list[tuple[str, Any]]) -> dict[str, Any] | list[tuple[str, Any]]:
-    """Return the writes of a task with their containers copied, since the node may keep changing what it returned.
+    """Return the writes of a task with their containers copied, since the node may still change what it returned.
 
-    The writes themselves are returned if there is nothing to copy.
+    A dict without containers is returned unchanged.
     """
     if isinstance(writes, dict):
         for update in writes.values():
@@ -50,12 +50,12 @@ def copy_writes(writes: dict[str, Any] | list[tuple[str, Any]]) -> dict[str, Any
 
 
 def copy_argument(arg: Any) -> Any:
-    """Return the argument of a Send for one attempt. The containers in a dict are copied like those of a state."""
+    """Return a copy of the argument of a Send for one attempt. A dict is copied like a state: with its containers."""
     return copy_fields(cast("dict[str, Any]", arg)) if type(arg) is dict else copy_container(arg)
 
 
-def copy_chosen(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
-    """Replace the containers of some fields of `values`, a dict that the caller owns, by copies; return it."""
+def copy_in_place(values: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Replace the containers in the named fields of `values` by copies, in place, and return `values`."""
     for name in names:
         value = values.get(name)
         if type(value) in CONTAINERS:

@@ -10,7 +10,7 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, Final, Literal, cast
 
-from statewright.channels.channel import MISSING, Channel, Conflict, Overwrite, overwritten
+from statewright.channels.channel import MISSING, Channel, Conflict, Overwrite, find_overwrite
 from statewright.channels.copies import CONTAINERS, copy_container
 from statewright.channels.delta import Added
 from statewright.errors import InvalidUpdateError, suggestion
@@ -22,6 +22,7 @@ class _Latest(Channel):
     guard: bool = False
     """True if two writers in one superstep are a conflict; otherwise the last one wins."""
     conflict: ClassVar[str] = "is guarded"
+    """The reason for a conflict, with the channel as the subject of the sentence."""
 
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
         if self.guard and len(updates) > 1:
@@ -39,27 +40,22 @@ class LastValue(_Latest):
 
 
 class AnyValue(_Latest):
-    """Keeps the last value in task order. For writers that are known to agree."""
+    """Keeps the last value in task order: for writers that are known to write equal values."""
 
 
 # -- reducers: updates are folded into the value one after another
 
 Reducer = Callable[[Any, Any], Any]
 """`(current, update) -> value`."""
-_OPERATORS: Final[Any] = operator  # whose functions are typed in part only
+_operator: Final[Any] = operator  # Any, because its stubs leave some functions untyped
 _PURE: Final[tuple[Any, ...]] = (
-    *(getattr(_OPERATORS, name) for name in ("add", "or_", "and_", "sub", "xor")),
-    max,
-    min,
-)
+    _operator.add, _operator.or_, _operator.and_, _operator.sub, _operator.xor, max, min,
+)  # fmt: skip
 """Reducers that are known not to modify their arguments."""
 
 
 class Reduced(Channel):
-    """Folds every update into its value with a reducer.
-
-    Without a start value the first update is the value.
-    """
+    """Folds every update into its value with a reducer. Without a start value the first update becomes the value."""
 
     def __init__(self, reducer: Reducer, *, start: Callable[[], Any] | None = None) -> None:
         self.reducer = reducer
@@ -69,7 +65,7 @@ class Reduced(Channel):
         return MISSING if self._start is None else self._start()
 
     def apply(self, current: Any, updates: Sequence[Any]) -> Any:
-        replaced = overwritten(updates)
+        replaced = find_overwrite(updates)
         if replaced is not MISSING:
             return copy_container(replaced)
         pending = iter(updates)
@@ -94,14 +90,14 @@ class Append(Channel):
 
     def __init__(self, *, items: bool = True, start: Callable[[], Any] | None = None) -> None:
         self.items = items
-        """True if a value that is not a list is appended as one item, instead of refused as by `operator.add`."""
+        """True if a value that is not a list is appended as one item; otherwise it is refused, as by `operator.add`."""
         self._start = start
 
     def start(self) -> list[Any]:
         return [] if self._start is None else self._start()
 
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
-        replaced = overwritten(updates)
+        replaced = find_overwrite(updates)
         if replaced is not MISSING:
             return copy_container(replaced)
         if current is MISSING:
@@ -109,22 +105,22 @@ class Append(Channel):
         elif isinstance(current, list):
             new = cast(list[Any], current).copy()
         else:
-            raise InvalidUpdateError(f"Only a list can be appended to, found {current!r}.")
+            raise InvalidUpdateError(f"Only a list can be appended to, but the current value is {current!r}.")
         for update in updates:
             new.extend(cast(Sequence[Any], update) if isinstance(update, list | tuple) else self._item(update))
         return new
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
         """Return the added items; the whole list after an Overwrite."""
-        return new if overwritten(updates) is not MISSING else Added(self.apply(MISSING, updates))
+        return new if find_overwrite(updates) is not MISSING else Added(self.apply(MISSING, updates))
 
     def _item(self, update: Any) -> tuple[Any]:
         if not self.items:
-            raise InvalidUpdateError(f"This list takes lists of items, found {update!r}. Write [{update!r}].")
+            raise InvalidUpdateError(f"This list accepts only lists of items, found {update!r}. Write [{update!r}].")
         return (update,)
 
 
-# -- topics: published values, kept for one superstep or for ever
+# -- topics: published values, kept for one superstep or forever
 
 
 class Topic(Channel):
@@ -134,14 +130,14 @@ class Topic(Channel):
 
     def __init__(self, *, accumulate: bool = False) -> None:
         self.accumulate = accumulate
-        """True if items accumulate instead of lasting for the next superstep only."""
+        """True if items accumulate; otherwise they last for the next superstep only."""
         self.transient = not accumulate
 
     def start(self) -> list[Any]:
         return []
 
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
-        replaced = overwritten(updates)
+        replaced = find_overwrite(updates)
         if replaced is not MISSING:
             return copy_container(replaced)
         items: list[Any] = list(current) if self.accumulate and current is not MISSING else []
@@ -150,8 +146,8 @@ class Topic(Channel):
         return items
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
-        """Return the published items, if they accumulate; the whole list after an Overwrite."""
-        if not self.accumulate or overwritten(updates) is not MISSING:
+        """Return the added items; the whole list if items do not accumulate, or after an Overwrite."""
+        if not self.accumulate or find_overwrite(updates) is not MISSING:
             return new
         return Added(self.apply(MISSING, updates))
 
@@ -187,7 +183,7 @@ class Untracked(_Latest):
         self.guard = guard
 
 
-# -- arrivals, counted by name
+# -- barriers: the names that have arrived
 
 
 class Barrier(Channel):
@@ -204,17 +200,13 @@ class Barrier(Channel):
 
     def apply(self, current: Any, updates: Sequence[Any]) -> frozenset[str]:
         arrived: frozenset[str] = frozenset() if current is MISSING or current == self.names else current
-        for update in updates:
-            arrived |= self._expected(_names(update))
-        return arrived
-
-    def _expected(self, names: Iterable[str]) -> frozenset[str]:
+        names = [name for update in updates for name in _names(update)]
         unknown = next((name for name in names if name not in self.names), None)
         if unknown is not None:
             raise InvalidUpdateError(
                 f"{unknown!r} is not expected at this barrier. " + suggestion(unknown, self.names, noun="Expected")
             )
-        return frozenset(names)
+        return arrived.union(names)
 
 
 def _names(update: Any) -> list[str]:

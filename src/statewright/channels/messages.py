@@ -17,7 +17,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, ClassVar, Final, cast
 
-from statewright.channels.channel import MISSING, Channel, Overwrite, overwritten
+from statewright.channels.channel import MISSING, Channel, Overwrite, find_overwrite
 from statewright.channels.delta import Added, Merged
 from statewright.errors import InvalidUpdateError, suggestion
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, as_message, copied, encodable_message
@@ -52,7 +52,7 @@ class _Indexes:
 
 _indexes: Final = _Indexes(size=64)
 _DERIVED: Final = re.compile("[0-9a-f]{32}(-[0-9]+)+")
-"""Matches ids that are derived from a task: those assigned by `prepare`, and those of messages of models."""
+"""Matches ids that are derived from a task: those assigned by `prepare`, and those of the messages of models."""
 
 
 class MessageBatch:
@@ -87,10 +87,10 @@ class Messages(Channel):
     def prepare(self, update: Any, task_id: str) -> Any:
         if type(update) is MessageBatch:
             return update
-        replaced = overwritten((update,))
+        replaced = find_overwrite((update,))
         if replaced is not MISSING:
             return Overwrite(self.apply(MISSING, [self.prepare(replaced, task_id)]))
-        return self.batch(listed(update), task_id)
+        return self.batch(_items(update), task_id)
 
     def batch(self, items: Sequence[Any], task_id: str) -> MessageBatch:
         """Return the items as messages, with ids derived from the task for those that have none."""
@@ -108,7 +108,7 @@ class Messages(Channel):
         return MessageBatch(batch, all_new=all_new)
 
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Message]:
-        replaced = overwritten(updates)
+        replaced = find_overwrite(updates)
         if replaced is not MISSING:
             return [cast(Message, as_message(item)) for item in replaced]
         old: list[Message] = [] if current is MISSING or current is None else current
@@ -123,14 +123,14 @@ class Messages(Channel):
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
         """Return the new and changed messages as written; the whole list after an Overwrite."""
-        if overwritten(updates) is not MISSING:
+        if find_overwrite(updates) is not MISSING:
             return new
         items = [item for batch in updates for item in batch.items]
         return (Added if all(batch.all_new for batch in updates) else Merged)(items)
 
 
-def without_own_ids(batch: MessageBatch, current: Any) -> list[Message | RemoveMessage]:
-    """Return the messages of a batch without ids that were derived from the task; another task then assigns its own.
+def without_derived_ids(batch: MessageBatch, current: Any) -> list[Message | RemoveMessage]:
+    """Return the messages of a batch without the ids that were derived from the task; another task can assign its own.
 
     Ids that the node has chosen stay, and so do those of messages in `current`, which the batch replaces.
     """
@@ -143,7 +143,7 @@ def without_own_ids(batch: MessageBatch, current: Any) -> list[Message | RemoveM
 
 
 def _without_id(item: Any) -> Any:
-    """Return a message, of ours or of LangChain, without its id; a removal unchanged."""
+    """Return a message, or one of LangChain, without its id; a removal unchanged."""
     if type(item) is Message:
         item = copied(item)
         item.id = None
@@ -153,17 +153,17 @@ def _without_id(item: Any) -> Any:
 
 
 def add_messages(left: Any, right: Any) -> list[Message]:
-    """Return `left` with the messages of `right` appended, replaced by id, or removed. As an annotation: `Messages`.
+    """Return `left` with the messages of `right` appended, replaced by id, or removed.
 
-    Messages without an id get a random one. Raises InvalidUpdateError if an item is not a message, or if a message to
-    remove does not exist.
+    As an annotation it stands for the channel `Messages`. Messages without an id get a random one. Raises
+    InvalidUpdateError if an item is not a message, or if a message to remove does not exist.
     """
     channel = Messages()
     start = channel.apply(MISSING, [channel.prepare(left, os.urandom(8).hex())])
     return channel.apply(start, [channel.prepare(right, os.urandom(8).hex())])
 
 
-def listed(update: Any) -> Sequence[Any]:
+def _items(update: Any) -> Sequence[Any]:
     """Return the items of a list, or of a tuple that is not a (role, text) pair; any other update as a single item."""
     if isinstance(update, list):
         return cast(list[Any], update)
@@ -176,6 +176,7 @@ def listed(update: Any) -> Sequence[Any]:
 
 
 def _extend(new: list[Message], batch: MessageBatch, index: dict[str, int] | None) -> dict[str, int] | None:
+    """Append a batch of new messages, and return the extended index; None if there was none."""
     if index is not None:
         for position, message in enumerate(batch.items, len(new)):
             index[cast(str, message.id)] = position
@@ -184,9 +185,9 @@ def _extend(new: list[Message], batch: MessageBatch, index: dict[str, int] | Non
 
 
 def _merge(new: list[Message], batch: MessageBatch, index: dict[str, int] | None) -> dict[str, int]:
-    """Merge a batch with ids of its own into `new`, and return the index of the result."""
+    """Merge a batch whose ids may be in `new` already, and return the index of the result."""
     if index is None:
-        index = _index(new)
+        index = _build_index(new)
     removed = False
     for message in batch.items:
         if type(message) is not RemoveMessage:
@@ -196,24 +197,23 @@ def _merge(new: list[Message], batch: MessageBatch, index: dict[str, int] | None
             new.clear()
             index = {}
         else:
-            _blank(new, index, message.id)
+            _mark_removed(new, index, message.id)
             removed = True
     if removed:
         new[:] = [message for message in new if message is not MISSING]
-        index = _index(new)
+        index = _build_index(new)
     return index
 
 
-def _blank(new: list[Message], index: dict[str, int], removed_id: str) -> None:
+def _mark_removed(new: list[Message], index: dict[str, int], removed_id: str) -> None:
     """Mark a message as removed; the positions of the others must not change before the end of the batch."""
     position = index.pop(removed_id, None)
     if position is None:
         raise InvalidUpdateError(
-            f"Message {removed_id!r}, which is to be removed, does not exist. "
-            + suggestion(removed_id, index, noun="Messages")
+            f"There is no message {removed_id!r} to remove. " + suggestion(removed_id, index, noun="Messages")
         )
     new[position] = MISSING
 
 
-def _index(messages: list[Message]) -> dict[str, int]:
+def _build_index(messages: list[Message]) -> dict[str, int]:
     return {cast(str, message.id): position for position, message in enumerate(messages)}

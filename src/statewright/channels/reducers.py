@@ -52,13 +52,13 @@ def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: s
     if isinstance(reducer, Channel):
         return reducer
     if isinstance(reducer, type):
-        return _instance(cast(type[Channel], reducer), field)
+        return _create_channel(cast(type[Channel], reducer), field)
     if reducer is overwrite:
         return AnyValue()
     if reducer is add_messages:
         return Messages()
     channel = getattr(reducer, "channel", None)
-    if isinstance(channel, Channel):  # it does the same as the reducer, and stores less
+    if isinstance(channel, Channel):  # the reducer's equivalent, which stores less
         return channel
     if reducer is append:
         return Append(start=start if is_list else None)
@@ -68,7 +68,7 @@ def channel_for(reducer: object, *, start: Start | None, is_list: bool, field: s
     return Reduced(cast(Reducer, reducer), start=start)
 
 
-def _instance(kind: type[Channel], field: str) -> Channel:
+def _create_channel(kind: type[Channel], field: str) -> Channel:
     try:
         return kind()
     except TypeError as error:

@@ -11,7 +11,7 @@ from statewright.channels.delta import Added, Merged
 from statewright.channels.messages import MessageBatch, Messages
 
 
-def changed(current: Any, change: Any) -> Any:
+def apply_change(current: Any, change: Any) -> Any:
     """Return the value after a change; MISSING if the field is removed. `current` is not modified."""
     if type(change) is Added:
         before = cast("Sequence[Any]", () if current is MISSING else current)

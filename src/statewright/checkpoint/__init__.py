@@ -48,7 +48,7 @@ from statewright.checkpoint.model import (
 from statewright.futures import MaybeFuture
 from statewright.ids import DEFAULT_WORKSPACE
 from statewright.serde.annotations import schema_form
-from statewright.serde.codecs import stored_as
+from statewright.serde.codecs import register_codec
 
 __all__ = [
     "DEFAULT_WORKSPACE",
@@ -88,10 +88,10 @@ __all__ = [
     "is_holder_gone",
     "new_owner",
     "owner_name",
+    "register_codec",
     "run_of",
     "schema_form",
     "scope_of",
     "short_owner",
     "step_id",
-    "stored_as",
 ]

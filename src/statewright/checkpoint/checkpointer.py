@@ -96,7 +96,7 @@ class Checkpointer(Protocol):
 
     def save_results(
         self,
-        line: BranchKey,
+        branch_key: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
         *,

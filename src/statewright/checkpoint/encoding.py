@@ -61,7 +61,7 @@ class Encoder:
             self.changes(commit, commit.deltas),
             self.entries(commit.pending),
             events,
-            self.log(log, commit.line.namespace) if log is not None and events is None else None,
+            self.log(log, commit.branch_key.namespace) if log is not None and events is None else None,
         )
 
     def control(self, commit: Commit) -> bytes:
@@ -108,8 +108,8 @@ class Encoder:
         """Raise SerdeError if a part of a commit, or of the commits beside it, cannot be stored."""
         self.control(commit)
         self.changes(commit, commit.deltas)
-        self.check_results(commit.pending, commit.log, commit.line.namespace)
-        for sibling in commit.beside:
+        self.check_results(commit.pending, commit.log, commit.branch_key.namespace)
+        for sibling in commit.siblings:
             self.check(sibling)
 
     def check_results(self, pending: Pending | None, log: Log | None, namespace: str) -> None:

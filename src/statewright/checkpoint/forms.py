@@ -60,8 +60,8 @@ def plain_control(commit: Commit) -> list[Any]:
         [plain_task(task, checkpoint_id, index) for index, task in enumerate(checkpoint.frontier)],
     ]
     optional: dict[str, Any] = {}
-    if checkpoint.held:
-        optional["held"] = [_plain_deferred_task(held, checkpoint_id) for held in checkpoint.held]
+    if checkpoint.deferred:
+        optional["held"] = [_plain_deferred_task(held, checkpoint_id) for held in checkpoint.deferred]
     if checkpoint.joins:
         optional["joins"] = {key: sorted(sources) for key, sources in checkpoint.joins.items()}
     if commit.graph_version is not None:
@@ -77,7 +77,7 @@ def restore_saved_checkpoint(
     control: Sequence[Any],
     key: bytes,
     *,
-    line: BranchKey,
+    branch_key: BranchKey,
     parent_id: CheckpointId | None,
     run_id: str,
     values: Values,
@@ -100,7 +100,7 @@ def restore_saved_checkpoint(
         tuple((name, update) for name, update in values.get(REPORTED, ())),
     )
     return SavedCheckpoint(
-        line=line,
+        branch_key=branch_key,
         parent_id=parent_id,
         checkpoint=checkpoint,
         source=SOURCES[cast(int, source)],
@@ -285,7 +285,7 @@ def _restore_interrupt(plain: list[Any], serde: Serde) -> Interrupt:
         id=InterruptId(interrupt_id),
         value=value,
         kind=INTERRUPT_KINDS[cast(int, kind)],
-        schema=restore_annotation(schema, serde.named),
+        schema=restore_annotation(schema, serde.class_of),
         event=event,
         due_at=instant_of(due) if due is not None else None,
         key=key,

@@ -174,17 +174,17 @@ class InMemorySaver:
         if self._checks_values:
             self._shared.encoder.check(commit)
         with self._lock:
-            for part in (*commit.beside, commit):
+            for part in (*commit.siblings, commit):
                 self._check(part)
             for write in also:
                 write()
-            for sibling in commit.beside:
+            for sibling in commit.siblings:
                 self._keep(sibling)
             return self._keep(commit)
 
     def _check(self, commit: Commit) -> None:
         """Raise if the lease or the head does not permit a commit. The lock is held."""
-        line = commit.line
+        line = commit.branch_key
         thread = self._threads.get(line.thread_id)
         check_lease(thread, line.thread_id, commit.hold)
         head = thread.heads.get((line.namespace, line.branch)) if thread is not None else None
@@ -193,7 +193,7 @@ class InMemorySaver:
 
     def _keep(self, commit: Commit) -> CheckpointId:
         """Save a commit that was checked. The lock is held."""
-        thread_id = commit.line.thread_id
+        thread_id = commit.branch_key.thread_id
         thread = self._threads.get(thread_id)
         if thread is None:
             thread = self._threads[thread_id] = MemoryThread()
@@ -201,7 +201,7 @@ class InMemorySaver:
 
     def save_results(
         self,
-        line: BranchKey,
+        branch_key: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
         *,
@@ -210,23 +210,25 @@ class InMemorySaver:
         also: Sequence[Callable[[], object]] = (),
     ) -> None:
         if self._checks_values:
-            self._shared.encoder.check_results(pending, log, line.namespace)
+            self._shared.encoder.check_results(pending, log, branch_key.namespace)
         with self._lock:
-            thread = self._threads.get(line.thread_id)
-            check_lease(thread, line.thread_id, hold)
-            commit = thread.commits.get(line.namespace, {}).get(checkpoint_id) if thread is not None else None
+            thread = self._threads.get(branch_key.thread_id)
+            check_lease(thread, branch_key.thread_id, hold)
+            commit = thread.commits.get(branch_key.namespace, {}).get(checkpoint_id) if thread is not None else None
             if thread is None or commit is None:
                 raise CheckpointNotFound(
-                    f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
+                    f"Thread {branch_key.thread_id!r} has no checkpoint {checkpoint_id!r} to add results to."
                 )
             if has_moved(thread, hold):
-                raise CheckpointConflict(line.thread_id, checkpoint_id, thread.heads.get((line.namespace, line.branch)))
+                raise CheckpointConflict(
+                    branch_key.thread_id, checkpoint_id, thread.heads.get((branch_key.namespace, branch_key.branch))
+                )
             check_journal(commit.pending, pending)
             for write in also:
                 write()
             thread.apply(hold)
             if log is not None:
-                thread.add_log(line.namespace, log)
+                thread.add_log(branch_key.namespace, log)
             commit.pending = (commit.pending or Pending()).merged(pending)
 
     def events(

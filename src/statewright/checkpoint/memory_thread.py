@@ -41,7 +41,7 @@ class MemoryThread(LeasedThread):
 
     def keep(self, commit: Commit) -> CheckpointId:
         """Save a commit that was checked."""
-        line = commit.line
+        line = commit.branch_key
         self.apply(commit.hold)
         commits = self.commits.get(line.namespace)
         if commits is None:
@@ -53,7 +53,7 @@ class MemoryThread(LeasedThread):
         commits[checkpoint_id] = commit
         self.heads[line.namespace, line.branch] = checkpoint_id
         self._additions.append(commit)
-        for namespace in commit.drops:
+        for namespace in commit.dropped_namespaces:
             self._drop(namespace, line.branch)
         return checkpoint_id
 
@@ -79,7 +79,7 @@ class MemoryThread(LeasedThread):
         for namespace, commits in self.commits.items():
             kept: set[str] = set()
             for branch in [branch for space, branch in self.heads if space == namespace]:
-                newest_first = [commit for commit in reversed(commits.values()) if commit.line.branch == branch]
+                newest_first = [commit for commit in reversed(commits.values()) if commit.branch_key.branch == branch]
                 number = policy.kept([commit.created_at for commit in newest_first])
                 kept.update(commit.checkpoint.id for commit in newest_first[:number])
             removed = [key for key in commits if key not in kept]
@@ -120,7 +120,7 @@ class MemoryThread(LeasedThread):
 def saved_checkpoint(commit: Commit, thread: MemoryThread | None = None) -> SavedCheckpoint:
     """Return a commit as a saved checkpoint; with the epoch and the lease of its thread, if that is given."""
     return SavedCheckpoint(
-        line=commit.line,
+        branch_key=commit.branch_key,
         parent_id=commit.parent_id,
         checkpoint=commit.checkpoint,
         source=commit.source,
@@ -143,13 +143,13 @@ def ancestry(commits: Mapping[str, Commit], head: CheckpointId | None) -> Iterat
 
 
 def _log_of(commit: Commit) -> Addition:
-    return commit.line.namespace, commit.log
+    return commit.branch_key.namespace, commit.log
 
 
 def _moved(commit: Commit, to: str) -> Commit:
     """Return the same commit for another thread."""
     values: dict[str, Any] = {field.name: getattr(commit, field.name) for field in fields(Commit)}
-    values["line"] = commit.line._replace(thread_id=to)
+    values["branch_key"] = commit.branch_key._replace(thread_id=to)
     values["pending"] = commit.pending.merged(Pending()) if commit.pending is not None else None
     return Commit(**values)
 

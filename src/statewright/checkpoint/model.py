@@ -16,7 +16,7 @@ from statewright.channels import copy_container
 from statewright.checkpoint.lease import Lease, LeaseRequest
 from statewright.events import Log
 from statewright.ids import CheckpointId, InterruptId, TaskId, task_id
-from statewright.serde.codecs import stored_as
+from statewright.serde.codecs import register_codec
 
 
 class _NoArg:
@@ -29,7 +29,7 @@ class _NoArg:
 
 NO_ARG: Final[Any] = _NoArg()
 """As the argument of a task: its input is read from the state."""
-stored_as(47, _NoArg, lambda _: None, lambda _: NO_ARG)
+register_codec(47, _NoArg, lambda _: None, lambda _: NO_ARG)
 
 Source = Literal["input", "loop", "update", "fork"]
 """The origin of a checkpoint: input, a superstep, `update_state`, or a fork."""
@@ -132,7 +132,7 @@ NO_JOINS: Final[Joins] = {}
 class Checkpoint:
     """The state of a thread after a superstep: everything that the next superstep depends on."""
 
-    __slots__ = ("frontier", "held", "id", "joins", "reported", "step", "values")
+    __slots__ = ("deferred", "frontier", "id", "joins", "reported", "step", "values")
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Checkpoint:
         step: int,
         values: Values,
         frontier: tuple[Task, ...],
-        held: tuple[DeferredTask, ...] = (),
+        deferred: tuple[DeferredTask, ...] = (),
         joins: Joins = NO_JOINS,
         reported: tuple[tuple[str, Any], ...] = (),
     ) -> None:
@@ -150,18 +150,19 @@ class Checkpoint:
         self.values = values
         self.frontier = frontier
         """The tasks of the next superstep, in the order in which their writes will be applied."""
-        self.held = held
+        self.deferred = deferred
         self.joins = joins
         self.reported = reported
         """Writes of the tasks of a subgraph to fields with a reducer; its caller applies them to its own state."""
 
     @property
-    def at_rest(self) -> bool:
+    def is_complete(self) -> bool:
         """True if no task is left."""
-        return not self.frontier and not self.held
+        return not self.frontier and not self.deferred
 
     def __repr__(self) -> str:
-        return f"Checkpoint(step={self.step}, values={self.values!r}, frontier={self.frontier!r}, held={self.held!r})"
+        tasks = f"frontier={self.frontier!r}, deferred={self.deferred!r}"
+        return f"Checkpoint(step={self.step}, values={self.values!r}, {tasks})"
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Checkpoint):
@@ -381,7 +382,7 @@ class BranchKey(NamedTuple):
 class Commit:
     """The atomic write of one superstep. Treated as immutable; not frozen, since one is made in every superstep."""
 
-    line: BranchKey
+    branch_key: BranchKey
     expected: CheckpointId | None
     """The head that the branch must have, or the commit is refused."""
     parent_id: CheckpointId | None
@@ -402,9 +403,9 @@ class Commit:
     """The lease request of the run; None if it holds no thread."""
     log: Log | None = None
     """Entries for the log of the run; the saver numbers them."""
-    drops: tuple[str, ...] = ()
+    dropped_namespaces: tuple[str, ...] = ()
     """Namespaces of subgraph calls whose tasks this commit consumes; they are deleted on its branch."""
-    beside: tuple[Commit, ...] = ()
+    siblings: tuple[Commit, ...] = ()
     """Commits of other branches of the thread, saved atomically with this one: calls that a fork copies."""
     graph_version: str | None = None
     """The version of the graph that made the checkpoint."""
@@ -423,7 +424,7 @@ class Commit:
 class SavedCheckpoint:
     """A saved checkpoint with the results that were saved for its frontier since."""
 
-    line: BranchKey
+    branch_key: BranchKey
     parent_id: CheckpointId | None
     checkpoint: Checkpoint
     source: Source

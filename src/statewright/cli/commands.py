@@ -1,6 +1,6 @@
-"""The commands by name: the module of each, and its line in the list of commands.
+"""The table of commands, with the module and the short description of each.
 
-A command is imported when it is called, so the list costs nothing, and a command pays only for its own imports.
+A command is imported only when it is called, so that `--help` is fast and a command pays only for its own imports.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 
 
 class CommandEntry(NamedTuple):
-    """A command: its function as `MODULE:FUNCTION` below `statewright.cli`, and a short description."""
+    """A command: its function, as `MODULE:FUNCTION` relative to `statewright.cli`, and a short description."""
 
     target: str
     help: str
@@ -31,29 +31,29 @@ class CommandGroup(NamedTuple):
 
 
 COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
-    "run": CommandEntry("workflow.run:run", "Run a graph until it is done or has to wait."),
+    "run": CommandEntry("workflow.run:run", "Run a graph until it completes or waits for input."),
     "resume": CommandEntry("workflow.run:resume", "Continue a run: answer it, send it an event, or retry it."),
     "chat": CommandEntry("chat.conversation:chat", "Chat with an agent, a network or a workflow."),
     "draw": CommandEntry("workflow.check:draw", "Draw a graph."),
-    "check": CommandEntry("workflow.check:check", "Check workflows and graphs, and list every problem."),
+    "check": CommandEntry("workflow.check:check", "Check workflows and graphs, and list all problems."),
     "test": CommandEntry("workflow.test:test", "Run the test cases of a workflow."),
     "schema": CommandEntry("workflow.init:schema", "Print the JSON Schema of workflows, for editors."),
-    "init": CommandEntry("workflow.init:init", "Create a small project to start from."),
-    "dev": CommandEntry("serve.serve:dev", "Serve graphs during development, and reload them on changes."),
+    "init": CommandEntry("workflow.init:init", "Create a small example project."),
+    "dev": CommandEntry("serve.serve:dev", "Serve graphs for development, reloading them on changes."),
     "serve": CommandEntry("serve.serve:serve", "Serve graphs in production."),
     "threads": CommandGroup(
         "Inspect and edit saved threads.",
         {
             "ls": CommandEntry("threads.show:ls", "List threads, most recently changed first."),
-            "show": CommandEntry("threads.show:show", "Show the state, the next nodes and the questions of a thread."),
+            "show": CommandEntry("threads.show:show", "Show the state, next nodes and open questions of a thread."),
             "history": CommandEntry("threads.show:history", "List the checkpoints of a thread, newest first."),
             "diff": CommandEntry("threads.show:diff", "Compare the values of two checkpoints."),
             "fork": CommandEntry("threads.edit:fork", "Start a new branch at a checkpoint."),
             "prune": CommandEntry("threads.edit:prune", "Delete old checkpoints."),
             "copy": CommandEntry("threads.edit:copy", "Copy a thread with its history."),
-            "release": CommandEntry("threads.edit:release", "Release a thread from a run that no longer exists."),
+            "release": CommandEntry("threads.edit:release", "Release a thread that is held by a dead run."),
             "rm": CommandEntry("threads.edit:rm", "Delete a thread."),
-            "export": CommandEntry("threads.edit:export", "Write a thread to a file."),
+            "export": CommandEntry("threads.edit:export", "Export a thread to a file."),
             "import": CommandEntry("threads.edit:import_", "Import a thread from a file."),
         },
     ),
@@ -70,49 +70,49 @@ COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
         "Start, follow and control runs on a server.",
         {
             "ls": CommandEntry("runs.show:ls", "List runs, newest first."),
-            "show": CommandEntry("runs.show:show", "Show the status, the steps and the last events of a run."),
+            "show": CommandEntry("runs.show:show", "Show the status, steps and last events of a run."),
             "start": CommandEntry("runs.start:start", "Start a run."),
             "watch": CommandEntry("runs.start:watch", "Follow the events of a run."),
-            "cancel": CommandEntry("runs.control:cancel", "Cancel a run and the runs that it has started."),
+            "cancel": CommandEntry("runs.control:cancel", "Cancel a run and its child runs."),
             "pause": CommandEntry("runs.control:pause", "Pause a run after its current step."),
             "resume": CommandEntry("runs.control:resume", "Continue a paused run, or answer a waiting one."),
             "retry": CommandEntry("runs.control:retry", "Retry a failed run from the step that failed."),
             "signal": CommandEntry("runs.control:signal", "Send a signal to a run."),
-            "approve": CommandEntry("runs.control:approve", "Approve or reject what a run asks for."),
-            "logs": CommandEntry("runs.show:logs", "Print the logs and the output of the steps of a run."),
+            "approve": CommandEntry("runs.control:approve", "Approve or reject a request of a run."),
+            "logs": CommandEntry("runs.show:logs", "Print the logs and output of the steps of a run."),
         },
     ),
     "definitions": CommandGroup(
-        "Check, store and list workflows of steps.",
+        "Check, store and list step workflows (JSON).",
         {
-            "check": CommandEntry("serve.definitions:check", "Check a workflow of steps, and list every problem."),
-            "add": CommandEntry("serve.definitions:add", "Store a version of a workflow on a server."),
+            "check": CommandEntry("serve.definitions:check", "Check a step workflow, and list all problems."),
+            "add": CommandEntry("serve.definitions:add", "Store a version of a step workflow on a server."),
             "ls": CommandEntry("serve.definitions:ls", "List the stored versions, newest first."),
             "show": CommandEntry("serve.definitions:show", "Print a stored version."),
         },
     ),
     "keys": CommandGroup(
-        "Create, list and revoke API keys of a server.",
+        "Create, list and revoke the API keys of a server.",
         {
-            "create": CommandEntry("serve.keys:create", "Create an API key."),
-            "ls": CommandEntry("serve.keys:ls", "List the API keys of a workspace."),
-            "revoke": CommandEntry("serve.keys:revoke", "Revoke an API key."),
+            "create": CommandEntry("serve.access:create_key", "Create an API key."),
+            "ls": CommandEntry("serve.access:list_keys", "List the API keys of a workspace, newest first."),
+            "revoke": CommandEntry("serve.access:revoke_key", "Revoke an API key."),
         },
     ),
     "workspaces": CommandGroup(
-        "Create and list workspaces of a server.",
+        "Create and list the workspaces of a server.",
         {
-            "create": CommandEntry("serve.workspaces:create", "Create a workspace."),
-            "ls": CommandEntry("serve.workspaces:ls", "List the workspaces, with their limits."),
-            "spending": CommandEntry("serve.workspaces:spending", "Show today's spending of the workspaces."),
+            "create": CommandEntry("serve.access:create_workspace", "Create a workspace."),
+            "ls": CommandEntry("serve.access:list_workspaces", "List the workspaces with their limits."),
+            "spending": CommandEntry("serve.access:show_spending", "Show today's spending of each workspace."),
         },
     ),
 }
-"""The commands in the order of the help."""
+"""The commands, in the order in which `--help` lists them."""
 
 
 class _FlagsWithoutType:
-    """Shows no type for flags in the help, where typer writes `<bool>`: a flag takes no value."""
+    """Hides the type of flags in the help, where typer shows `<bool>`: a flag takes no value."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, including `--help`."""
@@ -125,18 +125,18 @@ class _FlagsWithoutType:
 
 
 class _Command(_FlagsWithoutType, TyperCommand):
-    """A command that is ready to be called."""
+    """An imported command."""
 
 
 class LazyCommand(TyperCommand):
-    """A command in a list of commands; `load` imports the command itself."""
+    """A placeholder with the name and description of a command; `load` imports the command itself."""
 
     def __init__(self, name: str, entry: CommandEntry) -> None:
         super().__init__(name, help=entry.help)
         self._target = entry.target
 
     def load(self) -> Any:
-        """Import the command and build it. Each paragraph of its help becomes one line, which the terminal wraps."""
+        """Import the command and build it. Each paragraph of its help becomes one line, for the terminal to wrap."""
         module, _, function = self._target.partition(":")
         app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
         app.command(self.name, cls=_Command)(
@@ -148,12 +148,12 @@ class LazyCommand(TyperCommand):
 
 
 def expand_groups(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command with each parameter that is a group of options, a dataclass, replaced by the fields of it."""
+    """Return a command in which each parameter that is an option group, a dataclass, is replaced by its fields."""
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         if not is_dataclass(parameter.annotation):
-            # Keyword-only, like the fields: then those with and without a default may be mixed.
+            # Keyword-only, like the fields, so that parameters with and without a default can be mixed.
             parameters.append(parameter.replace(kind=parameter.KEYWORD_ONLY))
             continue
         groups[parameter.name] = group = parameter.annotation
@@ -176,19 +176,19 @@ def expand_groups(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class LazyGroup(_FlagsWithoutType, TyperGroup):
-    """A group of commands that are imported when they are called."""
+    """A command group whose members are imported only when called."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the name, the command and the remaining arguments of a call."""
+        """Return the name of the called command, the imported command, and its arguments."""
         name, command, remaining_args = super().resolve_command(ctx, args)
         return name, command.load() if isinstance(command, LazyCommand) else command, remaining_args
 
 
-def list_commands(commands: Mapping[str, CommandEntry | CommandGroup] = COMMANDS) -> dict[str, Any]:
-    """Return the commands and groups by name, as the members of a group."""
+def build_members(commands: Mapping[str, CommandEntry | CommandGroup] = COMMANDS) -> dict[str, Any]:
+    """Build the commands and groups of a table, by name, as members of a group."""
     return {
         name: LazyCommand(name, entry)
         if isinstance(entry, CommandEntry)
-        else LazyGroup(name=name, help=entry.help, commands=list_commands(entry.commands), no_args_is_help=True)
+        else LazyGroup(name=name, help=entry.help, commands=build_members(entry.commands), no_args_is_help=True)
         for name, entry in commands.items()
     }

@@ -1,4 +1,4 @@
-"""Entry point of the `statewright` command line. It imports the module of a command only when the command is called."""
+"""Entry point of the `statewright` command line. A command is imported only when it is called."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from typing import Annotated, Any
 import typer
 
 from statewright import __version__
-from statewright.cli.commands import LazyGroup, list_commands
-from statewright.cli.console.failure import TERMINATED, USAGE_ERROR, UsageError, exit_with, message_of
+from statewright.cli.commands import LazyGroup, build_members
+from statewright.cli.console.failure import TERMINATED, USAGE_ERROR, UsageError, exit_with, format_error
 from statewright.cli.console.printing import say, warn
 from statewright.errors import GraphError, StatewrightError
 
 
 def main() -> None:
-    """Run the command that the arguments name. Expected errors become one sentence and an exit code."""
+    """Run the command named by the arguments. Expected errors become a one-line message and an exit code."""
     _exit_cleanly_on_sigterm()
     _print_warnings_on_one_line()
     try:
-        build()()
+        build_command()()
     except (UsageError, GraphError) as error:
         exit_with(f"Error: {error}", USAGE_ERROR)
     except StatewrightError as error:
-        exit_with(f"Error: {message_of(error)}", error.exit_code)
+        exit_with(f"Error: {format_error(error)}", error.exit_code)
 
 
 @cache
-def build() -> Any:
-    """Build the command line as a callable."""
+def build_command() -> Any:
+    """Build the root command, which runs with the arguments of the process when called."""
     app = typer.Typer(
         name="statewright",
         cls=LazyGroup,
@@ -41,9 +41,9 @@ def build() -> Any:
         add_completion=False,
         pretty_exceptions_enable=False,
     )
-    app.callback()(_options)
+    app.callback()(_root_options)
     command: Any = typer.main.get_command(app)
-    command.commands.update(list_commands())
+    command.commands.update(build_members())
     return command
 
 
@@ -53,7 +53,7 @@ def _print_version(is_set: bool) -> None:
         raise typer.Exit
 
 
-def _options(
+def _root_options(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -63,7 +63,7 @@ def _options(
 def _exit_cleanly_on_sigterm() -> None:
     """Make SIGTERM raise SystemExit, so that a run releases its thread.
 
-    A handler that has already been set is kept; commands that serve install their own.
+    An existing handler is kept. The commands that serve install their own.
     """
     if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
         signal.signal(signal.SIGTERM, _terminate)
@@ -74,8 +74,8 @@ def _terminate(number: int, frame: object) -> None:
 
 
 def _print_warnings_on_one_line() -> None:
-    """Print warnings of this library as plain sentences: the line of its source that raised them helps no user."""
-    print_default = warnings.showwarning
+    """Print warnings of this library without the source line that issued them, which would not help a user."""
+    show_default = warnings.showwarning
 
     def show(
         message: Any, category: type[Warning], filename: str, lineno: int, file: Any = None, line: Any = None
@@ -83,6 +83,6 @@ def _print_warnings_on_one_line() -> None:
         if category.__module__.partition(".")[0] == "statewright":
             warn(f"warning: {message}")
         else:
-            print_default(message, category, filename, lineno, file, line)
+            show_default(message, category, filename, lineno, file, line)
 
     warnings.showwarning = show

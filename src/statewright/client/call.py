@@ -13,10 +13,10 @@ from statewright.api.resource import camel
 from statewright.errors import InvalidRequest
 
 T = TypeVar("T")
-API: Final = "/api/v1"
+API_PREFIX: Final = "/api/v1"
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 Parameters = Sequence[tuple[str, str]]
-"""The parameters of a query; a name may occur several times."""
+"""Query parameters; a name may occur several times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,12 +25,12 @@ class Reply:
 
     status: int
     headers: Mapping[str, str]
-    """By name in lower case."""
+    """Headers by lower-case name."""
     content: bytes = b""
 
 
 def read_data(answer: Any) -> Any:
-    """Return the data of an answer, without its envelope."""
+    """Return the data of an answer without the envelope."""
     return answer["data"]
 
 
@@ -41,96 +41,99 @@ class Call(Generic[T]):
     method: Method
     path: str
     read: Callable[[Any], T]
-    """Parses the decoded JSON of an answer, including the envelope; called with None for an empty body."""
+    """Parses the decoded JSON of an answer with its envelope. Called with None for an empty body."""
     params: Parameters = ()
     body: bytes | None = None
     repeatable: bool = False
     """True if the request may be sent again when the outcome of the first attempt is unknown."""
-    patience: float = 0.0
-    """Seconds that the service may wait before it answers."""
+    max_wait: float = 0.0
+    """Seconds that the service may wait before it answers, which are added to the timeout."""
     as_operator: bool = False
     """True to send the token of the operator instead of the key of a workspace."""
     accepted: Sequence[int] = ()
-    """Error statuses whose content is parsed like an answer."""
+    """Error statuses whose content is parsed like that of a success."""
     is_text: bool = False
     """True if the response is plain text instead of JSON."""
 
 
 def get(path: str, read: Callable[[Any], T], params: Mapping[str, Any] | None = None, **options: Any) -> Call[T]:
-    """Return a request that only reads; `options` are further fields of the `Call`."""
-    return Call(method="GET", path=path, read=read, params=parameters(params or {}), repeatable=True, **options)
+    """Return a request that only reads. `options` are other fields of `Call`."""
+    return Call(method="GET", path=path, read=read, params=query_params(params or {}), repeatable=True, **options)
 
 
 def post(path: str, read: Callable[[Any], T], body: Mapping[str, Any] | None = None, **options: Any) -> Call[T]:
-    """Return a request that creates or does something, and is not sent twice unless it is `repeatable`."""
-    return Call(method="POST", path=path, read=read, body=None if body is None else encoded(body), **options)
+    """Return a request that creates something or has another effect. It is not sent twice unless it is `repeatable`."""
+    return Call(method="POST", path=path, read=read, body=None if body is None else encode_json(body), **options)
 
 
 def patch(path: str, read: Callable[[Any], T], body: Mapping[str, Any], **options: Any) -> Call[T]:
-    """Return a request that changes the given fields only."""
-    return Call(method="PATCH", path=path, read=read, body=encoded(body), **options)
+    """Return a request that changes only the fields in `body`."""
+    return Call(method="PATCH", path=path, read=read, body=encode_json(body), **options)
 
 
 def delete(path: str, read: Callable[[Any], T]) -> Call[T]:
-    """Return a request that removes something."""
+    """Return a request that removes a resource."""
     return Call(method="DELETE", path=path, read=read)
 
 
 def ignore_content(answer: Any) -> None:
-    """Ignore an answer without content."""
+    """Parse the answer of a request that returns nothing."""
 
 
-def path_of(*parts: str) -> str:
-    """Return a path of the API. Raises InvalidRequest for parts that would lead to another path."""
+def api_path(*parts: str) -> str:
+    """Return a path of the API from its segments. Raises InvalidRequest for a segment that would change the path."""
     for part in parts:
         if not part or part in (".", ".."):
             raise InvalidRequest(
                 f"{part!r} is not a valid id or name. Use one that the service has returned, e.g. run.id."
             )
-    return "/".join([API, *(quote(part, safe="") for part in parts)])
+    return "/".join([API_PREFIX, *(quote(part, safe="") for part in parts)])
 
 
-def parameters(values: Mapping[str, Any]) -> Parameters:
-    """Return query parameters from values by name, without those that are None or empty."""
-    return [(name, text) for name, value in values.items() for text in _texts(value)]
+def query_params(values: Mapping[str, Any]) -> Parameters:
+    """Return values as query parameters, without those that are None or empty lists."""
+    return [(name, text) for name, value in values.items() for text in _format_param(value)]
 
 
-def _texts(value: Any) -> Sequence[str]:
+def _format_param(value: Any) -> Sequence[str]:
+    """Return the texts of a value: one for each item of a list, and none for None."""
     if value is None:
         return ()
     if isinstance(value, list | tuple):
-        return [text for item in value for text in _texts(item)]  # pyright: ignore[reportUnknownVariableType]
+        return [text for item in value for text in _format_param(item)]  # pyright: ignore[reportUnknownVariableType]
     if isinstance(value, bool):
         return ["true" if value else "false"]
     return [value.isoformat() if isinstance(value, datetime) else str(value)]
 
 
-def encoded(body: Mapping[str, Any]) -> bytes:
-    """Encode a body as JSON. Raises InvalidRequest for values without a JSON form."""
+def encode_json(body: Mapping[str, Any]) -> bytes:
+    """Encode a body as JSON. Raises InvalidRequest for a value that JSON cannot represent."""
     try:
-        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_jsonable).encode()
+        return json.dumps(body, ensure_ascii=False, allow_nan=False, default=_json_default).encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidRequest(f"The request cannot be encoded as JSON: {error}.") from error
 
 
-def _jsonable(value: object) -> Any:
+def _json_default(value: object) -> Any:
     match value:
         case datetime():
             return value.isoformat()
-        case Mapping() | set() | frozenset():
-            return dict(value) if isinstance(value, Mapping) else sorted(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        case Mapping():
+            return dict(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        case set() | frozenset():
+            return sorted(value)  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         case _:
             dump: Callable[..., Any] | None = getattr(value, "model_dump", None)
-            if dump is not None:  # a model of pydantic
+            if dump is not None:  # a pydantic model
                 return dump(mode="json")
             raise TypeError(f"{type(value).__name__} cannot be represented as JSON: {value!r:.80}")
 
 
 def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values by name, without those that are None."""
+    """Return the values that are not None."""
     return {name: value for name, value in values.items() if value is not None}
 
 
-def in_camel(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values under the API's camel-case names. Nested values belong to users, and are unchanged."""
+def to_camel_case(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values under the camel-case names of the API. Names within values are the user's, and do not change."""
     return {camel(name): value for name, value in values.items()}

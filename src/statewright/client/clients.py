@@ -1,4 +1,4 @@
-"""The synchronous and the asynchronous client, with all resources."""
+"""The synchronous and the asynchronous client."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 Transport = TypeVar("Transport")
-"""A transport of httpx, synchronous or asynchronous."""
+"""A synchronous or asynchronous transport of httpx."""
 
 
-class Root(Namespace[F], ABC, Generic[F, Transport]):
-    """All resources of a service."""
+class BaseClient(Namespace[F], ABC, Generic[F, Transport]):
+    """Base class of the clients, with the resources of a service."""
 
     def __init__(
         self,
@@ -42,7 +42,10 @@ class Root(Namespace[F], ABC, Generic[F, Transport]):
         clock: Clock | None = None,
         transport: Transport | None = None,
     ) -> None:
-        """Raises InvalidConfig for an invalid address, and MissingLibrary without the extra `client`."""
+        """Create a client. Raises InvalidConfig for an invalid option, and MissingLibrary without the extra `client`.
+
+        `timeout` is in seconds. `retries` limits the retries of requests that can safely be repeated.
+        """
         settings = ClientSettings(
             base_url=base_url,
             api_key=api_key,
@@ -69,7 +72,7 @@ class Root(Namespace[F], ABC, Generic[F, Transport]):
 
     @abstractmethod
     def _connect(self, transport: Transport | None, settings: ClientSettings) -> Connection:
-        """Return the connection of the client, on the given transport or by default on a new one."""
+        """Return the connection of the client; without a transport, that of httpx is used."""
 
     @request
     def health(self) -> Call[Health]:
@@ -90,8 +93,8 @@ class Root(Namespace[F], ABC, Generic[F, Transport]):
 # -- synchronous
 
 
-class Client(Root[Sync, "httpx.BaseTransport"]):
-    """Synchronous client of a service. Thread-safe. Close it with `close`, or use it in `with`."""
+class Client(BaseClient[Sync, "httpx.BaseTransport"]):
+    """Synchronous client of a service. Thread-safe. Close it with `close`, or use it as a context manager."""
 
     def _connect(self, transport: httpx.BaseTransport | None, settings: ClientSettings) -> SyncConnection:
         self._http = import_httpx().Client(transport=transport)
@@ -109,13 +112,14 @@ class Client(Root[Sync, "httpx.BaseTransport"]):
 
 
 class SyncConnection(Connection):
-    """Blocks the thread of the caller."""
+    """A connection that blocks the thread of the caller."""
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return complete(coroutine)
 
     def iterate(self, items: AsyncGenerator[T]) -> Generator[T]:
-        async def advance() -> T:  # calls `__anext__`, which looks for an event loop, within `complete`
+        async def advance() -> T:
+            # Called within `complete`, which removes the hooks of the event loop that `__anext__` would call.
             return await items.__anext__()
 
         try:
@@ -131,7 +135,7 @@ class SyncConnection(Connection):
     async def sleep(self, seconds: float) -> None:
         self.settings.clock.wait(threading.Event(), seconds)
 
-    async def _send(self, request: Any, *, stream: bool = False) -> Any:
+    async def send_request(self, request: Any, *, stream: bool = False) -> Any:
         return self._http.send(request, stream=stream)
 
     async def read_content(self, response: Any) -> bytes:
@@ -150,8 +154,8 @@ class SyncConnection(Connection):
 # -- asynchronous
 
 
-class AsyncClient(Root[Async, "httpx.AsyncBaseTransport"]):
-    """Asynchronous client of a service. Close it with `aclose`, or use it in `async with`."""
+class AsyncClient(BaseClient[Async, "httpx.AsyncBaseTransport"]):
+    """Asynchronous client of a service. Close it with `aclose`, or use it as an async context manager."""
 
     def _connect(self, transport: httpx.AsyncBaseTransport | None, settings: ClientSettings) -> AsyncConnection:
         self._http = import_httpx().AsyncClient(transport=transport)
@@ -169,7 +173,7 @@ class AsyncClient(Root[Async, "httpx.AsyncBaseTransport"]):
 
 
 class AsyncConnection(Connection):
-    """Suspends the task of the caller."""
+    """A connection that suspends the task of the caller."""
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> Coroutine[Any, Any, T]:
         return coroutine
@@ -178,14 +182,14 @@ class AsyncConnection(Connection):
         return items
 
     async def sleep(self, seconds: float) -> None:
-        loop, passed = asyncio.get_running_loop(), asyncio.Event()
-        timer = self.settings.clock.call_later(seconds, lambda: loop.call_soon_threadsafe(passed.set))
+        loop, elapsed = asyncio.get_running_loop(), asyncio.Event()
+        timer = self.settings.clock.call_later(seconds, lambda: loop.call_soon_threadsafe(elapsed.set))
         try:
-            await passed.wait()
+            await elapsed.wait()
         finally:
             timer.cancel()
 
-    async def _send(self, request: Any, *, stream: bool = False) -> Any:
+    async def send_request(self, request: Any, *, stream: bool = False) -> Any:
         return await self._http.send(request, stream=stream)
 
     async def read_content(self, response: Any) -> bytes:

@@ -1,8 +1,8 @@
-"""The I/O of a client by httpx, written once for both clients.
+"""The I/O of both clients, by httpx.
 
-A `Connection` is made of coroutines. Those of the asynchronous client are awaited. Those of the synchronous client
-block instead of suspending, so `complete` gets their result in one step, without an event loop. All that is built on
-them (retries, pages, streams that are resumed) is therefore written only once, as ordinary coroutines.
+The methods of a `Connection` are coroutines. Those of the asynchronous client are awaited. Those of the synchronous
+client block instead of suspending, so `complete` gets their result in one step, without an event loop. Everything that
+is built on them (retries, pages, resumed streams) is therefore written once, as ordinary coroutines.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ if TYPE_CHECKING:
     import httpx
 
 T = TypeVar("T")
-HEARTBEATS: Final = 60.0
-"""Seconds of silence after which a stream counts as broken; the service sends a heartbeat every 15 seconds."""
+HEARTBEAT_TIMEOUT: Final = 60.0
+"""Seconds without data after which a stream counts as broken. The service sends a heartbeat every 15 seconds."""
 
 
 class ConnectionLost(Exception):
-    """A connection could not be opened, or broke. Internal to the client."""
+    """A connection cannot be opened, or was lost. Internal to the client."""
 
 
 class Connection(ABC):
-    """The requests, streams and pauses of a client."""
+    """Sends requests, opens streams and waits, for one client."""
 
     def __init__(self, http: Any, settings: ClientSettings) -> None:
         self._http = http
@@ -38,28 +38,28 @@ class Connection(ABC):
 
     async def send(self, call: Call[Any]) -> Reply:
         """Send a request and return the response. Raises ConnectionLost."""
-        with _connection_errors():
-            response = await self._send(build_request(self._http, self.settings, call))
+        with _converted_errors():
+            response = await self.send_request(build_request(self._http, self.settings, call))
             return to_reply(response, response.content)
 
     def stream(self, call: Call[Any], last_event_id: str | None = None) -> Stream:
         """Return a stream, which is opened and closed by `async with`."""
-        return Stream(self, build_stream(self._http, self.settings, call, last_event_id))
+        return Stream(self, build_stream_request(self._http, self.settings, call, last_event_id))
 
     @abstractmethod
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """Return the result of a method to its caller, or an awaitable of it."""
+        """Return the result of a coroutine, or the coroutine for the caller to await."""
 
     @abstractmethod
     def iterate(self, items: AsyncGenerator[Any]) -> Any:
-        """Return an iterator over items to the caller of a method, or an asynchronous one."""
+        """Return a generator of the items, or the asynchronous generator itself."""
 
     @abstractmethod
     async def sleep(self, seconds: float) -> None: ...
 
     @abstractmethod
-    async def _send(self, request: Any, *, stream: bool = False) -> Any:
-        """Send a request and return the response, whose content is not read yet if it is a stream."""
+    async def send_request(self, request: Any, *, stream: bool = False) -> Any:
+        """Send a request of httpx and return the response. With `stream`, its content is not read yet."""
 
     @abstractmethod
     async def read_content(self, response: Any) -> bytes:
@@ -67,7 +67,7 @@ class Connection(ABC):
 
     @abstractmethod
     def iter_content(self, response: Any) -> Any:
-        """Return an iterator over the content of a stream as it arrives, for `next_piece`."""
+        """Return an iterator over the pieces of a stream, for `next_piece`."""
 
     @abstractmethod
     async def next_piece(self, pieces: Any) -> bytes | None:
@@ -77,17 +77,13 @@ class Connection(ABC):
     async def close_response(self, response: Any) -> None:
         """Close a stream."""
 
-    async def open_response(self, request: Any) -> Any:
-        """Send a request, and return the response to read as a stream."""
-        return await self._send(request, stream=True)
-
 
 class Stream:
-    """A stream of bytes. `async with` opens it, and provides its head and an iterator over its pieces.
+    """A stream of bytes. `async with` opens it, and returns its head and an iterator over its pieces.
 
     The head has content only if it is an error. Raises ConnectionLost, also while pieces are read. This is a class
-    and not a generator, because an event loop that ends closes all its generators concurrently, even if one of them is
-    suspended in another.
+    instead of a generator, because an event loop that ends closes all its generators concurrently, even if one of them
+    is suspended in another.
     """
 
     def __init__(self, connection: Connection, request: Any) -> None:
@@ -96,8 +92,8 @@ class Stream:
 
     async def __aenter__(self) -> tuple[Reply, AsyncIterator[bytes]]:
         connection = self._connection
-        with _connection_errors():
-            response = self._response = await connection.open_response(self._request)
+        with _converted_errors():
+            response = self._response = await connection.send_request(self._request, stream=True)
             try:
                 content = b"" if response.status_code == 200 else await connection.read_content(response)
             except BaseException:
@@ -113,7 +109,7 @@ class Stream:
         return self
 
     async def __anext__(self) -> bytes:
-        with _connection_errors():
+        with _converted_errors():
             piece = await self._connection.next_piece(self._pieces)
         if piece is None:
             raise StopAsyncIteration
@@ -123,8 +119,8 @@ class Stream:
 def complete(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine that never suspends.
 
-    An event loop that happens to run on this thread would adopt the asynchronous generators that begin here, and close
-    them at its end although they do not belong to it. Its hooks are removed meanwhile.
+    An event loop that happens to run on this thread would track asynchronous generators that start here, and close them
+    when it ends, although they do not belong to it. So its hooks are removed meanwhile.
     """
     hooks = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(None, None)
@@ -138,8 +134,8 @@ def complete(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 @contextmanager
-def _connection_errors() -> Generator[None]:
-    """Raise ConnectionLost for what httpx raises if a connection cannot be opened, or breaks."""
+def _converted_errors() -> Generator[None]:
+    """Convert the errors of httpx about connections to ConnectionLost."""
     try:
         yield
     except import_httpx().RequestError as error:
@@ -156,25 +152,27 @@ def import_httpx() -> Any:
     return httpx
 
 
-def build_request(http: Any, settings: ClientSettings, call: Call[Any], extra: dict[str, str] | None = None) -> Any:
+def build_request(
+    http: Any, settings: ClientSettings, call: Call[Any], extra_headers: dict[str, str] | None = None
+) -> Any:
     """Build a request with a synchronous or asynchronous httpx client."""
     return http.build_request(
         call.method,
         settings.base_url.rstrip("/") + call.path,
         params=list(call.params),
         content=call.body,
-        headers={**request_headers(settings, call), **(extra or {})},
-        timeout=settings.timeout + call.patience,
+        headers={**request_headers(settings, call), **(extra_headers or {})},
+        timeout=settings.timeout + call.max_wait,
     )
 
 
-def build_stream(http: Any, settings: ClientSettings, call: Call[Any], last_event_id: str | None) -> Any:
-    """Build a request for a stream, with a longer read timeout."""
-    extra = {"accept": "text/event-stream", "cache-control": "no-store"}
+def build_stream_request(http: Any, settings: ClientSettings, call: Call[Any], last_event_id: str | None) -> Any:
+    """Build a request for a stream, with a read timeout that is longer than the interval of heartbeats."""
+    headers = {"accept": "text/event-stream", "cache-control": "no-store"}
     if last_event_id is not None:
-        extra["last-event-id"] = last_event_id
-    request = build_request(http, settings, call, extra)
-    request.extensions["timeout"] = {**request.extensions["timeout"], "read": HEARTBEATS}
+        headers["last-event-id"] = last_event_id
+    request = build_request(http, settings, call, headers)
+    request.extensions["timeout"] = {**request.extensions["timeout"], "read": HEARTBEAT_TIMEOUT}
     return request
 
 
@@ -191,10 +189,10 @@ def request_headers(settings: ClientSettings, call: Call[Any]) -> dict[str, str]
 
 
 def to_reply(response: httpx.Response, content: bytes = b"") -> Reply:
-    """Return a response of httpx as a `Reply`."""
+    """Convert a response of httpx to a `Reply`."""
     return Reply(status=response.status_code, headers=dict(response.headers), content=content)
 
 
 def describe_failure(error: Exception) -> str:
-    """Return the type and the message of a connection error; some errors of httpx have no message."""
+    """Return the type of a connection error, and its message if it has one."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__

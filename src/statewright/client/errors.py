@@ -1,4 +1,4 @@
-"""Error responses as exceptions, of the same classes that the service raises."""
+"""Conversion of error responses to exceptions of the same classes that the service raises."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ _BY_CODE: Final = {kind.api_code: kind for kind in _ERRORS}
 _BY_STATUS: Final = {kind.status: kind for kind in _ERRORS}
 
 
-def error_of(reply: Reply, call: Call[Any]) -> ServiceError:
-    """Return the exception for an error response, by its code, or by its status for an unknown code."""
-    error = _error_in(reply)
+def make_error(reply: Reply, call: Call[Any]) -> ServiceError:
+    """Return the exception for an error response, by its code, or by its status if the code is unknown."""
+    error = _read_error(reply)
     code = str(error.get("code", ""))
     message = str(error.get("message") or f"{call.method} {call.path} was answered with status {reply.status}.")
     details: Any = error.get("details")
@@ -53,8 +53,8 @@ def error_of(reply: Reply, call: Call[Any]) -> ServiceError:
     return ServiceError(message, details={"status": reply.status, "code": code, "details": details})
 
 
-def _error_in(reply: Reply) -> dict[str, Any]:
-    """Return the error of the envelope; empty if a proxy has answered in place of the service."""
+def _read_error(reply: Reply) -> dict[str, Any]:
+    """Return the error in the envelope; an empty map if a proxy has answered in place of the service."""
     try:
         return dict(json.loads(reply.content)["error"])
     except (ValueError, TypeError, KeyError):
@@ -75,7 +75,7 @@ def _spending_limit(details: Any) -> SpendingLimitReached | None:
 
 
 def _invalid_transition(message: str, details: Any) -> InvalidTransition:
-    """Rebuild the error with its original message."""
+    """Rebuild the error with its original message, which its constructor would compute from data of the service."""
     error = InvalidTransition.__new__(InvalidTransition)
     ServiceError.__init__(error, message, details=details)
     states = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
@@ -84,15 +84,15 @@ def _invalid_transition(message: str, details: Any) -> InvalidTransition:
 
 
 def retry_after(reply: Reply) -> float | None:
-    """Return the seconds of Retry-After, if the service sent it."""
+    """Return the seconds in the header Retry-After; None without it."""
     try:
         return max(0.0, float(reply.headers.get("retry-after", "")))
     except ValueError:
         return None
 
 
-def unreachable(call: Call[Any], base_url: str, reason: object) -> ServiceUnreachable:
-    """Return the error for a request without any answer."""
+def make_unreachable_error(call: Call[Any], base_url: str, reason: object) -> ServiceUnreachable:
+    """Return the exception for a request that got no response."""
     uncertainty = "" if call.repeatable else " It is not known whether the request was carried out."
     return ServiceUnreachable(
         f"{call.method} {base_url}{call.path} got no answer: {reason}.{uncertainty} "

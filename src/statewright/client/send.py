@@ -1,4 +1,4 @@
-"""Sending requests, with retries and exponential backoff; lists are read page by page."""
+"""Sending of requests, with retries and exponential backoff, and reading of lists page by page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from statewright.client.call import Call, Reply, get
 from statewright.client.connection import Connection, ConnectionLost
-from statewright.client.errors import error_of, retry_after, unreachable
+from statewright.client.errors import make_error, make_unreachable_error, retry_after
 from statewright.client.settings import ClientSettings
 from statewright.errors import ServiceError
 
@@ -19,7 +19,7 @@ RETRYABLE: Final = frozenset({429, 502, 503, 504})
 
 
 async def send(call: Call[T], connection: Connection) -> T:
-    """Send a request, with retries, and return its parsed answer. Raises ServiceError if it was refused."""
+    """Send a request, with retries, and return the parsed answer. Raises ServiceError for an error response."""
     settings, failures = connection.settings, 0
     while True:
         try:
@@ -27,7 +27,7 @@ async def send(call: Call[T], connection: Connection) -> T:
         except ConnectionLost as lost:
             failures += 1
             if not call.repeatable or failures > settings.retries:
-                raise unreachable(call, settings.base_url, lost) from lost.__cause__
+                raise make_unreachable_error(call, settings.base_url, lost) from lost.__cause__
             await connection.sleep(settings.pause(failures))
             continue
         if reply.status < 400 or reply.status in call.accepted:
@@ -35,12 +35,12 @@ async def send(call: Call[T], connection: Connection) -> T:
         failures += 1
         pause = pause_after(reply, settings, failures)
         if not call.repeatable or failures > settings.retries or pause is None:
-            raise error_of(reply, call)
+            raise make_error(reply, call)
         await connection.sleep(pause)
 
 
 def pause_after(reply: Reply, settings: ClientSettings, failures: int) -> float | None:
-    """Return the seconds before a refused request is retried; None if it must not be."""
+    """Return the seconds before a request is retried after an error response; None if it must not be retried."""
     if reply.status not in RETRYABLE:
         return None
     requested = retry_after(reply) or 0.0
@@ -53,8 +53,9 @@ def _parse(call: Call[T], reply: Reply) -> T:
         return call.read(answer)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ServiceError(
-            f"The answer to {call.method} {call.path} cannot be parsed: {error!r}. It begins {reply.content[:80]!r}. "
-            f"Check that base_url belongs to a Statewright service whose version is not older than that of this client."
+            f"The answer to {call.method} {call.path} cannot be parsed: {error!r}. It begins with "
+            f"{reply.content[:80]!r}. Check that base_url is the address of a Statewright service, and that its "
+            f"version is not older than that of this client."
         ) from error
 
 
@@ -74,10 +75,10 @@ class Page(Generic[T]):
     total_pages: int
 
 
-def page_of(
+def get_page(
     path: str, read: Callable[[Any], T], *, page: int, page_size: int, as_operator: bool = False, **params: Any
 ) -> Call[Page[T]]:
-    """Return the request for one page of a list. `read` reads one item."""
+    """Return a request for one page of a list. `read` parses one item."""
 
     def read_page(answer: Any) -> Page[T]:
         meta = answer["meta"]
@@ -92,14 +93,14 @@ def page_of(
     return get(path, read_page, {**params, "page": page, "pageSize": page_size}, as_operator=as_operator)
 
 
-async def all_of(first: Call[Page[T]], connection: Connection) -> AsyncGenerator[T]:
-    """Yield the items of a list from the given page on, each once, even if the list grows meanwhile."""
+async def iter_items(first: Call[Page[T]], connection: Connection) -> AsyncGenerator[T]:
+    """Yield the items of a list from the first requested page on, each once, even if the list grows meanwhile."""
     call, seen = first, set[str]()
     while True:
         page = await send(call, connection)
         for item in page.items:
             item_id: str = cast(Any, item).id
-            if item_id not in seen:  # a new item moves the last one to the next page
+            if item_id not in seen:  # a new item moves the last item of this page to the next page
                 seen.add(item_id)
                 yield item
         if page.page >= page.total_pages:

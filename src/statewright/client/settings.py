@@ -23,21 +23,21 @@ class ClientSettings:
     timeout: float = 30.0
     """Seconds without data from the service after which a request fails."""
     retries: int = 3
-    """The number of retries of a repeatable request."""
+    """The maximum number of retries of a repeatable request."""
     first_pause: float = 0.2
-    """Seconds before the second try; each further pause is twice as long, up to `longest_pause`."""
+    """Seconds before the first retry. Each further pause is twice as long, up to `longest_pause`."""
     longest_pause: float = 30.0
-    """The longest pause. If the service asks for a longer one, the error is raised at once."""
+    """The longest pause in seconds. If the service requests a longer one, the error is raised at once."""
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:
         if not self.base_url.startswith(("http://", "https://")):
             raise InvalidConfig(
-                f"base_url={self.base_url!r} is not a valid address. Write scheme and host: {DEFAULT_URL!r}."
+                f"base_url={self.base_url!r} is not a valid address. Write scheme and host, e.g. {DEFAULT_URL!r}."
             )
         if self.timeout <= 0 or self.retries < 0:
             raise InvalidConfig("timeout must be above zero, and retries must not be negative.")
 
     def pause(self, failures: int) -> float:
-        """Return the seconds before the next try: exponential backoff with a cap and up to 50 % jitter."""
+        """Return the seconds before the next attempt: exponential backoff with a cap and up to 50 % jitter."""
         return half_jitter(backoff(failures, initial=self.first_pause, longest=self.longest_pause), random.random())

@@ -1,7 +1,7 @@
-"""One implementation of each method for both clients: `Client` blocks, `AsyncClient` awaits.
+"""Methods that are written once for both clients: those of `Client` block, those of `AsyncClient` are coroutines.
 
-A resource defines each method as a function that returns a `Call`, as a coroutine, or as an asynchronous generator.
-Decorators turn it into a method whose result type depends on the client that the resource belongs to.
+A resource defines each method as a function that returns a `Call`, as a coroutine, or as an asynchronous generator. The
+decorators `request`, `Method` and `IteratingMethod` convert it to a method whose result type depends on the client.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import functools
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
-from statewright.api.resource import LARGEST_PAGE
+from statewright.api.resource import MAX_PAGE_SIZE
 from statewright.client.call import Call
 from statewright.client.connection import Connection
-from statewright.client.send import all_of, page_of, send
+from statewright.client.send import get_page, iter_items, send
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -40,11 +40,11 @@ class Namespace(Generic[F]):
 
     def _all(self, path: str, read: Callable[[Any], T], **params: Any) -> AsyncGenerator[T]:
         """Yield all items of a list."""
-        return all_of(page_of(path, read, page=1, page_size=LARGEST_PAGE, **params), self._connection)
+        return iter_items(get_page(path, read, page=1, page_size=MAX_PAGE_SIZE, **params), self._connection)
 
 
 class Method(Generic[P, T]):
-    """A method that returns the result of a coroutine, or the coroutine."""
+    """A method that returns the result of a coroutine, or the coroutine itself."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
         self._function = function
@@ -61,7 +61,7 @@ class Method(Generic[P, T]):
 
 
 class IteratingMethod(Generic[P, T]):
-    """A method that returns an iterator over the items of an asynchronous generator, or the generator."""
+    """A method that returns an iterator over the items of an asynchronous generator, or the generator itself."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], AsyncGenerator[T]]) -> None:
         self._function = function
@@ -78,6 +78,8 @@ class IteratingMethod(Generic[P, T]):
 
 
 def _bind(instance: Namespace[Any], function: Callable[..., Any], convert: Callable[[Any], Any]) -> Any:
+    """Return a bound method that converts the result of the function."""
+
     @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
         return convert(function(instance, *args, **kwargs))
@@ -86,7 +88,7 @@ def _bind(instance: Namespace[Any], function: Callable[..., Any], convert: Calla
 
 
 def request(call: Callable[Concatenate[Any, P], Call[T]]) -> Method[P, T]:
-    """Create a method from a function that returns a `Call`."""
+    """Create a method that sends the `Call` which the function returns."""
 
     @functools.wraps(call)
     def function(instance: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:

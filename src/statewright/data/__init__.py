@@ -1,1 +1,1 @@
-"""Data from and for the outside: as JSON, checked against schemas, compared by fingerprints."""
+"""Data at the boundary of the program: conversion to JSON, validation, fingerprints."""

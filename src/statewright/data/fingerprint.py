@@ -1,8 +1,8 @@
-"""Fingerprints of values: the same text for equal values, in every process.
+"""Fingerprints of values: a digest that is the same for equal values in every process.
 
-The inputs of cached results and the arguments of journalled steps are stored as fingerprints. Containers are
-decomposed, sets and mappings in a canonical order; other objects are identified by the parts from which they would be
-copied.
+The inputs of cached results and the arguments of journalled steps are stored as fingerprints. Containers contribute
+their items, sets and mappings in a canonical order; other objects contribute the data from which `copy` and `pickle`
+would rebuild them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def fingerprint(value: Any) -> str:
 
 
 def _add_parts(value: Any, parts: list[str], containers: set[int]) -> None:
-    """Add the parts of a value. `containers` has the object ids of the values that contain it."""
+    """Append the parts of a value to `parts`. `containers` has the object ids of the values that contain it."""
     kind = cast("type[Any]", type(value))
     if kind in _ATOMS:
         parts.append(f"{kind.__name__}:{value!r}")
@@ -49,20 +49,20 @@ def _add_parts(value: Any, parts: list[str], containers: set[int]) -> None:
     elif isinstance(value, set | frozenset):
         parts.extend(sorted(_joined(item, containers) for item in cast(Iterable[Any], value)))
     else:
-        _add_parts(_constituents(value), parts, containers)
+        _add_parts(_reduced(value), parts, containers)
     parts.append(")")
     containers.discard(object_id)
 
 
 def _joined(value: Any, containers: set[int]) -> str:
-    """Return the parts of a value as one text."""
+    """Return the parts of a value as one string."""
     parts: list[str] = []
     _add_parts(value, parts, containers)
     return "\x1e".join(parts)
 
 
-def _constituents(value: Any) -> list[Any]:
-    """Return the data from which a copy of an object would be made, as `copy` and `pickle` ask for it."""
+def _reduced(value: Any) -> list[Any]:
+    """Return the data from which `copy` and `pickle` would rebuild an object."""
     try:
         reduced = value.__reduce_ex__(4)
     except TypeError as error:

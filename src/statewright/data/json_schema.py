@@ -1,7 +1,7 @@
-"""Validators for JSON Schemas from sources that need not be trusted: workflow files, MCP servers, HTTP requests.
+"""Validators for JSON Schemas from untrusted sources: workflow files, MCP servers, HTTP requests.
 
-A schema is one document. A `$ref` or `$schema` that leads out of it is refused, because it would make the process read
-a file or call a host of the author's choice, as soon as the schema is checked.
+A `$ref` or `$schema` that points outside the schema is refused: merely building the validator would make the process
+read a file or contact a host of the author's choice.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from statewright.extras import optional
 
 
 class UnusableSchema(ValueError):
-    """A value is not a valid JSON Schema, or has a reference that leads nowhere."""
+    """A value is not a valid JSON Schema, or has a reference that cannot be resolved."""
 
     def __init__(self, message: str, *, has_bad_reference: bool = False) -> None:
         self.has_bad_reference = has_bad_reference
@@ -22,9 +22,9 @@ class UnusableSchema(ValueError):
 
 
 def json_schema_validator(schema: Mapping[str, Any], *, extra: str) -> Any:
-    """Return a validator of jsonschema-rs, which comes with `statewright[extra]`.
+    """Return a jsonschema-rs validator; `extra` is the extra that installs the library.
 
-    Raises UnusableSchema, and MissingLibrary. Neither this function nor the validator reads anything but the schema.
+    Raises UnusableSchema and MissingLibrary. Neither this function nor the validator reads files or opens connections.
     """
     with optional("Checking a JSON Schema needs", extra=extra):
         import jsonschema_rs
@@ -34,7 +34,7 @@ def json_schema_validator(schema: Mapping[str, Any], *, extra: str) -> Any:
         reason = str(error).partition("\n")[0].rstrip(".")
         if isinstance(getattr(error, "kind", None), jsonschema_rs.ValidationErrorKind.Referencing):
             raise UnusableSchema(
-                f"{reason}. Nothing outside the schema is read: put the definition under $defs.",
+                f"{reason}. References to anything outside the schema are refused: put the definition under $defs.",
                 has_bad_reference=True,
             ) from error
         raise UnusableSchema(f"{reason}.") from error

@@ -2,12 +2,12 @@
 
 * Dataclasses and pydantic models become maps of their fields, other objects the result of their `to_dict`.
 * Instants, durations, UUIDs, paths and enumerations become what pydantic writes, such as `2026-01-02T00:00:00Z`.
-* Sets become lists, bytes base64, exceptions `Class: message`, anything else its text.
-* NaN and infinities become the texts `NaN`, `Infinity` and `-Infinity`, for null would lose which of them it was.
-* For display, half of a surrogate pair becomes U+FFFD, because text with it cannot be sent.
+* Sets become lists, bytes base64, exceptions `Class: message`, and anything else `str(value)`.
+* NaN and infinities become the strings `NaN`, `Infinity` and `-Infinity`; null would not distinguish them.
+* For display, a lone surrogate becomes U+FFFD, because text that contains one cannot be sent.
 
-`as_json` refuses values that JSON cannot represent; `to_jsonable` shows them as far as possible. `to_strict_jsonable`
-is for data that a program reads back: it refuses a value rather than replacing it by its text.
+`as_json` refuses values that JSON cannot represent; `to_jsonable` converts them as far as possible, for display.
+`to_strict_jsonable` is for data that a program reads back: it refuses a value rather than converting it to a string.
 """
 
 from __future__ import annotations
@@ -31,19 +31,17 @@ _MAX_DEPTH: Final = 300
 
 
 def as_json(value: Any) -> Any:
-    """Convert a value to JSON, as a copy.
+    """Return a value as JSON, as a copy.
 
-    Raises ValueError for a value that would lose part of itself: cyclic, nested too deep, or with half of a surrogate
-    pair.
+    Raises ValueError for a value that would be incomplete: cyclic, nested too deep, or with a lone surrogate.
     """
     return from_json(to_json(value, fallback=_fallback, inf_nan_mode="strings", bytes_mode="base64"))
 
 
 def to_jsonable(value: Any, simplify: Callable[[Any], Any] | None = None, *, depth: int = 0) -> Any:
-    """Convert any value to JSON like `as_json`, with sets in a stable order. It never fails.
+    """Return any value as JSON, for people to read: like `as_json`, but slower, with sorted sets, and it never fails.
 
-    It is slower, and for people to read. `simplify` replaces the conversion of one level of a value that is not a JSON
-    type.
+    `simplify` converts one level of a value that is not a JSON type; `simplified` is the default.
     """
     if isinstance(value, str):
         return encodable_text(value)
@@ -62,7 +60,7 @@ def to_jsonable(value: Any, simplify: Callable[[Any], Any] | None = None, *, dep
 
 
 def simplified(value: Any) -> Any:
-    """Convert one level of a value that is not a JSON type."""
+    """Return a value that is not a JSON type with its outermost level converted."""
     if isinstance(value, type | Iterator):  # reading an iterator would consume it
         return _text(cast("object", value))
     if dataclasses.is_dataclass(value):
@@ -78,7 +76,7 @@ def simplified(value: Any) -> Any:
 
 
 def to_strict_jsonable(value: Any) -> Any:
-    """Convert a value to JSON, as a copy; NaN and infinities become null, and bytes the text that they encode.
+    """Return a value as JSON, as a copy; NaN and infinities become null, and bytes are decoded as UTF-8.
 
     Raises ValueError for a value that JSON cannot represent.
     """
@@ -96,7 +94,7 @@ def copy_json(value: Any) -> Any:
 
 
 def quoted(value: Any, longest: int = 80) -> str:
-    """Return a value as JSON for a message, shortened."""
+    """Return a value as JSON, shortened, to be quoted in a message."""
     return shorten(json.dumps(to_jsonable(value), ensure_ascii=False), longest)
 
 
@@ -110,7 +108,7 @@ def _key(key: Any) -> str:
 
 
 def _fallback(value: Any) -> Any:
-    """Convert a value that pydantic does not know."""
+    """Convert a value of a type that pydantic cannot serialize."""
     to_dict = getattr(value, "to_dict", None)
     if callable(to_dict) and not isinstance(value, type):
         with suppress(Exception):  # a user's method may raise anything

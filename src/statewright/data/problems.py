@@ -1,7 +1,7 @@
-"""Problems of documents, from the errors of pydantic.
+"""Conversion of pydantic's errors to problems of a document.
 
-Pydantic validates definitions of workflows and project files. Each of its errors becomes a problem in the terms of the
-author: the position in the document, the expected and the actual value, and the key that was probably meant.
+Pydantic validates workflow definitions and project files. Each of its errors becomes a problem in the terms of the
+author: the position in the document, the expected and the actual value, and the closest known key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from statewright.errors import Problem, StatewrightError, suggestion
 DocumentPath = tuple[str | int, ...]
 """The keys and indexes from the document to a value."""
 UNKNOWN_KEY: Final = ("extra_forbidden", "unexpected_keyword_argument")
-"""The types of errors for keys that a model, or a dataclass, does not have."""
+"""Pydantic's error types for a key that a model, or a dataclass, does not have."""
 _LONGEST_KEY: Final = 60
 """Characters of an unknown key that are compared with the known ones, which is slow."""
 _EXPECTED: Final = {
@@ -50,12 +50,12 @@ _KINDS: Final = {
 
 
 def unexpected(expected: str) -> PydanticCustomError:
-    """Return the error for a value other than the expected one, which is described: `a list of strings`."""
+    """Return the error for an unexpected value; `expected` describes a valid one, such as `a list of strings`."""
     return PydanticCustomError("expected", "{expected}", {"expected": expected})
 
 
 def expects(expected: str) -> WrapValidator:
-    """Return a validator that describes all requirements of a value in one message: `a number above 0`."""
+    """Return a validator that replaces all errors of a value by one that says what is expected: `a number above 0`."""
 
     def validate(value: Any, handler: Callable[[Any], Any]) -> Any:
         try:
@@ -67,7 +67,7 @@ def expects(expected: str) -> WrapValidator:
 
 
 def checked(check: Callable[[Any], object]) -> AfterValidator:
-    """Return a validator that reports an error of the library, raised by `check`, as a problem of the value."""
+    """Return a validator that reports a StatewrightError raised by `check` as a problem of the value."""
 
     def validate(value: Any) -> Any:
         try:
@@ -87,15 +87,15 @@ def problems_from(
     model: type[Any],
     *,
     within: DocumentPath = (),
-    mark: Callable[[DocumentPath], tuple[int, int]] = lambda _: (0, 0),
+    position_of: Callable[[DocumentPath], tuple[int, int]] = lambda _: (0, 0),
     format_path: Callable[[DocumentPath], str] | None = None,
     map_noun: str = "a map",
     is_secret: Callable[[DocumentPath], bool] = lambda _: False,
 ) -> Iterator[Problem]:
-    """Yield the problems of a document, or of its part at the path `within`.
+    """Yield the problems of a document, or of the part of it at the path `within`.
 
-    `mark` returns the line and column of a path. A validator may raise ValueError with a message and a suggestion.
-    Values at paths for which `is_secret` returns True are never quoted.
+    `mark` returns the line and column of a path. `map_noun` is the format's name for a map, such as `a table`. A
+    validator may raise ValueError with a message and a suggestion. Values at secret paths are never quoted.
     """
     for details in cast("list[Any]", error.errors(include_url=False)):
         match = _locate(model, details["loc"])
@@ -118,18 +118,18 @@ def problems_from(
                 continue  # it has invalid items, which are reported
             case _:
                 value = "" if is_secret(path) else f": {quoted(details['input'])}"
-                kind = kind_of(details["input"], map_noun)
+                kind = describe_kind(details["input"], map_noun)
                 message = f"It must {_requirement(details, map_noun)}, and is {kind}{value}."
-        yield Problem((format_path or format_json_path)(path), *mark(path), message, advice)
+        yield Problem((format_path or format_json_path)(path), *position_of(path), message, advice)
 
 
 def format_json_path(path: DocumentPath) -> str:
-    """Return a path as `steps[0].name`."""
+    """Return a path in the form `steps[0].name`."""
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     return text.removeprefix(".")
 
 
-def kind_of(value: Any, map_noun: str = "a map") -> str:
+def describe_kind(value: Any, map_noun: str = "a map") -> str:
     """Return the name of the type of a value in a document."""
     kind = _KINDS.get(cast("type[Any]", type(value)), f"of type {type(value).__name__}")
     return map_noun if kind == "a map" else kind
@@ -153,10 +153,12 @@ def _example(models: Iterable[type[Any]], key: str) -> str:
     return f"Write {examples[0][0]}." if examples and examples[0] else ""
 
 
-# -- walking the types of a model along the location of an error
+# -- resolving the location of an error against the types of a model
 
 
 class _Match(NamedTuple):
+    """The part of a document in which an error occurred."""
+
     path: DocumentPath
     """The location without the tags of unions, which are not part of the document."""
     container: list[type[Any]]
@@ -166,6 +168,7 @@ class _Match(NamedTuple):
 
 
 def _locate(model: type[Any], location: DocumentPath) -> _Match:
+    """Follow the location of an error from the model through the types of its fields and items."""
     path: DocumentPath = ()
     container, kinds = [model], [model]
     for part in location:
@@ -204,7 +207,7 @@ def _fields(kind: Any) -> dict[str, FieldInfo]:
 
 
 def _tags(kinds: Iterable[type[Any]], key: str | None = None) -> list[str]:
-    """Return the values of literal fields, or of one of them, which distinguish the models of a union."""
+    """Return the tags that distinguish the models of a union: the values of literal fields, or of the field `key`."""
     return [
         tag
         for kind in kinds

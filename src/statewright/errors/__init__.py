@@ -1,55 +1,55 @@
 """Every error that Statewright raises on purpose.
 
     StatewrightError                 .code: "SW-" and the name in kebab case
-    ├── GraphError                   the graph is wrong; found before it runs
-    │   ├── InvalidGraph             .problems: all of them, with near misses
+    ├── GraphError                   the graph is invalid; detected before it runs
+    │   ├── InvalidGraph             .problems: every problem, with suggestions for misspelled names
     │   ├── InvalidSchema            a field or its reducer cannot become a channel
-    │   ├── WorkflowError            .problems: all that is wrong in a workflow file, with line and column
+    │   ├── WorkflowError            .problems: every problem of a workflow file, with line and column
     │   └── ExpressionError          an expression or template that cannot be parsed or evaluated
     ├── RunError                     a run cannot continue
-    │   ├── InvalidUpdateError       a result, update or input of the wrong shape
-    │   ├── ConflictingWrites        two tasks of one superstep, one single-valued channel
-    │   ├── UnknownTarget            a goto, Send or path that leads nowhere
+    │   ├── InvalidUpdateError       a result, update or input does not match the schema of the state
+    │   ├── ConflictingWrites        two tasks of one superstep wrote to a single-valued channel
+    │   ├── UnknownTarget            a goto, Send or conditional edge to a node that is not a valid target
     │   ├── EmptyInputError          no input to start with, and no saved run to resume
-    │   ├── InvalidConfig            a setting of the call that is unknown or out of range
+    │   ├── InvalidConfig            a setting of the call is unknown, of the wrong type or out of range
     │   │   └── MissingLibrary       (ImportError) a feature needs a library that is not installed
     │   ├── GraphRecursionError      (RecursionError) more supersteps than allowed
-    │   ├── BudgetExceeded           the call has spent what its Budget allows
-    │   ├── NodeFailed               a node's own exception, in records and batch results
+    │   ├── BudgetExceeded           the call has exceeded its Budget
+    │   ├── NodeFailed               an exception raised by a node, in records and batch results
     │   ├── NodeTimeoutError         (TimeoutError) an attempt took too long
     │   ├── NodeCancelledError       a node raised CancelledError although it was not cancelled
-    │   ├── RateLimited              an attempt above the rate that its RateLimit allows
-    │   ├── CircuitOpen              an attempt while the circuit breaker is open
-    │   ├── NonDeterminismError      a journalled step was called with other arguments than before
-    │   ├── QuestionMismatch         a task asks another question than the one that was answered
+    │   ├── RateLimited              an attempt was refused because it would exceed its RateLimit
+    │   ├── CircuitOpen              an attempt was refused because the circuit breaker is open
+    │   ├── NonDeterminismError      a journalled step was called with different arguments than before
+    │   ├── QuestionMismatch         a task asks a different question from the one that was answered
     │   ├── InvalidResume            an answer to no open question, or an event that no run waits for
-    │   ├── UnansweredInterrupts     fresh input while questions are open
-    │   ├── GraphVersionMismatch     a thread saved by another version of the graph does not fit this one
+    │   ├── UnansweredInterrupts     new input on a thread with open questions
+    │   ├── GraphVersionMismatch     a thread was saved by an incompatible version of the graph
     │   ├── MutatedState             a node changed shared state in place (debug)
     │   ├── RunCancelled             the run was cancelled
     │   ├── ChildRunFailed           a child run that a node waited for did not complete
     │   ├── GraphDrained             the run stopped at a superstep boundary, as requested; it can be resumed
     │   └── RoutingError             the result of a state names no valid next step
-    ├── StorageError
-    │   ├── CheckpointConflict       the head moved under a commit
+    ├── StorageError                 data cannot be read or written
+    │   ├── CheckpointConflict       another run has moved the head of the thread before a commit
     │   ├── ThreadBusy               another run is advancing the thread
     │   ├── LeaseLost                another run has taken over the thread
-    │   ├── JournalConflict          a step is recorded already
-    │   ├── NamespaceBusy            two live calls of a subgraph share one memory
+    │   ├── JournalConflict          a step already has a recorded result
+    │   ├── NamespaceBusy            two concurrent calls of a subgraph would write to one memory
     │   ├── CheckpointNotFound       the thread, branch or checkpoint does not exist
-    │   ├── SerdeError               a value that cannot be stored, or cannot be read; .key_path
-    │   ├── StoredError              a saved exception whose class is not known here
-    │   ├── StorageUnavailable       the database cannot be reached or written to now
-    │   │   ├── StorageFull          no room left
-    │   │   └── StorageLocked        another process has locked it for too long
+    │   ├── SerdeError               a value cannot be stored or read; .key_path
+    │   ├── StoredError              a saved exception that cannot be restored as its own class
+    │   ├── StorageUnavailable       the database cannot be read or written at the moment
+    │   │   ├── StorageFull          the disk is full
+    │   │   └── StorageLocked        another process has locked the database for too long
     │   ├── DamagedDatabase          stored data differs from what was written
     │   ├── RecordConflict           a record is missing, or has changed since it was read
     │   │   ├── DuplicateRecord      a record with this id or name exists
-    │   │   └── RecordPresent        a record exists that must not
+    │   │   └── RecordPresent        a record exists that must be absent
     │   ├── WrongEncryptionKey       encrypted with another key, or not encrypted
     │   └── NewerFormat              written by a newer version of Statewright
     ├── ModelError                   a model call produced no usable answer
-    │   ├── ModelUnavailable         the provider is unreachable, or refuses for now
+    │   ├── ModelUnavailable         the provider is unreachable, or temporarily rejects requests
     │   ├── ModelAnswerInvalid       the answer does not have the requested form
     │   └── MissingApiKey            the API key of a model, or of a service used by a tool, is not set
     ├── ToolError                    a tool is missing, was called with invalid arguments, or failed
@@ -64,13 +64,13 @@
     │   ├── ServiceUnreachable       no response from the service
     │   ├── PayloadTooLarge          the request is larger than the service accepts
     │   └── TooManyRequests          a rate limit was exceeded; .retry_after
-    │       └── SpendingLimitReached a workspace has spent its daily limit; .limit, .used, .most, .ends_at
+    │       └── SpendingLimitReached a workspace has reached its daily limit; .limit, .used, .most, .ends_at
     └── InternalError                a broken invariant of Statewright itself; please report it
 
 Errors of the graph, of a run, of storage and of Statewright itself have separate branches, because different people
 repair them. Control flow is not in the tree: the signals that pause a run derive from `BaseException`, so that a node's
 `except Exception` cannot swallow them. An error takes data and composes its own message: what happened, where, which
-value was found, and how to solve it.
+value was found, and how to fix it.
 """
 
 from __future__ import annotations
@@ -161,9 +161,9 @@ __all__ = [
 ]
 
 FORMER_NAMES: Final = {"Fenced": "LeaseLost", "MissingKey": "MissingApiKey", "WrongKey": "WrongEncryptionKey"}
-"""The current names of errors by their former ones, which can be imported until the next release."""
+"""Current names of renamed errors, by former name. The former names can be imported until the next release."""
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any name
 
     def __getattr__(name: str) -> object:
         current = FORMER_NAMES.get(name)
@@ -173,8 +173,8 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that exist
         return globals()[current]
 
 
-# Tracebacks, pickles and savers name the module of a class, and pickles that of the function that rebuilds an error.
-# It is the module that users import from.
+# Tracebacks, pickles and savers refer to a class by its module, and pickles to `_rebuild` too. Let them name this
+# module, which users import from, so that the private ones can change.
 for _public in [_rebuild, *(value for value in globals().values() if isinstance(value, type))]:
     if _public.__module__.startswith(f"{__name__}."):
         _public.__module__ = __name__

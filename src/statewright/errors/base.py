@@ -1,4 +1,4 @@
-"""The root of the tree of errors, and functions for composing and describing errors."""
+"""The base class of all errors, and helpers for their messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the known name that `name` was probably meant to be, or None if none is close."""
+    """Return the known name that is closest to a misspelled one; None if none is close."""
     from difflib import get_close_matches  # slow to import, and needed only when an error is composed
 
     matches = get_close_matches(name, list(known), n=1, cutoff=0.6)
@@ -17,7 +17,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def suggestion(name: str, known: Iterable[str], *, noun: str) -> str:
-    """Return a sentence or two with the closest known name and all known names."""
+    """Return a hint for an error message: the closest known name, if any, and all known names."""
     names = sorted(set(map(str, known)))
     guess = nearest(name, names)
     return (f"Did you mean {guess!r}? " if guess else "") + f"{noun}: {', '.join(names) or 'none'}."
@@ -32,23 +32,23 @@ def _rebuild(kind: type[StatewrightError], args: tuple[Any, ...], attributes: di
 
 
 def add_note(error: BaseException, note: str) -> None:
-    """Add a note to an error, if it accepts one: a frozen dataclass does not, and must still be raised."""
+    """Add a note to an error, unless it refuses notes, as an exception that is a frozen dataclass does."""
     with suppress(Exception):
         error.add_note(note)
 
 
 def code_of(error: BaseException) -> str:
-    """Return the code of an error in records, logs and traces: its own if it has one, else the name of its class."""
+    """Return the code of an error for records, logs and traces: its `code`, or the name of its class."""
     code = getattr(error, "code", None)
     return code if isinstance(code, str) and code else type(error).__name__
 
 
 class StatewrightError(Exception):
-    """The root of the tree."""
+    """Base class of all errors that Statewright raises on purpose."""
 
     code: str = "SW-statewright-error"
     exit_code: ClassVar[int] = 1
-    """Exit code of a command that fails with the error: 2 if another command line would have avoided it."""
+    """Exit code of a command that fails with this error: 2 for usage errors, otherwise 1."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (type(self), self.args, self.__dict__)

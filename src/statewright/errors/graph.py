@@ -9,13 +9,13 @@ from statewright.errors.base import StatewrightError
 
 
 class GraphError(StatewrightError):
-    """The graph is wrong; found before it runs."""
+    """The graph is invalid; detected before it runs."""
 
     exit_code: ClassVar[int] = 2
 
 
 class InvalidGraph(GraphError):
-    """The graph is not valid; `problems` lists everything that was found."""
+    """The graph is invalid; `problems` lists every problem."""
 
     def __init__(self, problems: Sequence[str], *, graph: str = "graph") -> None:
         self.problems = tuple(problems)
@@ -35,12 +35,12 @@ class Problem(NamedTuple):
     path: str
     """The path in the document, such as `states[2].next.condition`; empty for the document itself."""
     line: int
-    """Counted from 1; 0 if the problem concerns no line."""
+    """Counted from 1; 0 if the problem has no position."""
     column: int
+    """Counted from 1; 0 if the problem has no position."""
     message: str
-    """The mistake."""
     suggestion: str = ""
-    """How to solve it."""
+    """A hint for fixing the problem."""
 
     def __str__(self) -> str:
         position = f"line {self.line}, column {self.column}" if self.line else ""
@@ -51,7 +51,7 @@ class Problem(NamedTuple):
 
 
 class WorkflowError(GraphError):
-    """A workflow file is not valid; `problems` lists everything that was found, in the order of the checks."""
+    """A workflow file is invalid; `problems` lists every problem, in the order of the checks."""
 
     def __init__(self, problems: Sequence[Problem], *, source: str = "the workflow") -> None:
         self.problems = tuple(problems)

@@ -1,4 +1,4 @@
-"""Errors by which a run fails, those of its models and tools among them, and the warnings of runs."""
+"""Errors and warnings of runs, including those of their models and tools."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class BudgetExceeded(RunError):
 
 
 class NodeFailed(RunError):
-    """A node raised an exception, which is the cause. Used in records and batch results, where nothing is raised."""
+    """An exception raised by a node, which is the cause. Used in records and batch results; it is not raised itself."""
 
     def __init__(self, node: str, error: BaseException, *, step: int, attempt: int = 1) -> None:
         self.node = node
@@ -134,20 +134,20 @@ class CircuitOpen(RunError):
 
 
 class NonDeterminismError(RunError):
-    """A journalled step was called with other arguments than when its result was recorded."""
+    """A journalled step was called with different arguments than when its result was recorded."""
 
     def __init__(self, node: str, step: str, ordinal: int) -> None:
         self.node = node
         self.step = step
         super().__init__(
-            f"Node {node!r} called step {step!r} (call {ordinal + 1} of that name) with other arguments than when its "
-            f"result was recorded. A node that is executed again must make the same calls: derive them from its "
-            f"input, or give each call a name of its own."
+            f"Node {node!r} called step {step!r} (call {ordinal + 1} of that name) with different arguments than when "
+            f"its result was recorded. A node that is executed again must make the same calls: derive them from its "
+            f"input, or give each call its own name."
         )
 
 
 class QuestionMismatch(RunError):
-    """A task that was executed again asks another question than the one that was answered. The answer is not used."""
+    """A task was executed again and asks a different question from the answered one. The answer is not used."""
 
     def __init__(
         self, node: str, changed: str, answered: str, current: str, *, before: Any = None, now: Any = None
@@ -158,12 +158,12 @@ class QuestionMismatch(RunError):
         self.before = before
         """The Interrupt that was answered."""
         self.now = now
-        """The Interrupt that is asked instead."""
+        """The Interrupt that is raised now."""
         super().__init__(
-            f"Node {node!r} asks another question than the one that was answered ({changed}). Answered: {answered}. "
-            f"Asked now: {current}. The answer was not used. A node that is executed again must ask the same "
-            f"questions: derive them from its input, and distinguish several with key=. To ask anew, fork the thread "
-            f"from its last checkpoint."
+            f"Node {node!r} asks a different question from the one that was answered ({changed}). Answered: "
+            f"{answered}. Asked now: {current}. The answer was not used. A node that is executed again must ask the "
+            f"same questions: derive them from its input, and distinguish several with key=. To ask the new question, "
+            f"fork the thread from its last checkpoint."
         )
 
 
@@ -174,13 +174,13 @@ class NodeCancelledError(RunError):
         self.node = node
         super().__init__(
             f"Node {node!r} raised CancelledError although it was not cancelled: something that it awaited was. "
-            f"Catch it there, or raise an exception that says what went wrong."
+            f"Catch it around that await, or raise an exception that says what went wrong."
         )
         self.__cause__ = error
 
 
 class InvalidResume(RunError):
-    """An answer does not fit the open questions of its thread."""
+    """An answer does not match the open questions of its thread."""
 
     exit_code: ClassVar[int] = 2
 
@@ -190,7 +190,7 @@ class InvalidResume(RunError):
 
 
 class UnansweredInterrupts(RunError):
-    """Fresh input arrived on a thread that still waits for answers."""
+    """New input arrived on a thread that still waits for answers."""
 
     exit_code: ClassVar[int] = 2
 
@@ -199,13 +199,13 @@ class UnansweredInterrupts(RunError):
         self.open_ids = tuple(question_id for question_id, _ in open_questions)
         questions = "; ".join(f"{question_id}: {value!r}" for question_id, value in open_questions)
         super().__init__(
-            f"Thread {thread_id!r} waits for answers ({questions}), so fresh input would discard its work. "
-            f"Answer with Command(resume=...), or pass on_unfinished='discard' to start anew."
+            f"Thread {thread_id!r} waits for answers ({questions}), so new input would discard its work. "
+            f"Answer with Command(resume=...), or pass on_unfinished='discard' to start again."
         )
 
 
 class GraphVersionMismatch(RunError):
-    """A thread that was saved by another version of the graph does not fit this one."""
+    """A thread that was saved by another version of the graph is not compatible with this one."""
 
     def __init__(
         self, thread_id: str, graph: str, problems: Sequence[str], *, found: str | None, version: str | None
@@ -213,8 +213,8 @@ class GraphVersionMismatch(RunError):
         self.problems = tuple(problems)
         listed = " ".join(f"({number}) {problem}" for number, problem in enumerate(problems, 1))
         super().__init__(
-            f"Thread {thread_id!r} was saved by version {found or 'none'} of graph {graph!r} and does not fit version "
-            f"{version or 'none'}: {listed} Give nodes their former names as aliases=, or add "
+            f"Thread {thread_id!r} was saved by version {found or 'none'} of graph {graph!r} and is not compatible "
+            f"with version {version or 'none'}: {listed} Give nodes their former names as aliases=, or add "
             f"@graph.migration(from_version={found!r})."
         )
 
@@ -249,7 +249,7 @@ class ChildRunFailed(RunError):
         self.status = status
         self.details = error
         cause = f": {error['message']}" if isinstance(error, dict) and "message" in error else ""
-        super().__init__(f"Run {run_id} of {graph!r} is {status}{cause}. Look at its events, and try it again.")
+        super().__init__(f"Run {run_id} of {graph!r} is {status}{cause}. Inspect its events, then retry it.")
 
 
 class GraphDrained(RunError):
@@ -261,7 +261,7 @@ class GraphDrained(RunError):
 
 
 class RoutingError(RunError):
-    """The result of a state or of a router names no valid next step: nothing to iterate over, or an unknown name."""
+    """The result of a state or of a router names no valid next step: an empty iteration, or an unknown name."""
 
 
 # -- models and tools
@@ -272,13 +272,13 @@ class ModelError(StatewrightError):
 
 
 class ModelUnavailable(ModelError):
-    """The provider of a model is unreachable, or refuses for now."""
+    """The provider of a model is unreachable, or rejects requests temporarily."""
 
     def __init__(self, message: str, *, status: int | None = None, retry_after: float | None = None) -> None:
         self.status = status
         """The HTTP status, if there was a response."""
         self.retry_after = retry_after
-        """Seconds after which the provider asks to be called again; None if it does not say."""
+        """Seconds to wait before another request, as the provider said; None if it did not."""
         super().__init__(message)
 
 
@@ -286,7 +286,7 @@ class ModelAnswerInvalid(ModelError):
     """The answer of a model does not have the requested form, after every attempt."""
 
     is_final: bool = False
-    """True if the attempts for one answer are used up: no RetryPolicy starts another one."""
+    """True if all attempts to get an answer have been made, so that a RetryPolicy does not retry the node."""
 
 
 class MissingApiKey(ModelError):
@@ -301,21 +301,21 @@ class ToolError(StatewrightError):
 
 
 class UnknownKeyWarning(UserWarning):
-    """An update or input held a key that the schema does not know; the key was dropped."""
+    """An update or input contained a key that is not in the schema; the key was dropped."""
 
 
 class QuestionChanged(UserWarning):
-    """A task that was executed again words an answered question differently. It received the answer."""
+    """A task was executed again and worded an answered question differently. It received the answer."""
 
     def __init__(self, node: str, answered: str, current: str, *, before: Any = None, now: Any = None) -> None:
         self.node = node
         self.before = before
         """The Interrupt that was answered."""
         self.now = now
-        """The Interrupt that is asked now."""
+        """The Interrupt that is raised now."""
         super().__init__(
-            f"Node {node!r} was executed again and words its question differently: {current} now, {answered} when it "
-            f"was answered. It received that answer. To ask the same again, draft the question in an earlier node or "
+            f"Node {node!r} was executed again and worded its question differently: {current} now, {answered} when it "
+            f"was answered. It received that answer. To keep the wording, compose the question in an earlier node or "
             f"in runtime.step; to make this an error, use compile(changed_questions='error')."
         )
 

@@ -1,4 +1,4 @@
-"""Errors by which a service rejects a request, with the HTTP status and the code of the response."""
+"""Errors of rejected requests to a service, with the HTTP status and the code of the response."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class ServiceError(StatewrightError):
     status: ClassVar[int] = 500
     """The HTTP status of the response."""
     api_code: ClassVar[str] = "INTERNAL_ERROR"
-    """The stable code by which client programs distinguish errors."""
+    """A stable code by which clients distinguish errors."""
 
     def __init__(self, message: str, *, details: Any = None) -> None:
         self.details = details
-        """Further data for programs, as JSON."""
+        """Machine-readable details, as JSON."""
         super().__init__(message)
 
 
@@ -109,12 +109,13 @@ class SpendingLimitReached(TooManyRequests):
         """The limit that was reached: `tokens_per_day`, `cost_per_day` or `requests_per_day`."""
         self.used = used
         self.most = most
+        """The amount allowed per day."""
         self.ends_at = ends_at
         """The end of the day, when spending starts again from zero."""
         until = ends_at.isoformat().replace("+00:00", "Z")
         super().__init__(
-            f"Workspace {workspace_id!r} has used up its {limit}: {used:.10g} of {most:.10g}. Its runs continue, and "
-            f"new ones may start, at {until}; or raise the limit.",
+            f"Workspace {workspace_id!r} has used up its {limit}: {used:.10g} of {most:.10g}. Its runs resume, and new "
+            f"ones may start, at {until}. Raise the limit to continue earlier.",
             retry_after=max((ends_at - now).total_seconds(), 0.0),
         )
         self.details |= {"workspaceId": workspace_id, "limit": limit, "used": used, "most": most, "endsAt": until}
@@ -126,16 +127,18 @@ class InvalidTransition(RequestConflict):
     api_code: ClassVar[str] = "INVALID_TRANSITION"
 
     def __init__(
-        self, subject: str, before: str, after: str, allowed: Sequence[str], *, is_asked_for: bool = False
+        self, subject: str, before: str, after: str, allowed: Sequence[str], *, is_request: bool = False
     ) -> None:
         """Compose the message about `subject`, such as `Run 7`.
 
-        `allowed` are the statuses that may follow, or, if `after` is what a request asks for, those that permit it.
+        With `is_request`, a request asks for `after`, and `allowed` are the statuses in which it may; otherwise
+        `allowed` are the statuses that may follow `before`.
         """
         self.before = before
         self.after = after
-        if is_asked_for:
-            refusal = f"cannot be {after}." + (f" Only one that is {' or '.join(allowed)} can." if allowed else "")
+        if is_request:
+            condition = f" That is possible only while it is {' or '.join(allowed)}." if allowed else ""
+            refusal = f"cannot be {after}.{condition}"
         else:
             options = f"It may become {', '.join(allowed)}." if allowed else "That status is final."
             refusal = f"cannot become {after}. {options}"

@@ -9,7 +9,7 @@ from statewright.errors.base import StatewrightError
 
 
 class StorageError(StatewrightError):
-    """Data could not be stored or found."""
+    """Data could not be read or written."""
 
 
 class CheckpointConflict(StorageError):
@@ -40,7 +40,7 @@ class ThreadBusy(StorageError):
 
 
 class LeaseLost(StorageError):
-    """The run does not hold its thread any more: its lease expired or was ended, and another run may hold it."""
+    """The run no longer holds its thread: its lease expired or was released, and another run may hold it."""
 
     def __init__(self, thread_id: str, owner: str, found: str | None) -> None:
         self.thread_id = thread_id
@@ -48,37 +48,37 @@ class LeaseLost(StorageError):
         self.found = found
         holder = f"run {found.partition('@')[0]!r} has taken it over" if found else "no run does"
         super().__init__(
-            f"Run {owner.partition('@')[0]!r} does not hold thread {thread_id!r} any more: {holder}. "
+            f"Run {owner.partition('@')[0]!r} no longer holds thread {thread_id!r}: {holder}. "
             f"Nothing was written. Load the thread to see its current state."
         )
 
 
 class JournalConflict(StorageError):
-    """A step already has a recorded result. The first record stays."""
+    """The result of a step was recorded twice. The first record is kept."""
 
     def __init__(self, task_id: str, name: str, ordinal: int) -> None:
         self.task_id = task_id
         self.name = name
         self.ordinal = ordinal
         super().__init__(
-            f"Step {name!r} (call {ordinal + 1}) of task {task_id} already has a recorded result. It stays, and this "
+            f"Step {name!r} (call {ordinal + 1}) of task {task_id} already has a recorded result, which is kept; this "
             f"one was not saved. Run the task again to continue with the recorded result."
         )
 
 
 class NamespaceBusy(StorageError):
-    """Two live calls of a subgraph would write to one memory."""
+    """Two concurrent calls of a subgraph would write to one memory."""
 
     def __init__(self, namespace: str, node: str) -> None:
         self.namespace = namespace
         super().__init__(
-            f"Node {node!r} calls a subgraph with memory='thread' while another call in {namespace!r} is still live. "
-            f"Give each call a call_key of its own, or use memory='call'."
+            f"Node {node!r} calls a subgraph with memory='thread' while another call in {namespace!r} is not finished. "
+            f"Give each call its own call_key, or use memory='call'."
         )
 
 
 class CheckpointNotFound(StorageError):
-    """No such thread, branch or checkpoint."""
+    """The thread, branch or checkpoint does not exist."""
 
     exit_code: ClassVar[int] = 2
 
@@ -92,7 +92,7 @@ class SerdeError(StorageError):
 
 
 class StorageUnavailable(StorageError):
-    """The database cannot be reached or written to now. Earlier commits are safe."""
+    """The database cannot be read or written at the moment. Earlier commits are safe."""
 
 
 class StorageFull(StorageUnavailable):
@@ -100,7 +100,7 @@ class StorageFull(StorageUnavailable):
 
 
 class StorageLocked(StorageUnavailable):
-    """Another process has held a lock on the database for longer than the time limit for waiting."""
+    """Another process has locked the database for longer than the lock timeout."""
 
 
 class DamagedDatabase(StorageError):
@@ -121,22 +121,22 @@ class RecordConflict(StorageError):
     def __init__(self, table: str, record_id: str, expected: Sequence[Any] = ()) -> None:
         self.table = table
         self.id = record_id
-        conditions = _described(expected)
+        conditions = _format_conditions(expected)
         super().__init__(
             f"The record {record_id!r} of {table} does not exist"
-            + (f" with {conditions}: it was changed meanwhile. Read it again." if conditions else ".")
+            + (f" with {conditions}: another caller has changed it. Read it again." if conditions else ".")
         )
 
 
 class RecordPresent(RecordConflict):
-    """A record exists that must not exist for a change: another caller was faster."""
+    """A record exists although the change requires that it does not: another caller was faster."""
 
     def __init__(self, table: str, conditions: Sequence[Any]) -> None:
         super().__init__(table, "")
-        self.args = (f"A record of {table} with {_described(conditions)} exists, and must not. Read it again.",)
+        self.args = (f"A record of {table} with {_format_conditions(conditions)} exists, but must not. Read it again.",)
 
 
-def _described(conditions: Sequence[Any]) -> str:
+def _format_conditions(conditions: Sequence[Any]) -> str:
     return " and ".join(f"{name} {operator} {value!r}" for name, operator, value in conditions)
 
 
@@ -169,7 +169,7 @@ class NewerFormat(StorageError):
 
 
 class StoredError(StorageError):
-    """A saved exception whose class is not known here."""
+    """A saved exception that cannot be restored as its own class: only classes of Python and Statewright can be."""
 
     def __init__(self, kind: str, text: str) -> None:
         self.kind = kind

@@ -1,6 +1,6 @@
 """Graphs as data: nodes, edges, policies, and the objects that nodes return, such as Command and Send."""
 
-from statewright.graph.answer import Answer, ParentCommand, Reported, read_answer
+from statewright.graph.answer import NodeOutput, ParentCommand, SubgraphResult, read_node_output
 from statewright.graph.builder import GraphBuilder, GraphWarning
 from statewright.graph.command import END, START, STOP, Command, Send, ToParent
 from statewright.graph.context import ExecutionInfo, Host, NodeError, RunStarter, Runtime, StreamWriter, SubgraphLike
@@ -22,7 +22,6 @@ __all__ = [
     "END",
     "START",
     "STOP",
-    "Answer",
     "Branch",
     "Budget",
     "CachePolicy",
@@ -41,11 +40,11 @@ __all__ = [
     "Memory",
     "Node",
     "NodeError",
+    "NodeOutput",
     "OutputT",
     "Parameters",
     "ParentCommand",
     "RateLimit",
-    "Reported",
     "ResultT",
     "RetryPolicy",
     "RunStarter",
@@ -54,11 +53,12 @@ __all__ = [
     "StateT",
     "StreamWriter",
     "SubgraphLike",
+    "SubgraphResult",
     "TagLimits",
     "TimeoutPolicy",
     "ToParent",
     "default_retry_on",
     "is_coroutine_function",
-    "read_answer",
+    "read_node_output",
     "read_parameters",
 ]

@@ -27,8 +27,8 @@ class ParentCommand(BaseException):
         super().__init__("a Command for the parent graph")
 
 
-class Answer:
-    """The writes of a result, and its targets if it has a goto."""
+class NodeOutput:
+    """The writes of a node's result, and its targets if it has a goto."""
 
     __slots__ = ("targets", "writes")
 
@@ -38,18 +38,19 @@ class Answer:
         """Targets that replace the edges of the node; None if the result has none."""
 
 
-class Reported:
+class SubgraphResult:
     """The result of a subgraph as a node: an update, and its writes to fields with reducers."""
 
-    __slots__ = ("update", "written")
+    __slots__ = ("update", "writes")
 
-    def __init__(self, update: dict[str, Any], written: Sequence[tuple[str, Any]]) -> None:
+    def __init__(self, update: dict[str, Any], writes: Sequence[tuple[str, Any]]) -> None:
         self.update = update
-        self.written = written
+        self.writes = writes
+        """The writes one by one, so that the reducers of the caller can merge them."""
 
 
-class _Part:
-    """The source of ids for an element of a list of results: the id of the list, and the index."""
+class _ElementIds:
+    """The source of ids for one element of a list of results: the id of the task, and the index."""
 
     __slots__ = ("_index", "_source")
 
@@ -62,7 +63,7 @@ class _Part:
         return f"{self._source.id}-{self._index}"
 
 
-def read_answer(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> Answer:
+def read_node_output(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> NodeOutput:
     """Return the writes and targets of a result.
 
     Raises InvalidUpdateError, or ParentCommand if a Command is for the graph that called this one.
@@ -70,24 +71,24 @@ def read_answer(answer: Any, reader: UpdateReader, node: str, ids: IdSource) -> 
     if type(answer) is Command:
         return _from_command(cast("Command[Any]", answer), reader, node, ids)
     if type(answer) is Send:
-        return Answer({}, [answer])
-    if type(answer) is Reported:
-        return Answer(_join(reader.read_fields(answer.update, node, ids), answer.written), None)
+        return NodeOutput({}, [answer])
+    if type(answer) is SubgraphResult:
+        return NodeOutput(_join(reader.read_fields(answer.update, node, ids), answer.writes), None)
     if isinstance(answer, list | tuple) and _has_several_results(cast(Sequence[Any], answer), reader):
-        return _from_list(cast(Iterable[Any], answer), reader, node, ids)
-    return Answer(reader.read(answer, node, ids), None)
+        return _from_list(cast(Sequence[Any], answer), reader, node, ids)
+    return NodeOutput(reader.read(answer, node, ids), None)
 
 
-def _join(writes: Writes, written: Sequence[tuple[str, Any]]) -> Writes:
-    """Return `writes` followed by `written`: as a dict if each channel is written once, otherwise as pairs."""
-    if not written:
+def _join(writes: Writes, further: Sequence[tuple[str, Any]]) -> Writes:
+    """Return `writes` followed by `further` ones: as a dict if each channel is written once, otherwise as pairs."""
+    if not further:
         return writes
-    pairs = [*(writes.items() if isinstance(writes, dict) else writes), *written]
+    pairs = [*(writes.items() if isinstance(writes, dict) else writes), *further]
     by_name = dict(pairs)
     return by_name if len(by_name) == len(pairs) else pairs
 
 
-def _from_command(command: Command[Any], reader: UpdateReader, node: str, ids: IdSource) -> Answer:
+def _from_command(command: Command[Any], reader: UpdateReader, node: str, ids: IdSource) -> NodeOutput:
     if command.graph is not None:
         raise ParentCommand(command)
     if command.resumes:
@@ -96,38 +97,34 @@ def _from_command(command: Command[Any], reader: UpdateReader, node: str, ids: I
             f"return an update or a goto."
         )
     goto = command.goto
-    goals = cast(Iterable[object], goto) if isinstance(goto, list | tuple | set | frozenset) else (goto,)
-    targets = [_checked_target(target, node) for target in goals]
+    candidates = cast(Iterable[object], goto) if isinstance(goto, list | tuple | set | frozenset) else (goto,)
+    targets = [_checked_target(target, node) for target in candidates]
     writes = {} if command.update is None else reader.read(command.update, node, ids)
-    return Answer(writes, targets or None)
+    return NodeOutput(writes, targets or None)
 
 
-def _from_list(parts: Iterable[Any], reader: UpdateReader, node: str, ids: IdSource) -> Answer:
+def _from_list(results: Sequence[Any], reader: UpdateReader, node: str, ids: IdSource) -> NodeOutput:
     """Join the results of a list: their writes in order, and all their targets if any has one."""
+    commands = [cast("Command[Any]", result) for result in results if type(result) is Command]
+    if any(command.graph is not None for command in commands):
+        raise ParentCommand(*(command for command in commands if command.graph is not None))
     writes: list[tuple[str, Any]] = []
     targets: list[str | Send] | None = None
-    parts = list(parts)
-    if any(_is_for_parent(part) for part in parts):
-        raise ParentCommand(*filter(_is_for_parent, parts))
-    for index, part in enumerate(parts):
-        answer = read_answer(part, reader, node, _Part(ids, index))
+    for index, result in enumerate(results):
+        answer = read_node_output(result, reader, node, _ElementIds(ids, index))
         writes.extend(answer.writes.items() if isinstance(answer.writes, dict) else answer.writes)
         if answer.targets is not None:
             targets = [*(targets or ()), *answer.targets]
-    return Answer(writes, targets)
+    return NodeOutput(writes, targets)
 
 
-def _is_for_parent(part: Any) -> bool:
-    return type(part) is Command and cast("Command[Any]", part).graph is not None
-
-
-def _has_several_results(parts: Sequence[Any], reader: UpdateReader) -> bool:
-    """Return whether a list contains several results, rather than being one update: messages, one value, or pairs."""
-    if any(type(part) is Command or type(part) is Send for part in parts):
+def _has_several_results(elements: Sequence[Any], reader: UpdateReader) -> bool:
+    """Return whether a list contains results, rather than being one update: messages, a single value, or pairs."""
+    if any(type(element) is Command or type(element) is Send for element in elements):
         return True
     if reader.takes_lists:
         return False
-    return not parts or not all(isinstance(part, tuple) for part in parts)
+    return not elements or not all(isinstance(element, tuple) for element in elements)
 
 
 def _checked_target(target: object, node: str) -> str | Send:

@@ -51,9 +51,10 @@ class GraphWarning(UserWarning):
 
 
 class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
-    """Collects nodes, edges and schemas, and freezes them into a `Graph`. For its parameters see `generics.py`."""
+    """Collects nodes, edges and schemas, and freezes them into a `Graph`. `generics.py` has its type parameters."""
 
     bare_messages: str | None = None
+    """The field for messages that nodes return without a mapping."""
 
     def __init__(
         self,
@@ -84,7 +85,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self.tag_limits: dict[str, TagLimits] = {}
         self.saved_types: dict[Any, None] = {}
         self.problems: list[str] = []
-        """Problems that are only visible when a part is added."""
+        """Problems that can be seen only while a part is added."""
 
     def migration(
         self, *, from_version: str | None, to_version: str | None = None
@@ -92,7 +93,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         """Register a function that migrates the state of threads that were saved by another version of the graph.
 
         The function receives the saved state as a dict that it may change, and returns the state of `to_version`, by
-        default the version of the graph. Migrations are chained. For renamed nodes use `aliases` of the nodes.
+        default the version of the graph. Migrations are chained. Renamed nodes need no migration: give them `aliases`.
         """
 
         def register(change: Callable[[dict[str, Any]], Mapping[str, Any]]) -> Any:
@@ -126,20 +127,20 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> Self:
         """Add a node: `add_node(fn)`, `add_node(name, fn)` or `add_node(name, description, fn)`.
 
-        Instead of a function it may be a compiled graph, or a Runnable: an object with `invoke` and `ainvoke`. The
-        options are the fields of `Node`. `destinations` declares the targets of its Commands and Sends; others are
-        refused then. `on` lists channels whose change makes the node due. `defer=True` is `join="idle"`. A number or
+        A compiled graph, or a Runnable (an object with `invoke` and `ainvoke`), may take the place of the function. The
+        options are the fields of `Node`. `destinations` declares the targets of its Commands and Sends, and refuses
+        all others. `on` lists channels whose change makes the node due. `defer=True` means `join="idle"`. A number or
         timedelta as `timeout` limits the duration of an attempt.
         """
         if isinstance(action, str):
             options["description"], action = action, described_action
-        name, action = _named(node, action)
+        name, action = _name_and_action(node, action)
         if name in self.nodes:
             self.problems.append(f"Node {name!r} is added twice. Rename one of them.")
             return self
         if not callable(action) and not is_subgraph(action):
-            self.problems.append(f"Node {name!r} has no function, but {action!r}. Pass add_node(name, function).")
-            action = _nothing
+            self.problems.append(f"Node {name!r}: {action!r} is not a function. Pass add_node(name, function).")
+            action = _placeholder
         if defer:
             join = options.pop("join", None)
             if join not in (None, "idle"):
@@ -212,20 +213,22 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> Self:
         """Add a node that calls a function for each item of the field `over`, and writes the results to `into`.
 
-        The function is called with an item, and returns any value. Results are in the order of the items. Edges lead
-        to and from the node as usual; `options` are those of `add_node` and apply to each item. Items are handled by a
-        second node, named `<name>.item`.
+        The function is called with an item, and may return any value. Results are in the order of the items. The node
+        has edges like any other; a second node, `<name>.item`, handles the items. `options` are those of `add_node` for
+        that second node.
         """
-        name, action = _named(node, function)
+        name, action = _name_and_action(node, function)
         if not callable(action) and not is_subgraph(action):
-            self.problems.append(f"The map {name!r} has no function. Pass add_map(name, function, over=..., into=...).")
+            self.problems.append(
+                f"Map {name!r}: {action!r} is not a function. Pass add_map(name, function, over=..., into=...)."
+            )
             return self
         item_node = name + ITEM_SUFFIX
         self.add_node(name, send_and_collect(name, over, into), destinations=[item_node], reads=[over], writes=[into])
         return self.add_node(item_node, item_function(name, action), destinations=[name], **options)
 
     def add_edge(self, start: str | Sequence[str], end: str) -> Self:
-        """Let `end` follow `start`. With a list of starts it runs once, when all of them have run."""
+        """Run `end` after `start`; with a list of starts, once all of them have run."""
         if isinstance(start, str):
             self.edges.setdefault(start, {})[end] = None
         elif len(set(start)) > 1:
@@ -253,12 +256,12 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> Self:
         """Let `path(state)` choose the successors of `source`: a node, a Send, END, or a list of them.
 
-        `path_map` maps results to targets, or lists the targets, or is the only one; without it they are taken from a
-        `Literal` return hint.
+        `path_map` maps the results of `path` to targets, lists the targets, or is the only target. By default the
+        targets are taken from a `Literal` return hint.
         """
         path = as_path(path)
         if not callable(path):
-            self.problems.append(f"The conditional edge from {source!r} has no function, but {path!r}.")
+            self.problems.append(f"The conditional edge from {source!r}: {path!r} is not a function.")
             return self
         if isinstance(path_map, Mapping):
             targets: Mapping[Any, str] | None = dict(path_map)
@@ -277,7 +280,8 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             if isinstance(node, str):
                 names.append(node)
             else:
-                name, action = _named(*cast("tuple[str, Action]", node if isinstance(node, tuple) else (node, None)))
+                pair = cast("tuple[str, Action]", node if isinstance(node, tuple) else (node, None))
+                name, action = _name_and_action(*pair)
                 names.append(name)
                 self.add_node(name, action)
         for start, end in itertools.pairwise(names):
@@ -285,7 +289,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self
 
     def set_entry_point(self, name: str) -> Self:
-        """Begin runs with `name`."""
+        """Begin every run with the node `name`."""
         return self.add_edge(START, name)
 
     @overload
@@ -303,7 +307,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self.add_conditional_edges(START, path, path_map)
 
     def set_finish_point(self, name: str) -> Self:
-        """End the path after `name`."""
+        """End the path after the node `name`."""
         return self.add_edge(name, END)
 
     def freeze(
@@ -314,26 +318,26 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         has_store: bool = True,
         interrupts: Sequence[str] = (),
         entered: Sequence[str] = (),
-        also: Sequence[str] = (),
+        other_problems: Sequence[str] = (),
     ) -> Graph:
-        """Return the graph as data. `entered` are nodes that need no edge, like the node of a budget.
+        """Return the graph as data. `entered` names nodes that need no edge, such as the `on_budget` node of a budget.
 
-        Raises InvalidGraph with all problems, including those in `also`. With `strict=False` problems of shape are
+        Raises InvalidGraph with all problems, `other_problems` included. With `strict=False` problems of shape are
         warnings, and edges to unknown nodes are left out.
         """
         title = name or self.name or "Graph"
-        unreadable: list[InvalidSchema] = []
-        graph = self._graph(title, unreadable)
+        schema_errors: list[InvalidSchema] = []
+        graph = self._unchecked_graph(title, schema_errors)
         problems = find_problems(graph, interrupts=interrupts, entered=entered, has_store=has_store)
-        fatal = [*self.problems, *also, *dict.fromkeys(map(str, unreadable)), *problems.fatal]
+        fatal = [*self.problems, *other_problems, *dict.fromkeys(map(str, schema_errors)), *problems.fatal]
         if fatal or (strict and problems.shape):
-            raise InvalidGraph([*fatal, *problems.shape], graph=title) from next(iter(unreadable), None)
+            raise InvalidGraph([*fatal, *problems.shape], graph=title) from next(iter(schema_errors), None)
         for problem in problems.shape:
             warnings.warn(problem, GraphWarning, stacklevel=3)
-        return graph.without_dangling() if problems.shape else graph
+        return graph.without_dangling_edges() if problems.shape else graph
 
-    def _graph(self, title: str, problems: list[InvalidSchema]) -> Graph:
-        """Return the graph unchecked, and add the `problems` of its schemas."""
+    def _unchecked_graph(self, title: str, problems: list[InvalidSchema]) -> Graph:
+        """Return the graph before it is checked, and add the errors of its schemas to `problems`."""
         state = read_schema(self.state_schema if self.state_schema is not None else {}, problems)
         # A dict as an input or output schema is closed, while a dict as the state permits further fields.
         input_schema, output_schema = (
@@ -381,7 +385,7 @@ class GraphBuilder(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return replace(node, **missing) if missing else node
 
 
-def _named(node: Any, action: Any) -> tuple[str, Any]:
+def _name_and_action(node: Any, action: Any) -> tuple[str, Any]:
     """Return the name and the function of a node that is declared by a name and a function, or by a function alone."""
     if isinstance(node, str):
         return node, as_action(action)
@@ -394,8 +398,8 @@ def _name_of(action: object) -> str:
     return name if isinstance(name, str) else type(action).__name__
 
 
-def _nothing(state: Any) -> None:
-    """Stand in for a node without a function, so that further problems are found."""
+def _placeholder(state: Any) -> None:
+    """Stand in for a node without a function, so that its other problems are found too."""
 
 
 _CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
@@ -404,4 +408,4 @@ _CONVERSIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
     "retry_policy": as_retries,
     "timeout": as_timeout,
 }
-"""The conversions of options of `add_node` to fields of `Node`."""
+"""The conversions of options of `add_node` to fields of `Node`, by option."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Literal, TypeVar
 
-from statewright.checkpoint import stored_as
+from statewright.checkpoint import register_codec
 from statewright.errors import InvalidUpdateError
 from statewright.graph.policy import Timeout, TimeoutPolicy, as_timeout
 
@@ -17,15 +17,14 @@ STOP: Final = "__stop__"
 """As a `goto`: the run ends after this superstep. Due and deferred tasks are discarded, updates are kept."""
 
 RESERVED: Final = frozenset({START, END, STOP})
-"""Valid targets, or sources, that are not nodes: no node may have one of these names."""
+"""Sources and targets that are not nodes: no node may have one of these names."""
 
 
 class Send:
-    """A task for a node in the next superstep, with an input of its own instead of the state.
+    """A task for a node in the next superstep, whose input is `arg` instead of the state.
 
-    With `gather=True` it is deferred until no due or deferred task can still reach the node; then all gathered Sends to
-    the node become one task, whose input is the list of their arguments. A `timeout` replaces that of the node for this
-    task.
+    With `gather=True` it is deferred until no due or deferred task can still reach the node. Then all gathered Sends to
+    the node become one task, whose input is the list of their arguments. `timeout` replaces the timeout of the node.
     """
 
     __slots__ = ("arg", "gather", "node", "timeout")
@@ -57,18 +56,18 @@ def _load_send(fields: list[Any]) -> Send:
     """Restore a Send. `gather` and `timeout` are saved only if they are set."""
     padded: tuple[Any, ...] = (*fields, None, None)
     node, arg, gather, timeout = padded[:4]
-    limit = TimeoutPolicy(run_timeout=timeout[0], idle_timeout=timeout[1], refresh_on=timeout[2]) if timeout else None
-    return Send(node, arg, gather=bool(gather), timeout=limit)
+    policy = TimeoutPolicy(run_timeout=timeout[0], idle_timeout=timeout[1], refresh_on=timeout[2]) if timeout else None
+    return Send(node, arg, gather=bool(gather), timeout=policy)
 
 
 def _dump_send(send: Send) -> list[Any]:
-    limit = send.timeout
-    if limit is None:
+    policy = send.timeout
+    if policy is None:
         return [send.node, send.arg, True] if send.gather else [send.node, send.arg]
-    return [send.node, send.arg, send.gather, [limit.run_timeout, limit.idle_timeout, limit.refresh_on]]
+    return [send.node, send.arg, send.gather, [policy.run_timeout, policy.idle_timeout, policy.refresh_on]]
 
 
-stored_as(50, Send, _dump_send, _load_send)
+register_codec(50, Send, _dump_send, _load_send)
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeParameter  # slow to import; see generics.py
@@ -116,7 +115,7 @@ class Command(Generic[Target]):
 
     def __repr__(self) -> str:
         fields = {"update": self.update, "goto": self.goto or None, "graph": self.graph}
-        # By identity: an update may be of a type whose comparison is not a bool, such as an array.
+        # Compared to None by identity: an update may be an array, whose comparison is not a bool.
         arguments = [f"{name}={value!r}" for name, value in fields.items() if value is not None]
         return f"Command({', '.join(arguments + ([f'resume={self.resume!r}'] if self.resumes else []))})"
 
@@ -148,4 +147,4 @@ def _load_to_parent(fields: list[Any]) -> ToParent:
     return ToParent(Command(update=update, goto=goto, graph=graph))
 
 
-stored_as(58, ToParent, _dump_to_parent, _load_to_parent)
+register_codec(58, ToParent, _dump_to_parent, _load_to_parent)

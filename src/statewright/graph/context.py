@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, Protocol, TypeGuard, TypeVar, runtime_checkable
 
-from statewright.checkpoint import Interrupt, stored_as
+from statewright.checkpoint import Interrupt, register_codec
 from statewright.clock import Clock
 from statewright.events import DurableKind
 from statewright.ids import DEFAULT_WORKSPACE
@@ -27,7 +27,7 @@ StreamWriter = Callable[[Any], None]
 
 @dataclass(slots=True, kw_only=True, eq=False)
 class ExecutionInfo:
-    """Identifies an execution: for logs, and as an idempotency key."""
+    """The ids of one execution of a node, for logs and idempotency keys."""
 
     attempt: int = 1
     checkpoint_id: str | None
@@ -38,11 +38,11 @@ class ExecutionInfo:
     task_id: str
     thread_id: str | None
     workspace: str = DEFAULT_WORKSPACE
-    """The workspace of the thread. Data that nodes store by thread elsewhere needs both in its key."""
+    """The workspace of the thread. Thread ids are unique only within it, so keys of external data need both."""
 
 
 class Host(Protocol):
-    """The implementation behind a `Runtime`; see there for each member."""
+    """The implementation behind a `Runtime`, which documents each member."""
 
     @property
     def context(self) -> Any: ...
@@ -91,9 +91,9 @@ class RunStarter(Protocol):
         awaited: bool,
         options: Mapping[str, Any],
     ) -> None:
-        """Start a run in the transaction that saves the first result of one of `work`, task ids from the inside out.
+        """Start a run in the transaction that saves the first result of a task in `work` (task ids, innermost first).
 
-        If the run exists, it is not started again; if it is `awaited`, its outcome is signalled again.
+        A run that exists is not started again, but if it is `awaited`, its outcome is signalled again.
         """
         ...
 
@@ -140,7 +140,7 @@ class Runtime(Generic[Ctx]):
 
     @property
     def control(self) -> Any:
-        """The `RunControl` of the run, by which it can be asked to stop; None if the caller passed none."""
+        """The `RunControl` of the run, which can request it to stop; None if the caller passed none."""
         return self._host.control
 
     @property
@@ -151,7 +151,7 @@ class Runtime(Generic[Ctx]):
 
     @property
     def cancel_requested(self) -> bool:
-        """True once this execution is of no use: its run was cancelled or has ended, or its attempt has timed out.
+        """True once this execution is pointless: its run was cancelled or has ended, or its attempt has timed out.
 
         A plain function cannot be stopped. In a long loop, check this and return.
         """
@@ -164,7 +164,7 @@ class Runtime(Generic[Ctx]):
 
     @property
     def previous(self) -> Any:
-        """In an entrypoint: the value that its last run on the thread has saved."""
+        """In an entrypoint: the value that the last run on the thread saved."""
         return self._host.previous
 
     @property
@@ -173,17 +173,17 @@ class Runtime(Generic[Ctx]):
         return self._host.state
 
     def heartbeat(self) -> None:
-        """Report that the node is alive: its `idle_timeout` starts again."""
+        """Report that the node is alive, which restarts its `idle_timeout`."""
         self._host.heartbeat()
 
     def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return `function(*args, **kwargs)`; a later execution of the node returns the saved result instead.
+        """Return `function(*args, **kwargs)`; when the node is executed again, return the saved result instead.
 
         The result is saved in the journal of the thread before this returns, so it must be a value that can be saved.
-        For a coroutine function it must be awaited. Calls with the same name in one task are identified by their order;
-        steps inside the function are numbered separately. Errors of the function are raised and not saved: the next
-        call with the same arguments is executed. Raises NonDeterminismError if the arguments differ from those of the
-        saved call, and InvalidUpdateError in a conditional edge of START, where nothing is saved yet.
+        Await it if the function is a coroutine function. Calls with the same name in one task are identified by their
+        order; steps inside the function are numbered separately. Errors of the function are raised and not saved: the
+        next call with the same arguments executes it again. Raises NonDeterminismError if the arguments differ from
+        those of the saved call, and InvalidUpdateError in a conditional edge of START, where nothing is saved yet.
         """
         return self._host.step(name, function, args, kwargs)
 
@@ -192,7 +192,7 @@ class Runtime(Generic[Ctx]):
         self._host.spend(tokens, cost)
 
     def push_message(self, message: Any) -> None:
-        """Show a message, or a piece of one, to readers of the stream mode `messages`. The state is not changed."""
+        """Send a message, or a piece of one, to readers of the stream mode `messages`. The state does not change."""
         self._host.push_message(message)
 
     @property
@@ -201,7 +201,7 @@ class Runtime(Generic[Ctx]):
         return self._host.remaining_steps
 
     def check_saveable(self, value: Any) -> None:
-        """Raise SerdeError if the run is saved and this value cannot be. Without this, the commit would fail later."""
+        """Raise SerdeError now if the run is saved and this value cannot be, instead of when it is committed."""
         self._host.check_saveable(value)
 
     @property
@@ -215,9 +215,9 @@ class Runtime(Generic[Ctx]):
         return self._host.is_recorded
 
     def asked(self, key: str) -> Interrupt | None:
-        """Return the question that this task has asked under a key in an earlier execution; None if there is none.
+        """Return the question that this task asked under a key in an earlier execution; None if there is none.
 
-        A node whose work ends in a question can store in the value of the question what it must not do again.
+        A node can store its progress in the value of a question, so that it does not repeat work after the answer.
         """
         return self._host.asked(key)
 
@@ -230,15 +230,15 @@ class Runtime(Generic[Ctx]):
         key: str | None = None,
         **options: Any,
     ) -> Any:
-        """Start a child run of another graph of the service that executes this run, by the name of the graph.
+        """Start a child run of another graph, by its name in the service that executes this run.
 
         With `wait` this run is suspended until the child has ended, and the call returns its output; the node is then
         executed again from its first line, as with `interrupt()`. Otherwise the id of the child is returned at once.
-        The child starts once, however often the node is executed: when the calling work (a step, a `@task`, a node of a
-        subgraph, or the node itself) is saved. So after a failed attempt it starts with the attempt that succeeds.
+        However often the node is executed, the child starts once: when the work that calls it (a step, a `@task`, a
+        node of a subgraph, or the node itself) is saved. So if an attempt fails, the one that succeeds starts it.
         Cancelling this run cancels the child.
 
-        `key` identifies the child where the order of calls may change; `options` are those of a start: `thread_id`,
+        `key` identifies the child if the order of calls may change. `options` are those of starting a run: `thread_id`,
         `timeout`, `tags`, `metadata`, `concurrency_key`, `concurrency_limit`, `settings`. Raises ChildRunFailed if the
         child fails or is cancelled, NotFound for an unknown graph, InvalidConfig if no service executes this run,
         NonDeterminismError if an earlier execution of the node started the child with a different graph or input, and
@@ -256,24 +256,24 @@ class Runtime(Generic[Ctx]):
 
 @dataclass(slots=True, eq=False)
 class NodeError:
-    """The argument of an error handler: the failed node, its input, and the error."""
+    """The argument of an error handler: the failed node, the error, and the node's input."""
 
     node: str
     error: BaseException
     input: Any = field(repr=False)  # may be large
 
 
-stored_as(51, NodeError, lambda value: [value.node, value.error, value.input], lambda fields: NodeError(*fields))
+register_codec(51, NodeError, lambda value: [value.node, value.error, value.input], lambda fields: NodeError(*fields))
 
 
 def is_subgraph(action: object) -> TypeGuard[SubgraphLike]:
-    """Return True if a node's action is a compiled graph. Functions are checked first, which is 30 times as fast."""
+    """Return True if a node's action is a compiled graph. Functions are ruled out first, which is 30 times as fast."""
     return type(action) is not FunctionType and isinstance(action, SubgraphLike)
 
 
 @runtime_checkable
 class SubgraphLike(Protocol):
-    """The part of a compiled graph that a graph with it as a node needs."""
+    """The part of a compiled graph that is needed to use it as a node."""
 
     @property
     def graph(self) -> Any:

@@ -1,8 +1,8 @@
-"""Type parameters of graphs and types of user functions: for type checkers, without effect on runs.
+"""Type parameters of graphs and types of user functions: for type checkers, without effect at run time.
 
 A graph has five parameters. `StateT` is the state, `ContextT` the caller's dependencies, `InputT` the input of a call,
 `OutputT` the value of a call with `version="v2"`, and `ResultT` the result of other calls: a dict of fields, or the
-value itself if the state has no fields. Parameters that an annotation leaves out are Any.
+value itself if the state has no fields. Parameters that an annotation omits are Any.
 
 Type checkers do not compare the input of a node with the state, because a node may have a schema of its own, and a Send
 may carry any value. They check return values.
@@ -49,25 +49,27 @@ if TYPE_CHECKING:
     FieldsT = TypeParameter("FieldsT", bound=Mapping[str, object] | DataclassLike | BaseModel)
     """A state with fields: a TypedDict, a dataclass or a pydantic model."""
     InstanceT = TypeParameter("InstanceT", bound=DataclassLike | BaseModel, default=Any)
-    """A schema with instances, in whose place a mapping is accepted."""
+    """A schema with instances; a mapping is accepted instead of an instance."""
     SchemaT = TypeParameter("SchemaT", default=Any)
     BareT = TypeParameter("BareT", default=Any)
     """A state, or a schema of any kind."""
     TargetT = TypeParameter("TargetT", bound=Hashable, default=Any)
     """The result of a conditional edge: the name of a node, or a key of its `path_map`."""
 
-    OneAnswer: TypeAlias = Mapping[str, Any] | DataclassLike | BaseModel | Command[Any] | Send | tuple[str, Any] | BareT
-    NodeAnswer: TypeAlias = OneAnswer[BareT] | Sequence[OneAnswer[BareT]] | None
+    SingleResult: TypeAlias = (
+        Mapping[str, Any] | DataclassLike | BaseModel | Command[Any] | Send | tuple[str, Any] | BareT
+    )
+    NodeResult: TypeAlias = SingleResult[BareT] | Sequence[SingleResult[BareT]] | None
     NodeFunction: TypeAlias = (
-        Callable[Concatenate[BareT, ...], NodeAnswer[BareT] | Awaitable[NodeAnswer[BareT]]]
-        | Callable[..., NodeAnswer[BareT] | Awaitable[NodeAnswer[BareT]]]
+        Callable[Concatenate[BareT, ...], NodeResult[BareT] | Awaitable[NodeResult[BareT]]]
+        | Callable[..., NodeResult[BareT] | Awaitable[NodeResult[BareT]]]
         | RunnableLike
     )
-    """A node of a graph with the state `BareT`. The first form serves to infer the types of lambdas."""
-    PathAnswer: TypeAlias = TargetT | Send | Sequence[TargetT | Send]
+    """A node of a graph with the state `BareT`. The first form lets type checkers infer the types of lambdas."""
+    PathResult: TypeAlias = TargetT | Send | Sequence[TargetT | Send]
     PathFunction: TypeAlias = (
-        Callable[Concatenate[BareT, ...], PathAnswer[TargetT] | Awaitable[PathAnswer[TargetT]]]
-        | Callable[..., PathAnswer[TargetT] | Awaitable[PathAnswer[TargetT]]]
+        Callable[Concatenate[BareT, ...], PathResult[TargetT] | Awaitable[PathResult[TargetT]]]
+        | Callable[..., PathResult[TargetT] | Awaitable[PathResult[TargetT]]]
         | RunnableLike
     )
     """The path of a conditional edge of a graph with the state `BareT`."""

@@ -16,7 +16,7 @@ from statewright.state import Field, StateSchema
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """The conversion of the state of a thread that another version of the graph has saved."""
+    """A function that converts the state of threads that another version of the graph has saved."""
 
     to_version: str | None
     change: Callable[[dict[str, Any]], Mapping[str, Any]]
@@ -69,16 +69,16 @@ class Graph:
         return {start: tuple(join for join in self.joins if start in join.starts) for start in starts}
 
     @cached_property
-    def ways(self) -> dict[str, frozenset[str]]:
-        """The successors of each node and START by declared edges and destinations; all nodes if undeclared."""
+    def successors(self) -> dict[str, frozenset[str]]:
+        """The possible successors of each node and START, by edges and destinations; all nodes if undeclared."""
         return {source: frozenset(self._targets(source)) for source in (START, *self.nodes)}
 
     @cached_property
     def reach(self) -> dict[str, int]:
-        """A bit set of the nodes that can follow each node and START; see `reach.py`."""
-        return reachability([*self.nodes, START], self.ways)
+        """By node and START, a bit set of the nodes that can follow it at any distance; see `reach.py`."""
+        return reachability([*self.nodes, START], self.successors)
 
-    def without_dangling(self) -> Graph:
+    def without_dangling_edges(self) -> Graph:
         """Return the graph without edges to or from unknown nodes."""
         names = {*self.nodes, START, END}
         return replace(

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, NamedTuple, cast
 
-from statewright.checkpoint import stored_as
+from statewright.checkpoint import register_codec
 from statewright.errors import InvalidUpdateError
 from statewright.graph.command import Command, Send
 from statewright.graph.context import SubgraphLike, is_subgraph
@@ -27,13 +27,13 @@ class Indexed(NamedTuple):
     value: Any
 
 
-stored_as(52, Indexed, list, lambda fields: Indexed(*fields))
+register_codec(52, Indexed, list, lambda fields: Indexed(*fields))
 
 
 def send_and_collect(name: str, over: str, into: str) -> Callable[[Any], Any]:
-    """Return the function of the node that the user adds."""
+    """Return the function of the node that the user adds: it sends the items, and later writes their results."""
 
-    def collect(state: Any) -> Any:
+    def call(state: Any) -> Any:
         if isinstance(state, list) and all(isinstance(item, Indexed) for item in cast(list[object], state)):
             return {into: [result.value for result in sorted(cast(list[Indexed], state))]}
         items = _items(state, name, over)
@@ -43,7 +43,7 @@ def send_and_collect(name: str, over: str, into: str) -> Callable[[Any], Any]:
         command: Command[Any] = Command(goto=sends)
         return command
 
-    return collect
+    return call
 
 
 def _items(state: Any, name: str, over: str) -> Sequence[Any]:
@@ -51,14 +51,18 @@ def _items(state: Any, name: str, over: str) -> Sequence[Any]:
     if items is None:
         return ()
     if isinstance(items, str | bytes) or not hasattr(items, "__iter__"):
-        raise InvalidUpdateError(f"Node {name!r} maps over {over!r}, which is {items!r}. Write a list to it.")
+        raise InvalidUpdateError(f"Node {name!r} maps over {over!r}, which is not a list, but {items!r}.")
     return list(items)
 
 
 def item_function(name: str, action: Callable[..., Any] | SubgraphLike) -> Callable[..., Any]:
     """Return the function of the node that handles one item and sends the result to be gathered."""
     if is_subgraph(action):
-        return _subgraph_item(name, action)
+
+        async def call_subgraph(item: Indexed) -> Send:
+            return Send(name, Indexed(item.position, await cast(Any, action).ainvoke(item.value)), gather=True)
+
+        return call_subgraph
     function = cast(Callable[..., Any], action)
 
     @wraps(function)
@@ -72,13 +76,6 @@ def item_function(name: str, action: Callable[..., Any] | SubgraphLike) -> Calla
     wrapper = acall if is_coroutine_function(function) else call
     hints = resolved_hints(function)
     # The item is not a state and the result not an update, so only the hints of injected parameters are copied.
-    injected = [name for name, _ in read_parameters(function).asked]
+    injected = [name for name, _ in read_parameters(function).injected]
     wrapper.__annotations__ = {parameter: hints[parameter] for parameter in injected if parameter in hints}
     return wrapper
-
-
-def _subgraph_item(name: str, action: Any) -> Callable[..., Any]:
-    async def run(item: Indexed) -> Send:
-        return Send(name, Indexed(item.position, await action.ainvoke(item.value)), gather=True)
-
-    return run

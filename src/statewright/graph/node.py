@@ -88,7 +88,7 @@ class JoinEdge:
     @classmethod
     def from_key(cls, key: str) -> JoinEdge:
         """Return the join edge that a checkpoint names."""
-        # Names may contain anything, " + " included, so the key is parsed as literals of Python.
+        # Names may contain anything, even " + ", so the key is parsed as Python literals.
         *starts, end = (literal_eval(text) for text in _LITERAL.findall(key))
         return cls(tuple(starts), end)
 
@@ -98,12 +98,12 @@ _LITERAL = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A conditional edge: a function of the state decides what comes next."""
+    """A conditional edge: a function of the state chooses the successors of a node."""
 
     source: str
     path: Callable[..., Any]
     targets: Mapping[Any, str] | None
-    """The target for each result of `path`; None if a result is the name of its target, which may be any node."""
+    """The target for each result of `path`; None if the results are the names of targets, and may be any node."""
 
     @property
     def name(self) -> str:

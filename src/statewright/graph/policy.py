@@ -1,6 +1,6 @@
 """Policies of nodes and runs, as data: retries, timeouts, caching, circuit breakers, rate limits, budgets.
 
-A policy is validated when it is created, and raises InvalidGraph with all of its problems. `runtime/` enforces it.
+Creating a policy validates it, and raises InvalidGraph with all of its problems. `runtime/` enforces policies.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ def _matches(choice: ErrorChoice, error: BaseException) -> bool:
 def _choice_problems(name: str, choice: Any) -> Iterable[str]:
     kinds = cast("tuple[Any, ...]", choice) if isinstance(choice, tuple) else (choice,)
     if any(not callable(kind) or (isinstance(kind, type) and not issubclass(kind, BaseException)) for kind in kinds):
-        yield f"{name} is {choice!r}. Give exception types, or a function of the exception."
+        yield f"{name} is {choice!r}. Pass exception types, or a function of the exception."
 
 
 class _Policy:
-    """Base of all policies, which validate themselves."""
+    """Base of all policies: validates them."""
 
     def __post_init__(self) -> None:
         problems = list(self._problems())
@@ -72,13 +72,13 @@ class _Policy:
         return ()
 
     def _check(self, *names: str, minimum: float | None = None) -> Iterable[str]:
-        """Yield the problems of fields that must be None, or a number or duration of at least `minimum`, or above 0."""
+        """Yield the problems of fields that must be None or a number or duration, of at least `minimum` or above 0."""
         requirement = "above 0" if minimum is None else f"of at least {minimum:g}"
         for name in names:
             value = getattr(self, name)
             seconds = as_seconds(value) if _is_duration(value) else -1.0
             if value is not None and not (seconds > 0 if minimum is None else seconds >= minimum):
-                yield f"{name} is {value!r}. Give a number {requirement}."
+                yield f"{name} is {value!r}. Pass a number {requirement}."
 
 
 def _is_duration(value: object) -> bool:
@@ -110,7 +110,7 @@ class RetryPolicy(_Policy):
     def matches(self, error: BaseException) -> bool:
         """Return whether the policy applies to an error.
 
-        It never applies to invalid answers of a model that has used up its own retries, which would multiply.
+        It never applies to an invalid answer of a model after the model's own retries, since the two would multiply.
         """
         if isinstance(error, ModelAnswerInvalid) and error.is_final:
             return False
@@ -153,7 +153,7 @@ class CachePolicy(_Policy):
     def _problems(self) -> Iterable[str]:
         yield from self._check("ttl")
         if self.key_func is not None and not callable(self.key_func):
-            yield f"key_func is {self.key_func!r}. Give a function of the node's input."
+            yield f"key_func is {self.key_func!r}. Pass a function of the node's input."
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,11 +163,11 @@ class CircuitBreaker(_Policy):
     failure_threshold: int = 5
     """The number of consecutive failures that open the circuit: attempts then fail at once with CircuitOpen."""
     reset_after: Duration = 30.0
-    """The time for which it stays open. Then one attempt is let through, and closes it if it succeeds."""
+    """How long the circuit stays open. Then one attempt is let through, and closes the circuit if it succeeds."""
     counts: ErrorChoice = Exception
     """The errors that count as failures."""
 
-    def counted(self, error: BaseException) -> bool:
+    def counts_as_failure(self, error: BaseException) -> bool:
         """Return whether an error counts as a failure."""
         return _matches(self.counts, error)
 
@@ -179,7 +179,7 @@ class CircuitBreaker(_Policy):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RateLimit(_Policy):
-    """Start at most `limit` attempts in `per` seconds, as counted by a token bucket."""
+    """Start at most `limit` attempts every `per` seconds, by a token bucket."""
 
     limit: int
     per: Duration = 1.0
@@ -200,14 +200,14 @@ class Budget(_Policy):
     """Limits for one call, subgraphs included. Checked between supersteps."""
 
     max_steps: int | None = None
-    """The number of supersteps, like recursion_limit, but with `on_budget`."""
+    """The maximum number of supersteps; like recursion_limit, but with `on_budget`."""
     max_visits: int | Mapping[str, int] | None = None
-    """The number of times that each node may run, or a mapping with limits for some nodes."""
+    """How often each node may run, or a mapping with limits for some nodes."""
     max_seconds: Duration | None = None
     max_tokens: int | None = None
-    """The number of tokens, as counted by `runtime.spend(tokens=...)` and the model port."""
+    """The maximum number of tokens, as counted by `runtime.spend(tokens=...)` and the model port."""
     max_cost: float | None = None
-    """The cost, in the unit that is passed to `runtime.spend(cost=...)`."""
+    """The maximum cost, in the unit that is passed to `runtime.spend(cost=...)`."""
     on_budget: str | None = None
     """The node that runs once instead of the due tasks when a limit is reached; by default BudgetExceeded is raised."""
 
@@ -218,9 +218,9 @@ class Budget(_Policy):
         by_node: Mapping[str, Any] = visits if isinstance(visits, Mapping) else {"": visits}
         for node, count in by_node.items():
             if count is not None and (not isinstance(count, int) or count < 1):
-                yield f"max_visits{f' of {node!r}' if node else ''} is {count!r}. Give a whole number of at least 1."
+                yield f"max_visits{f' of {node!r}' if node else ''} is {count!r}. Pass an integer of at least 1."
         if all(getattr(self, field.name) is None for field in fields(self) if field.name.startswith("max_")):
-            yield "it limits nothing. Give at least one of max_steps, max_visits, max_seconds, max_tokens, max_cost."
+            yield "it limits nothing. Pass at least one of max_steps, max_visits, max_seconds, max_tokens, max_cost."
 
 
 Timeout = TimeoutPolicy | Duration

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 
-def reachability(order: Sequence[str], ways: Mapping[str, frozenset[str]]) -> dict[str, int]:
-    """Return the bits of all reachable nodes by node.
+def reachability(order: Sequence[str], successors: Mapping[str, frozenset[str]]) -> dict[str, int]:
+    """Return the bit set of reachable nodes of each node.
 
     Warshall's closure over bit sets would be cubic, divided by the word size. Strongly connected components (Tarjan,
     1972) come in reverse topological order, so each needs a single pass over its edges.
     """
     bits = {name: 1 << index for index, name in enumerate(order)}
     reach: dict[str, int] = {}
-    for component in components(order, ways):
+    for component in components(order, successors):
         members = set(component)
         reached = 0
         for name in component:
-            for target in ways.get(name, ()):
+            for target in successors.get(name, ()):
                 reached |= bits[target]
                 if target not in members:
                     reached |= reach[target]
@@ -30,10 +30,10 @@ def reachability(order: Sequence[str], ways: Mapping[str, frozenset[str]]) -> di
     return reach
 
 
-def components(order: Sequence[str], ways: Mapping[str, frozenset[str]]) -> list[list[str]]:
+def components(order: Sequence[str], successors: Mapping[str, frozenset[str]]) -> list[list[str]]:
     """Return the strongly connected components, each after those that it reaches.
 
-    Iterative, since the depth of a recursion would be that of the graph.
+    Iterative, since a recursion would be as deep as the longest path.
     """
     index: dict[str, int] = {}
     low: dict[str, int] = {}
@@ -43,7 +43,7 @@ def components(order: Sequence[str], ways: Mapping[str, frozenset[str]]) -> list
     for root in order:
         if root in index:
             continue
-        work = [(root, iter(sorted(ways.get(root, ()))))]
+        work = [(root, iter(sorted(successors.get(root, ()))))]
         index[root] = low[root] = len(index)
         stack.append(root)
         on_stack.add(root)
@@ -54,7 +54,7 @@ def components(order: Sequence[str], ways: Mapping[str, frozenset[str]]) -> list
                     index[target] = low[target] = len(index)
                     stack.append(target)
                     on_stack.add(target)
-                    work.append((target, iter(sorted(ways.get(target, ())))))
+                    work.append((target, iter(sorted(successors.get(target, ())))))
                     break
                 if target in on_stack:
                     low[name] = min(low[name], index[target])

@@ -1,10 +1,10 @@
-"""Validation of graphs: all problems are found at once, before anything runs.
+"""Validation of graphs: all problems are reported together, before anything runs.
 
 A problem is *fatal* if a part cannot work at all, e.g. a node whose parameters cannot be injected. A problem of *shape*
 concerns the connections of parts, e.g. an edge to an unknown node; `strict=False` turns these into warnings, because
-programs written for less strict libraries contain some. Each check is a generator of sentences over the frozen graph,
-so checks are independent, and they are reported in the order in which they run. Unreachable nodes are an exception:
-they usually follow from a misspelt name, so they are reported only if the structure has no other problem.
+programs written for less strict libraries contain some. Each check is an independent generator of sentences, and their
+problems are reported in the order of the checks. Unreachable nodes are an exception: they usually follow from a
+misspelt name, so they are reported only if the shape has no other problem.
 
 A check must not reject a graph that could work. The targets of a Command are unknown without a hint or `destinations`,
 so a node without declared targets may lead anywhere (`_successors`).
@@ -31,7 +31,7 @@ from statewright.graph.policy import CachePolicy, CircuitBreaker, RateLimit, Ret
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """The problems of a graph, in order of declaration."""
+    """The problems of a graph, in the order of the checks."""
 
     fatal: tuple[str, ...]
     shape: tuple[str, ...]
@@ -40,7 +40,7 @@ class Problems:
 def find_problems(
     graph: Graph, *, interrupts: Sequence[str] = (), entered: Sequence[str] = (), has_store: bool = True
 ) -> Problems:
-    """Return all problems of a graph."""
+    """Return all problems of a graph. `interrupts` and `entered` are names of nodes, which are checked too."""
     fatal = [
         *_schema_problems(graph),
         *(problem for node in graph.nodes.values() for problem in _node_problems(graph, node, has_store)),
@@ -90,11 +90,11 @@ def _node_problems(graph: Graph, node: Node, has_store: bool) -> Iterator[str]:
     if node.error_handler is not None:
         yield from _parameter_problems(f"The error handler of node {node.name!r}", node.error_handler, has_store)
     if node.inline and is_coroutine_function(node.action):
-        yield f"Node {node.name!r} is a coroutine, which always runs on the loop. Remove inline=True."
+        yield f"Node {node.name!r} is a coroutine function, which always runs on the event loop. Remove inline=True."
 
 
 def _policy_problems(node: Node) -> Iterator[str]:
-    """Yield the problems of single policies of a node, and of their combinations."""
+    """Report invalid policies of a node, and invalid combinations of them."""
     if not any(getattr(node, option) for option in _CHECKED):
         return
     name = f"Node {node.name!r}"
@@ -104,7 +104,7 @@ def _policy_problems(node: Node) -> Iterator[str]:
             if policy is not None and not isinstance(policy, kind):
                 yield f"{name}: {option}= is {policy!r}. Pass a {kind.__name__}(...)."
     if node.max_concurrency is not None and not _is_count(node.max_concurrency):
-        yield f"{name}: max_concurrency is {node.max_concurrency!r}. Give a whole number of at least 1."
+        yield f"{name}: max_concurrency is {node.max_concurrency!r}. Pass an integer of at least 1."
     if node.inline and node.timeout is not None:
         yield f"{name} has a timeout and inline=True: calls on the event loop cannot be abandoned. Remove one of them."
     if isinstance(node.timeout, TimeoutPolicy) and _has_useless_idle_timeout(node.timeout):
@@ -165,7 +165,7 @@ def _tag_problems(graph: Graph) -> Iterator[str]:
         if tag not in tags:
             yield f"Limits are set for the tag {tag!r}, which no node has. {suggestion(tag, tags, noun='Tags')}"
         if limits.max_concurrency is not None and not _is_count(limits.max_concurrency):
-            yield f"Tag {tag!r}: max_concurrency is {limits.max_concurrency!r}. Give a whole number of at least 1."
+            yield f"Tag {tag!r}: max_concurrency is {limits.max_concurrency!r}. Pass an integer of at least 1."
 
 
 def _parameter_problems(owner: str, action: object, has_store: bool) -> Iterator[str]:
@@ -180,7 +180,7 @@ def _parameter_problems(owner: str, action: object, has_store: bool) -> Iterator
             + (f"Did you mean {guess!r}? " if guess else "")
             + f"Give it a default, or use one of {', '.join(INJECTABLE)}."
         )
-    if not has_store and any(name in parameters.required and kind == "store" for name, kind in parameters.asked):
+    if not has_store and any(name in parameters.required and kind == "store" for name, kind in parameters.injected):
         yield f"{owner} has a store parameter, but the graph has no store. Pass compile(store=...)."
 
 
@@ -225,7 +225,7 @@ def _edge_problems(graph: Graph) -> Iterator[str]:
             continue
         checked.add(edge)
         if end == START:
-            yield f"{edge}: START cannot be entered again. Lead the edge to the node after START."
+            yield f"{edge}: START cannot be entered again. Point the edge at the node after START."
         elif end not in graph.nodes and end != END:
             yield f"{edge}: node {end!r} does not exist. {suggestion(end, graph.nodes, noun='Nodes')}"
 
@@ -241,7 +241,7 @@ def _name_of(branch: Branch) -> str:
 
 
 def _reference_problems(graph: Graph, interrupts: Sequence[str], entered: Sequence[str]) -> Iterator[str]:
-    """Report unknown nodes that are named elsewhere than in edges."""
+    """Report unknown nodes in conditional edges, destinations, interrupts and the budget."""
     for subject, name, reserved in _references(graph, interrupts, entered):
         if name not in graph.nodes and name not in reserved:
             yield f"{subject} {name!r}: there is no such node. {suggestion(name, graph.nodes, noun='Nodes')}"
@@ -250,7 +250,7 @@ def _reference_problems(graph: Graph, interrupts: Sequence[str], entered: Sequen
 def _references(
     graph: Graph, interrupts: Sequence[str], entered: Sequence[str]
 ) -> Iterator[tuple[str, str, Container[str]]]:
-    """Yield the subject of a sentence, the node that it names, and the names that are also allowed there."""
+    """Yield each reference to a node: the subject of a sentence about it, the name, and other names allowed there."""
     for source, branches in graph.branches.items():
         yield "The conditional edge from", source, (START,)
         for branch in branches:
@@ -289,8 +289,8 @@ def _unreachable(graph: Graph, entered: Sequence[str]) -> Iterator[str]:
 
 
 def _successors(graph: Graph, source: str) -> Iterable[str]:
-    """Return the nodes to which a node may lead: all, if it has no edges and may return a Command to any node."""
-    successors = graph.ways[source]
+    """Return the nodes that may follow a node: all, if it has no edges and may return a Command to any node."""
+    successors = graph.successors[source]
     node = graph.nodes.get(source)
     if successors or node is None or node.destinations is not None:
         return successors
@@ -300,7 +300,7 @@ def _successors(graph: Graph, source: str) -> Iterable[str]:
 
 
 def _may_command_parent(graph: Graph) -> bool:
-    """Return whether a node of a subgraph may return a Command for the parent, as far as hints tell."""
+    """Return whether a node of a subgraph may return a Command for the parent, according to its return hint."""
     return any(not node.is_subgraph and _may_command(node) for node in graph.nodes.values())
 
 

@@ -1,6 +1,6 @@
-"""Safe outbound HTTP: the addresses that may be connected to, and exchanges with checked addresses."""
+"""Safe outbound HTTP: the classification of IP addresses, and exchanges with addresses that were checked."""
 
-from statewright.http.addresses import Address, Kind, is_public, kind_of, must_be_spelled_out
+from statewright.http.addresses import Address, Kind, classify_address, is_public, must_be_allowed_by_address
 from statewright.http.exchange import (
     CertificateError,
     HttpRequest,
@@ -9,7 +9,7 @@ from statewright.http.exchange import (
     retry_after,
     send,
 )
-from statewright.http.url import PORTS, Url, look_up, parse_address, resolve_by_system, url_host
+from statewright.http.url import PORTS, Url, aresolve_host, parse_address, resolve_host, url_host
 
 __all__ = [
     "PORTS",
@@ -19,13 +19,13 @@ __all__ = [
     "HttpResponse",
     "Kind",
     "Url",
+    "aresolve_host",
+    "classify_address",
     "default_certificates",
     "is_public",
-    "kind_of",
-    "look_up",
-    "must_be_spelled_out",
+    "must_be_allowed_by_address",
     "parse_address",
-    "resolve_by_system",
+    "resolve_host",
     "retry_after",
     "send",
     "url_host",

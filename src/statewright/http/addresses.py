@@ -1,9 +1,9 @@
 """The classification of IP addresses, by which webhooks and tools decide whether they may connect.
 
-Only addresses that are known to be public count as public: of IPv6 the part that is assigned for global use, without
-the addresses that stand for an IPv4 address in a tunnel. Two forms that contain an IPv4 address are classified by it,
-because hosts use them: mapped addresses, which the system connects to over IPv4, and those of NAT64. A tunnel to a
-metadata service counts as that service, so that no form of its address is treated as less dangerous than another.
+Only addresses that are known to be public count as public. In IPv6 this is the range that is assigned for global use,
+without the addresses that embed an IPv4 address for a tunnel. Two forms with an embedded IPv4 address are in common use
+and are classified by it: mapped addresses, to which the system connects over IPv4, and NAT64. A tunnel to a metadata
+service counts as that service, so that no form of its address is treated as less dangerous than another.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Final, Literal
 
 Address = IPv4Address | IPv6Address
 Kind = Literal["public", "private", "loopback", "link-local", "multicast", "reserved", "unspecified", "metadata"]
-"""`private` are networks of organisations, those behind a provider's address translation among them; `metadata` are the
-services from which machines in a cloud fetch their credentials."""
+"""`private` includes the shared addresses behind a provider's NAT (RFC 6598). `metadata` are the services from which
+machines in a cloud fetch their credentials."""
 
 _METADATA: Final = frozenset(
     ip_address(text)
@@ -35,7 +35,7 @@ _METADATA: Final = frozenset(
         "fd00:c1::a9fe:a9fe",  # Oracle
     )
 )
-_IPV4: Final[Mapping[str, Kind]] = {
+_IPV4_KINDS: Final[Mapping[str, Kind]] = {
     "0.0.0.0/32": "unspecified",
     "0.0.0.0/8": "reserved",
     "10.0.0.0/8": "private",
@@ -56,7 +56,7 @@ _IPV4: Final[Mapping[str, Kind]] = {
     "224.0.0.0/4": "multicast",
     "240.0.0.0/4": "reserved",
 }
-_IPV6: Final[Mapping[str, Kind]] = {
+_IPV6_KINDS: Final[Mapping[str, Kind]] = {
     "::/128": "unspecified",
     "::1/128": "loopback",
     "fc00::/7": "private",
@@ -70,50 +70,53 @@ _IPV6: Final[Mapping[str, Kind]] = {
     "3fff::/20": "reserved",
     "2000::/3": "public",
 }
-_NETWORKS_4: Final[Sequence[tuple[IPv4Network, Kind]]] = [(IPv4Network(text), kind) for text, kind in _IPV4.items()]
-_NETWORKS_6: Final[Sequence[tuple[IPv6Network, Kind]]] = [(IPv6Network(text), kind) for text, kind in _IPV6.items()]
+_IPV4: Final[Sequence[tuple[IPv4Network, Kind]]] = [(IPv4Network(text), kind) for text, kind in _IPV4_KINDS.items()]
+_IPV6: Final[Sequence[tuple[IPv6Network, Kind]]] = [(IPv6Network(text), kind) for text, kind in _IPV6_KINDS.items()]
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
 _COMPATIBLE: Final = (IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"))
-"""Two obsolete forms with an address of IPv4 in their last four bytes: compatible and translated addresses."""
+"""Two obsolete forms with an IPv4 address in their last four bytes: compatible and translated addresses."""
 _ISATAP: Final = (0x00005EFE, 0x02005EFE)
-"""The middle of an address with one of IPv4 in its last four bytes, to which a tunnel leads."""
+"""The third four bytes of an ISATAP address, which mark the last four as the IPv4 address at the end of a tunnel."""
 
 
-def kind_of(address: Address) -> Kind:
+def classify_address(address: Address) -> Kind:
     """Return the kind of an address."""
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        # An interface is given for addresses that are not unique without one: none of these is public.
-        kind = kind_of(IPv6Address(int(address)))
+        # Only addresses that are not unique without their interface have a scope, so none of them is public.
+        kind = classify_address(IPv6Address(int(address)))
         return kind if kind in ("metadata", "link-local") else "reserved"
     if address in _METADATA:
         return "metadata"
     if isinstance(address, IPv4Address):
-        return _first(address, _NETWORKS_4, otherwise="public")
+        return _find_kind(address, _IPV4, otherwise="public")
     if (mapped := _mapped_address(address)) is not None:
-        return kind_of(mapped)
-    if any(kind_of(end) == "metadata" for end in _tunnel_ends(address)):
+        return classify_address(mapped)
+    if any(classify_address(end) == "metadata" for end in _tunnel_ends(address)):
         return "metadata"
     if _is_isatap(address):
         return "reserved"
-    return _first(address, _NETWORKS_6, otherwise="reserved")
+    return _find_kind(address, _IPV6, otherwise="reserved")
 
 
 def is_public(address: Address) -> bool:
     """Return True for an address of the public internet."""
-    return kind_of(address) == "public"
+    return classify_address(address) == "public"
 
 
-def must_be_spelled_out(address: Address) -> bool:
-    """Return True for an address to which no host name may resolve: link-local, or a metadata service.
+def must_be_allowed_by_address(address: Address) -> bool:
+    """Return True for an address to which a host name must not resolve: link-local, or a metadata service.
 
-    Any neighbour may answer on a link, and a person who allows a host by name rarely knows that it resolves to those.
+    Any machine on the link can claim a link-local address, and whoever allows a host name hardly expects it to resolve
+    to one of these. They can still be allowed as addresses.
     """
-    return kind_of(address) in ("metadata", "link-local")
+    return classify_address(address) in ("metadata", "link-local")
 
 
-def _first(address: Address, networks: Sequence[tuple[IPv4Network | IPv6Network, Kind]], *, otherwise: Kind) -> Kind:
-    """Return the kind of the first network with the address: narrow networks are listed before wide ones."""
+def _find_kind(
+    address: Address, networks: Sequence[tuple[IPv4Network | IPv6Network, Kind]], *, otherwise: Kind
+) -> Kind:
+    """Return the kind of the first network that contains the address. Networks are listed from narrow to wide."""
     for network, kind in networks:
         if address in network:
             return kind
@@ -121,12 +124,12 @@ def _first(address: Address, networks: Sequence[tuple[IPv4Network | IPv6Network,
 
 
 def _mapped_address(address: IPv6Address) -> IPv4Address | None:
-    """Return the address of IPv4 that is connected to in place of this one, if there is one."""
+    """Return the IPv4 address to which connections to this address go, if there is one."""
     return _last_four_bytes(address) if address in _NAT64 else address.ipv4_mapped
 
 
 def _tunnel_ends(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the addresses of IPv4 that an address stands for in one of the tunnels: 6to4, Teredo, ISATAP and older."""
+    """Yield the IPv4 addresses that an address embeds for a tunnel: 6to4, Teredo, ISATAP or an obsolete one."""
     if address.sixtofour is not None:
         yield address.sixtofour
     if address.teredo is not None:

@@ -1,8 +1,8 @@
-"""One HTTP exchange with addresses that were checked before.
+"""One HTTP exchange with a host whose IP addresses were checked beforehand.
 
-The host is resolved and all of its addresses are checked by the caller, once, and the connection goes to one of these
-addresses, so DNS rebinding has no effect. Certificates are still verified for the host's name. Redirects are not
-followed, because their targets are unchecked. Proxies of the environment are not used: they would resolve names again.
+The caller resolves the host once and checks its addresses, and the connection goes to one of these, so DNS rebinding
+has no effect. Certificates are still verified for the name of the host. Redirects are not followed, because their
+targets are unchecked. Proxies in the environment are ignored, because they would resolve the name again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """A request. Header names and values are restricted to Latin-1."""
+    """A request. The names and values of headers must be Latin-1."""
 
     method: str
     url: Url
@@ -33,18 +33,18 @@ class HttpRequest:
 
 
 class HttpResponse:
-    """A response, whose body has not been read."""
+    """A response whose body has not been read."""
 
     def __init__(self, response: httpx.Response) -> None:
         self._response = response
         self.status = response.status_code
         self.headers = {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in response.headers.raw}
-        """By lower-case names."""
+        """Headers by lower-case name."""
 
     async def read(self, limit: int) -> bytes:
-        """Return the body without decompressing it; only the first part of a body that is longer than `limit` bytes.
+        """Return the body without decompressing it, or only its beginning if it is longer than `limit` bytes.
 
-        That part is longer than `limit`, too, by which the caller recognises it.
+        The beginning is longer than `limit` too, so that the caller can tell.
         """
         body = bytearray()
         with _network_errors():
@@ -56,49 +56,50 @@ class HttpResponse:
 
 
 class CertificateError(ConnectionError):
-    """The certificate of a server cannot be trusted."""
+    """The certificate of a server is not trusted."""
 
 
 @asynccontextmanager
 async def send(
     request: HttpRequest, addresses: Sequence[str], *, certificates: ssl.SSLContext, timeout: float
 ) -> AsyncGenerator[HttpResponse]:
-    """Send a request to the first address that accepts a connection, on a connection of its own.
+    """Send a request to the first address that accepts a connection. The connection is not reused.
 
-    `timeout` limits connecting, in seconds for all addresses together; limit the exchange by `asyncio.timeout`.
-    Raises ValueError for a request that cannot be sent, TimeoutError, CertificateError, and ConnectionError.
+    `timeout` limits the time to connect, in seconds for all addresses together. Limit the whole exchange by
+    `asyncio.timeout`. Raises ValueError for a request that cannot be sent, TimeoutError, CertificateError and
+    ConnectionError.
     """
-    async with _httpx().AsyncHTTPTransport(verify=certificates) as transport:
+    async with _import_httpx().AsyncHTTPTransport(verify=certificates) as transport:
         with _network_errors():
-            response = await _first_response(transport, request, addresses, timeout / len(addresses))
+            response = await _send_to_first(transport, request, addresses, timeout / len(addresses))
         try:
             yield HttpResponse(response)
         finally:
             await response.aclose()
 
 
-async def _first_response(
+async def _send_to_first(
     transport: httpx.AsyncHTTPTransport, request: HttpRequest, addresses: Sequence[str], timeout: float
 ) -> httpx.Response:
-    httpx = _httpx()
+    httpx = _import_httpx()
     *others, last = addresses
     for address in others:
-        with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent, so the next one may be tried
-            return await transport.handle_async_request(_request_to(address, request, timeout))
-    return await transport.handle_async_request(_request_to(last, request, timeout))
+        with suppress(httpx.ConnectError, httpx.ConnectTimeout):  # nothing was sent, so the next address can be tried
+            return await transport.handle_async_request(_build_request(address, request, timeout))
+    return await transport.handle_async_request(_build_request(last, request, timeout))
 
 
-def _request_to(address: str, request: HttpRequest, timeout: float) -> httpx.Request:
+def _build_request(address: str, request: HttpRequest, timeout: float) -> httpx.Request:
     url = request.url
     headers = {**request.headers, "host": url.authority, "connection": "close"}
-    return _httpx().Request(
+    return _import_httpx().Request(
         request.method,
         f"{url.scheme}://{url_host(address)}:{url.port}{url.target}",
         headers=[(name.encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()],
         content=request.body,
         extensions={
             "sni_hostname": url.host,
-            "target": url.target.encode("ascii"),  # as written: httpx would normalize it
+            "target": url.target.encode("ascii"),  # httpx would normalize the target in the URL
             "timeout": {"connect": timeout},
         },
     )
@@ -106,8 +107,8 @@ def _request_to(address: str, request: HttpRequest, timeout: float) -> httpx.Req
 
 @contextmanager
 def _network_errors() -> Generator[None]:
-    """Convert the errors of the library to built-in ones."""
-    httpx = _httpx()
+    """Convert the errors of httpx to built-in ones."""
+    httpx = _import_httpx()
     try:
         yield
     except (httpx.InvalidURL, httpx.LocalProtocolError, httpx.UnsupportedProtocol) as error:
@@ -115,24 +116,25 @@ def _network_errors() -> Generator[None]:
     except httpx.TimeoutException as error:
         raise TimeoutError from error
     except (httpx.HTTPError, OSError) as error:
-        untrusted = _certificate_error(error)
-        if untrusted is not None:
-            raise CertificateError(f"certificate verify failed: {untrusted.verify_message}") from error
+        certificate_error = _find_certificate_error(error)
+        if certificate_error is not None:
+            raise CertificateError(f"certificate verify failed: {certificate_error.verify_message}") from error
         raise ConnectionError(f"{type(error).__name__}{f': {error}' if str(error) else ''}") from error
 
 
-def _certificate_error(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+def _find_certificate_error(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
+    """Return the first error about a certificate among an error and its causes."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error
 
 
 def default_certificates() -> ssl.SSLContext:
-    """Return a context that trusts the usual authorities, or those of `SSL_CERT_FILE` and `SSL_CERT_DIR`."""
-    return _httpx().create_ssl_context()
+    """Return a context that trusts the usual authorities, or those in `SSL_CERT_FILE` and `SSL_CERT_DIR`."""
+    return _import_httpx().create_ssl_context()
 
 
-def _httpx() -> Any:
+def _import_httpx() -> Any:
     with optional("HTTP requests need", extra="server"):
         import httpx
     return httpx
@@ -142,22 +144,23 @@ def _httpx() -> Any:
 
 
 class Headers(Protocol):
-    """Response headers by lower-case names."""
+    """The headers of a response: a mapping, or an object with such a method."""
 
     def get(self, name: str, /) -> object: ...
 
 
 def retry_after(headers: Headers | Mapping[str, object], now: datetime) -> float | None:
-    """Return the seconds to wait from `now`; None without the header. Some services send `retry-after-ms` instead."""
-    exact = _number(headers.get("retry-after-ms"))
-    if exact is not None:
-        return exact / 1000
-    value = headers.get("retry-after") or headers.get("Retry-After")
-    seconds = _number(value)
-    return seconds if seconds is not None else _until(value, now)
+    """Return the seconds to wait from `now`; None without a valid header."""
+    milliseconds = _parse_number(headers.get("retry-after-ms"))  # sent by some providers of models
+    if milliseconds is not None:
+        return milliseconds / 1000
+    value = headers.get("retry-after") or headers.get("Retry-After")  # a plain mapping distinguishes case
+    seconds = _parse_number(value)
+    return seconds if seconds is not None else _seconds_until(value, now)
 
 
-def _number(value: object) -> float | None:
+def _parse_number(value: object) -> float | None:
+    """Parse a finite number that is not negative; return None for any other value."""
     try:
         number = float(str(value))
     except ValueError:
@@ -165,8 +168,8 @@ def _number(value: object) -> float | None:
     return number if 0 <= number < float("inf") else None
 
 
-def _until(value: object, now: datetime) -> float | None:
-    """Return the seconds until an HTTP date."""
+def _seconds_until(value: object, now: datetime) -> float | None:
+    """Return the seconds from `now` until an HTTP date; None for any other value."""
     try:
         date = parsedate_to_datetime(str(value))
         date = date if date.tzinfo else date.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""Parsed URLs, and the resolution of their hosts."""
+"""Parsed URLs, and the resolution of host names."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Final
 from statewright.http.addresses import Address
 
 PORTS: Final = {"http": 80, "https": 443}
+"""The default ports, by scheme."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,18 +20,19 @@ class Url:
 
     scheme: str
     host: str
-    """Lower-case ASCII, without the brackets of IPv6."""
+    """The host in lower-case ASCII, without the brackets of an IPv6 address."""
     port: int
     target: str
-    """Path and query."""
+    """The path and the query."""
 
     @property
     def origin(self) -> tuple[str, str, int]:
+        """The scheme, host and port."""
         return self.scheme, self.host, self.port
 
     @property
     def authority(self) -> str:
-        """Host and port, as sent in the header `host`."""
+        """The host and the port, unless it is the default, as in the header `host`."""
         return url_host(self.host) + ("" if self.port == PORTS[self.scheme] else f":{self.port}")
 
     def __str__(self) -> str:
@@ -38,27 +40,27 @@ class Url:
 
 
 def url_host(host: str) -> str:
-    """Return a host as written in a URL."""
+    """Return a host as it is written in a URL: an IPv6 address in brackets."""
     return f"[{host}]" if ":" in host else host
 
 
 def parse_address(host: str) -> Address | None:
-    """Return the IP address that a host is; None for a name."""
+    """Parse a host that is an IP address; return None for a name."""
     try:
         return ip_address(host)
     except ValueError:
         return None
 
 
-def look_up(host: str, port: int) -> list[str]:
-    """Return the distinct addresses of a host from the system's resolver, in order of preference. Blocks for DNS.
+def resolve_host(host: str, port: int) -> list[str]:
+    """Return the distinct addresses of a host from the system's resolver, in order of preference.
 
-    Raises OSError or UnicodeError if there are none.
+    Blocks for DNS. Raises OSError or UnicodeError if the host cannot be resolved.
     """
     results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return list(dict.fromkeys(str(result[4][0]) for result in results))
 
 
-async def resolve_by_system(host: str, port: int) -> list[str]:
-    """Return the addresses of a host like `look_up`, without blocking the event loop."""
-    return await asyncio.to_thread(look_up, host, port)
+async def aresolve_host(host: str, port: int) -> list[str]:
+    """Resolve a host like `look_up`, without blocking the event loop."""
+    return await asyncio.to_thread(resolve_host, host, port)

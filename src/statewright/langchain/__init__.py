@@ -1,6 +1,6 @@
-"""States with messages of LangChain, and conversion from and to them. Needs the extra `langchain`.
+"""States with LangChain messages, and conversion from and to LangChain messages. Needs the extra `langchain`.
 
-LangChain is not loaded until a name that needs it is used.
+LangChain is not imported until a name that needs it is used.
 """
 
 from __future__ import annotations

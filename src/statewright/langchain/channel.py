@@ -1,8 +1,8 @@
-"""The channel of conversations whose messages are LangChain's, merged as LangGraph's `add_messages` does.
+"""A channel for conversations of LangChain messages, which merges updates as LangGraph's `add_messages` does.
 
-Messages keep their class. Other forms are converted to messages of LangChain: ours, dicts, `(role, text)` pairs and
-text; chunks become complete messages. Generated ids derive from the task, as in `channels.messages`, so a replayed task
-gives the same ones, and a message of the caller is copied rather than changed.
+LangChain messages keep their class. Other forms are converted: our messages, dicts, `(role, text)` pairs and text;
+chunks become complete messages. Generated ids derive from the task, as in `channels.messages`, so that a replayed task
+generates the same ids. A message that gets an id is copied: the caller's object is not changed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, cast
 
-from statewright.channels import MISSING, Added, Merged, MessageBatch, Messages, overwritten
+from statewright.channels import MISSING, Added, Merged, MessageBatch, Messages, find_overwrite
 from statewright.errors import InvalidUpdateError, suggestion
 from statewright.langchain.messages import is_langchain_message, to_langchain
 from statewright.messages import REMOVE_ALL_MESSAGES, Message, RemoveMessage, ToolResult
@@ -21,9 +21,9 @@ Format = Literal["langchain-openai"]
 
 
 class LangChainMessages(Messages):
-    """A conversation of messages of LangChain, which are appended, replaced in place by id, or removed.
+    """A conversation of LangChain messages, which are appended, replaced in place by id, or removed.
 
-    With `format="langchain-openai"` the content of all messages is written as OpenAI writes it.
+    With `format="langchain-openai"` the content of all messages has OpenAI's format.
     """
 
     def __init__(self, *, format: Format | None = None) -> None:  # noqa: A002  # LangGraph's word
@@ -44,7 +44,7 @@ class LangChainMessages(Messages):
         return MessageBatch(batch, all_new=all_new)
 
     def apply(self, current: Any, updates: Sequence[Any]) -> list[Any]:
-        replaced = overwritten(updates)
+        replaced = find_overwrite(updates)
         if replaced is not MISSING:
             return [coerce_message(item) for item in replaced]
         merged: list[Any] = [] if current is MISSING or current is None else current.copy()
@@ -58,7 +58,7 @@ class LangChainMessages(Messages):
 
     def delta(self, updates: Sequence[Any], new: Any) -> Any:
         """Return the new and changed messages; the whole list if some were removed or overwritten."""
-        if self.format is not None or overwritten(updates) is not MISSING:
+        if self.format is not None or find_overwrite(updates) is not MISSING:
             return new
         items = [item for batch in updates for item in batch.items]
         if any(item.type == "remove" for item in items):
@@ -67,11 +67,11 @@ class LangChainMessages(Messages):
 
 
 def add_messages(left: Any = None, right: Any = None, *, format: Format | None = None) -> Any:  # noqa: A002
-    """Return `left` with the messages of `right` appended, replaced by id, or removed. As an annotation, a channel.
+    """Merge two lists of messages: append those of `right` to `left`, replace messages of the same id, or remove them.
 
-    Called with `format` alone, it returns such a function. Messages without an id get a random one. Raises ValueError
-    if one of the two is missing, InvalidUpdateError for anything that is not a message, and for the removal of a
-    message that is not there.
+    As the reducer of a field, it stands for a `LangChainMessages` channel. Called with `format` alone, it returns such
+    a reducer. Messages without an id get a random one. Raises ValueError if one of the lists is missing, and
+    InvalidUpdateError for anything that is not a message and for the removal of a message that does not exist.
     """
     channel = LangChainMessages(format=format)
     if left is None and right is None:
@@ -83,7 +83,7 @@ def add_messages(left: Any = None, right: Any = None, *, format: Format | None =
 
 
 def _with_channel(function: Any, channel: LangChainMessages) -> Callable[[Any, Any], list[Any]]:
-    """Return a reducer for which a state has the channel instead, which stores less."""
+    """Attach the channel that a state uses in place of this reducer, because it stores only the changes."""
     function.channel = channel
     return function
 
@@ -92,7 +92,7 @@ _with_channel(add_messages, LangChainMessages())
 
 
 def coerce_message(item: Any) -> Any:
-    """Return the message of LangChain that a value means. Raises InvalidUpdateError for anything else."""
+    """Return a value as a LangChain message. Raises InvalidUpdateError if it is not a message in an accepted form."""
     from langchain_core.messages import BaseMessageChunk, convert_to_messages, message_chunk_to_message
 
     if is_langchain_message(item):
@@ -103,13 +103,13 @@ def coerce_message(item: Any) -> Any:
         return convert_to_messages([item])[0]
     except (NotImplementedError, ValueError, TypeError, KeyError) as error:
         raise InvalidUpdateError(
-            f"A message was expected, found {item!r} of type {type(item).__name__}: {error}. Write a message of "
-            f"LangChain, a Message, a dict with 'role' and 'content', a (role, text) pair, or text."
+            f"A message was expected, found {item!r} of type {type(item).__name__}: {error}. Write a LangChain "
+            f"message, a Message, a dict with 'role' and 'content', a (role, text) pair, or text."
         ) from error
 
 
 def _merge(messages: list[Any], items: Sequence[Any]) -> list[Any]:
-    """Return the messages merged with items that may replace or remove some of them."""
+    """Return the messages merged with a batch whose items may replace or remove some of them."""
     last_clear = max((index for index, item in enumerate(items) if _is_clear(item)), default=None)
     if last_clear is not None:
         messages, items = [], items[last_clear + 1 :]
@@ -121,7 +121,7 @@ def _merge(messages: list[Any], items: Sequence[Any]) -> list[Any]:
         if item.type == "remove":
             if index is None:
                 hint = suggestion(str(item.id), cast("dict[str, int]", index_by_id), noun="Messages")
-                raise InvalidUpdateError(f"Message {item.id!r}, which is to be removed, does not exist. {hint}")
+                raise InvalidUpdateError(f"Message {item.id!r} cannot be removed, because it does not exist. {hint}")
             removed.add(item.id)
         elif index is not None:
             removed.discard(item.id)  # removed and written again: it keeps its position

@@ -1,7 +1,7 @@
-"""Classes that derive from LangChain's: markers for injected tool parameters, under LangGraph's names, and a state.
+"""Subclasses of LangChain classes, under LangGraph's names: markers for injected tool parameters, and a state.
 
-The markers of `statewright.agents` mean the same to our agents, but LangChain does not know them: a tool that is given
-to a model of LangChain with `bind_tools` would show them.
+Our agents treat the markers of `statewright.agents` alike, but LangChain does not recognize those: a LangChain model
+would see the injected parameters of a tool that is passed to its `bind_tools`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar
 from langchain_core.messages import AnyMessage
 from langchain_core.tools import InjectedToolArg, InjectedToolCallId
 from langchain_core.tools.base import _DirectlyInjectedToolArg  # pyright: ignore  # LangGraph derives from it too
-from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
+from typing_extensions import TypedDict  # pydantic rejects typing.TypedDict below Python 3.12
 
 from statewright.langchain.channel import add_messages
 
@@ -24,19 +24,19 @@ __all__ = ["InjectedState", "InjectedStore", "InjectedToolCallId", "MessagesStat
 
 
 class InjectedState(InjectedToolArg):
-    """Marks a parameter that gets the state as a dict, or one field of it."""
+    """Marks a parameter that receives the state as a dict, or one field of it."""
 
     def __init__(self, field: str | None = None) -> None:
         self.field = field
 
 
 class InjectedStore(InjectedToolArg):
-    """Marks a parameter that gets the store."""
+    """Marks a parameter that receives the store."""
 
 
 @dataclass
 class ToolRuntime(_DirectlyInjectedToolArg, Generic[ContextT, StateT]):  # pyright: ignore
-    """The state, store and context of a tool call. A parameter with this annotation, without Annotated, is injected."""
+    """The state, store and context of a tool call. Injected into a parameter with this annotation."""
 
     state: StateT
     context: ContextT
@@ -50,6 +50,6 @@ class ToolRuntime(_DirectlyInjectedToolArg, Generic[ContextT, StateT]):  # pyrig
 
 
 class MessagesState(TypedDict):
-    """One field, `messages`, with messages of LangChain, merged by `add_messages`."""
+    """A state with one field, `messages`: LangChain messages, merged by `add_messages`."""
 
     messages: Annotated[list[AnyMessage], add_messages]

@@ -1,4 +1,4 @@
-"""Conversion of messages from and to LangChain, as users call it; `langchain_forms` has the rules."""
+"""Public functions that convert messages from and to LangChain; `langchain_forms` implements the conversion."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ def from_langchain(messages: list[Any]) -> list[Message | RemoveMessage]: ...
 @overload
 def from_langchain(messages: object) -> Any: ...
 def from_langchain(messages: object) -> Any:
-    """Return a message of LangChain, or each message of a list, as ours.
+    """Return a LangChain message, or a list of them, as our messages.
 
-    Messages of ours, dicts, pairs and text are read as `add_messages` reads them. Raises InvalidUpdateError for
-    anything else.
+    Our own messages, dicts, pairs and text are accepted too, as by `statewright.add_messages`. Raises
+    InvalidUpdateError for anything else.
     """
     if isinstance(messages, list):
         return [as_message(message) for message in cast("list[Any]", messages)]
@@ -30,7 +30,7 @@ def to_langchain(messages: list[Any]) -> list[Any]: ...
 @overload
 def to_langchain(messages: object) -> Any: ...
 def to_langchain(messages: object) -> Any:
-    """Return a message of ours, or each message of a list, as a message of LangChain; those of LangChain as they are.
+    """Return a message, or a list of them, as LangChain messages; LangChain messages are returned unchanged.
 
     Raises ImportError if langchain-core is not installed, InvalidUpdateError for anything that is not a message.
     """

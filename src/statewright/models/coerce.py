@@ -10,7 +10,7 @@ from statewright.errors import InvalidConfig
 from statewright.models.adapters.langchain.model import LangChainModel
 from statewright.models.port import ChatModel
 
-_CONNECTION_VARIABLES: Final = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_TOKEN")
+_CONNECTION_VARIABLES: Final = ("_API_KEY", "_BASE_URL", "_ENDPOINT", "_TOKEN")  # suffixes
 _EXPECTED: Final = (
     "Pass a ChatModel, a LangChain chat model, or the name of a model with its provider, e.g. 'openai:gpt-5'."
 )
@@ -19,7 +19,7 @@ _EXPECTED: Final = (
 def as_chat_model(value: object) -> ChatModel:
     """Convert a value to a chat model.
 
-    A ChatModel is returned unchanged, a LangChain model is wrapped, and a name such as `openai:gpt-5` is connected by
+    A ChatModel is returned unchanged, a LangChain model is wrapped, and a name such as `openai:gpt-5` is resolved by
     `statewright.models.providers`. Raises InvalidConfig for anything else.
     """
     if isinstance(value, type):
@@ -34,26 +34,26 @@ def as_chat_model(value: object) -> ChatModel:
 
 
 def is_langchain_model(value: object) -> bool:
-    """Return True for a chat model of LangChain, without loading the package."""
+    """Return True for a LangChain chat model, without importing LangChain."""
     return is_instance_of(value, "BaseChatModel", "langchain_core.")
 
 
 def is_instance_of(value: object, name: str, package: str) -> bool:
-    """Return True for an instance of a class of another library, without loading the library."""
-    kinds = cast("tuple[type[Any], ...]", type(value).__mro__)
-    return any(kind.__name__ == name and kind.__module__.startswith(package) for kind in kinds)
+    """Return True for an instance of a class in `package`, given by name so that the package is not imported."""
+    classes = cast("tuple[type[Any], ...]", type(value).__mro__)
+    return any(cls.__name__ == name and cls.__module__.startswith(package) for cls in classes)
 
 
 def _connect(name: str) -> ChatModel:
     if not name.strip():
         raise InvalidConfig(f"The name of the model is empty. {_EXPECTED}")
-    variables = {key: value for key, value in os.environ.items() if key.endswith(_CONNECTION_VARIABLES)}
-    return _connection(name, frozenset(variables.items()))
+    variables = ((key, value) for key, value in os.environ.items() if key.endswith(_CONNECTION_VARIABLES))
+    return _cached_connection(name, frozenset(variables))
 
 
 @lru_cache(maxsize=64)
-def _connection(name: str, environment: frozenset[tuple[str, str]]) -> ChatModel:
-    """Connect once for each name and set of keys: a connection costs 20 ms and a client."""
-    from statewright.models.providers import connect_model  # lazily: it needs optional libraries
+def _cached_connection(name: str, environment: frozenset[tuple[str, str]]) -> ChatModel:
+    """Connect to a model, once per name and environment: each connection takes 20 ms and holds an HTTP client."""
+    from statewright.models.providers import connect_model  # imports optional libraries
 
     return connect_model(name)

@@ -1,8 +1,8 @@
 """A switch that forbids calls of real models, so that no test pays for one by mistake.
 
-Adapters that reach a provider call `check_calls_allowed` first. Models that reach none, such as a ScriptedModel or a
-replaying RecordedModel, never do. The switch holds for the whole process, since graphs run on threads of their own.
-Servers on this machine are still allowed unless that is forbidden too.
+Adapters call `check_calls_allowed` before they contact a provider. Models that contact none, such as a ScriptedModel or
+a replaying RecordedModel, do not. The switch applies to the whole process, since graphs run on several threads. Models
+served on this machine remain allowed unless they are forbidden too.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from urllib.parse import urlsplit
 from statewright.errors import InvalidConfig, ModelError
 
 VARIABLE: Final = "STATEWRIGHT_ALLOW_MODEL_CALLS"
-"""Environment variable: 0 forbids model calls, 1 allows them. Calls of this module take precedence."""
-_MEANINGS: Final = {"": True, "1": True, "true": True, "0": False, "false": False}
+"""Environment variable: 0 forbids model calls, 1 allows them. The functions of this module take precedence."""
+_IS_ALLOWED_BY_SETTING: Final = {"": True, "1": True, "true": True, "0": False, "false": False}
 
 
 class CallRule:
-    """A rule about model calls, active from its creation; as a context manager, until the block ends."""
+    """A rule about model calls, active until `end` is called; as a context manager, until the block ends."""
 
     def __init__(self, *, calls: bool, local: bool, source: str) -> None:
         self.calls = calls
+        """True if calls of real models are allowed."""
         self.local = local
-        """True if models on this machine are allowed."""
+        """True if calls of models on this machine are allowed."""
         self.source = source
-        """The name of the rule in errors."""
+        """The call or variable that set the rule, for errors."""
         with _lock:
             _rules.append(self)
 
@@ -47,14 +48,14 @@ class CallRule:
 
 _lock = threading.Lock()
 _rules: list[CallRule] = []
-"""The last one is active."""
+"""The active rules; the last one applies."""
 
 
 def forbid_model_calls(*, local: bool = True) -> CallRule:
     """Forbid calls of real models in this process: they raise ModelError.
 
-    Write `with forbid_model_calls():` for a part of a program, or call it for all of it. With `local`, models that are
-    served on this machine are still allowed.
+    Call it once for the whole program, or write `with forbid_model_calls():` for a part of it. With `local`, models
+    served on this machine remain allowed.
     """
     return CallRule(calls=False, local=local, source="forbid_model_calls()")
 
@@ -65,25 +66,25 @@ def allow_model_calls() -> CallRule:
 
 
 def check_calls_allowed(model: str, *, base_url: str | None = None) -> None:
-    """Raise ModelError if calls of real models are forbidden; adapters call it before each call.
+    """Raise ModelError if a model may not be called; adapters check this before each call.
 
     `base_url` is the address of the model, if known.
     """
     with _lock:
         rule = _rules[-1] if _rules else None
-    is_allowed, local_is_allowed = (rule.calls, rule.local) if rule is not None else (_environment_allows(), True)
-    if is_allowed or (local_is_allowed and base_url is not None and is_local(base_url)):
+    is_allowed, is_local_allowed = (rule.calls, rule.local) if rule is not None else (_environment_allows(), True)
+    if is_allowed or (is_local_allowed and base_url is not None and is_local(base_url)):
         return
     source = rule.source if rule is not None else f"{VARIABLE}={os.environ.get(VARIABLE)}"
     raise ModelError(
         f"The model {model!r} was not called: calls of real models are forbidden by {source}. "
-        f"Use a ScriptedModel or a RecordedModel, or let this one through with `with allow_model_calls():`."
+        f"Use a ScriptedModel or a RecordedModel, or allow the call with `with allow_model_calls():`."
     )
 
 
 def is_local(base_url: str) -> bool:
-    """Return True for an address of this machine."""
-    with suppress(ValueError):  # of an invalid address, or the name of another machine
+    """Return True for the address of a server on this machine."""
+    with suppress(ValueError):  # an invalid address, or the host name of another machine
         host = urlsplit(base_url if "//" in base_url else f"//{base_url}").hostname or ""
         return host == "localhost" or host.endswith(".localhost") or ip_address(host).is_loopback
     return False
@@ -92,8 +93,9 @@ def is_local(base_url: str) -> bool:
 def _environment_allows() -> bool:
     setting = os.environ.get(VARIABLE, "")
     try:
-        return _MEANINGS[setting.strip().lower()]
+        return _IS_ALLOWED_BY_SETTING[setting.strip().lower()]
     except KeyError:
         raise InvalidConfig(
-            f"{VARIABLE} is {setting!r} in the environment. Write 0 to forbid calls of models, or 1 to allow them."
+            f"The environment variable {VARIABLE} is {setting!r}. Set it to 0 to forbid model calls, or to 1 to allow "
+            f"them."
         ) from None

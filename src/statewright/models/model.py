@@ -1,6 +1,6 @@
-"""Requests to chat models, their responses, and the events of streams, in a form that fits every provider.
+"""Requests to chat models, their responses, and the events of streamed responses, independent of any provider.
 
-Events with deltas are for display. Only the response of the last event is complete, and only that is saved.
+Deltas are for display. Only the response in the last event is complete, and only that is saved.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from statewright.data.encodable import encodable_text
 from statewright.messages import Message
 
 FinishReason = Literal["stop", "tools", "length", "refused"]
-"""The reason why a model ended: it was done; it requests tool calls; it reached a token limit; a refusal or filter."""
+"""The reason why a model stopped: its answer is complete; it requested tool calls; it reached a token limit; or it
+refused, or a content filter intervened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class ToolSpec:
 
 @dataclass(frozen=True, slots=True)
 class OutputForm:
-    """The JSON Schema of a structured answer."""
+    """The JSON Schema of a structured answer, and its name."""
 
     schema: Mapping[str, Any]
     name: str = "answer"
@@ -49,11 +50,11 @@ class ModelRequest:
     """The model, if the adapter serves several."""
     temperature: float | None = None
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Information on the caller for scripts, logs and traces; not sent to the provider."""
+    """Data about the caller for scripted models, logs and traces; not sent to the provider."""
     tool_choice: str = "auto"
     """`auto`, `any` (the model must call a tool), `none`, or the name of the tool that it must call."""
     max_tokens: int | None = None
-    """Maximum tokens of the answer."""
+    """Maximum number of tokens of the answer."""
     top_p: float | None = None
     stop: Sequence[str] = ()
     """Stop sequences."""
@@ -63,7 +64,7 @@ class ModelRequest:
     parallel_tool_calls: bool | None = None
     """True if one answer may call several tools; None leaves it to the provider."""
     continue_last: bool = False
-    """True to continue the last message, which is the assistant's. Claude 4.6 and later refuse that."""
+    """True to continue the last message, which must be the assistant's. Claude 4.6 and later refuse such requests."""
     extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """Provider-specific settings, under the names that the adapter documents."""
 
@@ -85,10 +86,11 @@ class Usage:
 
     @property
     def tokens(self) -> int:
+        """The sum of input and output tokens."""
         return self.input_tokens + self.output_tokens
 
     def to_list(self) -> list[float]:
-        """Return the amounts in the order of the fields: `Usage(*usage.to_list())` is equal."""
+        """Return the amounts in field order, so that `Usage(*usage.to_list()) == usage`."""
         return [getattr(self, name) for name in self.__slots__]
 
     def __add__(self, other: Usage) -> Usage:
@@ -99,14 +101,14 @@ class Usage:
 class ModelResponse:
     """The answer of a model: text, tool calls, or both.
 
-    Reasoning is in the message's metadata under `reasoning`. Data that an adapter needs to send the message back to its
-    provider unchanged is there under `provider`.
+    The message's metadata has the reasoning under `reasoning`, and under `provider` the data that an adapter needs to
+    send the message back to its provider unchanged.
     """
 
     message: Message
     usage: Usage = Usage()
     model: str | None = None
-    """The name of the model, if known."""
+    """The name of the model that answered, if known."""
     finish_reason: FinishReason | None = None
 
     @property
@@ -156,7 +158,7 @@ class UsageUpdate:
 
 @dataclass(frozen=True, slots=True)
 class StreamRestarted:
-    """The answer restarts, from another model for example: earlier deltas are void."""
+    """The answer starts over, for example from another model; earlier deltas are void."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,9 +176,9 @@ ModelEvent = TextDelta | ReasoningDelta | ToolCallDelta | UsageUpdate | StreamRe
 
 @dataclass(slots=True)
 class MessageChunk(Message):
-    """A chunk of a model's answer, as readers of the stream mode `messages` see it. `content` is only the new text.
+    """A chunk of a model's answer, as the stream mode `messages` yields it. `content` is only the new text.
 
-    The chunks of one answer share its id. An answer that breaks off and is requested again has another id, so that its
+    All chunks of an answer have its id. An answer that breaks off and is requested again gets another id, so that its
     chunks are not joined with the earlier ones; the message in the state has the last id.
     """
 
@@ -189,7 +191,7 @@ class MessageChunk(Message):
 
 
 def chunk_of(event: ModelEvent, message_id: str, name: str | None = None) -> MessageChunk | None:
-    """Return the chunk for an event; None for an event without one."""
+    """Return the chunk for an event; None for a restart and for the final response."""
     match event:
         case TextDelta(text):
             return MessageChunk(encodable_text(text), id=message_id, name=name)

@@ -1,4 +1,7 @@
-"""The port of chat models, streams of model events, and timeouts: each attempt gets the full timeout of its request."""
+"""The port of chat models, with the streaming and the timeouts of their calls.
+
+The timeout of a request applies to each attempt at it.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +29,15 @@ T = TypeVar("T")
 class ChatModel(Protocol):
     """A model that answers a conversation.
 
-    `complete` suffices: the answer of a model without `stream` is streamed as one chunk. Both can be cancelled like any
-    coroutine, and must close their connection then.
+    `stream` is optional: without it, the complete answer is streamed as one chunk. Calls may be cancelled like any
+    coroutine, and must then close their connection.
     """
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         """Return the next message of the assistant.
 
-        Raises ModelUnavailable if it cannot be reached or refuses temporarily, ModelError if a retry would not help.
+        Raises ModelUnavailable if a retry may succeed, since the model was unreachable or busy, and ModelError if it
+        would not help.
         """
         ...
 
@@ -42,12 +46,12 @@ class StreamingModel(ChatModel, Protocol):
     """A chat model that streams its answers."""
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield the answer as deltas, and at the end complete. Raises the errors of `complete`, also midway."""
+        """Yield the answer as deltas, then as a ResponseFinished. Raises the errors of `complete`, possibly midway."""
         ...
 
 
 def stream_model(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-    """Return the stream of a model; for one that cannot stream, the complete answer as events."""
+    """Return the stream of a model; if it cannot stream, its complete answer as events."""
     stream = getattr(model, "stream", None)
     return cast(StreamingModel, model).stream(request) if stream is not None else _stream_complete(model, request)
 
@@ -71,9 +75,9 @@ def response_events(response: ModelResponse) -> Iterator[ModelEvent]:
 
 @asynccontextmanager
 async def closing(events: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
-    """Close a stream when the block is left, so that its connection is closed at once.
+    """Close a stream on exit, if it has `aclose`; unlike `contextlib.aclosing`, which requires it.
 
-    Otherwise the stream of a cancelled reader would stay open until it is garbage-collected.
+    Without this, the connection of a reader that is cancelled would stay open until the stream is garbage-collected.
     """
     try:
         yield events
@@ -87,12 +91,12 @@ async def closing(events: AsyncIterator[T]) -> AsyncGenerator[AsyncIterator[T]]:
 
 
 def times_attempts(model: object) -> bool:
-    """Return True for a model that wraps others and applies the timeout to each of them itself."""
+    """Return True for a model that calls other models, and applies the timeout to each of these calls itself."""
     return bool(getattr(model, "times_attempts", False))
 
 
 def _deadline(model: object, request: ModelRequest) -> float | None:
-    """Return the time of the event loop at which a call times out; None for a call without a timeout."""
+    """Return the event-loop time at which a call times out; None for a call without a timeout."""
     if request.timeout is None or times_attempts(model):
         return None
     return asyncio.get_running_loop().time() + request.timeout
@@ -100,19 +104,19 @@ def _deadline(model: object, request: ModelRequest) -> float | None:
 
 @asynccontextmanager
 async def _time_limit(deadline: float, model: object, request: ModelRequest) -> AsyncGenerator[None]:
-    """Raise ModelUnavailable if the block is not left before the deadline."""
+    """Raise ModelUnavailable if the block has not finished by the deadline."""
     limit = asyncio.timeout_at(deadline)
     try:
         async with limit:
             yield
     except TimeoutError as error:
         if not limit.expired():
-            raise  # a TimeoutError of the model
+            raise  # by the model itself
         raise timeout_error(model, request) from error
 
 
 async def in_time(answer: Awaitable[T], model: object, request: ModelRequest) -> T:
-    """Return the answer of a model. Raises ModelUnavailable after the timeout of its request."""
+    """Await the answer of a model. Raises ModelUnavailable after the timeout of the request."""
     deadline = _deadline(model, request)
     if deadline is None:
         return await answer
@@ -121,9 +125,9 @@ async def in_time(answer: Awaitable[T], model: object, request: ModelRequest) ->
 
 
 async def stream_in_time(model: ChatModel, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-    """Yield the stream of a model. Raises ModelUnavailable after the timeout of its request.
+    """Yield the events of a model's stream. Raises ModelUnavailable after the timeout of the request.
 
-    The time of its reader counts too.
+    The time that the reader spends between events counts too.
     """
     deadline = _deadline(model, request)
     async with closing(stream_model(model, request)) as events:
@@ -140,10 +144,15 @@ async def stream_in_time(model: ChatModel, request: ModelRequest) -> AsyncIterat
 
 
 def timeout_error(model: object, request: ModelRequest) -> ModelUnavailable:
-    """Return the error of a call that took longer than the timeout of its request."""
-    return ModelUnavailable(f"Model {named(model, request)} gave no answer within {request.timeout:g} seconds.")
+    """Return the error for a call that took longer than the timeout of its request."""
+    return ModelUnavailable(f"Model {named(model, request)} did not answer within {request.timeout:g} seconds.")
+
+
+def model_name(model: object, request: ModelRequest) -> str:
+    """Return the name of the model that answers a request; by default the name of its class."""
+    return request.model or getattr(model, "name", None) or type(model).__name__
 
 
 def named(model: object, request: ModelRequest) -> str:
-    """Return the name of a model for messages."""
-    return repr(request.model or getattr(model, "name", None) or type(model).__name__)
+    """Return the quoted name of a model, for errors and logs."""
+    return repr(model_name(model, request))

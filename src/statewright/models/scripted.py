@@ -1,4 +1,4 @@
-"""A model that answers from a script, for tests and for demonstrations without a key."""
+"""A model that answers from a script, for tests, and for demos without an API key."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from statewright.models.port import response_events
 Answer = str | Message | ToolCall | Sequence[ToolCall] | ModelResponse | Exception
 """Text, a message, tool calls, a complete response, or an exception to raise."""
 Script = Sequence[Answer] | Callable[[ModelRequest], Answer]
+"""The answers in the order of the calls, or a function that computes the answer to a request."""
 
 
 class ScriptedModel:
-    """Returns the answers of a list, one for each call, or those of a function of the request.
+    """A chat model that returns the answers of a list, one for each call, or those of a function of the request.
 
     With `repeat_last` the last answer is repeated; otherwise further calls raise ModelError. An exception in the script
-    is raised. A request that a provider would refuse is refused, see `check_request`. `requests` lists all requests. It
-    is thread-safe. Streamed answers arrive word by word.
+    is raised. Requests that a provider would refuse are refused, see `check_request`. `requests` lists all requests.
+    Streams yield text word by word. Instances may be shared by threads.
     """
 
     def __init__(self, script: Script, *, repeat_last: bool = False) -> None:
@@ -43,24 +44,24 @@ class ScriptedModel:
     def _answer(self, request: ModelRequest) -> ModelResponse:
         check_request(request)
         with self._lock:
-            number = len(self.requests)
+            index = len(self.requests)
             self.requests.append(request)
-        answer = self._script(request) if callable(self._script) else self._scripted_answer(self._script, number)
+        answer = self._script(request) if callable(self._script) else self._answer_at(index, self._script)
         return _response(answer, request)
 
-    def _scripted_answer(self, answers: Sequence[Answer], number: int) -> Answer:
-        if number < len(answers):
-            return answers[number]
+    def _answer_at(self, index: int, answers: Sequence[Answer]) -> Answer:
+        if index < len(answers):
+            return answers[index]
         if self._repeat_last and answers:
             return answers[-1]
         raise ModelError(
-            f"The script has {len(answers)} answers, and the model was called once more. "
-            f"Add it, or pass repeat_last=True."
+            f"The script has {len(answers)} answers, but the model was called {index + 1} times. "
+            f"Add an answer, or pass repeat_last=True."
         )
 
 
 def _pieces(event: ModelEvent) -> Iterator[ModelEvent]:
-    """Split an event into smaller ones: text word by word, arguments after the name."""
+    """Split an event as a provider would stream it: text word by word, arguments after the name of the tool."""
     match event:
         case TextDelta(text):
             yield from (TextDelta(word) for word in re.findall(r"\s*\S+\s*$|\s*\S+|\s+", text))
@@ -85,6 +86,6 @@ def _response(answer: Answer, request: ModelRequest) -> ModelResponse:
 
 
 def _estimate(request: ModelRequest, message: Message) -> Usage:
-    """Estimate usage as four characters per token, so that budgets can be tried without a provider."""
+    """Estimate usage at four characters per token, rounded up, so that budgets can be tried without a provider."""
     characters = len(request.system) + sum(len(earlier.text) for earlier in request.messages)
     return Usage(input_tokens=-(-characters // 4), output_tokens=-(-len(message.text) // 4))

@@ -1,4 +1,4 @@
-"""Models that wrap others: fall back to another model, and retry an unavailable one."""
+"""Chat models that wrap others: one falls back to the next model, one retries."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from statewright.models.port import closing, in_time, stream_in_time
 
 
 def is_unavailable(error: Exception) -> bool:
-    """Return True if a model could not be reached, or refused temporarily."""
+    """Return True for the error of a model that was unreachable or busy."""
     return isinstance(error, ModelUnavailable)
 
 
 class FallbackModel:
-    """Calls its models in order until one answers.
+    """A chat model that calls its models in order until one answers.
 
-    All get the same request, so models of different providers are named when they are created and not in the request;
-    each gets its full `timeout`. Models are anything that `as_chat_model` accepts. `when` decides after which errors
-    the next one is called; any other error is raised at once. If all fail, ModelUnavailable reports each failure.
+    Models are anything that `as_chat_model` accepts. All get the same request, so the request should not name a model
+    of one provider; the `timeout` applies to each call. `when` decides after which errors the next model is called; any
+    other error is raised at once. If all fail, ModelUnavailable reports each failure.
 
-    A stream falls back only before its first event: a reader must not get half of one answer and half of another. With
-    `restart=True` it does so at any time, with a StreamRestarted between the events of the two.
+    A stream falls back only before its first event, so that its reader does not get half of one answer and half of
+    another. With `restart=True` it falls back at any time, and yields a StreamRestarted between the two.
     """
 
     times_attempts: ClassVar = True
@@ -72,10 +72,10 @@ class FallbackModel:
         raise self._failure(errors)
 
     def _record_error(self, errors: list[Exception], error: Exception) -> None:
-        """Record the failure of a model. Raises the error if no other model is called after it."""
+        """Record the failure of a model. Raises the error if no other model may be called after it."""
         if not self._when(error):
             for number, earlier in enumerate(errors, 1):
-                add_note(error, f"Before, model {number} of {len(self.models)} failed: {_error_text(earlier)}")
+                add_note(error, f"Earlier, model {number} of {len(self.models)} failed: {_error_text(earlier)}")
             raise error
         errors.append(error)
 
@@ -85,7 +85,7 @@ class FallbackModel:
             for number, (model, error) in enumerate(zip(self.models, errors, strict=True), 1)
         )
         failure = ModelUnavailable(
-            f"None of {len(errors)} models answered. {failures}",
+            f"None of the {len(errors)} models answered. {failures}",
             status=getattr(errors[-1], "status", None),
             retry_after=_earliest_retry(errors),
         )
@@ -107,11 +107,11 @@ def _earliest_retry(errors: Sequence[Exception]) -> float | None:
 
 
 class RetryingModel:
-    """Calls its model up to `policy.max_attempts` times, with backoff.
+    """A chat model that calls another up to `policy.max_attempts` times, with backoff, and honours Retry-After.
 
-    It honours Retry-After. A stream is retried only before its first event. Each attempt gets the full `timeout` of the
-    request. The default policy retries after ModelUnavailable only. Nodes of a graph have retries already; this is for
-    models outside of graphs, and for retrying one of several calls in a node.
+    The default policy retries only after ModelUnavailable. The `timeout` of the request applies to each attempt. A
+    stream is retried only before its first event. The nodes of a graph have their own retry policies; this class is for
+    calls outside of graphs, and for retrying one of several calls in a node.
     """
 
     times_attempts: ClassVar = True
@@ -147,8 +147,8 @@ class RetryingModel:
             attempt += 1
 
     async def _wait_after(self, attempt: int, error: Exception) -> None:
-        """Wait until the next attempt. Raises the error if there is none."""
+        """Wait until the next attempt is due. Raises the error if there is none."""
         if attempt >= self._policy.max_attempts or not self._policy.matches(error):
             raise error
-        requested: float = getattr(error, "retry_after", None) or 0.0
-        await sleep(self._clock, max(self._policy.delay(attempt, random.random()), requested))
+        retry_after: float = getattr(error, "retry_after", None) or 0.0
+        await sleep(self._clock, max(self._policy.delay(attempt, random.random()), retry_after))

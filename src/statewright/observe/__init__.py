@@ -1,6 +1,7 @@
-"""Observability of runs: metrics, traces and logs. Instruments never alter what they observe.
+"""Observability of runs: metrics, traces, structured logs, and captured output of nodes.
 
-Third-party libraries are imported when an instrument is created, so that importing this package is cheap.
+Instruments never alter what they observe. Third-party libraries are imported when an instrument is created, so that
+importing this package is cheap.
 """
 
 from statewright.observe.capture import CaptureLimits, LogCapture

@@ -1,7 +1,7 @@
-"""Capture of the logs and printed lines of nodes, by task and attempt.
+"""Capture of the log records and printed lines of nodes, by task and attempt.
 
 A log record or a printed line belongs to the task that runs in the current context; outside of tasks nothing is
-captured. All output still reaches its original destination. Captured lines are kept until they are taken, within the
+captured. All output still reaches its original destination. Captured lines are kept until they are taken, up to the
 limits of `CaptureLimits`.
 """
 
@@ -22,17 +22,17 @@ from statewright.clock import Clock, SystemClock, iso
 from statewright.redaction import Redactor
 from statewright.runtime.invocation.run import CallingTask
 from statewright.runtime.tasks.scope import current_scope
-from statewright.text import cut, plain
+from statewright.text import cut_middle, without_control_characters
 
 _is_relaying: ContextVar[bool] = ContextVar("statewright_is_relaying", default=False)
-"""True while a captured record is passed on to a stream, where it must not be captured again."""
+"""True while a captured record is written to a stream, where it must not be captured again."""
 
 
 class LogCapture:
-    """Captures the root logger, stdout and stderr while it is installed. A context manager too.
+    """Captures the root logger, stdout and stderr while it is installed, for example by `with`.
 
-    Loggers that do not propagate are not captured. `level` is set on the root logger meanwhile, so that less important
-    records are not even created; None leaves it unchanged. Secrets are redacted.
+    Loggers that do not propagate are not captured. `level` is the level of the root logger while it is installed; None
+    leaves it unchanged. Secrets are redacted.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class LogCapture:
         clock: Clock | None = None,
         level: int | None = None,
     ) -> None:
-        self._captured = CaptureBuffer(limits or CaptureLimits(), redactor or Redactor())
+        self._buffer = CaptureBuffer(limits or CaptureLimits(), redactor or Redactor())
         self._clock = clock or SystemClock()
         self._level = level
         self._handler = _Handler(self._capture_record)
@@ -51,7 +51,7 @@ class LogCapture:
         self._streams: dict[str, Tee] = {}
 
     def install(self) -> Self:
-        """Start capturing. It has no effect if the capture is installed already."""
+        """Start capturing. Has no effect if the capture is installed already."""
         root = logging.getLogger()
         if self._handler in root.handlers:
             return self
@@ -67,7 +67,7 @@ class LogCapture:
         return self
 
     def uninstall(self) -> None:
-        """Stop capturing and restore the streams. Captured lines can still be taken."""
+        """Stop capturing, and restore the streams. Captured lines can still be taken."""
         root = logging.getLogger()
         root.removeHandler(self._handler)
         if self._level_before is not None and root.level == self._level:
@@ -86,21 +86,21 @@ class LogCapture:
         self.uninstall()
 
     def take(self, task_id: str) -> list[CapturedLine]:
-        """Remove and return the lines of a task of the run's own graph, attempt by attempt.
+        """Remove and return the lines of a task of the root graph, by attempt.
 
         Each line has `at`, `level`, `logger`, `message`, `stream` (`log`, `stdout` or `stderr`), `node` and `attempt`.
-        If lines were dropped, a last line contains their number.
+        If lines of an attempt were dropped, its last line contains their number.
         """
-        return self._captured.take(task_id, self._now())
+        return self._buffer.take(task_id, self._now())
 
     def _listener(self, stream: str) -> Listener:
-        """Return the listener that captures the text written to a stream."""
+        """Return a listener that captures text written to a stream, if a task is running."""
 
         def capture(text: str) -> None:
             attempt_key = current_task() if text and not _is_relaying.get() else None
             if attempt_key is not None:
                 fields = {"at": self._now(), "level": None, "logger": None, "stream": stream}
-                self._captured.write(attempt_key, stream, text, fields)
+                self._buffer.write(attempt_key, stream, text, fields)
 
         return capture
 
@@ -109,14 +109,17 @@ class LogCapture:
         attempt_key = current_task()
         if attempt_key is not None:
             fields = {"at": self._now(), "level": record.levelname.lower(), "logger": record.name, "stream": "log"}
-            self._captured.add(attempt_key, _format_record(record), fields)
+            self._buffer.add(attempt_key, _format_record(record), fields)
 
     def _now(self) -> str:
         return iso(self._clock.now())
 
 
 class _Handler(logging.Handler):
-    """Passes records to the capture, and stands in for `logging.lastResort`, which any handler would disable."""
+    """Passes records to the capture, and to `logging.lastResort` if there is no other handler.
+
+    The logging module itself uses `lastResort` only for loggers without any handler.
+    """
 
     def __init__(self, capture: Callable[[logging.LogRecord], object]) -> None:
         super().__init__()
@@ -125,14 +128,14 @@ class _Handler(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self._capture(record)
         last = logging.lastResort
-        if last is not None and record.levelno >= last.level and self._is_alone(record.name):
+        if last is not None and record.levelno >= last.level and self._is_only_handler(record.name):
             token = _is_relaying.set(True)
             try:
                 last.handle(record)
             finally:
                 _is_relaying.reset(token)
 
-    def _is_alone(self, name: str) -> bool:
+    def _is_only_handler(self, name: str) -> bool:
         """Return True if no other handler receives the records of a logger."""
         logger: logging.Logger | None = logging.getLogger(name)
         while logger is not None:
@@ -163,15 +166,15 @@ class CaptureLimits:
     """Limits on captured output."""
 
     lines: int = 1000
-    """Lines of one attempt."""
+    """Maximum number of lines per attempt."""
     size: int = 64_000
-    """Bytes of one attempt."""
+    """Maximum number of bytes per attempt."""
     line: int = 4000
-    """Characters of one line; the middle of a longer one is cut out."""
+    """Maximum number of characters per line. The middle of a longer line is cut out."""
     total: int = 32_000_000
-    """Approximate bytes of all tasks; those without output for the longest time are dropped first."""
+    """Approximate maximum number of bytes altogether. Tasks without output for the longest time are dropped first."""
     tasks: int = 10_000
-    """Tasks with captured lines."""
+    """Maximum number of tasks with captured lines."""
 
 
 class TaskAttempt(NamedTuple):
@@ -183,7 +186,7 @@ class TaskAttempt(NamedTuple):
 
 
 _LINE_OVERHEAD: Final = 500
-"""Approximate bytes of a line besides its text."""
+"""Approximate size of a line in memory in addition to its text, in bytes."""
 
 
 @dataclass(slots=True)
@@ -199,7 +202,7 @@ class _AttemptLines:
 
     @property
     def weight(self) -> int:
-        """Approximate bytes of memory."""
+        """The approximate size in memory, in bytes."""
         return self.size + _LINE_OVERHEAD * len(self.lines)
 
     def is_full(self, limits: CaptureLimits) -> bool:
@@ -216,13 +219,13 @@ class _AttemptLines:
             "logger": __package__,
             "stream": "log",
             "node": self.key.node,
-            "message": f"{number} left out.",
+            "message": f"{number} dropped.",
         }
         return [*self.lines, notice]
 
 
 class CaptureBuffer:
-    """Captured lines by task. Thread-safe and reentrant."""
+    """Captured lines, by task and attempt. Thread-safe and reentrant."""
 
     def __init__(self, limits: CaptureLimits, redactor: Redactor) -> None:
         self._limits = limits
@@ -232,16 +235,18 @@ class CaptureBuffer:
         self._lock = threading.RLock()  # reentrant, because a signal handler may print while the lock is held
 
     def add(self, attempt_key: TaskAttempt, text: str, fields: CapturedLine) -> None:
-        """Add a message, which may have several lines; `fields` are its other fields."""
+        """Add a message, which may have several lines, with further fields."""
         with self._lock:
             attempt = self._attempt(attempt_key)
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
-                self._append(attempt, self._redact(text), fields)
+                self._append(
+                    attempt, self._redactor.text(without_control_characters(cut_middle(text, self._longest))), fields
+                )
 
     def write(self, attempt_key: TaskAttempt, stream: str, text: str, fields: CapturedLine) -> None:
-        """Add text that was written to a stream, line by line."""
+        """Add the lines of text that was written to a stream. An unfinished line is added when it is complete."""
         with self._lock:
             attempt = self._attempt(attempt_key)
             finished, end, remainder = (attempt.partial_lines.pop(stream, "") + text).rpartition("\n")
@@ -253,7 +258,7 @@ class CaptureBuffer:
                     self._finish(attempt, stream, fields)
 
     def take(self, task_id: str, at: str) -> list[CapturedLine]:
-        """Remove and return the lines of a task, attempt by attempt. `at` is the current time."""
+        """Remove and return the lines of a task, by attempt. `at` is the current time, for unfinished lines."""
         with self._lock:
             attempts = self._tasks.pop(task_id, {})
             for attempt in attempts.values():
@@ -264,7 +269,7 @@ class CaptureBuffer:
 
     @property
     def _longest(self) -> int:
-        """Characters of a text that are redacted: more than are kept, so that no part of a cut secret remains."""
+        """Characters of a text that are redacted. More than are kept, so that no part of a cut secret remains."""
         return 4 * self._limits.line
 
     def _attempt(self, attempt_key: TaskAttempt) -> _AttemptLines:
@@ -276,34 +281,31 @@ class CaptureBuffer:
         return attempts[attempt_key.attempt]
 
     def _drop_oldest(self) -> None:
-        """Drop the tasks without output for the longest time, until no limit is exceeded."""
+        """Drop the tasks without output for the longest time until no limit is exceeded."""
         limits = self._limits
         while len(self._tasks) > limits.tasks or (self._total > limits.total and len(self._tasks) > 1):
             _, oldest = self._tasks.popitem(last=False)
             self._total -= sum(lines.weight for lines in oldest.values())
 
     def _finish(self, attempt: _AttemptLines, stream: str, fields: CapturedLine) -> None:
-        """Turn the unfinished line of a stream into a line."""
+        """Add the unfinished line of a stream."""
         self._append_lines(attempt, attempt.partial_lines.pop(stream), fields)
 
     def _append_lines(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
-        """Add lines that were written together. They are redacted together, because a secret may span several."""
+        """Add lines that were written together. They are redacted together, because a secret may span several lines."""
         if attempt.is_full(self._limits):
             attempt.dropped += text.count("\n") + 1
             return
         examined = text[: 4 * self._limits.size]
-        for line in self._redactor.text(plain(examined)).split("\n"):
+        for line in self._redactor.text(without_control_characters(examined)).split("\n"):
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
                 self._append(attempt, line, fields)
         attempt.dropped += text.count("\n", len(examined))
 
-    def _redact(self, text: str) -> str:
-        return self._redactor.text(plain(cut(text, self._longest)))
-
     def _append(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
-        message = cut(text, self._limits.line)
+        message = cut_middle(text, self._limits.line)
         size = len(message.encode())
         attempt.lines.append({**fields, "message": message, "node": attempt.key.node, "attempt": attempt.key.attempt})
         attempt.size += size
@@ -315,9 +317,9 @@ class CaptureBuffer:
 
 
 def current_task() -> TaskAttempt | None:
-    """Return the running task of the run's own graph; None outside of tasks and in an abandoned attempt.
+    """Return the running task of the root graph; None outside of tasks, and in an abandoned attempt.
 
-    The output of a subgraph belongs to the calling task, under the name of the inner node.
+    The output of a subgraph belongs to the task that called it, with the name of the inner node.
     """
     scope = current_scope()
     if scope is None or scope.task is None or scope.abandoned:
@@ -334,7 +336,7 @@ def current_task() -> TaskAttempt | None:
 def _task_id(scope: CallingTask) -> str:
     """Return the id of the task of a scope, or of the task that called its graph.
 
-    A call that saves nothing knows its caller by its namespace only.
+    A subgraph that saves nothing may have no reference to its caller, so the id is read from its namespace.
     """
     if scope.run.nested:
         segment = scope.run.namespace.split("|")[0].split(":")
@@ -342,13 +344,13 @@ def _task_id(scope: CallingTask) -> str:
     return scope.task.id.partition(":")[0] if scope.task is not None else ""
 
 
-# -- the stream that relays output
+# -- the stream that copies output to a listener
 
 Listener = Callable[[str], object]
 
 
 class Tee:
-    """Replaces a text stream and passes written text to a listener. Everything else is delegated to the stream."""
+    """A replacement for a text stream that also passes written text to a listener. Delegates all other methods."""
 
     def __init__(self, stream: TextIO, listener: Listener) -> None:
         self._stream = stream

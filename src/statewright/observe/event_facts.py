@@ -1,4 +1,4 @@
-"""Facts about events: the errors that they report, their graph, and the keys of their run and task."""
+"""Data derived from events: their error, the name of their graph, and the keys of their run and task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from statewright.runtime.invocation.outcome import Failure, RunOutcome
 
 
 def error_of(event: Event) -> tuple[BaseException | None, str | None]:
-    """Return the error of an event and the node that raised it, including errors that were sent to a handler node."""
+    """Return the error that an event reports, and the node that raised it.
+
+    An error that was sent to a handler node counts too.
+    """
     match event.data:
         case RunOutcome():
             return event.data.error, event.data.node
@@ -29,7 +32,7 @@ def error_of(event: Event) -> tuple[BaseException | None, str | None]:
 
 
 def is_failure(error: BaseException | None) -> bool:
-    """Return True for a real error, as opposed to a signal of the runtime or a cancellation."""
+    """Return True for an error; False for None, a signal of the runtime, and a cancellation."""
     return isinstance(error, Exception) and not isinstance(error, RunCancelled)
 
 
@@ -45,17 +48,17 @@ Key = tuple[object, ...]
 """Identifies a running call, superstep, task or step."""
 
 
-def graph_of(event: Event) -> str:
+def graph_name(event: Event) -> str:
     """Return the name of the graph of an event."""
     return event.program.graph.name if event.program is not None else ""
 
 
-def run_of(event: Event) -> Key:
+def run_key(event: Event) -> Key:
     """Return the key of the call of a graph; a call of a subgraph has its own."""
     return event.run_id, event.thread_id, event.namespace
 
 
-def task_of(event: Event) -> Key:
-    """Return the key of the task of an event. Unlike the id of the task, it needs no hash."""
+def task_key(event: Event) -> Key:
+    """Return the key of the task of an event. It is cheaper than the id of the task, which is a hash."""
     task = event.task
-    return (*run_of(event), *((task.origin, task.position) if task is not None else ()))
+    return (*run_key(event), *((task.origin, task.position) if task is not None else ()))

@@ -1,4 +1,4 @@
-"""Span attributes of model and tool calls by the OpenTelemetry conventions for generative AI."""
+"""Span attributes of model and tool calls, by the semantic conventions of OpenTelemetry for generative AI."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PROVIDERS: Final[Mapping[str, str]] = {
     "watsonx": "ibm.watsonx.ai",
     "xai": "x_ai",
 }
-"""Provider names of the conventions, where they differ from our prefixes of model names."""
+"""Provider names of the conventions by our prefixes of model names, where the two differ."""
 
 
 def model_attributes(data: Mapping[str, Any]) -> Attributes:
@@ -41,8 +41,8 @@ def model_attributes(data: Mapping[str, Any]) -> Attributes:
         "statewright.cost_usd": data.get("cost"),
     }
     if provider:
-        known_name = _PROVIDERS.get(str(provider), str(provider))
-        attributes["gen_ai.provider.name"] = attributes["gen_ai.system"] = known_name
+        provider_name = _PROVIDERS.get(str(provider), str(provider))
+        attributes["gen_ai.provider.name"] = attributes["gen_ai.system"] = provider_name
     return {key: value for key, value in attributes.items() if value is not None}
 
 

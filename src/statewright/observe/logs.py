@@ -1,6 +1,6 @@
-"""Structured logs, one event per line: JSON for machines, or text for reading.
+"""Structured logs, one event per line, as JSON or as readable text.
 
-The loggers are those of the standard library; `configure_logging` adds a handler to them.
+`configure_logging` adds a handler to loggers of the standard library.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _Processor = Callable[[Any, str, _Event], _Event]
 
 
 class ConfiguredLogging:
-    """Loggers with an added handler, which `undo` removes. A context manager too."""
+    """Loggers with an added handler, which `undo` removes. Also a context manager that does so at its end."""
 
     def __init__(self, handler: logging.Handler, names: Iterable[str], level: int) -> None:
         self._handler = handler
@@ -57,7 +57,7 @@ class ConfiguredLogging:
 
 
 def configure_logging(
-    format: LogFormat = "json",  # noqa: A002  # the word for it
+    format: LogFormat = "json",  # noqa: A002  # the usual name
     *,
     level: str | int = "INFO",
     stream: TextIO | None = None,
@@ -66,13 +66,13 @@ def configure_logging(
 ) -> ConfiguredLogging:
     """Make loggers write structured events to a stream, by default stderr, until `undo` is called.
 
-    An event has `timestamp`, `level`, `logger`, `event`, the fields of `extra`, the fields that are `bound`, the
-    `run_id`, `thread_id`, `node` and `attempt` of a running task, and `error_code` with the error if there is one.
-    Secrets are redacted. `loggers` are names; the empty one is the root. Raises InvalidConfig for an unknown format or
-    level, and if structlog is not installed.
+    An event has `timestamp`, `level`, `logger`, `event`, the fields of `extra` and `bound`, the `run_id`, `thread_id`,
+    `node` and `attempt` of the running task, and `error_code` with the error if there is one. Secrets are redacted.
+    `loggers` are names; the empty name is the root logger. Raises InvalidConfig for an unknown format or level, and if
+    structlog is not installed.
     """
     if format not in _FORMATS:
-        raise InvalidConfig(f"format is {format!r}. " + suggestion(str(format), _FORMATS, noun="Formats"))
+        raise InvalidConfig(f"format cannot be {format!r}. " + suggestion(str(format), _FORMATS, noun="Formats"))
     target = original_stream(stream or sys.stderr)
     handler = logging.StreamHandler(target)
     handler.setFormatter(_formatter(format, target, redactor or Redactor()))
@@ -83,14 +83,15 @@ def _level(level: str | int) -> int:
     if isinstance(level, int):
         return level
     if level.upper() not in _LEVELS:
-        raise InvalidConfig(f"level is {level!r}. " + suggestion(level.upper(), _LEVELS, noun="Levels"))
+        raise InvalidConfig(f"level cannot be {level!r}. " + suggestion(level.upper(), _LEVELS, noun="Levels"))
     return logging.getLevelNamesMapping()[level.upper()]
 
 
 def _formatter(log_format: LogFormat, stream: TextIO, redactor: Redactor) -> logging.Formatter:
     with optional("Structured logs need", extra="server"):
         import structlog
-    chain: list[Any] = [_with_head, structlog.stdlib.ExtraAdder(), _with_fields, _with_error, _redacting(redactor)]
+    redact = _redaction_processor(redactor)
+    chain: list[Any] = [_with_head, structlog.stdlib.ExtraAdder(), _with_fields, _with_error, redact]
     if log_format == "json":
         renderer: Any = structlog.processors.JSONRenderer(json.dumps, default=str)
     else:
@@ -107,23 +108,23 @@ def _with_head(_: Any, __: str, event: _Event) -> _Event:
 
 
 def _with_fields(_: Any, __: str, event: _Event) -> _Event:
-    """Add the fields of the current context; those of the event win."""
+    """Add the fields of the current context; the event's own fields take precedence."""
     return {**event, **{key: value for key, value in current_fields().items() if key not in event}}
 
 
 def _with_error(_: Any, __: str, event: _Event) -> _Event:
-    """Add the error of a record, with its traceback as text."""
+    """Add the error of a log record, with its traceback as text."""
     exc_info = event.pop("exc_info", None)
     if not exc_info or exc_info[1] is None:
         return event
     return {**event, **error_fields(exc_info[1]), "exception": logging.Formatter().formatException(exc_info)}
 
 
-def _redacting(redactor: Redactor) -> _Processor:
-    """Return the processor that removes secrets from an event; its private keys are needed by structlog."""
+def _redaction_processor(redactor: Redactor) -> _Processor:
+    """Return a processor that removes secrets from an event."""
 
     def redact(_: Any, __: str, event: _Event) -> _Event:
-        private = {key: value for key, value in event.items() if key.startswith("_")}
+        private = {key: value for key, value in event.items() if key.startswith("_")}  # objects of structlog
         public = redactor.value({key: value for key, value in event.items() if key not in private})
         return {**public, **private}
 
@@ -137,7 +138,7 @@ _bound: ContextVar[Mapping[str, Any] | None] = ContextVar("statewright_log_field
 
 @contextmanager
 def bound(**fields: Any) -> Generator[None]:
-    """Add fields such as `request_id` to everything that is logged within the block; inner values win."""
+    """Add fields such as `request_id` to all events logged within the block. Inner values take precedence."""
     token = _bound.set({**(_bound.get() or {}), **fields})
     try:
         yield
@@ -160,6 +161,6 @@ def current_fields() -> dict[str, Any]:
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
-    """Return the code and message of an error as fields, with the same codes as in the API and in run records."""
+    """Return the code and the message of an error as fields. The codes are those of the API and of run records."""
     fields = {"error_code": code_of(error), "error": f"{type(error).__name__}: {error}"}
     return {**fields, "api_code": error.api_code} if isinstance(error, ServiceError) else fields

@@ -1,7 +1,7 @@
-"""Metrics about runs for Prometheus.
+"""Metrics of runs for Prometheus.
 
-As an instrument, `Metrics` counts what graphs do; a server reports the rest by its other methods. User-defined label
-values are limited, see `LabelValues`.
+As an instrument, `Metrics` measures what graphs do. The service and the server report their own measurements by its
+other methods. The number of user-defined label values is limited; see `LabelValues`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statewright.errors import ConflictingWrites, InvalidUpdateError, MutatedSta
 from statewright.events import Event
 from statewright.extras import optional
 from statewright.lru_cache import LRUCache
-from statewright.observe.event_facts import Key, error_of, graph_of, is_failure, run_of, task_of
+from statewright.observe.event_facts import Key, error_of, graph_name, is_failure, run_key, task_key
 from statewright.runtime import Instrument
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from prometheus_client.core import GaugeMetricFamily
 
 _MAX_ENTRIES: Final = 10_000
-"""Limit of running tasks and runs that are remembered, because their end may never be reported."""
-MOST_VALUES: Final = 200
-"""Combinations of user-defined label values per metric."""
+"""Maximum number of running tasks and runs that are tracked: the end of some may never be reported."""
+_MAX_COMBINATIONS: Final = 200
+"""Maximum number of combinations of user-defined label values per metric."""
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
 class Metrics(Instrument):
-    """Counts and times what runs do, in its own registry unless one is given.
+    """Measures runs, in a registry of its own unless one is given.
 
-    Give it to `compile(instruments=[...])`. Raises InvalidConfig if prometheus_client is not installed.
+    Pass it to `compile(instruments=[...])`. Raises InvalidConfig if prometheus_client is not installed.
     """
 
     def __init__(
@@ -44,13 +44,13 @@ class Metrics(Instrument):
         registry: CollectorRegistry | None = None,
         *,
         clock: Clock | None = None,
-        most_label_values: int = MOST_VALUES,
+        most_label_values: int = _MAX_COMBINATIONS,
     ) -> None:
-        self.registry: CollectorRegistry = registry or prometheus().CollectorRegistry()
+        self.registry: CollectorRegistry = registry or import_prometheus().CollectorRegistry()
         self._clock = clock or SystemClock()
         self._meters = Meters(self.registry)
         self._refusals = RefusedUpdates()
-        self._began: LRUCache[Key, float] = LRUCache(_MAX_ENTRIES)
+        self._start_times: LRUCache[Key, float] = LRUCache(_MAX_ENTRIES)
         """Start times of running runs, supersteps and tasks."""
         self._workspaces: LRUCache[str, str] = LRUCache(_MAX_ENTRIES)
         """Workspaces by run id."""
@@ -60,18 +60,18 @@ class Metrics(Instrument):
     @property
     def content_type(self) -> str:
         """The media type of `render`."""
-        return prometheus().exposition.CONTENT_TYPE_PLAIN_0_0_4
+        return import_prometheus().exposition.CONTENT_TYPE_PLAIN_0_0_4
 
     def render(self) -> bytes:
         """Return all metrics in the text format of Prometheus."""
-        text: bytes = prometheus().exposition.generate_latest(self.registry)
+        text: bytes = import_prometheus().exposition.generate_latest(self.registry)
         return text
 
     # -- events of graphs
 
     def on_run_started(self, event: Event) -> None:
         if not event.namespace:
-            self._begin(("run", *run_of(event)))
+            self._start_timer(("run", *run_key(event)))
 
     def on_run_finished(self, event: Event) -> None:
         self._end_run(event, event.data.status)
@@ -82,19 +82,19 @@ class Metrics(Instrument):
     def _end_run(self, event: Event, status: str) -> None:
         self._end_superstep(event)
         self._count_refusal(event)
-        seconds = None if event.namespace else self._seconds(("run", *run_of(event)))
+        seconds = None if event.namespace else self._elapsed(("run", *run_key(event)))
         if seconds is not None:
             self._meters.run_seconds.labels(*self._graph(event), status).observe(seconds)
 
     def on_superstep(self, event: Event) -> None:
         self._end_superstep(event)
-        self._begin(("superstep", *run_of(event)))
+        self._start_timer(("superstep", *run_key(event)))
 
     def on_task_started(self, event: Event) -> None:
-        self._begin(("task", *task_of(event)))
+        self._start_timer(("task", *task_key(event)))
 
     def on_task_ended(self, event: Event) -> None:
-        seconds = self._seconds(("task", *task_of(event)))
+        seconds = self._elapsed(("task", *task_key(event)))
         if seconds is not None:
             self._meters.step_seconds.labels(*self._node(event)).observe(seconds)
 
@@ -126,52 +126,52 @@ class Metrics(Instrument):
     # -- reports of a server
 
     def count_runs_by(self, counts: Counts) -> None:
-        """Report the number of runs by status, which `counts` returns whenever the metrics are read."""
+        """Report the number of runs by status. `counts` is called whenever the metrics are read."""
         self.registry.register(CallbackGauge("statewright_runs", "Runs by their status.", "status", counts))
 
-    def begins_run(self, run_id: str, workspace_id: str) -> None:
-        """Record that a worker starts a run; label values of its graph count against the limit of its workspace."""
+    def record_run_start(self, run_id: str, workspace_id: str) -> None:
+        """Record that a worker starts a run. Its label values count towards the limit of its workspace."""
         self._workspaces.put(run_id, workspace_id)
 
-    def waited_in_queue(self, seconds: float) -> None:
-        """Record how long a run was due before a worker took it."""
+    def record_queue_time(self, seconds: float) -> None:
+        """Record the seconds from the time at which a run was due until a worker started it."""
         self._meters.queue_seconds.observe(max(seconds, 0.0))
 
-    def answered_request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Record a request. `route` is the template of its path, without ids."""
+    def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Record an HTTP request. `route` is the template of its path, without ids."""
         labels = self._routes(method if method in _METHODS else OTHER, route)
         self._meters.requests.labels(*labels, str(status)).inc()
         self._meters.request_seconds.labels(*labels).observe(seconds)
 
     @contextmanager
-    def sse_client(self) -> Generator[None]:
+    def track_event_stream(self) -> Generator[None]:
         """Count a reader of an event stream while it is connected."""
         with self._meters.sse_clients.track_inprogress():
             yield
 
-    def tried_delivery(self, outcome: str) -> None:
+    def record_delivery(self, outcome: str) -> None:
         """Record an attempt to deliver a webhook message; `outcome` is a word such as `delivered` or `failed`."""
         self._meters.deliveries.labels(outcome).inc()
 
     def _graph(self, event: Event) -> tuple[str, ...]:
-        return self._graphs(graph_of(event), owner=self._owner(event))
+        return self._graphs(graph_name(event), owner=self._owner(event))
 
     def _node(self, event: Event) -> tuple[str, ...]:
-        return self._nodes(graph_of(event), event.node, owner=self._owner(event))
+        return self._nodes(graph_name(event), event.node, owner=self._owner(event))
 
     def _owner(self, event: Event) -> str | None:
         return self._workspaces.get(event.run_id)
 
-    def _begin(self, key: Key) -> None:
-        self._began.put(key, self._clock.monotonic())
+    def _start_timer(self, key: Key) -> None:
+        self._start_times.put(key, self._clock.monotonic())
 
-    def _seconds(self, key: Key) -> float | None:
-        """Return the elapsed time; None if the start is unknown."""
-        began = self._began.pop(key)
-        return None if began is None else max(self._clock.monotonic() - began, 0.0)
+    def _elapsed(self, key: Key) -> float | None:
+        """Return the seconds since a timer was started, and remove it; None if its start is unknown."""
+        started = self._start_times.pop(key)
+        return None if started is None else max(self._clock.monotonic() - started, 0.0)
 
     def _end_superstep(self, event: Event) -> None:
-        seconds = self._seconds(("superstep", *run_of(event)))
+        seconds = self._elapsed(("superstep", *run_key(event)))
         if seconds is not None:
             self._meters.superstep_seconds.observe(seconds)
 
@@ -179,22 +179,22 @@ class Metrics(Instrument):
         refusal = self._refusals.find(event)
         if refusal is not None:
             node, error = refusal
-            graph, label = self._nodes(graph_of(event), node, owner=self._owner(event))
+            graph, label = self._nodes(graph_name(event), node, owner=self._owner(event))
             self._meters.invalid_updates.labels(graph, label, error.code).inc()
 
 
 # -- the metrics and their buckets
 
-_QUICK: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
-"""Seconds."""
-_LONG: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
-"""Seconds."""
-_SIZES: Final = tuple(float(4**power) for power in range(3, 15))
-"""Bytes: from 64 to 256 MiB."""
+_SHORT_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+"""In seconds."""
+_LONG_BUCKETS: Final = (0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 900.0, 3600.0)
+"""In seconds."""
+_SIZE_BUCKETS: Final = tuple(float(4**power) for power in range(3, 15))
+"""In bytes: from 64 bytes to 256 MiB."""
 
 
-def prometheus() -> Any:
-    """Import the library. Raises MissingLibrary."""
+def import_prometheus() -> Any:
+    """Import and return `prometheus_client`. Raises MissingLibrary."""
     with optional("Metrics need", extra="metrics"):
         import prometheus_client
     return prometheus_client
@@ -204,20 +204,24 @@ class Meters:
     """All metrics of one registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        library = prometheus()
+        library = import_prometheus()
 
         def counter(name: str, documentation: str, *labels: str) -> Counter:
             return library.Counter(name, documentation, labels, registry=registry)
 
-        def histogram(name: str, documentation: str, *labels: str, buckets: tuple[float, ...] = _QUICK) -> Histogram:
+        def histogram(
+            name: str, documentation: str, *labels: str, buckets: tuple[float, ...] = _SHORT_BUCKETS
+        ) -> Histogram:
             return library.Histogram(name, documentation, labels, registry=registry, buckets=buckets)
 
         self.invalid_updates = counter(
             "graph_invalid_update_errors", "Refused updates of nodes.", "graph", "node", "code"
         )
-        self.checkpoint_size = histogram("graph_checkpoint_size_bytes", "Size of a commit.", "graph", buckets=_SIZES)
+        self.checkpoint_size = histogram(
+            "graph_checkpoint_size_bytes", "Size of a commit.", "graph", buckets=_SIZE_BUCKETS
+        )
         self.run_seconds = histogram(
-            "statewright_run_seconds", "Duration of a call of a graph.", "graph", "status", buckets=_LONG
+            "statewright_run_seconds", "Duration of a call of a graph.", "graph", "status", buckets=_LONG_BUCKETS
         )
         self.superstep_seconds = histogram(
             "statewright_superstep_seconds", "Duration of a superstep, including its commit."
@@ -240,23 +244,23 @@ class Meters:
         self.deliveries = counter("statewright_webhook_deliveries", "Attempts to deliver webhook messages.", "outcome")
 
 
-# -- limits on user-defined label values, whose number would overwhelm a metrics database
+# -- limits on user-defined label values, whose number could overwhelm a metrics database
 
 OTHER: Final = "other"
 """The value that replaces all values beyond the limit."""
 MAX_LENGTH: Final = 100
 """Characters of a value that are kept."""
-MOST_PER_OWNER: Final = 50
-"""Combinations that one owner may add to a metric, so that no owner uses up the limit."""
+_MAX_PER_OWNER: Final = 50
+"""Maximum number of combinations per metric that one owner may add."""
 
 
 class LabelValues:
-    """Limits the combinations of label values of a metric; later ones are replaced by `other`.
+    """Limits the combinations of label values of a metric; later combinations are replaced by `other`.
 
-    Each owner, such as a workspace, has a limit of its own. Values without an owner share `most`.
+    Each owner, such as a workspace, may add `most_per_owner` combinations, and `most` are allowed without an owner.
     """
 
-    def __init__(self, most: int, most_per_owner: int = MOST_PER_OWNER) -> None:
+    def __init__(self, most: int, most_per_owner: int = _MAX_PER_OWNER) -> None:
         self._most = most
         self._most_per_owner = min(most, most_per_owner)
         self._combinations: set[tuple[str, ...]] = set()
@@ -264,14 +268,14 @@ class LabelValues:
         self._lock = threading.Lock()
 
     def __call__(self, *values: object, owner: str | None = None) -> tuple[str, ...]:
-        """Return the values, or replacements beyond the limit."""
+        """Return the values as labels, or replacements if the limit is reached."""
         combination = tuple(str(value)[:MAX_LENGTH] for value in values)
         if combination in self._combinations:
             return combination
         with self._lock:
             if self._added[owner] >= (self._most if owner is None else self._most_per_owner):
                 return (OTHER,) * len(combination)
-            if combination not in self._combinations:  # another thread may have added it meanwhile
+            if combination not in self._combinations:  # another thread may have added it since
                 self._combinations.add(combination)
                 self._added[owner] += 1
         return combination
@@ -280,11 +284,11 @@ class LabelValues:
 # -- gauges that are computed on demand
 
 Counts = Callable[[], Mapping[str, float]]
-"""Returns numbers by the value of a label."""
+"""Returns the value of a gauge for each value of its label."""
 
 
 class CallbackGauge:
-    """A gauge with one label whose values a callback computes when the metrics are read."""
+    """A gauge with one label, whose values are computed by a callback when the metrics are read."""
 
     def __init__(self, name: str, documentation: str, label: str, counts: Counts) -> None:
         self._name = name
@@ -297,13 +301,14 @@ class CallbackGauge:
         return [self._family()]
 
     def collect(self) -> Iterable[GaugeMetricFamily]:
-        """Return the metric with its values; none if the callback fails, so that other metrics are still reported."""
+        """Return the metric with its values; without any if the callback fails, so that other metrics are reported."""
         family = self._family()
         try:
             for value, count in self._counts().items():
                 family.add_metric([value], count)
         except Exception:
-            logging.getLogger("statewright.observe").exception("The metric %s could not be counted.", self._name)
+            logger = logging.getLogger("statewright.observe")
+            logger.exception("The values of metric %s could not be computed.", self._name)
         return [family]
 
     def _family(self) -> GaugeMetricFamily:
@@ -314,24 +319,24 @@ class CallbackGauge:
 
 # -- refused updates
 #
-# The error of a task is reported when its attempt fails, when its run ends, and by each surrounding graph. All of these
-# report the same object, which is counted once.
+# The error of a task is reported when its attempt fails, when its run ends, and by each enclosing graph. All of these
+# report the same object, so it can be counted once.
 
-REFUSED: Final = (InvalidUpdateError, ConflictingWrites, UnknownTarget, MutatedState)
-"""Errors for a node result that cannot be applied to the state or names an unknown target."""
+_REFUSALS: Final = (InvalidUpdateError, ConflictingWrites, UnknownTarget, MutatedState)
+"""The errors for node results that cannot be applied to the state, or name an unknown target."""
 
 
 class RefusedUpdates:
-    """Finds refused updates in events, each of them once."""
+    """Finds refused updates in events, each only once."""
 
     def __init__(self) -> None:
         self._reported: WeakSet[BaseException] = WeakSet()
         self._lock = threading.Lock()
 
     def find(self, event: Event) -> tuple[str, StatewrightError] | None:
-        """Return the node and the error of a refused update; None if there is none or it was returned before."""
+        """Return the node and the error of a refused update; None if there is none, or it was returned before."""
         error, node = error_of(event)
-        if not isinstance(error, REFUSED):
+        if not isinstance(error, _REFUSALS):
             return None
         with self._lock:
             if error in self._reported:

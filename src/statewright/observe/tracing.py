@@ -1,7 +1,7 @@
 """Traces of runs for OpenTelemetry: runs, supersteps, node attempts, steps, and calls of models, tools and subgraphs.
 
-A call of a graph creates a trace, or is a part of its caller's trace. A run that is resumed creates another trace with
-the same attribute `statewright.run_id`.
+A call of a graph creates a trace, or is part of the trace of its caller. When a run is resumed, it creates another
+trace with the same attribute `statewright.run_id`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statewright.errors import code_of
 from statewright.events import Event
 from statewright.extras import optional
 from statewright.lru_cache import LRUCache
-from statewright.observe.event_facts import Key, error_of, graph_of, is_failure, run_of, task_of
+from statewright.observe.event_facts import Key, error_of, graph_name, is_failure, run_key, task_key
 from statewright.observe.gen_ai import model_attributes, tool_attributes
 from statewright.redaction import Redactor
 from statewright.runtime import Instrument
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, SpanKind, Tracer, TracerProvider
 
 MAX_OPEN_SPANS: Final = 10_000
-"""Open spans of each kind; beyond that the oldest, which belong to abandoned work, are dropped."""
+"""Maximum number of open spans of each kind. Beyond it the oldest are dropped, which belong to abandoned work."""
 
 
 class Tracing(Instrument):
     """Creates spans for runs, with the global tracer provider unless one is given.
 
-    Give it to `compile(instruments=[...])`. While a node runs, its span is the current one, so that spans of the node
-    are nested in it. `config={"metadata": {"traceparent": ...}}` names a remote parent. Error messages are redacted.
-    Raises InvalidConfig if OpenTelemetry is not installed.
+    Pass it to `compile(instruments=[...])`. While a node runs, its span is the current one, so that spans opened by the
+    node are nested in it. `config={"metadata": {"traceparent": ...}}` sets a remote parent. Error messages are
+    redacted. Raises InvalidConfig if OpenTelemetry is not installed.
     """
 
     def __init__(
@@ -56,20 +56,20 @@ class Tracing(Instrument):
         self._attempts: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
         self._steps: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
         self._latest: LRUCache[Key, OpenSpan] = LRUCache(MAX_OPEN_SPANS)
-        """The latest attempt of each run. If it ran alone, its span may still be current when the run is broken off."""
+        """The latest attempt of each run. If it ran alone, its span may still be current when the run is aborted."""
 
     # -- runs and supersteps
 
     def on_run_started(self, event: Event) -> None:
         metadata = _caller_metadata(event)
         parent = self._spans.remote_context(metadata) if metadata else None
-        name = f"run {graph_of(event)}"
-        self._runs.put(run_of(event), self._spans.open(name, _attributes(event), self._now, parent=parent))
+        name = f"run {graph_name(event)}"
+        self._runs.put(run_key(event), self._spans.open(name, _attributes(event), self._now, parent=parent))
 
     def on_run_finished(self, event: Event) -> None:
         outcome = event.data
         error = outcome.error if outcome.status == "failed" else None
-        # The span of the attempt already has the error of a node in full.
+        # If a node raised the error, the span of its attempt already has the traceback.
         self._end_run(event, outcome.status, error, in_full=outcome.node is None)
 
     def on_run_broken_off(self, event: Event) -> None:
@@ -77,7 +77,7 @@ class Tracing(Instrument):
         self._end_run(event, "cancelled" if error is None else "failed", error)
 
     def _end_run(self, event: Event, status: str, error: BaseException | None, *, in_full: bool = True) -> None:
-        key, now = run_of(event), self._now
+        key, now = run_key(event), self._now
         latest, superstep, run = self._latest.pop(key), self._supersteps.pop(key), self._runs.pop(key)
         if latest is not None:
             self._spans.leave(latest)  # the latest attempt may have ended without an event
@@ -88,7 +88,7 @@ class Tracing(Instrument):
             self._spans.close(run, now, error=error, in_full=in_full)
 
     def on_superstep(self, event: Event) -> None:
-        key, now = run_of(event), self._now
+        key, now = run_key(event), self._now
         previous = self._supersteps.pop(key)
         if previous is not None:
             self._spans.close(previous, now)
@@ -103,15 +103,15 @@ class Tracing(Instrument):
 
     def on_attempt_failed(self, event: Event) -> None:
         error, delay = event.data
-        failed = self._attempts.pop(task_of(event))
+        failed = self._attempts.pop(task_key(event))
         if failed is not None:
             self._spans.leave(failed)
             self._spans.close(failed, self._now, error=error)
-        # The next attempt starts after its delay. No event says so, so its span is opened now, with that start time.
+        # The next attempt starts after a delay. No event reports that, so its span is opened now with that start time.
         self._begin_attempt(event, event.attempt + 1, nanoseconds(self._clock.now() + timedelta(seconds=delay)))
 
     def on_task_ended(self, event: Event) -> None:
-        opened = self._attempts.pop(task_of(event))
+        opened = self._attempts.pop(task_key(event))
         if opened is None:
             return
         self._spans.leave(opened)
@@ -121,19 +121,19 @@ class Tracing(Instrument):
         self._spans.close(opened, self._now, error=error if is_failure(error) else None)
 
     def _begin_attempt(self, event: Event, number: int, start_time: int) -> None:
-        key = run_of(event)
+        key = run_key(event)
         attributes = {
             **_attributes(event),
             "statewright.node": event.node,
             "statewright.task_id": event.task_id,
             "statewright.attempt": number,
         }
-        if number == 0:  # attempts count from 1: the result came from the cache
+        if number == 0:  # attempts count from 1; 0 is a result from the cache
             attributes["statewright.cached"] = True
         parent = self._spans.context_with(self._supersteps.get(key) or self._runs.get(key))
         opened = self._spans.open(f"node {event.node}", attributes, start_time, parent=parent)
         self._spans.enter(opened)
-        self._attempts.put(task_of(event), opened)
+        self._attempts.put(task_key(event), opened)
         self._latest.put(key, opened)
 
     # -- calls
@@ -141,11 +141,11 @@ class Tracing(Instrument):
     def on_step_started(self, event: Event) -> None:
         opened = self._open_call(event, f"step {event.data[0]}", {}, self._now)
         self._spans.enter(opened)
-        self._steps.put((*task_of(event), *event.data), opened)
+        self._steps.put((*task_key(event), *event.data), opened)
 
     def on_step_finished(self, event: Event) -> None:
         name, ordinal, error = event.data
-        opened = self._steps.pop((*task_of(event), name, ordinal))
+        opened = self._steps.pop((*task_key(event), name, ordinal))
         if opened is not None:
             self._spans.leave(opened)
             self._spans.close(opened, self._now, error=error if is_failure(error) else None)
@@ -159,7 +159,7 @@ class Tracing(Instrument):
         self._record_call(event, f"execute_tool {attributes.get('gen_ai.tool.name', '')}", attributes)
 
     def _record_call(self, event: Event, name: str, attributes: Mapping[str, Any], *, is_client: bool = False) -> None:
-        """Record a span for a call that is reported after it has ended. Only calls of tools report errors."""
+        """Record the span of a call that is reported after its end. Only tool calls report errors."""
         now = self._now
         start_time = now - int(float(event.data.get("seconds") or 0) * 1e9)
         opened = self._open_call(event, name, attributes, start_time, is_client=is_client)
@@ -170,8 +170,8 @@ class Tracing(Instrument):
     def _open_call(
         self, event: Event, name: str, attributes: Mapping[str, Any], start_time: int, *, is_client: bool = False
     ) -> OpenSpan:
-        """Start a span within the current one, or within that of the attempt if none is current."""
-        parent = None if self._spans.has_current else self._spans.context_with(self._attempts.get(task_of(event)))
+        """Open a span within the current span, or within that of the attempt if no span is current."""
+        parent = None if self._spans.has_current else self._spans.context_with(self._attempts.get(task_key(event)))
         all_attributes = {**_attributes(event), "statewright.node": event.node, **attributes}
         return self._spans.open(name, all_attributes, start_time, parent=parent, is_client=is_client)
 
@@ -185,7 +185,7 @@ def _attributes(event: Event) -> dict[str, Any]:
     attributes = {
         "statewright.run_id": event.run_id,
         "statewright.thread_id": event.thread_id,
-        "statewright.graph": graph_of(event),
+        "statewright.graph": graph_name(event),
         "statewright.namespace": event.namespace or None,
         "statewright.step": event.step,
     }
@@ -193,9 +193,9 @@ def _attributes(event: Event) -> dict[str, Any]:
 
 
 def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
-    """Return the metadata in the config of a run that is starting; None for a subgraph, and if there is none.
+    """Return the metadata in the config of a starting run; None for a subgraph, or if there is none.
 
-    The event does not contain the config, but the run is that of the current scope.
+    The event does not contain the config, so it is taken from the current scope.
     """
     scope = current_scope()
     if event.namespace or scope is None or scope.run.run_id != event.run_id:
@@ -206,10 +206,10 @@ def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
 
 # -- spans, in terms of OpenTelemetry
 #
-# The span of a node becomes the current one where the node runs, so that spans of the user are nested in it. Concurrent
-# nodes have contexts of their own, which end with them. A node that runs alone shares the context of the run, so the
-# previous span must become current again. That is not done with the token of a context variable: a node may end in
-# another context than it began in, where a token is invalid, while leaving the span has no effect.
+# The span of a node becomes the current span where the node runs, so that spans of user code are nested in it.
+# Concurrent nodes have separate contexts, which end with them. A node that runs alone shares the context of the run, so
+# the previous span must become current again. That is not done with the token of a context variable: a node may end in
+# another context than it began in, where the token is invalid. There, leaving the span has no effect, as it should.
 
 _PARENT: Final = ("traceparent", "tracestate")
 
@@ -225,9 +225,9 @@ class OpenSpan:
 
     span: Span
     start_time: int
-    """In nanoseconds, like all times of spans. It may be in the future."""
+    """In nanoseconds since the epoch, like all times of spans. It may be in the future."""
     outer: Context
-    """The context in which it was opened, which is restored when it is left."""
+    """The context in which the span was opened, which is restored when it is left."""
 
 
 class Spans:
@@ -252,12 +252,12 @@ class Spans:
         return context
 
     def context_with(self, parent: OpenSpan | None) -> Context | None:
-        """Return a copy of the current context in which the span is the current one; None without a span."""
+        """Return a copy of the current context in which a span is the current one; None without a span."""
         return self._trace.set_span_in_context(parent.span) if parent is not None else None
 
     @property
     def has_current(self) -> bool:
-        """True if any span is current, including spans of the user."""
+        """True if any span is current, including spans of user code."""
         return self._trace.get_current_span().get_span_context().is_valid
 
     def open(
@@ -269,7 +269,7 @@ class Spans:
         parent: Context | None = None,
         is_client: bool = False,
     ) -> OpenSpan:
-        """Start a span within the parent, by default within the current span. `is_client` marks a call of a service."""
+        """Start a span within a parent, by default the current span. `is_client` marks a call of a remote service."""
         kind: SpanKind = self._trace.SpanKind.CLIENT if is_client else self._trace.SpanKind.INTERNAL
         span = self._tracer.start_span(name, parent, kind, attributes, start_time=start_time)
         return OpenSpan(span, start_time, self._context.get_current())
@@ -279,23 +279,16 @@ class Spans:
         if opened.span.get_span_context().is_valid:
             self._context.attach(self._trace.set_span_in_context(opened.span))
 
-    def is_current(self, opened: OpenSpan) -> bool:
-        """Return True if the span is the current one."""
-        return self._trace.get_current_span() is opened.span
-
     def leave(self, opened: OpenSpan) -> None:
-        """Restore the context in which the span was opened, if the span is the current one."""
-        if self.is_current(opened):
+        """Restore the context in which a span was opened, if it is the current one."""
+        if self._trace.get_current_span() is opened.span:
             self._context.attach(opened.outer)
 
     def close(
         self, opened: OpenSpan, end_time: int, *, error: BaseException | None = None, in_full: bool = True
     ) -> None:
-        """End a span, with the error that ended it if there is one: `in_full` with its traceback, or its message only.
-
-        The span of an attempt that was never made, because its time had not come, is dropped.
-        """
-        if end_time < opened.start_time:
+        """End a span, with the error that ended it if there is one; the traceback is included if `in_full`."""
+        if end_time < opened.start_time:  # the attempt was scheduled, but never made: the span is dropped
             return
         if error is not None:
             self._record_error(opened.span, error, in_full=in_full)
@@ -316,21 +309,21 @@ class Spans:
 
 # -- export as configured by the environment variables of OpenTelemetry
 
-ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
-"""Variables with the endpoint of traces; with neither of them set there are none."""
+_ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
+"""The environment variables with the endpoint of traces. If neither is set, nothing is exported."""
 
 
 @contextmanager
 def tracing_from_environment() -> Generator[Tracing | None]:
-    """Export traces in batches by OTLP over HTTP for the duration of the block; None if no endpoint is set.
+    """Export traces in batches by OTLP over HTTP for the duration of the block. Yields None if no endpoint is set.
 
-    Remaining spans are sent at the end. `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and the
+    Remaining spans are sent at the end. `OTEL_SERVICE_NAME`, `OTEL_RESOURCE_ATTRIBUTES`, `OTEL_TRACES_SAMPLER` and
     other variables have their usual meaning. Raises InvalidConfig without the libraries of the extra `otel`.
     """
-    if not any(os.environ.get(name) for name in ENDPOINTS):
+    if not any(os.environ.get(name) for name in _ENDPOINTS):
         yield None
         return
-    with optional(f"{ENDPOINTS[0]} is set, and traces need", extra="otel"):
+    with optional(f"{_ENDPOINTS[0]} is set, and traces need", extra="otel"):
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
         from opentelemetry.sdk.resources import Resource
         from opentelemetry.sdk.trace import TracerProvider

@@ -1,4 +1,4 @@
-"""Sections of served resources: graphs, workflows, data sources and spending limits."""
+"""The sections `[graphs]`, `[workflows]`, `[datasources]` and `[spending_limits]` of a project file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, cast
 
-from statewright.data.problems import kind_of
+from statewright.data.problems import describe_kind
 from statewright.project.reader import Reader
 from statewright.project.schema import DataSource, ServedGraph, ServedWorkflow
 from statewright.project.tables import DataSourceTable, GraphTable, LimitsTable, Sections, WorkflowTable
@@ -24,12 +24,15 @@ def read_graphs(entries: Mapping[str, Any], reader: Reader) -> dict[str, ServedG
 
 
 def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGraph | None:
-    """Read an entry of `[graphs]`: a string with its location, or a table; None if it is invalid."""
-    keys_of = {key: (*keys, key) for key in ("path", "file")}
+    """Read an entry of `[graphs]`: a table, or a string that is short for its `path` or `file`.
+
+    Returns None for an invalid table.
+    """
+    path_keys, file_keys = (*keys, "path"), (*keys, "file")
     if isinstance(value, str):
-        value, keys_of = {"file" if _is_file(value) else "path": value}, dict.fromkeys(keys_of, keys)
+        value, path_keys, file_keys = {"file" if _is_workflow_file(value) else "path": value}, keys, keys
     elif not isinstance(value, dict):
-        kind = kind_of(value)
+        kind = describe_kind(value)
         reader.add_problem(keys, f"It must be a string or a table, and is {kind}.", 'Write "module:graph".')
         return None
     table = reader.read(GraphTable, value, keys, strict=True)
@@ -38,8 +41,8 @@ def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGrap
     _check_source(name, cast("dict[str, Any]", value), table, keys, reader)
     return ServedGraph(
         name=name,
-        target=_read_target(table.path, keys_of["path"], reader) if table.path is not None else None,
-        file=_read_file(table.file, keys_of["file"], reader) if table.file is not None else None,
+        target=_read_target(table.path, path_keys, reader) if table.path is not None else None,
+        file=_read_file(table.file, file_keys, reader) if table.file is not None else None,
         description=table.description,
         on_failure=table.on_failure,
         version=table.version,
@@ -48,12 +51,14 @@ def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGrap
 
 
 def check_names(sections: Sections, reader: Reader) -> None:
-    """Report names that a graph and a workflow share."""
-    for name in filter(sections.workflows.__contains__, sections.graphs):
-        reader.add_problem(("graphs", name), f"There is a [workflows.{name}] too.", "Give one of them another name.")
+    """Report names that a graph shares with a workflow."""
+    for name in sections.graphs:
+        if name in sections.workflows:
+            reader.add_problem(("graphs", name), f"[workflows.{name}] has the same name.", "Rename one of them.")
 
 
 def _check_source(name: str, value: Mapping[str, Any], table: GraphTable, keys: Keys, reader: Reader) -> None:
+    """Report an entry without exactly one source. `value` also has the invalid keys, which `table` lacks."""
     if "path" in value and "file" in value:
         reader.add_problem(keys, "It has both a path and a file.", "Keep one of them.")
     elif "path" not in value and "file" not in value:
@@ -64,64 +69,63 @@ def _check_source(name: str, value: Mapping[str, Any], table: GraphTable, keys: 
         reader.add_problem((*keys, "version"), "The version of a file is computed from its content.", "Remove it.")
 
 
-def _is_file(text: str) -> bool:
+def _is_workflow_file(text: str) -> bool:
     return Path(text).suffix.lower() in _SUFFIXES
 
 
 def _read_target(text: str, keys: Keys, reader: Reader) -> str:
-    if _is_file(text) or not _TARGET.fullmatch(text):
-        advice = "Write it under file." if _is_file(text) else "Write it as 'module:graph' or 'file.py:graph'."
-        reader.add_problem(keys, f"{text!r} is not a reference to a graph in Python.", advice)
+    if _is_workflow_file(text) or not _TARGET.fullmatch(text):
+        advice = "Move it to 'file'." if _is_workflow_file(text) else "Write it as 'module:graph' or 'file.py:graph'."
+        reader.add_problem(keys, f"{text!r} is not a reference to a Python graph.", advice)
     return text
 
 
 def _read_file(text: str, keys: Keys, reader: Reader) -> Path:
-    if not _is_file(text):
-        advice = "A graph in Python is written under path." if ".py" in text else "Name a file of YAML or JSON."
+    if not _is_workflow_file(text):
+        advice = "Move the reference to a Python graph to 'path'." if ".py" in text else "Name a YAML or JSON file."
         reader.add_problem(keys, f"{text!r} does not end in .yaml, .yml or .json.", advice)
-    return reader.path(text, keys, exists=Path.is_file, noun="file")
+    return reader.resolve_path(text, keys, exists=Path.is_file, noun="file")
 
 
 # -- data sources and workflows
 
 
 def build_datasource(name: str, table: DataSourceTable, keys: Keys, reader: Reader) -> DataSource:
-    """Return a data source with its folder."""
-    folder = reader.path(table.folder, (*keys, "folder"), exists=Path.is_dir, noun="folder")
+    """Build a data source, and resolve its folder."""
+    folder = reader.resolve_path(table.folder, (*keys, "folder"), exists=Path.is_dir, noun="folder")
     return DataSource(name, folder, table.glob)
 
 
 def build_workflow(name: str, table: WorkflowTable, keys: Keys, reader: Reader) -> ServedWorkflow:
-    """Return a workflow that is served."""
-    file = reader.path(table.file, (*keys, "file"), exists=Path.exists, noun="file")
+    """Build a served workflow, and resolve its file."""
+    file = reader.resolve_path(table.file, (*keys, "file"), exists=Path.exists, noun="file")
     return ServedWorkflow(name, file, table.description)
 
 
 # -- spending limits
 
-OTHERS: Final = "*"
-"""Stands for all workspaces that are not named."""
+_OTHER_WORKSPACES: Final = "*"
 _SECTION: Final = "spending_limits"
 
 
 def read_spending_limits(values: Mapping[str, Any], reader: Reader) -> dict[str, Mapping[str, float]]:
-    """Read `[spending_limits]`: daily limits by workspace. Values of the section itself are for all others."""
+    """Read `[spending_limits]`: daily limits by workspace. Limits of the section itself apply to all others (`*`)."""
     tables = {name: cast("Any", value) for name, value in values.items() if isinstance(value, dict)}
-    own = {name: value for name, value in values.items() if name not in tables}
-    if own and OTHERS in tables:
+    other_limits = {name: value for name, value in values.items() if name not in tables}
+    if other_limits and _OTHER_WORKSPACES in tables:
         reader.add_problem(
-            (_SECTION, OTHERS),
-            "The section itself has the limits of all other workspaces.",
-            "Put all of them into one of the two places.",
+            (_SECTION, _OTHER_WORKSPACES),
+            "The section itself also sets the limits of all other workspaces.",
+            "Set them in one of the two.",
         )
     by_workspace = {name: _read_limits(table, (_SECTION, name), reader) for name, table in tables.items()}
-    if own:
-        by_workspace[OTHERS] = _read_limits(own, (_SECTION,), reader)
+    if other_limits:
+        by_workspace[_OTHER_WORKSPACES] = _read_limits(other_limits, (_SECTION,), reader)
     return {name: limits for name, limits in by_workspace.items() if limits}
 
 
 def _read_limits(table: Any, keys: Keys, reader: Reader) -> Mapping[str, float]:
     if not table:
-        reader.add_problem(keys, "It limits nothing.", f"Give it some of {', '.join(LimitsTable.model_fields)}.")
+        reader.add_problem(keys, "It sets no limits.", f"Limits: {', '.join(LimitsTable.model_fields)}.")
     limits = reader.read(LimitsTable, table, keys, strict=True)
     return limits.model_dump(exclude_unset=True) if limits is not None else {}

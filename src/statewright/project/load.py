@@ -1,4 +1,4 @@
-"""Search and reading of the project file."""
+"""Finding and reading the project file."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ E = TypeVar("E")
 
 
 def load_project(path: str | Path) -> Project:
-    """Return the project of a workflow file or folder: that of the nearest `statewright.toml`, looking upward.
+    """Return the project of a workflow file or folder: the nearest `statewright.toml` in the folder or its parents.
 
-    The search ends at the top of a repository. Raises WorkflowError with all problems of the file.
+    The search ends at the root of a Git repository. Raises WorkflowError with all problems of the project file.
     """
     start = Path(path).resolve()
     file = start if start.name == FILE_NAME else find_project(start if start.is_dir() else start.parent)
@@ -51,7 +51,7 @@ def load_project(path: str | Path) -> Project:
 
 
 def find_project(folder: Path) -> Path | None:
-    """Return the nearest project file in a folder or its parents."""
+    """Return the nearest project file in a folder or its parents, up to the root of a Git repository."""
     for parent in (folder, *folder.parents):
         file = parent / FILE_NAME
         if file.is_file() and not _is_untrusted(file):

@@ -1,4 +1,4 @@
-"""Validation of the parts of a project file: problems and warnings with the lines of their keys."""
+"""Validation of the tables of a project file, with the line of each problem and warning."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from statewright.workflow.states.language.yaml.nodes import Mark
 
 M = TypeVar("M")
 _SECRET_SECTIONS: Final[tuple[Keys, ...]] = (("integrations",), ("mcp",), ("models",))
-"""Sections that may contain secrets: their values are never quoted, not even in part."""
+"""Sections that may contain secrets: messages never quote their values, not even in part."""
 
 
 class Reader:
@@ -34,15 +34,15 @@ class Reader:
         self.warnings.append(Problem(format_path(keys), *self.mark(keys), message, suggestion))
 
     def mark(self, keys: Keys) -> Mark:
-        """Return the position of a key, or of its nearest parent that begins a line."""
+        """Return the position of a key, or of its nearest parent that starts a line."""
         candidates = (keys[:count] for count in range(len(keys), 0, -1))
         line = next((self._lines[path] for path in candidates if path in self._lines), 0)
         return Mark(line, 1 if line else 0)
 
     def read(self, model: type[M], value: Any, keys: Keys, *, strict: bool = False) -> M | None:
-        """Return a table as a model, without its invalid values; None if it is not valid without them.
+        """Validate a table, report its invalid values, and return the rest of it; None if the rest is not valid.
 
-        An unknown key is a warning, or a problem if `strict`.
+        Unknown keys are warnings, or problems if `strict`.
         """
         adapter = TypeAdapter(model)
         try:
@@ -53,7 +53,7 @@ class Reader:
                 error,
                 model,
                 within=keys,
-                mark=self.mark,
+                position_of=self.mark,
                 format_path=format_path,
                 map_noun="a table",
                 is_secret=lambda path: path[:1] in _SECRET_SECTIONS,
@@ -67,11 +67,11 @@ class Reader:
         valid = {key: item for key, item in cast("dict[str, Any]", value).items() if key not in invalid}
         try:
             return adapter.validate_python(valid, context=self.folder)
-        except ValidationError:  # a key is missing, which has been reported
+        except ValidationError:  # a required key is missing or invalid, which has been reported
             return None
 
-    def path(self, name: str, keys: Keys, *, exists: Callable[[Path], bool], noun: str) -> Path:
-        """Return a path, which is relative to the project file.
+    def resolve_path(self, name: str, keys: Keys, *, exists: Callable[[Path], bool], noun: str) -> Path:
+        """Resolve a path relative to the project file.
 
         A missing file is only a warning, because a command may not need it.
         """

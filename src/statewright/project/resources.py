@@ -1,4 +1,4 @@
-"""Sections of resources that workflows refer to: assistants, models, integrations, tools and MCP servers."""
+"""The sections with resources that workflows refer to: assistants, models, integrations, tools and MCP servers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from statewright.agents import check_name
 from statewright.agents.mcp import read_server
-from statewright.data.problems import kind_of
+from statewright.data.problems import describe_kind
 from statewright.errors import InvalidConfig, ToolError, nearest
 from statewright.project.reader import Reader
 from statewright.project.tables import (
@@ -23,11 +23,11 @@ from statewright.project.toml_positions import Keys
 from statewright.redaction import looks_secret
 from statewright.workflow.states.language.model import Assistant, AssistantTool
 from statewright.workflow.states.resources.chat_models import ModelSource
-from statewright.workflow.states.tools import ToolSettings, check_reference
+from statewright.workflow.states.tools import ToolSettings, split_reference
 
 
 def build_assistant(name: str, table: AssistantTable, keys: Keys, reader: Reader) -> Assistant:
-    """Return an assistant with its prompt."""
+    """Build an assistant, and read its prompt file."""
     prompt = table.system_prompt
     if table.prompt_file is not None:
         if prompt is not None:
@@ -53,10 +53,10 @@ def _read_prompt(name: str, keys: Keys, reader: Reader) -> str | None:
 
 
 def _iter_tools(items: Sequence[Any], keys: Keys, reader: Reader) -> Iterator[AssistantTool]:
-    """Yield the tools of an assistant: names, or tables with a name and an integration."""
+    """Yield the tools of an assistant, each written as a name or as a table."""
     for index, item in enumerate(items):
-        entry = {"name": item} if isinstance(item, str) else item
-        if tool := reader.read(AssistantToolTable, entry, (*keys, index)):
+        value = {"name": item} if isinstance(item, str) else item
+        if tool := reader.read(AssistantToolTable, value, (*keys, index)):
             yield AssistantTool(tool.name, tool.integration_alias, reader.mark(keys))
 
 
@@ -64,10 +64,10 @@ def _iter_tools(items: Sequence[Any], keys: Keys, reader: Reader) -> Iterator[As
 
 
 def build_model(_: str, table: ModelTable, keys: Keys, reader: Reader) -> ModelSource:
-    """Return a model with its own URL, key or settings. It is connected at its first use."""
-    _warn_of_secret("api_key", table.api_key, keys, reader)
+    """Build a model with its own URL, key or settings. It is connected on first use."""
+    _warn_about_secret("api_key", table.api_key, keys, reader)
     for key, header in table.headers.items():
-        _warn_of_secret(key, header, (*keys, "headers"), reader)
+        _warn_about_secret(key, header, (*keys, "headers"), reader)
     settings = table.model_dump(include={"temperature", "max_tokens"}, exclude_unset=True)
     return ModelSource(
         table.name,
@@ -83,31 +83,31 @@ def build_model(_: str, table: ModelTable, keys: Keys, reader: Reader) -> ModelS
 
 
 def read_integrations(entries: Mapping[str, Any], keys: Keys, reader: Reader) -> dict[str, dict[str, Any]]:
-    """Read `[integrations]`, or the tables in an integration, as written."""
+    """Read `[integrations]`, or the tables within an integration. `env:NAME` is resolved later."""
     tables = {name: reader.read(dict[str, Any], value, (*keys, name)) or {} for name, value in entries.items()}
     for name, table in tables.items():
+        table_keys = (*keys, name)
         for key, value in table.items():
-            at = (*keys, name, key)
             if isinstance(value, dict):
-                read_integrations({key: value}, (*keys, name), reader)
+                read_integrations({key: value}, table_keys, reader)
             elif isinstance(value, str | int | float):
                 try:
-                    _warn_of_secret(key, check_variable(value), (*keys, name), reader)
+                    _warn_about_secret(key, check_variable(value), table_keys, reader)
                 except ValueError as error:
-                    reader.add_problem(at, *error.args)
+                    reader.add_problem((*table_keys, key), *error.args)
             else:
-                kind = kind_of(value, "a table")
-                reader.add_problem(at, f"It must be a string, a number or a table, and is {kind}.")
+                kind = describe_kind(value, "a table")
+                reader.add_problem((*table_keys, key), f"It must be a string, a number or a table, and is {kind}.")
     return tables
 
 
-def _warn_of_secret(key: str, value: Any, table: Keys, reader: Reader) -> None:
-    """Warn of a secret that is written in the file itself."""
+def _warn_about_secret(key: str, value: Any, table_keys: Keys, reader: Reader) -> None:
+    """Warn about a secret that is written in the file instead of an environment variable."""
     if isinstance(value, str) and value and not value.startswith("env:") and looks_secret(key, value):
         reader.add_warning(
-            (*table, key),
-            f"The value of {key!r} looks like a secret, and is in the file itself.",
-            "Put it into an environment variable, and write env:NAME.",
+            (*table_keys, key),
+            f"The value of {key!r} looks like a secret.",
+            "Store it in an environment variable, and write env:NAME here.",
         )
 
 
@@ -123,7 +123,7 @@ def read_tools(entries: dict[str, Any], reader: Reader) -> tuple[dict[str, str],
     }
     root = table.root
     return functions, ToolSettings(
-        root=None if root is None else reader.path(root, ("tools", "root"), exists=Path.is_dir, noun="folder"),
+        root=None if root is None else reader.resolve_path(root, ("tools", "root"), exists=Path.is_dir, noun="folder"),
         allow_hosts=table.allow_hosts,
         mcp_commands=table.mcp_commands,
         allow_shell=table.allow_shell,
@@ -131,17 +131,17 @@ def read_tools(entries: dict[str, Any], reader: Reader) -> tuple[dict[str, str],
     )
 
 
-def _check_function(name: str, text: Any, reader: Reader) -> bool:
-    """Return whether an entry of `[tools]` is a valid reference to a function; report it otherwise."""
+def _check_function(name: str, reference: Any, reader: Reader) -> bool:
+    """Return whether an entry of `[tools]` is a valid reference to a function. Report an invalid one."""
     keys = ("tools", name)
-    if not isinstance(text, str):
+    if not isinstance(reference, str):  # probably a misspelt setting
         guess = nearest(name[:60], ToolsTable.model_fields)
         advice = f"Did you mean {guess!r}?" if guess else "Write 'module:function'."
-        reader.add_problem(keys, f"A tool must be a string, and is {kind_of(text, 'a table')}.", advice)
+        reader.add_problem(keys, f"A tool must be a string, and is {describe_kind(reference, 'a table')}.", advice)
         return False
     try:
         check_name(name)
-        check_reference(name, text)
+        split_reference(name, reference)
     except ToolError as error:
         reader.add_problem(keys, str(error))
         return False
@@ -152,16 +152,16 @@ def _check_function(name: str, text: Any, reader: Reader) -> bool:
 
 
 def build_mcp_server(name: str, table: McpServerTable, keys: Keys, reader: Reader) -> dict[str, Any]:
-    """Return an MCP server as written; environment variables are resolved when it is connected."""
-    _warn_of_secret("auth_token", table.auth_token, keys, reader)
+    """Build the configuration of an MCP server. Environment variables are resolved when it is connected."""
+    _warn_about_secret("auth_token", table.auth_token, keys, reader)
     for section, settings in (("env", table.env), ("headers", table.headers)):
         for key, setting in settings.items():
             if "{{" not in str(setting):
-                _warn_of_secret(key, setting, (*keys, section), reader)
+                _warn_about_secret(key, setting, (*keys, section), reader)
     values = table.model_dump(exclude_unset=True)
     connection = {key: item for key, item in values.items() if key not in ("integration_alias", "single_usage")}
     try:
-        read_server(connection, name=name or "server")
+        read_server(connection, name=name or "server")  # TOML allows an empty name, unlike `read_server`
     except InvalidConfig as error:
         if "{{" not in (table.url or ""):  # a URL with a placeholder is complete only with its integration
             reader.add_problem(keys, str(error))

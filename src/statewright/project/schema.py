@@ -1,4 +1,4 @@
-"""The contents of a project file as dataclasses, and snippets for missing entries."""
+"""The contents of a project file as dataclasses, and TOML snippets that define missing resources."""
 
 from __future__ import annotations
 
@@ -17,9 +17,15 @@ from statewright.project.toml_positions import format_path
 from statewright.storage.locations import path_of
 from statewright.workflow.states.language.model import Assistant
 from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
-from statewright.workflow.states.mcp import server_stanza
+from statewright.workflow.states.mcp import server_snippet
 from statewright.workflow.states.resources.chat_models import ModelSource
-from statewright.workflow.states.tools import Integrations, ToolRegistry, ToolSettings, integration_stanza, tool_stanza
+from statewright.workflow.states.tools import (
+    Integrations,
+    ToolRegistry,
+    ToolSettings,
+    integration_snippet,
+    tool_snippet,
+)
 
 Kind = Literal["assistant", "integration", "datasource", "tool", "workflow", "mcp", "model"]
 """Kinds of resources that workflows refer to by id."""
@@ -32,7 +38,7 @@ class DataSource:
     id: str
     folder: Path
     glob: str = "**"
-    """Pattern of the files."""
+    """The pattern of the files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +52,13 @@ class ServedWorkflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedGraph:
-    """A graph that the project serves under a name: from a Python module, or a workflow file."""
+    """A graph that the project serves under a name, from a Python module or a workflow file."""
 
     name: str
     target: str | None = None
     """`module:name` or `file.py:name`; None for a workflow file."""
     file: Path | None = None
-    """Workflow file of states (YAML) or steps (JSON); None for a graph of a module."""
+    """A workflow file of states (YAML) or steps (JSON); None for a graph of a module."""
     description: str | None = None
     on_failure: str | None = None
     """The graph to start after a run of this one has failed."""
@@ -67,9 +73,9 @@ def _resolve_database(value: Any, info: ValidationInfo[Path | None]) -> Any:
     if "\0" in value or not value:
         raise ValueError("It is not a valid path.", "Name a file, such as 'runs.db'.")
     try:
-        return (info.context or Path()) / path_of(value)
+        return (info.context or Path()) / path_of(value)  # the context is the folder of the project file
     except InvalidConfig as error:
-        message, _, advice = str(error).partition(". ")
+        message, _, advice = str(error).partition(". ")  # its first sentence is the problem, the rest is advice
         raise ValueError(f"{message}.", advice) from None
 
 
@@ -124,7 +130,7 @@ class Defaults:
     """Maximum number of items of an iteration."""
     max_concurrency: Concurrency | None = None
     provider: Text | None = None
-    """Provider of models whose names contain none."""
+    """The provider of models whose names contain none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +148,7 @@ class Project:
     mcp: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])
     """MCP servers by id."""
     models: Mapping[str, ModelSource] = field(default_factory=dict[str, ModelSource])
-    """Models with their own settings, by name."""
+    """Models that the project defines, by name."""
     workflows: Mapping[str, ServedWorkflow] = field(default_factory=dict[str, ServedWorkflow])
     defaults: Defaults = field(default_factory=Defaults)
     graphs: Mapping[str, ServedGraph] = field(default_factory=dict[str, ServedGraph])
@@ -152,30 +158,30 @@ class Project:
     spending_limits: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, "Mapping[str, float]"])
     """Daily spending limits by workspace, with `*` for all others; see `SpendingLimits`."""
     warnings: tuple[Problem, ...] = ()
-    """Oddities that were accepted but are probably mistakes."""
+    """Accepted parts of the file that are probably mistakes."""
 
     def tool_registry(self) -> ToolRegistry:
         """Return the tools of the project and the built-in tools that it allows, without importing its modules."""
         return ToolRegistry(self.functions, self.tool_settings)
 
-    def stanza_for(self, kind: Kind, id: str) -> str:  # noqa: A002  # the word of the whole library
+    def snippet_for(self, kind: Kind, name: str) -> str:
         """Return a TOML snippet that defines a missing resource."""
-        return STANZAS[kind](id)
+        return _SNIPPETS[kind](name)
 
 
 # -- snippets that define missing resources
 
 
-def _section(kind: str, id: str, *lines: str) -> str:  # noqa: A002
-    return "\n".join((f"[{kind}.{format_path((id,))}]", *lines))
+def _format_table(section: str, name: str, *lines: str) -> str:
+    return "\n".join((f"[{section}.{format_path((name,))}]", *lines))
 
 
-STANZAS: Final[dict[str, Callable[[str], str]]] = {
-    "assistant": lambda id: _section("assistants", id, 'system_prompt = "You are ..."'),  # noqa: A006
-    "integration": integration_stanza,
-    "datasource": lambda id: _section("datasources", id, 'folder = "documents"', 'glob = "**/*.md"'),  # noqa: A006
-    "tool": tool_stanza,
-    "mcp": server_stanza,
-    "model": lambda id: _section("models", id, 'name = "openai:gpt-5"'),  # noqa: A006
-    "workflow": lambda id: _section("workflows", id, 'file = "workflow.yaml"'),  # noqa: A006
+_SNIPPETS: Final[dict[Kind, Callable[[str], str]]] = {
+    "assistant": lambda name: _format_table("assistants", name, 'system_prompt = "You are ..."'),
+    "integration": integration_snippet,
+    "datasource": lambda name: _format_table("datasources", name, 'folder = "documents"', 'glob = "**/*.md"'),
+    "tool": tool_snippet,
+    "mcp": server_snippet,
+    "model": lambda name: _format_table("models", name, 'name = "openai:gpt-5"'),
+    "workflow": lambda name: _format_table("workflows", name, 'file = "workflow.yaml"'),
 }

@@ -1,4 +1,4 @@
-"""The tables of a project file as pydantic models: their keys, and the types of their values."""
+"""The tables of a project file as pydantic models: their keys and the types of the values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Text = Annotated[str, Strict()]
 Flag = Annotated[bool, Strict()]
 Integer = Annotated[int, Strict()]
 Number = Integer | Annotated[float, Strict()]
-"""A number as it is written: 1 is not converted to 1.0."""
+"""A number, kept as written: 1 is not converted to 1.0."""
 Count = Annotated[Integer, Field(ge=1), expects("a whole number of at least 1")]
 Concurrency = Annotated[Integer, Field(ge=1, le=100), expects("a whole number from 1 to 100")]
 Port = Annotated[Integer, Field(ge=0, le=65535), expects("a whole number from 0 to 65535")]
@@ -51,20 +51,21 @@ def _check_setting(value: Any) -> Any:
 def _check_program(command: str) -> str:
     if is_path(command):
         raise ValueError(
-            f"The program {command!r} is not the name of a program.",
-            "Write its name without a path, or keep the server under [mcp.NAME].",
+            f"{command!r} is not the name of a program.",
+            "Write the name without a path, or define the server under [mcp.NAME].",
         )
     return command
 
 
 def _check_module(module: str) -> str:
     if module.endswith(".py") or not all(part.isidentifier() for part in module.split(".")):
-        advice = "Write it as Python imports it, such as 'outreach.handlers'."
+        advice = "Write it as in an import statement, such as 'outreach.handlers'."
         raise ValueError(f"{module!r} is not a valid module name.", advice)
     return module
 
 
 AsList = BeforeValidator(_check_list)
+"""Accepts a list for a tuple, which strict tables would reject."""
 Texts = Annotated[tuple[Text, ...], AsList]
 Secret = Annotated[Text, AfterValidator(check_variable)]
 Settings = dict[str, Annotated[Any, AfterValidator(_check_setting)]]
@@ -74,13 +75,13 @@ Settings = dict[str, Annotated[Any, AfterValidator(_check_setting)]]
 
 
 class Table(BaseModel):
-    """Base of all tables: strict, and without unknown keys."""
+    """Base class of all tables: values are not converted, and unknown keys are errors."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class Sections(Table):
-    """The whole file; each section is validated by a reader of its own."""
+    """The whole file. The contents of each section are validated separately."""
 
     assistants: dict[str, Any] = {}
     models: dict[str, Any] = {}
@@ -108,7 +109,7 @@ class AssistantTable(Table):
 
 
 class AssistantToolTable(Table):
-    """A tool of an assistant; a string is its name."""
+    """A tool of an assistant. A string is short for a table with that name."""
 
     name: str = Field(examples=['name = "read_file"'])
     integration_alias: str | None = None
@@ -154,7 +155,7 @@ class ToolsTable(Table):
 
 
 class GraphTable(Table):
-    """`[graphs.NAME]`; a string is its `path` or `file`."""
+    """`[graphs.NAME]`. A string is short for a table with that `path` or `file`."""
 
     path: str | None = None
     file: str | None = None

@@ -1,8 +1,8 @@
-"""Lines of the keys of a TOML file, and paths in its notation.
+"""The lines on which the tables and keys of a TOML file are defined, and paths in TOML notation.
 
-Neither tomllib nor tomlkit reports positions. But a statement of TOML, that is a header or a key with its value, begins
-a line and is a valid document on its own. So lines are added until the parser accepts them: this is where the statement
-ends, and the parsed document has its keys.
+Neither tomllib nor tomlkit reports positions. But each TOML statement (a table header, or a key with its value) starts
+on a new line and is a valid document by itself. So lines are added to a statement until tomllib accepts it, which is
+where it ends; the parsed document contains its keys.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from statewright.text import toml_key
 
 Keys = tuple[str | int, ...]
 """Path of a value: the tables from the outermost, then the key."""
-_END_OF_TEXT: Final = re.compile(r"""\"""|'''|^\s*\]""")
+
+# The last line of a multi-line statement matches one of these. The parser is not tried after other lines, since parsing
+# a long statement again for each of its lines would take quadratic time. Quotes are only counted, so a comment with
+# three quotes looks like the start of a string; therefore a closing bracket is accepted as the end of a string, too.
+_END_OF_STRING: Final = re.compile(r"""\"""|'''|^\s*\]""")
 _END_OF_LIST: Final = re.compile(r"[\]}]\s*(#.*)?$")
-"""The last line of a statement of several lines matches one of these. The parser is not tried on other lines, since
-parsing a long statement once for each of its lines would take quadratic time."""
 
 
 def find_lines(text: str) -> dict[Keys, int]:
@@ -30,17 +32,17 @@ def find_lines(text: str) -> dict[Keys, int]:
     for number, line in enumerate(text.split("\n"), 1):
         if not statement:
             first_line = number
-        is_in_text = statement.count('"""') % 2 or statement.count("'''") % 2
-        if statement and not (_END_OF_TEXT if is_in_text else _END_OF_LIST).search(line):
-            statement += f"{line}\n"
-            continue
+        is_in_string = statement.count('"""') % 2 or statement.count("'''") % 2
+        may_end = not statement or (_END_OF_STRING if is_in_string else _END_OF_LIST).search(line)
         statement += f"{line}\n"
+        if not may_end:
+            continue
         try:
             paths = list(_iter_paths(tomllib.loads(statement)))
         except tomllib.TOMLDecodeError:  # it continues on the next line
             continue
         if statement.lstrip().startswith("["):
-            table = paths[-1]
+            table = paths[-1]  # `[a.b]` alone is parsed as nested tables, the innermost of which is last
             lines.setdefault(table, first_line)
         else:
             for path in paths:

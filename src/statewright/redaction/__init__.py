@@ -1,14 +1,14 @@
-"""Secrets: their names, their shapes and their known values, and how each is masked.
+"""Masking of secrets, which are recognised by name, by shape, or as known values.
 
-- `is_secret_name` and `SecretNames` recognise the names of fields, headers and variables that hold a secret.
-- `find_secret` and `Redactor` recognise the shapes of secrets in text; `looks_secret` a name or a shape.
-- `KnownSecrets` finds given values in all their spellings.
-- `without_secrets` returns an exception that can be shown.
+- `is_secret_name` and `SecretNames` recognise the names of fields, headers and variables that contain secrets.
+- `find_secret` and `Redactor` recognise the shapes of secrets in text, and `looks_secret` a name or a shape.
+- `KnownSecrets` finds known values in all their spellings.
+- `without_secrets` returns an exception that is safe to show.
 
-`HIDDEN` replaces a known value, `MARK` a value with the name or the shape of a secret.
+`HIDDEN` replaces a known value, and `MARK` a value with the name or the shape of a secret.
 """
 
-from statewright.redaction.exceptions import RedactedError, chain_of, text_of, without_secrets
+from statewright.redaction.exceptions import RedactedError, full_text, iter_chain, without_secrets
 from statewright.redaction.names import SECRET_NAMES, SecretNames, is_secret_name
 from statewright.redaction.patterns import MARK, find_secret
 from statewright.redaction.redactor import Redactor, looks_secret
@@ -16,7 +16,7 @@ from statewright.redaction.values import (
     HIDDEN,
     KnownSecrets,
     Mask,
-    mask_of,
+    make_mask,
     secrets_in_environment,
     secrets_in_header,
     secrets_in_settings,
@@ -32,15 +32,15 @@ __all__ = [
     "RedactedError",
     "Redactor",
     "SecretNames",
-    "chain_of",
     "find_secret",
+    "full_text",
     "is_secret_name",
+    "iter_chain",
     "looks_secret",
-    "mask_of",
+    "make_mask",
     "secrets_in_environment",
     "secrets_in_header",
     "secrets_in_settings",
     "secrets_in_url",
-    "text_of",
     "without_secrets",
 ]

@@ -1,7 +1,8 @@
-"""Exceptions without secrets: a traceback prints the causes of an exception too, and libraries quote what they read.
+"""Masking of secrets in exceptions, whose messages may quote what a library has read.
 
-An exception of a library cannot be changed, since its text may be computed. If it contains a secret, copies of it and
-of its causes take its place. They have no traceback: the local variables of its frames hold the secret as well.
+The exception of a library cannot be changed, because it may compute its text. If an exception or one of its causes,
+which a traceback prints too, contains a secret, copies replace all of them. The copies have no traceback, because the
+local variables in its frames contain the secret as well.
 """
 
 from __future__ import annotations
@@ -15,50 +16,50 @@ from statewright.redaction.values import Mask
 
 
 class RedactedError(Exception):
-    """Replaces an exception that contained a secret. Its message begins with the type of that exception."""
+    """The copy of an exception that contained a secret. Its message begins with the type of that exception."""
 
 
-def chain_of(error: BaseException) -> Iterator[BaseException]:
+def iter_chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an exception, its causes and contexts, and the members of groups among them."""
     seen: set[int] = set()
     pending: list[BaseException | None] = [error]
     while pending:
-        link = pending.pop()
-        if link is None or id(link) in seen:
+        current = pending.pop()
+        if current is None or id(current) in seen:
             continue
-        seen.add(id(link))
-        yield link
-        pending += [link.__context__, link.__cause__]
-        if isinstance(link, BaseExceptionGroup):
-            pending += cast("BaseExceptionGroup[BaseException]", link).exceptions
+        seen.add(id(current))
+        yield current
+        pending += [current.__context__, current.__cause__]
+        if isinstance(current, BaseExceptionGroup):
+            pending += cast("BaseExceptionGroup[BaseException]", current).exceptions
 
 
-def text_of(error: BaseException) -> str:
+def full_text(error: BaseException) -> str:
     """Return all text in an exception and its chain: tracebacks, arguments and attributes."""
-    return "".join([*traceback.format_exception(error), *map(_details_of, chain_of(error))])
+    return "".join([*traceback.format_exception(error), *map(_details_of, iter_chain(error))])
 
 
 def without_secrets(error: BaseException, mask: Mask) -> BaseException:
-    """Return the exception itself if nothing in it and in its chain is masked, else a copy without secrets."""
-    texts = (text for link in chain_of(error) for text in (_message_of(link), _details_of(link)))
+    """Return a copy of an exception without secrets; the exception itself if neither it nor its chain has any."""
+    texts = (text for member in iter_chain(error) for text in (_message_of(member), _details_of(member)))
     return error if all(mask(text) == text for text in texts) else _copy(error, mask)
 
 
 def _copy(error: BaseException, mask: Mask) -> RedactedError:
-    """Return a copy of an exception and of those that a traceback prints above it."""
+    """Return a copy of an exception, with copies of its causes, which a traceback prints too."""
     copies: dict[int, RedactedError] = {}
-    effect: RedactedError | None = None
-    link: BaseException | None = error
-    while link is not None and id(link) not in copies:
-        copies[id(link)] = copy = _copy_one(link, mask)
-        if effect is not None:
-            effect.__cause__ = copy
-        effect = copy
-        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+    last_copy: RedactedError | None = None
+    current: BaseException | None = error
+    while current is not None and id(current) not in copies:
+        copies[id(current)] = copy = _copy_without_cause(current, mask)
+        if last_copy is not None:
+            last_copy.__cause__ = copy
+        last_copy = copy
+        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
     return copies[id(error)]
 
 
-def _copy_one(error: BaseException, mask: Mask) -> RedactedError:
+def _copy_without_cause(error: BaseException, mask: Mask) -> RedactedError:
     copy = RedactedError(_masked_line(error, mask))
     for note in _notes_of(error):
         add_note(copy, mask(note))
@@ -70,21 +71,21 @@ def _copy_one(error: BaseException, mask: Mask) -> RedactedError:
 
 
 def _masked_line(error: BaseException, mask: Mask) -> str:
-    # The type is not part of what is masked: `InvalidToken: expired` reads like a token and its value.
+    # Masked without the type, because `InvalidToken: expired` looks like the name and the value of a token.
     return f"{type(error).__name__}: {mask(_message_of(error))}"
 
 
 def _message_of(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # computed by a library
+    except Exception:  # from the `__str__` of a library
         return ""
 
 
 def _details_of(error: BaseException) -> str:
     try:
         return f"{error.args!r}{_notes_of(error)!r}{vars(error)!r}"
-    except Exception:  # a `__repr__` of a library
+    except Exception:  # from the `__repr__` of a library
         return ""
 
 

@@ -1,8 +1,7 @@
 """Names of secrets: fields, headers, settings and variables, in any spelling.
 
-A name is compared by its words, so `api_key`, `api-key`, `apiKey` and `X-API-Key` are the same name, and `tokenizer` is
-not a secret. This is the only list: masking by key, the search for `name=value` in text, and the warnings about project
-files use it.
+Names are compared by their words, so `api_key`, `api-key`, `apiKey` and `X-API-Key` all match, and `tokenizer` does not
+match `token`. Masking by key, the search for `name=value` in text, and warnings about project files share one list.
 """
 
 from __future__ import annotations
@@ -56,24 +55,25 @@ SECRET_NAMES: Final = (
     "ssn",
     "social security number",
 )
-"""Names of secrets, in words. Each has a plural, apart from `token`: `max_tokens` and `input_tokens` are counts."""
+"""Names of secrets, as words. Their plurals match too, except that of `token`, because `max_tokens` is a count. So the
+plurals of its qualified forms are listed."""
 WITHOUT_PLURAL: Final = frozenset({"token"})
 MAX_LENGTH: Final = 200
-"""Characters of a name that are compared, from its end: a longer name was made to slow this down."""
+"""Characters of a name that are compared, from its end, so that a longer name, probably hostile, costs no more."""
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 _MIN_SUFFIX: Final = 5
-"""Characters. `pgpassword` and `authtoken` are two words written as one, while `otp` ends words by chance."""
+"""Minimum characters of a name that also matches the end of a word, as in `pgpassword`; ordinary words end in `otp`."""
 
 _Position = Literal["end", "within"]
 
 
-def words_of(name: str) -> tuple[str, ...]:
-    """Return the words of a name in lower case."""
+def split_words(name: str) -> tuple[str, ...]:
+    """Return the words of a name, in lower case."""
     return tuple(word.lower() for word in _WORD.findall(name[-MAX_LENGTH:]))
 
 
 class SecretNames:
-    """A set of names that secrets are kept under."""
+    """A set of names of secrets."""
 
     def __init__(self, names: Iterable[str] = SECRET_NAMES) -> None:
         self._phrases = frozenset(phrase for name in names for phrase in _phrases(name))
@@ -83,16 +83,16 @@ class SecretNames:
     def is_secret(self, name: str, value: object = "") -> bool:
         """Return True if the value under this name is a secret.
 
-        A name that only contains the name of a secret often describes it, so that a number under it is harmless:
-        `token_count`. A flag is never a secret, nor is None.
+        Booleans and None never are. Numbers are not if the name of a secret is only within this name, which then often
+        describes the secret: `token_count`.
         """
-        position = self._position(words_of(name))
+        position = self._find(split_words(name))
         if position is None or value is None or isinstance(value, bool):
             return False
         return position == "end" or not isinstance(value, int | float)
 
-    def _position(self, words: tuple[str, ...]) -> _Position | None:
-        """Return the position of the name of a secret in a name, whose number at the end is ignored: `password2`."""
+    def _find(self, words: tuple[str, ...]) -> _Position | None:
+        """Return the position of the name of a secret among words. A last number is ignored, as in `password2`."""
         ends = {len(words), len(words) - sum(word.isdigit() for word in words[-1:])}
         position: _Position | None = None
         for length in range(1, self._longest + 1):
@@ -108,13 +108,13 @@ class SecretNames:
 
 
 def is_secret_name(name: str) -> bool:
-    """Return True if a text under this name is probably a secret."""
+    """Return True if text under this name is probably a secret."""
     return _DEFAULT.is_secret(name)
 
 
 def _phrases(name: str) -> Iterable[tuple[str, ...]]:
-    """Yield a name as its words, the same written as one word, and both in the plural."""
-    words = words_of(name)
+    """Yield the words of a name, the name written as one word, and both in the plural."""
+    words = split_words(name)
     if not words:
         return
     last = words[-1]

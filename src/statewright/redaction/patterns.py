@@ -1,11 +1,12 @@
-"""Shapes of secrets in text. Each pattern takes time in proportion to the length of the text, whatever the text is.
+"""The shapes of secrets in text.
 
-That holds because no match can begin inside a repetition that another attempt has read: each pattern begins at a
-character that cannot follow such a repetition, and all repetitions are possessive (`++`), so that they never backtrack.
+For any text, each pattern takes time in proportion to its length. Unbounded repetitions are possessive (`++`), so they
+never backtrack, and a pattern begins at a character that cannot occur inside one of its repetitions, so no attempt
+reads again what another attempt has read.
 
-There are two kinds. Some secrets can be recognised by themselves, such as a key that begins with `sk-`: these have a
-`noun`, and a text that must not contain a secret is checked for them. Others are recognised by their surroundings, such
-as `password=...`: these are masked, but the same words occur in harmless explanations too.
+There are two kinds of patterns. Some secrets are recognisable by themselves, such as a key that begins with `sk-`.
+Their patterns have a `noun`, and `find_secret` searches for them in texts that must not contain secrets. Others are
+recognised by their context, such as `password=...`. They are only masked, because harmless explanations look the same.
 """
 
 from __future__ import annotations
@@ -14,30 +15,30 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
-from statewright.redaction.names import SECRET_NAMES, WITHOUT_PLURAL, words_of
+from statewright.redaction.names import SECRET_NAMES, WITHOUT_PLURAL, split_words
 
 MARK: Final = "[redacted]"
 """Replaces a secret."""
 
 
 class Pattern(NamedTuple):
-    """A regular expression, and texts of which a match contains at least one."""
+    """A regular expression, with literal texts by which most texts are ruled out quickly."""
 
     regex: re.Pattern[str]
     needles: tuple[str, ...] = ()
-    """In lower case. To search for them is far faster than to try a match; without any, a match is always tried."""
+    """Lower-case texts, at least one of which is part of every match. Without any, a match is always tried."""
     noun: str = ""
-    """Names the secret, if it can be recognised by itself."""
+    """The kind of secret in words, if it is recognisable by itself."""
 
     def may_match(self, folded: str) -> bool:
-        """Return True unless the text, its case folded, contains none of the needles."""
+        """Return False if a case-folded text contains none of the needles."""
         return not self.needles or any(needle in folded for needle in self.needles)
 
 
 def replace_secrets(text: str, patterns: Iterable[Pattern]) -> str:
-    """Return the text with a mark in place of each match and of each card number.
+    """Replace each match of the patterns, and each card number, by a mark.
 
-    Of a pattern with a group named `kept`, that group stays.
+    If a pattern has a group named `kept`, the text of that group is kept before the mark.
     """
     folded = text.casefold()
     for pattern in patterns:
@@ -47,7 +48,7 @@ def replace_secrets(text: str, patterns: Iterable[Pattern]) -> str:
 
 
 def find_secret(text: str) -> str | None:
-    """Return the noun for the first secret in the text that can be recognised by itself, or None."""
+    """Return the noun of a secret in the text that is recognisable by itself; None if there is no such secret."""
     folded = text.casefold()
     for pattern in PATTERNS:
         if pattern.noun and pattern.may_match(folded) and pattern.regex.search(text):
@@ -62,19 +63,19 @@ def _mark(match: re.Match[str]) -> str:
 
 _START: Final = r"""(?: (?<![A-Za-z0-9_\-]) | (?<=\\[nrtbf]) | (?<=%[0-9A-Fa-f]{2}) | (?<=\\x[0-9A-Fa-f]{2})
     | (?<=\\u[0-9A-Fa-f]{4}) )"""
-"""No letter stands before a secret or a header, unless it is part of an escape: `\\nsk-...`, `%20sk-...`."""
+"""The beginning of a secret or header: no letter may precede it, except in an escape: `\\nsk-...`, `%20sk-...`."""
 
-# -- recognised by what stands around them
+# -- secrets that are recognised by their context
 
 _SHORT_NAME: Final = 4
-"""Characters. Names up to this length end ordinary words too, so no letter may stand before them."""
+"""Maximum characters of a name before which there must not be a letter, because ordinary words end in it."""
 
 
 def _names_regex() -> str:
-    """Return the names of secrets as one alternation, grouped by their last words."""
+    """Return a regular expression for the names of secrets, grouped by their last words."""
     firsts: dict[str, list[str]] = {}
     for name in SECRET_NAMES:
-        *first, last = words_of(name)
+        *first, last = split_words(name)
         firsts.setdefault(last, []).append(r"[_\-.\ ]?".join(first))
     return "|".join(_name_regex(last, group) for last, group in firsts.items())
 
@@ -84,7 +85,7 @@ def _name_regex(last: str, firsts: list[str]) -> str:
     qualified = [first for first in firsts if first]
     if len(qualified) == len(firsts):
         return rf"(?:{'|'.join(qualified)})[_\-.\ ]?{last}{plural}"
-    # Anything may stand before a name, so a qualified form of a name that is in the list itself needs no place here.
+    # The last word is a name by itself, and matches after any text, so its qualified forms are redundant.
     boundary = r"(?<![a-z])" if len(last) <= _SHORT_NAME and last != "pwd" else ""
     return f"{boundary}{last}{plural}"
 
@@ -97,25 +98,25 @@ _VALUES: Final = (
     r"""\\{1,4}+ ' ) (?: [^'\\\n] | \\++(?!') )++""",
     r""") [^\s,;&"'{}()<>\\]++""",
 )
-"""Values in quotes of either kind, the same inside a text that is quoted itself, and values without quotes."""
+"""Values in either kind of quotes, the same with escaped quotes, and values without quotes."""
 _NAMED: Final = tuple(
     re.compile(rf"(?ix) (?P<kept> (?:{_names_regex()}) [0-9]{{0,4}}+ {_ASSIGNMENT} {value}") for value in _VALUES
 )
-"""A name and its value: `password=...`, `"api_key": "..."`, also in JSON inside of JSON."""
-_NAME_NEEDLES: Final = tuple(sorted({max(words_of(name), key=len) for name in SECRET_NAMES}))
+"""A name and its value: `password=...`, `"api_key": "..."`, also in JSON within JSON."""
+_NAME_NEEDLES: Final = tuple(sorted({max(split_words(name), key=len) for name in SECRET_NAMES}))
 _HEADER: Final = re.compile(
     rf"""(?ix) (?P<kept> (?: \b | {_START} ) (?:proxy-|set-)? (?:authorization|cookie) {_ASSIGNMENT} \\{{0,4}}+ ["']? )
     [^\s"'\\] [^\r\n"'\\]*+"""
 )
-"""A header whose whole line is secret."""
+"""A header whose value, up to the end of the line, is secret."""
 _BEARER: Final = re.compile(rf"(?ix) (?P<kept> {_START} bearer \s{{1,4}} ) [A-Za-z0-9._~+/=\-]{{8,}}+")
 _URL_CREDENTIALS: Final = re.compile(
     r"""(?x) (?P<kept>:\\?/\\?/) [^\s/:@?#\[\]]{0,200}+ : [^\s/@?#\[\]]{1,400}+
     (?: @ [^\s/@?#\[\]]{0,400}+ (?=@) ){0,10}+ (?=@)"""
 )
-"""User and password of a URL, as far as its last `@`: passwords contain some that are not encoded."""
+"""The user and password in a URL, up to the last `@`, because passwords may contain `@` without encoding it."""
 
-# -- recognised by themselves
+# -- secrets that are recognisable by themselves
 
 _SERVICE_KEY: Final = re.compile(
     rf"""(?x) {_START} (?:
@@ -131,7 +132,7 @@ _SERVICE_KEY: Final = re.compile(
       | SG\.[A-Za-z0-9_\-]{{16,}}+\.[A-Za-z0-9_\-]{{16,}}+
     )"""
 )
-"""Keys of services, by their prefixes."""
+"""API keys of services, by their prefixes."""
 _SERVICE_NEEDLES: Final = (
     *("sk-", "pk-", "rk-", "k_live_", "k_test_", "whsec_", "stw_", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
     *("github_pat_", "glpat-", "xox", "xapp-", "akia", "asia", "abia", "acca", "aiza", "ya29.", "gsk_", "hf_", "r8_"),
@@ -142,7 +143,7 @@ _PRIVATE_KEY: Final = re.compile(
     r"""(?x) -----BEGIN\ [A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?-----
     (?: [^\-] | -(?!----) )*+ (?: -----END\ [A-Z0-9 ]{0,40}PRIVATE\ KEY(?:\ BLOCK)?----- )?"""
 )
-"""A key in PEM, or what is left of one. The headers of an encrypted one contain single dashes."""
+"""A key in PEM, which may lack its end. The headers of an encrypted key contain single dashes."""
 _SOCIAL_SECURITY: Final = re.compile(
     r"(?:(?<![\w.\-])|(?<=\\[nrt]))(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\d\-])", re.ASCII
 )
@@ -163,10 +164,10 @@ def _patterns() -> Iterator[Pattern]:
 
 
 PATTERNS: Final = tuple(_patterns())
-"""In the order in which they are replaced: those that say most about their surroundings come first."""
+"""All patterns, in the order in which they are applied. Patterns that match more of the context come first."""
 EMAILS: Final = Pattern(_EMAIL, ("@",))
 
-# -- numbers of payment cards: digits, also in groups, whose checksum is right (ISO/IEC 7812)
+# -- numbers of payment cards: digits, which may be grouped, with a valid checksum (ISO/IEC 7812)
 
 _NUMBER: Final = re.compile(r"(?:(?<![\w.])|(?<=\\[nrt]))[2-6]\d*+(?:[ \-]\d++)*+")
 _GROUP: Final = re.compile(r"\d+")
@@ -174,43 +175,44 @@ _MIN_DIGITS, _MAX_DIGITS = 13, 19
 
 
 def replace_cards(text: str, mark: str) -> str:
-    """Return the text with a mark in place of each card number."""
-    return _NUMBER.sub(lambda match: _replace(match[0], mark), text)
+    """Replace each card number by a mark."""
+    return _NUMBER.sub(lambda match: _replace_cards_in_groups(match[0], mark), text)
 
 
 def has_card(text: str) -> bool:
     """Return True if the text contains a card number."""
-    return any(_replace(match[0], "") != match[0] for match in _NUMBER.finditer(text))
+    return any(_replace_cards_in_groups(match[0], "") != match[0] for match in _NUMBER.finditer(text))
 
 
 def is_card(digits: str) -> bool:
-    """Return True if the digits can be a card number, by their beginning and their checksum."""
+    """Return True if the digits may be a card number, judging by the first digit and the checksum."""
     if digits[0] not in "23456" or len(set(digits)) == 1:
         return False
     doubled = (int(digit) * 2 if index % 2 else int(digit) for index, digit in enumerate(reversed(digits)))
     return sum(number - 9 if number > 9 else number for number in doubled) % 10 == 0
 
 
-def _replace(digits: str, mark: str) -> str:
-    """Return groups of digits, with a mark in place of those that form a card number together."""
-    groups = list(_GROUP.finditer(digits))
+def _replace_cards_in_groups(text: str, mark: str) -> str:
+    """Replace consecutive groups of digits that form a card number together."""
+    groups = list(_GROUP.finditer(text))
     parts: list[str] = []
     end = index = 0
     while index < len(groups):
-        count = next(_card_sizes(groups, index), 0)
+        count = _count_card_groups(groups, index)
         if count:
-            parts.append(digits[end : groups[index].start()] + mark)
+            parts.append(text[end : groups[index].start()] + mark)
             end = groups[index + count - 1].end()
         index += count or 1
-    return "".join(parts) + digits[end:]
+    return "".join(parts) + text[end:]
 
 
-def _card_sizes(groups: list[re.Match[str]], start: int) -> Iterator[int]:
-    """Yield the numbers of groups from `start` that form a card number, the largest first."""
-    digits, prefixes = "", list[tuple[int, str]]()
+def _count_card_groups(groups: list[re.Match[str]], start: int) -> int:
+    """Return the largest number of groups from `start` that form a card number; 0 if none do."""
+    digits, card_groups = "", 0
     for count, group in enumerate(groups[start : start + _MAX_DIGITS], 1):
         if len(digits) + len(group[0]) > _MAX_DIGITS:
             break
         digits += group[0]
-        prefixes.append((count, digits))
-    return (count for count, prefix in reversed(prefixes) if len(prefix) >= _MIN_DIGITS and is_card(prefix))
+        if len(digits) >= _MIN_DIGITS and is_card(digits):
+            card_groups = count
+    return card_groups

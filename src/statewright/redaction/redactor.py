@@ -1,7 +1,7 @@
 """Masking of secrets in values that are shown or stored: logs, events, records.
 
-A redactor never changes its input, and returns the very object if there is nothing to mask. It takes time in proportion
-to its input, even if that was made to slow it down.
+A redactor never modifies its input, and returns the same object if there is nothing to mask. It takes time in
+proportion to the size of its input, even if the input is hostile.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ from statewright.redaction.names import MAX_LENGTH, SECRET_NAMES, SecretNames, i
 from statewright.redaction.patterns import EMAILS, MARK, PATTERNS, Pattern, replace_secrets
 
 MAX_DEPTH: Final = 100
-"""Levels of nesting that are walked; a deeper value is masked as a whole."""
+"""Maximum levels of nesting; values that are nested more deeply are masked as a whole."""
 
 
 class Redactor:
     """Replaces secrets by `[redacted]`: values under the name of a secret, and text that has the shape of one.
 
-    `keys` are further names, and `patterns` further regular expressions. `emails` masks email addresses too. Of a
-    pattern with a group named `kept`, that group stays.
+    `keys` are additional names, and `patterns` additional regular expressions. If a pattern has a group named `kept`,
+    the text of that group is kept before the mark. `emails` masks email addresses too.
     """
 
     def __init__(
         self, *, keys: Iterable[str] = (), patterns: Iterable[str | re.Pattern[str]] = (), emails: bool = False
     ) -> None:
         self._names = SecretNames((*SECRET_NAMES, *keys))
-        own = (Pattern(re.compile(pattern)) for pattern in patterns)
-        self._patterns = (*PATTERNS, *((EMAILS,) if emails else ()), *own)
+        custom = (Pattern(re.compile(pattern)) for pattern in patterns)
+        self._patterns = (*PATTERNS, *((EMAILS,) if emails else ()), *custom)
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""
         return replace_secrets(text, self._patterns)
 
     def value(self, value: Any) -> Any:
-        """Return a value without secrets: text, and the contents of mappings and collections, at any depth."""
+        """Return a value without secrets in its text, at any depth of mappings and collections."""
         return _Walk(self.text, self._names).redact(value, 0)
 
     def is_secret(self, name: str, value: object = "") -> bool:
-        """Return True if the value under a name is masked, whatever it is."""
+        """Return True if a value is masked because of its name."""
         return self._names.is_secret(name, value)
 
 
@@ -50,7 +50,7 @@ def looks_secret(name: str, text: str) -> bool:
 
 
 class _Walk:
-    """One walk through a value. Shared parts are redacted once."""
+    """One traversal of a value. Parts that occur several times are redacted once."""
 
     def __init__(self, text: Callable[[str], str], names: SecretNames) -> None:
         self._text = text
@@ -83,6 +83,7 @@ class _Walk:
         return type(value)(redacted) if type(value) in (set, frozenset) else tuple(redacted)
 
     def _redact_mapping(self, value: Mapping[Any, Any], depth: int) -> Any:
+        # The mapping may itself be a name with its value: {"name": "password", "value": "..."}.
         name = value.get("name", value.get("key")) if "value" in value else None
         redacted: dict[Any, Any] = {}
         is_changed = False
@@ -94,7 +95,7 @@ class _Walk:
         return redacted if is_changed else value
 
     def _redact_pair(self, pair: Any, depth: int) -> Any:
-        """Redact a name with its value: lists of headers consist of them."""
+        """Redact a pair that may be a name with its value, as in a list of headers."""
         if self._is_secret(pair[0], pair[1]):
             return [pair[0], MARK] if isinstance(pair, list) else (pair[0], MARK)
         return self.redact(pair, depth)

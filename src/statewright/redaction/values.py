@@ -1,8 +1,8 @@
-"""Secrets with known values: masked wherever they occur, in each spelling that software may print.
+"""Secrets whose values are known, which are masked wherever they occur, in all common spellings.
 
-A service that echoes a key may print it unchanged, inside JSON or HTML, in a URL, in hexadecimal digits, or in base 64
-together with surrounding text. All these spellings are computed once and replaced in one pass, the longest first, so
-that no part of a longer secret remains.
+A service that echoes a key may write it unchanged, in JSON or HTML, in a URL, in hexadecimal digits, or in Base64
+together with surrounding text. All spellings are computed in advance and replaced in one pass. Longer spellings come
+first, so that no part of a longer secret remains.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import base64
 import html
 import json
 import re
+import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 from urllib.parse import parse_qsl, quote, quote_plus, urlsplit
@@ -19,24 +20,28 @@ from statewright.data.encodable import map_texts
 from statewright.redaction.redactor import Redactor, looks_secret
 
 Mask = Callable[[str], str]
-"""Returns a text without secrets."""
+"""A function that returns a text without secrets."""
 HIDDEN: Final = "***"
 """Replaces a known value."""
 MIN_LENGTH: Final = 6
-"""Characters of a value that is masked: shorter ones are parts of ordinary words."""
+"""Minimum characters of a value that is masked. Shorter values may be parts of ordinary words."""
 _REDACTOR: Final = Redactor()
 _UNESCAPED_BY_JAVASCRIPT: Final = "!'()*"
+"""Characters that `encodeURIComponent` of JavaScript does not escape, in contrast to `quote`."""
 
 
 class KnownSecrets:
-    """A set of secret values, to be found and masked in text and in JSON."""
+    """A set of secret values, which it finds and masks in text and JSON. Thread-safe."""
 
-    __slots__ = ("_min_length", "_regex", "_spellings")
+    __slots__ = ("_compiled", "_lock", "_min_length", "_spellings")
 
     def __init__(self, values: Iterable[str] = (), *, min_length: int = MIN_LENGTH) -> None:
         self._min_length = min_length
+        self._lock = threading.Lock()
+        """Held while values are added."""
         self._spellings: frozenset[str] = frozenset()
-        self._regex: re.Pattern[str] | None = None
+        self._compiled: tuple[frozenset[str], re.Pattern[str]] | None = None
+        """The regular expression, with the spellings from which it was compiled: others may have been added since."""
         for value in values:
             self.add(value)
 
@@ -47,42 +52,43 @@ class KnownSecrets:
         return f"{type(self).__name__}({len(self._spellings)} spellings)"
 
     def __reduce__(self) -> Any:
-        raise TypeError("Known secrets are not stored or sent anywhere.")
+        raise TypeError("KnownSecrets cannot be pickled, so that secrets are not stored or sent by accident.")
 
     def add(self, value: str) -> None:
-        """Mask one more value, and each of its lines. A value that is too short is ignored."""
+        """Add a value, and each of its lines. Those that are too short are ignored."""
         parts = {part for part in (value, value.strip(), *value.splitlines()) if len(part.strip()) >= self._min_length}
-        # A new set: another thread may be reading the old one.
-        self._spellings = self._spellings | {spelling for part in parts for spelling in _spellings(part)}
-        self._regex = None
+        spellings = {spelling for part in parts for spelling in _spellings(part)}
+        with self._lock:
+            # A new set, because another thread may be reading the old one.
+            self._spellings = self._spellings | spellings
 
-    def appear_in(self, text: str) -> bool:
+    def occur_in(self, text: str) -> bool:
         """Return True if the text contains one of the values."""
         return any(spelling in text for spelling in self._spellings)
 
     def mask(self, text: str) -> str:
-        """Return the text with a mark in place of each value."""
-        if not self.appear_in(text):
+        """Replace each of the values in a text by a mark."""
+        if not self.occur_in(text):
             return text
-        regex = self._regex
-        if regex is None:
-            longest_first = sorted(self._spellings, key=lambda spelling: (-len(spelling), spelling))
-            self._regex = regex = re.compile("|".join(map(re.escape, longest_first)))
-        return regex.sub(HIDDEN, text)
+        spellings, compiled = self._spellings, self._compiled
+        if compiled is None or compiled[0] is not spellings:
+            longest_first = sorted(spellings, key=lambda spelling: (-len(spelling), spelling))
+            self._compiled = compiled = spellings, re.compile("|".join(map(re.escape, longest_first)))
+        return compiled[1].sub(HIDDEN, text)
 
     def mask_json(self, value: Any) -> Any:
-        """Return a value of JSON with a mark in place of each value, also in the keys of objects."""
+        """Replace each of the values in a JSON value by a mark, including the keys of objects."""
         return map_texts(value, self.mask) if self._spellings else value
 
 
-def mask_of(values: Iterable[str]) -> Mask:
-    """Return a function that masks these values in a text, and everything that has the shape of a secret."""
+def make_mask(values: Iterable[str]) -> Mask:
+    """Return a function that masks these values in a text, and text with the shape of a secret."""
     secrets = KnownSecrets(values)
     return lambda text: _REDACTOR.text(secrets.mask(text))
 
 
 def secrets_in_header(value: str) -> Iterator[str]:
-    """Yield the secrets in the value of a header: all of it, and the credentials behind a scheme such as `Bearer`."""
+    """Yield the secrets in the value of a header: the whole value, and the credentials after a scheme like `Bearer`."""
     yield value
     scheme, _, credentials = value.strip().partition(" ")
     if not credentials:
@@ -93,7 +99,7 @@ def secrets_in_header(value: str) -> Iterator[str]:
 
 
 def secrets_in_url(url: str) -> Iterator[str]:
-    """Yield the secrets that a URL may contain: user name, password and the values of its query."""
+    """Yield the possible secrets in a URL: the user name, the password and the values of the query."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -103,7 +109,7 @@ def secrets_in_url(url: str) -> Iterator[str]:
 
 
 def secrets_in_settings(settings: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the texts in settings, at any depth, that have the name or the shape of a secret: those of headers too."""
+    """Yield the texts in nested settings, including headers, that have the name or the shape of a secret."""
     for name, value in settings.items():
         if isinstance(value, str):
             if looks_secret(name, value):
@@ -113,7 +119,7 @@ def secrets_in_settings(settings: Mapping[str, Any]) -> Iterator[str]:
 
 
 def secrets_in_environment(names: Iterable[str], environ: Mapping[str, str]) -> Iterator[str]:
-    """Yield the values of those variables that are set."""
+    """Yield the values of environment variables; names that are not set or empty are skipped."""
     yield from (environ[name] for name in names if environ.get(name))
 
 
@@ -126,46 +132,47 @@ def _basic_credentials(encoded: str) -> Iterator[str]:
 
 
 def _spellings(value: str) -> Iterator[str]:
+    """Yield the ways in which software may write a value. They may repeat."""
     yield from (value, repr(value)[1:-1])
-    yield from _in_json(value)
-    yield from _in_html(value)
-    yield from _in_url(value)
-    octets = value.encode(errors="replace")
-    yield from (octets.hex(), octets.hex().upper())
-    for spelling in _in_base64(octets):
+    yield from _json_spellings(value)
+    yield from _html_spellings(value)
+    yield from _url_spellings(value)
+    data = value.encode(errors="replace")
+    yield from (data.hex(), data.hex().upper())
+    for spelling in _base64_spellings(data):
         yield spelling
         yield spelling.replace("+", "-").replace("/", "_")
 
 
-def _in_json(value: str) -> Iterator[str]:
+def _json_spellings(value: str) -> Iterator[str]:
     for text in (json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]):
         yield text
-        yield text.replace("/", r"\/")  # PHP escapes slashes
-        yield json.dumps(text)[1:-1]  # JSON inside of JSON
+        yield text.replace("/", r"\/")  # as PHP escapes slashes
+        yield json.dumps(text)[1:-1]  # JSON within JSON
 
 
-def _in_html(value: str) -> Iterator[str]:
+def _html_spellings(value: str) -> Iterator[str]:
     escaped = html.escape(value)
     yield from (escaped, html.escape(value, quote=False))
     yield escaped.replace("&#x27;", "&#39;").replace("&quot;", "&#34;")
     yield escaped.replace("&#x27;", "&apos;")
 
 
-def _in_url(value: str) -> Iterator[str]:
+def _url_spellings(value: str) -> Iterator[str]:
     for safe in ("", "/", _UNESCAPED_BY_JAVASCRIPT):
         for text in (quote(value, safe=safe, errors="replace"), quote_plus(value, safe=safe, errors="replace")):
             yield text
             yield re.sub("%[0-9A-F]{2}", lambda match: match[0].lower(), text)
 
 
-def _in_base64(octets: bytes) -> Iterator[str]:
-    """Yield the encodings of a value inside a longer text, without the characters that depend on neighbouring bytes.
+def _base64_spellings(data: bytes) -> Iterator[str]:
+    """Yield the encodings of data alone, and within other data, without the characters that depend on its neighbours.
 
-    Three bytes become four characters, so a value begins at one of three positions in such a group.
+    Three bytes become four characters, so the data begins at one of three positions in such a group.
     """
-    yield base64.b64encode(octets).decode()  # with its padding, if it was encoded alone
+    yield base64.b64encode(data).decode()
     for offset in range(3):
-        encoded = base64.b64encode(bytes(offset) + octets).decode()
+        encoded = base64.b64encode(bytes(offset) + data).decode()
         start = -(-offset * 8 // 6)
-        end = (offset + len(octets)) * 8 // 6
+        end = (offset + len(data)) * 8 // 6
         yield encoded[start:end]

@@ -127,7 +127,7 @@ class Advance:
     values: Mapping[str, Any] = field(default_factory=dict[str, Any])
     events: Sequence[NewEvent] = ()
     expect: Where = ()
-    written: list[RunEvent] = field(default_factory=list[RunEvent])
+    written_events: list[RunEvent] = field(default_factory=list[RunEvent])
     """The events with their numbers, once the change is written."""
 
 
@@ -142,7 +142,7 @@ class Announce:
     run_id: str | None = None
     id: str = field(default_factory=lambda: f"dlv_{draw_checkpoint_id()}")
     """The beginning of the ids of its deliveries, each of which adds the id of its webhook."""
-    made: int = 0
+    delivery_count: int = 0
     """The number of inserted deliveries, once the change is written."""
 
 

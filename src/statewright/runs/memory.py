@@ -163,7 +163,7 @@ class _Draft:
         for run_id in self._forgotten:
             logs.pop(run_id, None)
         for advance in self._advanced:
-            logs[advance.run_id].extend(advance.written)
+            logs[advance.run_id].extend(advance.written_events)
 
     def make(self, change: Change) -> None:
         match change:
@@ -259,7 +259,7 @@ class _Draft:
 
     def _advance(self, change: Advance) -> None:
         run: Run = self._expected(Run, change.run_id, change.expect)
-        change.written = [
+        change.written_events = [
             RunEvent(change.run_id, seq, event.type, deepcopy(event.payload), event.step_id, change.at)
             for seq, event in enumerate(change.events, run.last_event + 1)
         ]
@@ -268,11 +268,11 @@ class _Draft:
         self._advanced.append(change)
 
     def _announce(self, change: Announce) -> None:
-        change.made = 0
+        change.delivery_count = 0
         for webhook in self.matching(Webhook, where(workspace_id=change.workspace_id, active=True)):
             if not webhook.events or change.event_type in webhook.events:
                 self._insert(delivery_of(change, webhook.id))
-                change.made += 1
+                change.delivery_count += 1
 
     def _forget(self, run_id: str) -> None:
         self._changed[Run][run_id] = None

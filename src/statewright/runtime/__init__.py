@@ -1,4 +1,4 @@
-"""The superstep runtime: a pure core that decides, and two thin drivers that act."""
+"""The superstep runtime: a pure core that decides what happens, and two thin drivers that perform it."""
 
 from statewright.runtime.compiled import CompiledGraph
 from statewright.runtime.concurrency.control import RunControl

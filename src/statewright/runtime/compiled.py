@@ -1,8 +1,8 @@
 """A graph that is ready to run.
 
 Every method creates a run (`run_factory`) and passes it to a driver (`driving`); methods whose name begins with `a` use
-the driver for event loops. Running never changes a compiled graph, so threads and event loops may share it. The class
-is divided by inheritance: `ThreadMethods` inspects and changes threads, `StreamMethods` and `InvokeMethods` run.
+the driver for event loops. Running never changes a compiled graph, so threads and event loops may share it. Its base
+classes have the other methods: `ThreadMethods` those for threads, `StreamMethods` and `InvokeMethods` those that run.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ if TYPE_CHECKING:
 
 
 class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
-    """A graph that is ready to run. Made by `StateGraph.compile`. For its parameters see `graph/generics.py`."""
+    """A graph that is ready to run, created by `StateGraph.compile`. `graph/generics.py` has its type parameters."""
 
     def __repr__(self) -> str:
         return f"CompiledGraph({self.name!r}, {len(self.graph.nodes)} nodes)"
 
-    # -- going on from outside
+    # -- timers and events that resume a thread
 
     def resume_due(
         self, config: Config = None, *, now: datetime | None = None, **options: Unpack[CallOptions[ContextT]]
     ) -> ResultT | None:
-        """Resume the tasks whose timers or waits are due, and return the result; None if nothing is due.
+        """Resume the tasks whose timers or time limits are due, and return the result; None if nothing is due.
 
-        `now` is the current instant of the graph's clock by default.
+        `now` is the current time of the graph's clock by default.
         """
-        while due := self._due(config, options, now):
+        while answers := self._due_answers(config, options, now):
             run = self._run(config, options)
             try:
-                drive_run(run, Command(resume=due))
+                drive_run(run, Command(resume=answers))
             except InvalidResume:
                 if _has_begun(run):
                     raise
@@ -62,10 +62,10 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         self, config: Config = None, *, now: datetime | None = None, **options: Unpack[CallOptions[ContextT]]
     ) -> ResultT | None:
         """`resume_due`, on the running event loop."""
-        while due := await run_in_thread(self._due, config, options, now):
+        while answers := await run_in_thread(self._due_answers, config, options, now):
             run = self._run(config, options)
             try:
-                await adrive_run(run, Command(resume=due))
+                await adrive_run(run, Command(resume=answers))
             except InvalidResume:
                 if _has_begun(run):
                     raise
@@ -78,7 +78,7 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> ResultT:
         """Deliver an event to every task of the thread that waits for it, resume them, and return the result.
 
-        Raises InvalidResume if no task waits for it, or if the payload does not have the type that they expect.
+        Raises InvalidResume if no task waits for it, or if the payload is not of the type that a task expects.
         """
         return self.invoke(Command(resume=self._event_answers(name, payload, config, options)), config, **options)
 
@@ -89,14 +89,14 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         answers = await run_in_thread(self._event_answers, name, payload, config, options)
         return await self.ainvoke(Command(resume=answers), config, **options)
 
-    def _due(self, config: Any, options: Any, now: datetime | None) -> dict[str, Any]:
-        """Return the answers to the waits that are due, by the id of the wait."""
-        instant = now or self._clock.now()
+    def _due_answers(self, config: Any, options: Any, now: datetime | None) -> dict[str, Any]:
+        """Return an answer to each wait that is due, by the id of the interrupt."""
+        now = now or self._clock.now()
         waits = self.get_state(config, **_thread_options(options)).interrupts
-        return {wait.id: TIMED_OUT for wait in waits if wait.due_at is not None and wait.due_at <= instant}
+        return {wait.id: TIMED_OUT for wait in waits if wait.due_at is not None and wait.due_at <= now}
 
     def _event_answers(self, name: str, payload: Any, config: Any, options: Any) -> dict[str, Any]:
-        """Return the payload as the answer to each wait for the event, by the id of the wait."""
+        """Return the payload as the answer to each wait for the event, by the id of the interrupt."""
         waits = self.get_state(config, **_thread_options(options)).interrupts
         answers: dict[str, Any] = {wait.id: payload for wait in waits if wait.event == name}
         if not answers:
@@ -113,16 +113,17 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
     def get_subgraphs(self, namespace: str | None = None, *, recurse: bool = False) -> Iterator[tuple[str, Any]]:
         """Yield the names and graphs of the nodes that are graphs; with `recurse`, also those of nested graphs.
 
-        The name of a nested graph is its path, joined by `|`. With a `namespace`, only the graph at that path.
+        The name of a nested graph is the path of nodes that leads to it, joined by `|`. A `namespace` selects the graph
+        at one path.
         """
         for path, graph in subgraphs_of(self.graph, recurse=recurse or namespace is not None):
             if namespace is None or path == node_path(namespace):
                 yield path, graph
 
     def clear_cache(self, nodes: Names = None) -> None:
-        """Delete the cached results of nodes, by default of all, for all inputs.
+        """Delete the cached results of some nodes, by default of all.
 
-        Raises InvalidConfig for a node that does not exist, and if the graph has no cache.
+        Raises InvalidConfig if a node does not exist, or if the graph has no cache.
         """
         if self.cache is None:
             raise InvalidConfig("The graph has no cache to clear. Pass one: compile(cache=InMemoryCache()).")
@@ -134,7 +135,7 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         await run_in_thread(self.clear_cache, nodes)
 
     def get_graph(self, *, xray: bool | int = False) -> Drawing:
-        """Return a drawing of the graph; with `xray`, also of its subgraphs, down to a depth if it is a number."""
+        """Return a drawing of the graph. `xray` also draws the nodes of subgraphs: of all, or down to a depth."""
         from statewright.graph.draw import drawing_of
 
         return drawing_of(self.graph, xray=xray)
@@ -159,53 +160,53 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         """Return the JSON Schema of the context; None if the graph has no context schema."""
         return context_json_schema(self.graph.context_schema)
 
-    # -- calls by a node of another graph (the protocol `SubgraphLike`)
+    # -- calls by a node of another graph (the protocol `core.subgraph.Callee`)
 
     @property
     def reported(self) -> frozenset[str]:
-        """The fields of results that have a reducer: their writes are passed to a caller that has a reducer, too."""
+        """The fields of results that have a reducer: a caller with a reducer of its own merges their writes."""
         return self._program.reported
 
     @property
     def passes_state_on(self) -> bool:
-        """True if the result is the state of the caller with changes, so that only these changes are an update."""
+        """True if the result is the caller's state with changes, of which only the changes are an update."""
         return self._program.passes_state_on
 
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """Run as a node of another graph, in a namespace of its thread.
 
-        Return the result, and the writes of the `reported` fields, which the caller merges with its own reducers.
+        Return the result, and the writes to the `reported` fields, which the caller merges with its own reducers.
         """
         run = self._node_run(memory)
         drive_run(run, self._input_from(state))
-        return self._answer(run)
+        return self._node_result(run)
 
     async def acall_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
         """`call_within`, on the running event loop."""
         run = self._node_run(memory)
         await adrive_run(run, self._input_from(state))
-        return self._answer(run)
+        return self._node_result(run)
 
     def _node_run(self, memory: Memory) -> Run:
         return self._nested_run(cast(Scope, current_scope()), {}, memory, takes_state=True)
 
-    def _answer(self, run: Run) -> tuple[Any, Pairs]:
+    def _node_result(self, run: Run) -> tuple[Any, Pairs]:
         outcome = outcome_of(run)
         raise_to_caller(run, outcome)
         checkpoint = outcome.checkpoint
         return self._program.output(checkpoint.values, plain=True), checkpoint.reported
 
     def _input_from(self, state: Any) -> Any:
-        """Return the input that the state of a caller is for this graph: the fields that both have."""
+        """Return the input from the state of a caller: the fields that both graphs have."""
         schema = self.graph.input_schema
         return common_fields(state, frozenset(schema.fields) if schema.closed else None)
 
 
 def _thread_options(options: Mapping[str, Any]) -> Any:
-    """Return those keywords of a call that name a checkpoint."""
+    """Return the keywords of a call that identify a checkpoint."""
     return {name: options[name] for name in ("thread_id", "checkpoint_id", "branch") if name in options}
 
 
 def _has_begun(run: Run) -> bool:
-    """Return False if the run did nothing, because another caller had answered before it claimed the thread."""
+    """Return False if the run has done nothing: another caller answered before it could claim the thread."""
     return run.claim is None or run.claim.is_made

@@ -12,23 +12,24 @@ from statewright.errors import InvalidConfig, suggestion
 from statewright.ids import checked_name
 
 DEFAULT_RECURSION_LIMIT: Final = 1000
-"""Supersteps that one call may take by default."""
+"""The maximum number of supersteps of a call, by default."""
 
 OnUnfinished = Literal["discard", "finish"]
 Durability = Literal["sync", "async", "exit"]
 ChangedQuestions = Literal["warn", "error"]
-"""The reaction if a task that is executed again asks a question that was answered in other words."""
+"""The reaction if a task that is executed again asks a question whose wording has changed since it was answered."""
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 ON_BUSY: tuple[OnBusy, ...] = ("reject", "enqueue", "interrupt", "rollback")
 STOPS_HOLDER: tuple[OnBusy, ...] = ("interrupt", "rollback")
-"""The choices that request the holder of a thread to stop."""
+"""The choices by which the run that holds the thread is stopped."""
 ON_UNFINISHED: tuple[OnUnfinished, ...] = ("discard", "finish")
 DURABILITIES: tuple[Durability, ...] = ("sync", "async", "exit")
 
-_SETTING_KEYS = ("thread_id", "checkpoint_id", "branch", "namespace", "recursion_limit", "max_concurrency", "run_id")
+SETTING_KEYS = ("thread_id", "checkpoint_id", "branch", "namespace", "recursion_limit", "max_concurrency", "run_id")
+"""The settings, as keys of a config and as keywords of a call."""
 _NODE_KEYS = ("tags", "metadata", "run_name", "callbacks")
-"""Not settings of a run, but passed to nodes in their config, for LangChain's models and tools."""
-_CONFIG_KEYS = ("configurable", *_SETTING_KEYS, *_NODE_KEYS)
+"""Keys that do not affect the run, but are passed on in the config of nodes, for LangChain's models and tools."""
+_CONFIG_KEYS = ("configurable", *SETTING_KEYS, *_NODE_KEYS)
 
 
 class Settings:
@@ -47,7 +48,7 @@ class Settings:
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         self.config: Mapping[str, Any] = config or {}
-        """The config of the call, as it was passed."""
+        """The unchanged config of the call."""
         self.thread_id: str | None = None
         self.checkpoint_id: str | None = None
         self.branch = "main"
@@ -57,7 +58,7 @@ class Settings:
         self.max_concurrency: int | None = None
 
     def as_config(self, namespace: str, run_id: str) -> dict[str, Any]:
-        """Return the config of a node: that of the call, with the ids of this run."""
+        """Return the config that nodes receive: that of the call, with the ids and limits of this run."""
         configurable = {**self.config.get("configurable", {}), "thread_id": self.thread_id}
         if namespace:
             configurable["namespace"] = namespace
@@ -73,7 +74,7 @@ class Settings:
 def read_settings(config: Any, **keywords: Any) -> Settings:
     """Return the settings in a config and in keywords, which take precedence.
 
-    Raises InvalidConfig for unknown keys and values that are not valid.
+    Raises InvalidConfig for unknown keys and invalid values.
     """
     if config is None and not any(value is not None for value in keywords.values()):
         return Settings()
@@ -85,21 +86,22 @@ def read_settings(config: Any, **keywords: Any) -> Settings:
     entries = cast(Mapping[str, Any], config or {})
     unknown = next((key for key in entries if key not in _CONFIG_KEYS), None)
     if unknown is not None:
-        hint = suggestion(str(unknown), _CONFIG_KEYS, noun="Keys")
-        raise InvalidConfig(f"config has the unknown key {unknown!r}. {hint}")
+        raise InvalidConfig(
+            f"config has the unknown key {unknown!r}. " + suggestion(str(unknown), _CONFIG_KEYS, noun="Keys")
+        )
     settings = Settings(entries)
     configurable: Any = entries.get("configurable") or {}
     if not isinstance(configurable, Mapping):
         raise InvalidConfig(f"configurable is {configurable!r}. Pass a mapping such as {{'thread_id': '1'}}.")
-    for name in _SETTING_KEYS:
+    for name in SETTING_KEYS:
         value = _first_value(name, keywords, entries, cast(Mapping[str, Any], configurable))
         if value is not None:
-            setattr(settings, name, _checked(name, value))
+            setattr(settings, name, _checked_setting(name, value))
     return settings
 
 
-def joined_configs(outer: Any, inner: Any) -> Any:
-    """Return two configs as one. Keys of `inner` take precedence, also over those in `outer["configurable"]`."""
+def merge_configs(outer: Any, inner: Any) -> Any:
+    """Return two configs as one. Keys of `inner` take precedence, whichever of the two are under "configurable"."""
     if not (isinstance(outer, Mapping) and isinstance(inner, Mapping)):
         return inner if inner is not None else cast(Any, outer)
     old, new = dict(cast(Mapping[str, Any], outer)), dict(cast(Mapping[str, Any], inner))
@@ -114,39 +116,39 @@ def _first_value(name: str, *sources: Mapping[str, Any]) -> Any:
     return next((source[name] for source in sources if source.get(name) is not None), None)
 
 
-def _checked(name: str, value: Any) -> Any:
+def _checked_setting(name: str, value: Any) -> Any:
     if name in ("recursion_limit", "max_concurrency"):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise InvalidConfig(f"{name} is {value!r}. Pass an integer of at least 1.")
         return value
     if name == "thread_id":
-        value = thread_name(value)
+        value = as_thread_id(value)
     return checked_name(name, value)
 
 
-def thread_name(value: Any) -> Any:
-    """Return a thread id that is an integer or a UUID as text; any other value unchanged."""
+def as_thread_id(value: Any) -> Any:
+    """Return an integer or a UUID as text; any other value unchanged."""
     if isinstance(value, str):
         return value
-    uuid = sys.modules.get("uuid")  # a value can only be a UUID if its module is loaded
+    uuid = sys.modules.get("uuid")  # a UUID exists only if its module is loaded
     is_number = isinstance(value, int) and not isinstance(value, bool)
     return str(value) if is_number or (uuid is not None and isinstance(value, uuid.UUID)) else value
 
 
 def checked_choice(name: str, value: Any, choices: tuple[str, ...]) -> Any:
-    """Return the value if it is None or one of the choices. Raises InvalidConfig otherwise."""
+    """Return a value that is None or one of the choices. Raises InvalidConfig for any other."""
     if value is not None and value not in choices:
         raise InvalidConfig(f"{name} is {value!r}. " + suggestion(str(value), choices, noun="Choices"))
     return value
 
 
 def checked_grace(value: Any) -> float | None:
-    """Return a `sibling_grace` in seconds; None means without limit. Raises InvalidConfig."""
+    """Return a `sibling_grace` in seconds; None for no limit. Raises InvalidConfig."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | timedelta) or not as_seconds(value) >= 0:
         raise InvalidConfig(
-            f"sibling_grace is {value!r}. Pass seconds or a timedelta that is not negative; 0 does not wait, "
-            f"None waits without limit."
+            f"sibling_grace is {value!r}. Pass seconds or a timedelta that is not negative, 0 to wait not at all, "
+            f"or None to wait without limit."
         )
     return as_seconds(value)

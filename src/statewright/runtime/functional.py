@@ -1,8 +1,8 @@
 """Workflows written as one function: `@entrypoint` makes it a graph of one node, `@task` makes its parts durable.
 
-When the function is executed again, after an interrupt or a crash, calls of tasks that had completed return their
-recorded results; see `journal.py`. A call is identified by the name of the task and by its ordinal among the calls of
-that name.
+When the function is executed again, after an interrupt or a crash, calls of tasks that have completed return their
+recorded results; see `tasks/journal.py`. A call is identified by the name of the task and by its ordinal among the
+calls of that name.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class Final_(Generic[R, S]):  # noqa: N801  # users see it as entrypoint.final
 
 
 class EntrypointProgram(Program):
-    """The program of a graph of one function: its input is any value, its output the result of the function."""
+    """The program of an entrypoint: its input is any value, and its output is the result of the function."""
 
     calls_tasks = True
     passes_state_on = False
@@ -85,18 +85,18 @@ class EntrypointProgram(Program):
     def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
         return copy_container(values.get(RETURN))
 
-    def shown(self, result: TaskResult) -> Any:
+    def visible_writes(self, result: TaskResult) -> Any:
         return copy_container(dict(cast(Any, result.writes)).get(RETURN))
 
     def _start(self) -> NodeProgram:
         start = super()._start()
         start.updates = _AnyInput(self.channels, closed=True)
-        start.known_plain = None
+        start.plain_keys = None
         return start
 
 
 class _AnyInput(UpdateReader):
-    """Accepts any value as the input, and clears the result of the last run."""
+    """Reads any value as the input, and clears the result of the last run."""
 
     @property
     def takes_lists(self) -> bool:
@@ -105,22 +105,22 @@ class _AnyInput(UpdateReader):
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
         return {INPUT: update, RETURN: None}
 
-    def unknown_in(self, update: Any) -> str | None:
+    def unknown_key_message(self, update: Any) -> str | None:
         return None
 
 
 class EntrypointGraph(CompiledGraph[InputT, ContextT, InputT, ValueT, ValueT], Generic[ContextT, InputT, ValueT]):
-    """A function that runs as a graph. Made by `@entrypoint`."""
+    """A function that runs as a graph, created by `@entrypoint`."""
 
     program_class = EntrypointProgram
 
 
 class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
-    """Make a function a graph: `invoke(value)` calls it, durably if there is a checkpointer.
+    """Turn a function into a graph: `invoke(value)` calls it, durably if there is a checkpointer.
 
-    The first parameter of the function is the input; others are injected as in nodes. `previous` is the value that its
+    The first parameter of the function is the input; others are injected as in nodes. `previous` is the value that the
     last run on the thread returned, or saved with `entrypoint.final(value=..., save=...)`. Raises InvalidGraph if the
-    object is not a function, or is a generator.
+    object is not a function, or if it is a generator function.
     """
 
     if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
             "clock": clock,
         }
 
-    # Checkers take the first overload that matches: coroutines before plain functions, the specific before the general.
+    # Type checkers take the first overload that matches, so coroutine functions come first, and `final` before others.
     @overload
     def __call__(
         self, function: Callable[Concatenate[A, ...], Coroutine[Any, Any, Final_[R, Any]]]
@@ -177,13 +177,13 @@ class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
                 [f"{function!r} is not a function that returns a value. Decorate a function or a coroutine function."]
             )
         builder = GraphBuilder({INPUT: None, RETURN: None, PREVIOUS: None}, self._context_schema, name=name)
-        builder.add_node(name, _node_of(function), destinations=(), **cast(Any, self._policies))
+        builder.add_node(name, _as_node(function), destinations=(), **cast(Any, self._policies))
         builder.add_edge(START, name).add_edge(name, END)
         graph = builder.freeze(has_store=self._compile_options["store"] is not None)
         return EntrypointGraph(graph, **cast(Any, self._compile_options))
 
 
-def _node_of(function: Callable[..., Any]) -> Callable[..., Any]:
+def _as_node(function: Callable[..., Any]) -> Callable[..., Any]:
     """Return the function as a node, which reads the input from the state and writes the result to it."""
 
     def update_with(value: Any) -> dict[str, Any]:
@@ -209,14 +209,14 @@ def _node_of(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 class TaskFunction(Generic[P, T]):
-    """A function whose calls in a node are durable and run concurrently. Made by `@task`."""
+    """A function whose calls in a node are durable and run concurrently, created by `@task`."""
 
     def __init__(self, called: CalledFunction) -> None:
         self._called = called
         update_wrapper(self, called.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> TaskFuture[T]:
-        """Start the function, and return a future: call its `result()`, or await it."""
+        """Start a call of the function, and return a future: await it, or call its `result()`."""
         return call_task(self._called, args, kwargs)
 
 
@@ -249,9 +249,9 @@ def task(
     cache_policy: CachePolicy | None = None,
     timeout: TimeoutPolicy | Duration | None = None,
 ) -> Any:
-    """Make a function a task: a call in an entrypoint or a node starts at once, and returns a future.
+    """Turn a function into a task: a call in an entrypoint or a node starts at once, and returns a future.
 
-    The result is saved in the journal of the thread before the future has it, so it must be a value that can be
+    The result is saved in the journal of the thread before the future completes, so it must be a value that can be
     stored. An exception is raised by the future and is not recorded: the next execution calls the function again.
     Raises NonDeterminismError if a recorded call is repeated with other arguments.
     """

@@ -8,14 +8,15 @@ from statewright.events import Event
 class Instrument:
     """Base class for observers: override the methods you need, and pass instances to `compile(instruments=[...])`.
 
-    A method is called on the thread where the event happens, and must return quickly. Each says what `event.data` is.
+    A method is called on the thread where the event happens, and must return quickly. Its docstring describes
+    `event.data`.
     """
 
     def on_run_started(self, event: Event) -> None:
         """A run starts. Data: its input."""
 
     def on_run_finished(self, event: Event) -> None:
-        """A run has completed, failed, been cancelled, or waits. Data: its `RunOutcome`."""
+        """A run has completed, failed or been cancelled, or has stopped to wait. Data: its `RunOutcome`."""
 
     def on_superstep(self, event: Event) -> None:
         """A superstep starts. Data: its tasks."""
@@ -24,26 +25,28 @@ class Instrument:
         """A task starts. Data: `(task, input)`."""
 
     def on_task_finished(self, event: Event) -> None:
-        """A task has ended, and its outcome counts. Data: the outcome."""
+        """A task has ended; with durability `sync`, its result is saved by now. Data: the outcome."""
 
     def on_task_ended(self, event: Event) -> None:
-        """A task has ended. Called on its thread, before `on_task_finished`. Data: the outcome."""
+        """A task has ended. Called at once on its thread, so before `on_task_finished`. Data: the outcome."""
 
     def on_step_started(self, event: Event) -> None:
-        """A journalled step or a `@task` call starts; not called if its result is recorded. Data: `(name, ordinal)`."""
+        """A `runtime.step` or a `@task` call starts; not called if its result is recorded. Data: `(name, ordinal)`."""
 
     def on_step_finished(self, event: Event) -> None:
-        """A journalled step or a `@task` call has ended. Data: `(name, ordinal, error)`; the error may be None."""
+        """A `runtime.step` or a `@task` call has ended. Data: `(name, ordinal, error)`; the error may be None."""
 
     def on_run_broken_off(self, event: Event) -> None:
-        """A run ended without an outcome: its input was not valid, its reader left, or it could not be saved. Data: the
-        exception."""
+        """A run has ended without an outcome. Data: the exception.
+
+        Its input was invalid, it could not be saved, or the reader of its stream has left.
+        """
 
     def on_attempt_failed(self, event: Event) -> None:
-        """An attempt failed, and the task is retried. Data: the error, and the seconds until the next attempt."""
+        """An attempt has failed, and the task will be retried. Data: the error, and the seconds until then."""
 
     def on_commit(self, event: Event) -> None:
-        """A superstep, an input or an update was saved. Data: the commit."""
+        """A superstep, an input or an update has been saved. Data: the commit."""
 
     def on_model_called(self, event: Event) -> None:
         """A call of a chat model has ended. Data: a dict with the model, its usage and the outcome."""
@@ -52,20 +55,20 @@ class Instrument:
         """A tool call has ended. Data: a dict with the tool and the outcome."""
 
     def on_question_changed(self, event: Event) -> None:
-        """A task that is executed again asks a question that was answered in other words. Data: both questions."""
+        """A task that is executed again asks a question whose wording has changed since the answer. Data: both."""
 
     def on_message(self, event: Event) -> None:
-        """A node shows a message, or a piece of one. Data: the message."""
+        """A node has streamed a message, or a piece of one. Data: the message."""
 
     def wants_messages(self) -> bool:
         """Return whether models should stream pieces of messages; called before each call of a model."""
         return True
 
     def on_custom(self, event: Event) -> None:
-        """A node has written a value to the stream. Data: the value."""
+        """A node has written a value to the stream mode `custom`. Data: the value."""
 
     def on_interrupt(self, event: Event) -> None:
-        """A run stops because tasks wait for answers, timers or events. Data: the interrupts."""
+        """A run stops, because tasks wait for answers, timers or events. Data: the interrupts."""
 
     def on_resume(self, event: Event) -> None:
         """A run continues with answers. Data: the answers, by the id of the interrupt."""
@@ -91,3 +94,4 @@ METHOD_BY_KIND = {
     "interrupted": "on_interrupt",
     "resumed": "on_resume",
 }
+"""The method of `Instrument` for each kind of event."""

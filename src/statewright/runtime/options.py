@@ -14,7 +14,7 @@ from statewright.runtime.streaming.modes import StreamMode
 
 Names = Sequence[str] | str | None
 Config = Mapping[str, Any] | None
-"""The settings of a call, as other libraries pass them: `{"configurable": {"thread_id": "1"}}`."""
+"""The settings of a call in the form of other libraries: `{"configurable": {"thread_id": "1"}}`."""
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeParameter  # slow to import; see graph/generics.py
 
@@ -23,45 +23,45 @@ else:
     ValueT = TypeVar("ValueT", covariant=True)
 
 
-class CallOptionsApart(TypedDict, Generic[ContextT], total=False):
-    """The keywords of `CallOptions` without `output_keys`, on which the type of a result depends."""
+class BaseCallOptions(TypedDict, Generic[ContextT], total=False):
+    """The keywords of `CallOptions` without `output_keys`, on which the type of the result depends."""
 
     context: ContextT | Mapping[str, Any] | None
-    """Dependencies that nodes reach as `runtime.context`; never saved."""
+    """Dependencies, which nodes access as `runtime.context`; never saved."""
     thread_id: str | None
     """The thread to continue; needs a checkpointer."""
     checkpoint_id: str | None
     """The checkpoint to start from instead of the head."""
     branch: str | None
     namespace: str | None
-    """For the methods that inspect and change threads: the path of a subgraph, as in the configs of snapshots."""
+    """For the methods that inspect or change threads: the namespace of a subgraph, as in the configs of snapshots."""
     run_id: str | None
     recursion_limit: int | None
     """Maximum number of supersteps of the call; 1000 by default."""
     max_concurrency: int | None
     """Maximum number of concurrent tasks; by default 1000 coroutines, and a few threads per core."""
     durability: Durability | None
-    """When supersteps are saved: `sync`, `async`, or `exit` for only when the run ends or waits."""
+    """When supersteps are saved: `sync` before the next one, `async` during it, `exit` only when the run stops."""
     interrupt_before: Names
     interrupt_after: Names
     call_key: str | None
-    """Inside a node: identifies this call among those of its task, if their order may change."""
+    """Inside a node: identifies this call among those of the task, whose order may change."""
     print_mode: StreamMode | Sequence[StreamMode] | None
     """Stream modes whose parts are also printed, for debugging."""
     memory: Memory | None
     """Inside a node: the memory of the called graph; `call` by default."""
     control: RunControl | None
     budget: Budget | None
-    """The limits on the spending of the call, instead of the budget of `compile`."""
+    """The limits on the spending of the call; by default those of `compile`."""
     on_busy: OnBusy | None
-    """The reaction if another run holds the thread: `reject` (the default), `enqueue`, `interrupt`, `rollback`."""
+    """The reaction if another run holds the thread: `reject` (the default), `enqueue`, `interrupt` or `rollback`."""
     sibling_grace: Duration | None
-    """How long plain functions in progress are waited for if a concurrent task fails, instead of that of `compile`."""
+    """How long to wait for running plain functions after a concurrent task has failed; by default as in `compile`."""
     on_unfinished: OnUnfinished | None
-    """The effect of fresh input on unfinished work: `discard` it with its questions, or `finish` it first."""
+    """The effect of new input on unfinished work: `discard` it with its questions, or `finish` it first."""
 
 
-class CallOptions(CallOptionsApart[ContextT], Generic[ContextT], total=False):
+class CallOptions(BaseCallOptions[ContextT], Generic[ContextT], total=False):
     """The keywords of every call that runs a graph. They take precedence over the same keys in `config`."""
 
     output_keys: Names

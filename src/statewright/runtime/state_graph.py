@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
     """A graph of functions over a shared, typed state.
 
-    `state_schema` is a TypedDict, a dataclass, a pydantic model, a dict of name -> reducer, channel or type, or any
-    other type for a state that is one bare value. Add nodes and edges, then `compile()`.
+    `state_schema` is a TypedDict, a dataclass, a pydantic model, a dict from names to reducers, channels or types, or
+    any other type for a state that is a single value. Add nodes and edges, then `compile()`.
     """
 
     if TYPE_CHECKING:
-        # Without an input schema a call may leave fields out, which no type can say; one that is given is checked.
+        # Without an input schema a call may omit any fields. No type expresses that, so the input is then a Mapping.
         @overload
         def __init__(
             self: StateGraph[FieldsT, CallerT, Mapping[str, Any], FieldsT, dict[str, Any]],
@@ -141,34 +141,35 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
         - `checkpointer`: stores threads. `cache`: stores results of nodes with a cache policy. `store`: memory across
           threads.
         - `budget`: the limits on the spending of each call.
-        - `keep_calls`: keep the checkpoints of subgraph calls after their task has ended.
-        - `changed_questions`: whether it is a warning or an error if a node that is executed again asks a question that
-          was answered in other words.
-        - `sibling_grace`: how long plain functions in progress are waited for if a concurrent task fails, in seconds or
-          as a timedelta; 0 does not wait, None waits without limit. 30 seconds by default.
-        - `debug`: report nodes that change state in place, and values in an `InMemorySaver` that no database can store.
+        - `keep_calls`: True to keep the checkpoints of subgraph calls after their tasks have ended.
+        - `changed_questions`: `warn` or `error` if a node that is executed again asks a question whose wording has
+          changed since it was answered.
+        - `sibling_grace`: how long to wait for running plain functions after a concurrent task has failed, in seconds
+          or as a timedelta: 30 seconds by default, 0 to wait not at all, None to wait without limit.
+        - `debug`: True to report nodes that change state in place, and values in an `InMemorySaver` that no database
+          can store.
         - `unknown_keys`: `warn`, `error` or `drop` for keys of updates that are in no schema.
-        - `validate`: what is checked against the types: the `input`, `all` updates, or nothing (`off`).
-        - `lease`: how long a run holds its thread after each write, by default as the checkpointer says (60 seconds).
-          After that, other runs may take the thread of a run that has hung.
+        - `validate`: the updates to check against the types: the `input`, `all`, or none (`off`).
+        - `lease`: how long a run holds its thread after each write; by default the lease duration of the checkpointer,
+          or 60 seconds. After that, other runs may take over the thread of a run that hangs.
 
         Raises InvalidGraph with all problems. With `strict=False`, problems of the graph's shape are warnings.
         """
-        interrupts = [*_listed(interrupt_before), *_listed(interrupt_after)]
+        interrupts = [*_as_sequence(interrupt_before), *_as_sequence(interrupt_after)]
         graph = self.freeze(
             strict=strict,
             name=name,
             has_store=store is not None,
             entered=[budget.on_budget] if budget is not None and budget.on_budget else (),
             interrupts=interrupts,
-            also=[
-                *_wrong_port("checkpointer", checkpointer, Checkpointer),
-                *_wrong_port("store", store, Store),
-                *_wrong_port("cache", cache, Cache),
-                *_wrong_choice("unknown_keys", unknown_keys, ("warn", "error", "drop")),
-                *_wrong_grace(sibling_grace),
-                *_wrong_choice("validate", validate, ("input", "all", "off")),
-                *_wrong_choice("changed_questions", changed_questions, ("warn", "error")),
+            other_problems=[
+                *_port_problems("checkpointer", checkpointer, Checkpointer),
+                *_port_problems("store", store, Store),
+                *_port_problems("cache", cache, Cache),
+                *_choice_problems("unknown_keys", unknown_keys, ("warn", "error", "drop")),
+                *_grace_problems(sibling_grace),
+                *_choice_problems("validate", validate, ("input", "all", "off")),
+                *_choice_problems("changed_questions", changed_questions, ("warn", "error")),
             ],
         )
         return CompiledGraph(
@@ -192,7 +193,7 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
 
 
 class MessagesStateGraph(StateGraph[StateT, ContextT, InputT, OutputT, ResultT]):
-    """A graph whose state is a conversation: a node may answer a bare message, or a list of them."""
+    """A graph whose state is a conversation: a node may return a message, or a list of messages, without a mapping."""
 
     bare_messages = "messages"
 
@@ -217,14 +218,14 @@ class MessagesStateGraph(StateGraph[StateT, ContextT, InputT, OutputT, ResultT])
         cast(Any, super()).__init__(state_schema, context_schema, **options)
 
 
-def _listed(names: Names) -> Sequence[str]:
+def _as_sequence(names: Names) -> Sequence[str]:
     return (names,) if isinstance(names, str) else names or ()
 
 
 _EXAMPLES: dict[type, str] = {Checkpointer: "InMemorySaver()", Store: "InMemoryStore()", Cache: "InMemoryCache()"}
 
 
-def _wrong_port(name: str, value: object, port: type) -> list[str]:
+def _port_problems(name: str, value: object, port: type) -> list[str]:
     if value is None or (isinstance(value, port) and not isinstance(value, type)):
         return []
     return [
@@ -233,11 +234,11 @@ def _wrong_port(name: str, value: object, port: type) -> list[str]:
     ]
 
 
-def _wrong_choice(name: str, value: object, choices: Sequence[str]) -> list[str]:
+def _choice_problems(name: str, value: object, choices: Sequence[str]) -> list[str]:
     return [] if value in choices else [f"{name}= is {value!r}. Choices: {', '.join(choices)}."]
 
 
-def _wrong_grace(value: object) -> list[str]:
+def _grace_problems(value: object) -> list[str]:
     try:
         checked_grace(value)
     except InvalidConfig as error:

@@ -1,1 +1,1 @@
-"""Values as bytes and back: MessagePack, with extension types for the types that are registered."""
+"""Serialization of values: MessagePack, with extension types for registered types."""

@@ -1,4 +1,7 @@
-"""Required types of answers, as plain data that can be stored. Classes are named by registered names, not imported."""
+"""Conversion of annotations (the required types of answers) to plain data and back.
+
+Classes are stored under their registered names, so that reading an annotation imports nothing.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 NameOf = Callable[[type[Any]], str | None]
-Named = Callable[[str], type[Any] | None]
+"""Returns the registered name of a class."""
+ClassOf = Callable[[str], type[Any] | None]
+"""Returns the class that is registered under a name."""
 
 _SIMPLE: dict[str, Any] = {
     **{kind.__name__: kind for kind in (str, int, float, bool, bytes, list, dict, tuple, set, frozenset)},
@@ -17,11 +22,11 @@ _SIMPLE: dict[str, Any] = {
 }
 _NAMES = {kind: name for name, kind in _SIMPLE.items()}
 UNKNOWN: Any = None
-"""Stands for a type that cannot be rebuilt: the node checks the answer when it receives it."""
+"""Stands for a type that cannot be restored: the node then checks the answer when it receives it."""
 
 
 def plain_annotation(annotation: Any, name_of: NameOf) -> Any:
-    """Return a type as lists and text."""
+    """Return an annotation, or a JSON Schema, as lists, strings and numbers."""
     if annotation is None:
         return None
     if isinstance(annotation, dict):  # a JSON Schema
@@ -45,8 +50,8 @@ def plain_annotation(annotation: Any, name_of: NameOf) -> Any:
     return ["class", name] if name is not None else ["unknown", repr(annotation)]
 
 
-def restore_annotation(plain: Any, named: Named) -> Any:
-    """Reverse `plain_annotation`; UNKNOWN for an unregistered name in it."""
+def restore_annotation(plain: Any, class_of: ClassOf) -> Any:
+    """Reverse `plain_annotation`; return UNKNOWN if a class in it is not registered."""
     if plain is None:
         return None
     if isinstance(plain, str):
@@ -55,20 +60,20 @@ def restore_annotation(plain: Any, named: Named) -> Any:
     if kind == "literal":
         return Literal[tuple(parts)]  # pyright: ignore  # not a static expression
     if kind == "class":
-        return named(parts[0])
+        return class_of(parts[0])
     if kind == "json":
         return parts[0]
     if kind == "unknown":
         return UNKNOWN
     origin: Any = Union if kind == "union" else _SIMPLE[parts.pop(0)]
-    args = tuple(Ellipsis if part == "..." else restore_annotation(part, named) for part in parts)
+    args = tuple(Ellipsis if part == "..." else restore_annotation(part, class_of) for part in parts)
     return UNKNOWN if any(arg is UNKNOWN for arg in args) else origin[args]
 
 
 def schema_form(schema: Any) -> str | None:
-    """Return a type or JSON Schema as text that is the same in every process; None for no schema.
+    """Return a type or JSON Schema as a string that is the same in every process; None for no schema.
 
-    Questions are compared by this text: the type itself may not survive being stored.
+    Questions are compared by this string, because the type itself may not be restorable.
     """
     return None if schema is None else _ADDRESS.sub("", _form(schema))
 

@@ -10,6 +10,7 @@ import builtins
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, time, timedelta, timezone, tzinfo
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 from statewright import errors
@@ -26,21 +27,21 @@ class Codec(NamedTuple):
     tag: int
     type: str
     """The module and name of the type, joined by a dot."""
-    plain: Callable[[Any], Any]
-    """Converts a value to plain data, which may contain values of other types."""
-    made: Callable[[Any], Any]
+    encode: Callable[[Any], Any]
+    """Converts a value to plain data, which may contain values of other types that have codecs."""
+    decode: Callable[[Any], Any]
     """Converts the plain data back to a value."""
 
 
 CODECS: dict[str, Codec] = {}
-"""By the name of the type."""
+"""Codecs by the name of their type."""
 BY_TAG: dict[int, Codec] = {}
 
 
-def stored_as(tag: int, kind: str | type, plain: Callable[[Any], Any], made: Callable[[Any], Any]) -> None:
-    """Add a codec for a type of Statewright or Python. Types of users are registered with a `Serde`."""
+def register_codec(tag: int, kind: str | type, encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> None:
+    """Register a codec for a type of Statewright or Python. Users' types are registered with a `Serde` instead."""
     name = kind if isinstance(kind, str) else type_name(kind)
-    codec = Codec(tag, name, plain, made)
+    codec = Codec(tag, name, encode, decode)
     if BY_TAG.setdefault(tag, codec).type != name:
         raise errors.InternalError(f"The tag {tag} of {name!r} is taken by {BY_TAG[tag].type!r}.")
     CODECS[name] = codec
@@ -57,11 +58,11 @@ _MODULES: Mapping[int, str] = {
     58: "statewright.graph.command",
     59: "statewright.serde.langchain_codec",
 }
-"""Modules that add codecs, mostly of higher layers, by tags. They are imported when such a value is read."""
+"""Modules that register codecs, by tag. Most belong to higher layers; each is imported when such a value is read."""
 
 
 def codec_of(tag: int) -> Codec | None:
-    """Return the codec of a tag; None if this version has none."""
+    """Return the codec of a tag; None if this version of Statewright has none."""
     if tag not in BY_TAG and tag in _MODULES:
         importlib.import_module(_MODULES[tag])
     return BY_TAG.get(tag)
@@ -73,22 +74,22 @@ def type_name(kind: type) -> str:
 
 
 def _trimmed(*parts: Any) -> list[Any]:
-    """Return the parts without empty ones at the end."""
+    """Return the parts without None values at the end."""
     trimmed = list(parts)
     while trimmed and trimmed[-1] is None:
         trimmed.pop()
     return trimmed
 
 
-# -- types of Python
+# -- Python's types
 
-stored_as(2, tuple, list, tuple)
-stored_as(3, set, list, set)
-stored_as(4, frozenset, list, frozenset)
+register_codec(2, tuple, list, tuple)
+register_codec(3, set, list, set)
+register_codec(4, frozenset, list, frozenset)
 
 
-def _zone(zone: tzinfo | None) -> Any:
-    """Return a time zone as None, its offset in seconds, the offset and a name, or its key."""
+def _encode_zone(zone: tzinfo | None) -> Any:
+    """Return a time zone as its key, its offset in seconds, or a list of the offset and a custom name."""
     if zone is None:
         return None
     name = getattr(zone, "key", None)
@@ -102,123 +103,127 @@ def _zone(zone: tzinfo | None) -> Any:
     return seconds if is_default_name else [seconds, offset_name]
 
 
-def _restore_zone(stored: Any) -> tzinfo | None:
+def _decode_zone(stored: Any) -> tzinfo | None:
     if isinstance(stored, str):
         from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
         try:
             return ZoneInfo(stored)
         except ZoneInfoNotFoundError:
-            raise SerdeError(f"the time zone {stored!r}", "it is not known on this machine. Install tzdata") from None
+            raise SerdeError(f"the time zone {stored!r}", "this machine does not know it. Install tzdata") from None
     if isinstance(stored, list):
         seconds, name = cast("list[Any]", stored)
         return timezone(timedelta(seconds=seconds), name)
     return None if stored is None else timezone(timedelta(seconds=stored))
 
 
-stored_as(
-    5,
-    datetime,
-    lambda value: [value.replace(tzinfo=None, fold=0).isoformat(), _zone(value.tzinfo), value.fold],
-    lambda parts: datetime.fromisoformat(parts[0]).replace(tzinfo=_restore_zone(parts[1]), fold=parts[2]),
+def _encode_time(value: datetime | time) -> list[Any]:
+    return [value.replace(tzinfo=None, fold=0).isoformat(), _encode_zone(value.tzinfo), value.fold]
+
+
+def _decode_time(kind: type[datetime] | type[time], parts: Sequence[Any]) -> datetime | time:
+    return kind.fromisoformat(parts[0]).replace(tzinfo=_decode_zone(parts[1]), fold=parts[2])
+
+
+register_codec(5, datetime, _encode_time, partial(_decode_time, datetime))
+register_codec(6, date, date.isoformat, date.fromisoformat)
+register_codec(7, time, _encode_time, partial(_decode_time, time))
+register_codec(
+    8, timedelta, lambda value: [value.days, value.seconds, value.microseconds], lambda parts: timedelta(*parts)
 )
-stored_as(6, date, date.isoformat, date.fromisoformat)
-stored_as(
-    7,
-    time,
-    lambda value: [value.replace(tzinfo=None, fold=0).isoformat(), _zone(value.tzinfo), value.fold],
-    lambda parts: time.fromisoformat(parts[0]).replace(tzinfo=_restore_zone(parts[1]), fold=parts[2]),
-)
-stored_as(8, timedelta, lambda value: [value.days, value.seconds, value.microseconds], lambda parts: timedelta(*parts))
 
 
 def _function_of(module: str, name: str) -> Callable[..., Any]:
-    """Return a function that calls one of the standard library, whose module is imported when it is needed."""
+    """Return a function that imports a module when it is called, and calls the function `name` in it."""
 
-    def make(value: Any) -> Any:
+    def call(value: Any) -> Any:
         return getattr(importlib.import_module(module), name)(value)
 
-    return make
+    return call
 
 
-stored_as(9, "decimal.Decimal", str, _function_of("decimal", "Decimal"))
+register_codec(9, "decimal.Decimal", str, _function_of("decimal", "Decimal"))
 for _number, _path in enumerate(("PosixPath", "WindowsPath", "PurePosixPath", "PureWindowsPath")):
-    _class = _path if _path.startswith("Pure") else "Path"  # a path of another system becomes one of this system
-    stored_as(10 + _number, f"pathlib.{_path}", str, _function_of("pathlib", _class))
-    CODECS[f"pathlib._local.{_path}"] = BY_TAG[10 + _number]  # their module in Python 3.13
-stored_as(14, "uuid.UUID", lambda value: value.bytes, lambda stored: importlib.import_module("uuid").UUID(bytes=stored))
-stored_as(
+    _class = _path if _path.startswith("Pure") else "Path"  # a path of another system is restored as one of this system
+    register_codec(10 + _number, f"pathlib.{_path}", str, _function_of("pathlib", _class))
+    CODECS[f"pathlib._local.{_path}"] = BY_TAG[10 + _number]  # the module of these classes in Python 3.13
+register_codec(
+    14, "uuid.UUID", lambda value: value.bytes, lambda stored: importlib.import_module("uuid").UUID(bytes=stored)
+)
+register_codec(
     15,
     int,
     lambda value: value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True),
     lambda stored: int.from_bytes(stored, "little", signed=True),
 )
-"""Integers of more than 64 bits; MessagePack has smaller ones."""
-stored_as(
+"""Integers of more than 64 bits, which MessagePack lacks."""
+register_codec(
     16,
     str,
     lambda value: value.encode("utf-8", "surrogatepass"),
     lambda stored: stored.decode("utf-8", "surrogatepass"),
 )
 """Text with lone surrogates, which is not valid Unicode."""
-stored_as(17, dict, lambda value: [[key, item] for key, item in value.items()], dict)
+register_codec(17, dict, lambda value: [[key, item] for key, item in value.items()], dict)
 """Dicts with keys that MessagePack lacks."""
-stored_as(19, complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts))
-stored_as(20, range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts))
-stored_as(
+register_codec(19, complex, lambda value: [value.real, value.imag], lambda parts: complex(*parts))
+register_codec(20, range, lambda value: [value.start, value.stop, value.step], lambda parts: range(*parts))
+register_codec(
     21,
     "collections.deque",
     lambda value: [list(value), value.maxlen],
     lambda parts: importlib.import_module("collections").deque(*parts),
 )
-stored_as(22, "collections.OrderedDict", lambda value: list(value.items()), _function_of("collections", "OrderedDict"))
-stored_as(23, "collections.Counter", dict, _function_of("collections", "Counter"))
-stored_as(27, bytearray, bytes, bytearray)
+register_codec(
+    22, "collections.OrderedDict", lambda value: list(value.items()), _function_of("collections", "OrderedDict")
+)
+register_codec(23, "collections.Counter", dict, _function_of("collections", "Counter"))
+register_codec(27, bytearray, bytes, bytearray)
 
 # -- numpy
 
 
-def _plain_array(array: Any) -> Any:
+def _encode_array(array: Any) -> Any:
     if array.dtype.hasobject:
-        raise ValueError(f"an array of {array.dtype} holds objects. Store a list of them")
-    return [_plain_dtype(array.dtype), list(array.shape), array.tobytes()]
+        raise ValueError(f"an array of {array.dtype} contains objects. Store a list of them")
+    return [_encode_dtype(array.dtype), list(array.shape), array.tobytes()]
 
 
-def _plain_dtype(dtype: Any) -> Any:
+def _encode_dtype(dtype: Any) -> Any:
     stored = dtype.str if dtype.names is None else [list(field) for field in dtype.descr]
-    if _restore_dtype(stored) != dtype:
+    if _decode_dtype(stored) != dtype:
         raise ValueError(f"{dtype!r} has gaps between its fields. Use numpy.lib.recfunctions.repack_fields")
     return stored
 
 
-def _restore_dtype(stored: Any) -> Any:
+def _decode_dtype(stored: Any) -> Any:
     numpy = importlib.import_module("numpy")
     return numpy.dtype(stored if isinstance(stored, str) else [tuple(field) for field in stored])
 
 
-def _restore_array(parts: Sequence[Any]) -> Any:
+def _decode_array(parts: Sequence[Any]) -> Any:
     numpy = importlib.import_module("numpy")
-    return numpy.frombuffer(bytearray(memoryview(parts[2])), dtype=_restore_dtype(parts[0])).reshape(parts[1])
+    # A bytearray, because an array that shares the memory of bytes is read-only. A memoryview, because for an integer
+    # in damaged or tampered data, bytearray would allocate that many bytes.
+    return numpy.frombuffer(bytearray(memoryview(parts[2])), dtype=_decode_dtype(parts[0])).reshape(parts[1])
 
 
-stored_as(24, "numpy.ndarray", _plain_array, _restore_array)
+def _encode_scalar(value: Any) -> Any:
+    return _encode_array(importlib.import_module("numpy").asarray(value))
 
 
-def _plain_scalar(value: Any) -> Any:
-    return _plain_array(importlib.import_module("numpy").asarray(value))
+def _decode_scalar(parts: Sequence[Any]) -> Any:
+    return _decode_array(parts)[()]
 
 
-def _restore_scalar(parts: Sequence[Any]) -> Any:
-    return _restore_array(parts)[()]
-
-
-NUMPY_SCALAR = Codec(25, "numpy.generic", _plain_scalar, _restore_scalar)
+register_codec(24, "numpy.ndarray", _encode_array, _decode_array)
+NUMPY_SCALAR = Codec(25, "numpy.generic", _encode_scalar, _decode_scalar)
 BY_TAG[25] = NUMPY_SCALAR
 
 # -- exceptions, for logs and error handlers
 
 
-def _plain_exception(error: BaseException) -> Any:
+def _encode_exception(error: BaseException) -> Any:
     """Return the name of the class, the message, the notes, and arguments other than the message."""
     name = error.kind if isinstance(error, StoredError) else type_name(type(error))
     text, args = str(error), error.args
@@ -232,17 +237,17 @@ def _is_simple(value: Any) -> bool:
     return value is None or type(value) in (str, bytes, bool, int, float)
 
 
-def _restore_exception(parts: Sequence[Any]) -> BaseException:
-    """Return an exception of its class, if that belongs to Python or Statewright, or else a StoredError."""
+def _decode_exception(parts: Sequence[Any]) -> BaseException:
+    """Return the exception if its class belongs to Python or Statewright, else a StoredError."""
     name, text, notes, *args = parts
-    error = _rebuilt_exception(name, text, [*args, [text]]) or StoredError(name, text)
+    error = _rebuild_exception(name, text, [*args, [text]]) or StoredError(name, text)
     for note in notes:
         add_note(error, note)
     return error
 
 
-def _rebuilt_exception(name: str, text: str, candidates: Sequence[Sequence[Any]]) -> BaseException | None:
-    """Return an exception of Python or Statewright with the message `text`; None if no arguments give that message."""
+def _rebuild_exception(name: str, text: str, candidates: Sequence[Sequence[Any]]) -> BaseException | None:
+    """Return an exception with the first arguments that give it the message `text`; None if none do."""
     module_name, _, class_name = name.rpartition(".")
     module: Any = {"builtins": builtins, errors.__name__: errors}.get(module_name)
     kind: Any = getattr(module, errors.FORMER_NAMES.get(class_name, class_name), None)
@@ -250,9 +255,9 @@ def _rebuilt_exception(name: str, text: str, candidates: Sequence[Sequence[Any]]
         return None
     for args in candidates:
         try:
-            # Errors of Statewright compose their message in `__init__`; here it is composed already.
+            # Statewright's errors compose their message in `__init__`, which must not be called with the message.
             error = kind(*args) if module is builtins else kind.__new__(kind, *args)
-        except Exception:  # other arguments are required, as by an ExceptionGroup
+        except Exception:  # the class requires other arguments, as ExceptionGroup does
             continue
         error.args = tuple(args)
         if str(error) == text:
@@ -260,14 +265,14 @@ def _rebuilt_exception(name: str, text: str, candidates: Sequence[Sequence[Any]]
     return None
 
 
-EXCEPTION = Codec(26, "builtins.BaseException", _plain_exception, _restore_exception)
+EXCEPTION = Codec(26, "builtins.BaseException", _encode_exception, _decode_exception)
 BY_TAG[26] = EXCEPTION
 
 
-# -- types of Statewright
+# -- Statewright's types
 
 
-def _plain_message(message: Message) -> Any:
+def _encode_message(message: Message) -> Any:
     role = message.role
     return _trimmed(
         message.content,
@@ -280,7 +285,7 @@ def _plain_message(message: Message) -> Any:
     )
 
 
-def _restore_message(parts: list[Any]) -> Message:
+def _decode_message(parts: list[Any]) -> Message:
     if len(parts) == 3:  # nearly always
         content, role, message_id = parts
         return Message(content, ROLES[role] if type(role) is int else role, whole_id(message_id))
@@ -292,27 +297,27 @@ def _restore_message(parts: list[Any]) -> Message:
     return Message(content, cast(str, role if type(role) is str else ROLES[role]), *optional)
 
 
-stored_as(40, Message, _plain_message, _restore_message)
-stored_as(
+register_codec(40, Message, _encode_message, _decode_message)
+register_codec(
     41,
     ToolCall,
     lambda call: _trimmed(call.id, call.name, call.arguments, call.invalid),
     lambda parts: ToolCall(*parts),
 )
-stored_as(
+register_codec(
     42,
     ToolResult,
     lambda result: [result.tool_call_id, result.content, result.name],
     lambda parts: ToolResult(*parts),
 )
-stored_as(43, RemoveMessage, lambda message: message.id, RemoveMessage)
-stored_as(
+register_codec(43, RemoveMessage, lambda message: message.id, RemoveMessage)
+register_codec(
     44,
     MessageBatch,
     lambda batch: [batch.items, batch.all_new],
     lambda parts: MessageBatch(parts[0], all_new=parts[1]),
 )
-stored_as(45, Overwrite, lambda update: update.value, Overwrite)
-stored_as(46, cast("type[Any]", type(MISSING)), lambda _: None, lambda _: MISSING)
-stored_as(48, Added, lambda change: list(change.items), Added)
-stored_as(49, Merged, lambda change: list(change.items), Merged)
+register_codec(45, Overwrite, lambda update: update.value, Overwrite)
+register_codec(46, cast("type[Any]", type(MISSING)), lambda _: None, lambda _: MISSING)
+register_codec(48, Added, lambda change: list(change.items), Added)
+register_codec(49, Merged, lambda change: list(change.items), Merged)

@@ -1,8 +1,8 @@
-"""The codec for messages of LangChain, which need no registration and are stored under short names.
+"""The codec for LangChain messages, which need no registration and are stored under short names.
 
-A message is stored as its set fields, and fields with other values than the defaults of its class; it is rebuilt
-without validators, which would derive calls from other fields. Further fields of the current class get their defaults.
-LangChain is not imported before such a message is read.
+A message is stored as the fields that were set, and other fields that differ from their defaults. It is rebuilt without
+validators, which would derive tool calls from other fields; fields that are not stored get their defaults. LangChain is
+not imported until such a message is read.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _CLASSES: Final = frozenset(
 """The classes of langchain_core.messages, whose names are part of stored data."""
 
 
-def _plain(message: Any) -> list[Any]:
-    """Return the name of the class, the fields that were set, and those that were not and differ from the default."""
+def _encode(message: Any) -> list[Any]:
+    """Return the name of the class, the fields that were set, and other fields that differ from their defaults."""
     were_set = message.model_fields_set
     fields: dict[str, Any] = dict(message)
     declared: Mapping[str, Any] = cast("Any", type(message)).model_fields
@@ -51,7 +51,7 @@ def _default(field: Any) -> Any:
     return field.get_default(call_default_factory=True)
 
 
-def _made(parts: Sequence[Any]) -> Any:
+def _decode(parts: Sequence[Any]) -> Any:
     name, set_fields, *optional = parts
     if name not in _CLASSES:
         raise ValueError(f"message class {name!r} does not exist")
@@ -60,11 +60,11 @@ def _made(parts: Sequence[Any]) -> Any:
     return kind.model_construct(_fields_set=set(set_fields), **{**set_fields, **changed})
 
 
-CODEC: Final = Codec(59, "langchain_core.messages.base.BaseMessage", _plain, _made)
+CODEC: Final = Codec(59, "langchain_core.messages.base.BaseMessage", _encode, _decode)
 BY_TAG[CODEC.tag] = CODEC
 
 
 def codec_for(kind: type) -> Codec | None:
-    """Return the codec for a class of langchain_core.messages; None for other classes, such as subclasses of users."""
+    """Return the codec for a class of langchain_core.messages; None for other classes, such as users' subclasses."""
     is_known = kind.__module__.startswith("langchain_core.messages.") and kind.__name__ in _CLASSES
     return CODEC if is_known else None

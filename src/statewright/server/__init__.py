@@ -1,6 +1,6 @@
-"""The HTTP server: an ASGI application for a service, and running it with uvicorn.
+"""The HTTP server: the ASGI application of a service, run by uvicorn.
 
-The modules need the extra `server`, so the functions here import them when they are called.
+Its modules need the extra `server`, so the functions below import them only when called.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["ServerSettings", "create_app", "serve"]
 
 
 def require_libraries() -> None:
-    """Raise MissingLibrary without the libraries of the extra `server`. Called before importing what needs them."""
+    """Raise MissingLibrary if the extra `server` is not installed. Call this before importing modules that need it."""
     with optional("The HTTP server needs", extra="server"):
         import fastapi  # pyright: ignore[reportUnusedImport]  # noqa: F401
         import uvicorn  # pyright: ignore[reportUnusedImport]  # noqa: F401
@@ -34,10 +34,10 @@ def create_app(
     metrics: Metrics | None = None,
     webhooks: WebhookSettings | None = None,
 ) -> FastAPI:
-    """Create the ASGI application of a service. It starts the service at startup, and stops it at shutdown.
+    """Create the ASGI application of a service. It starts the service on startup and stops it on shutdown.
 
-    `metrics` records the requests, and is served at `/metrics`. `webhooks` has the addresses that webhooks may call;
-    by default the settings of the service apply. Raises MissingLibrary without the extra `server`.
+    `metrics` records requests and is exposed at `/metrics`. `webhooks` restricts the addresses that webhooks may call;
+    by default the service's own settings apply. Raises MissingLibrary if the extra `server` is not installed.
     """
     require_libraries()
     from statewright.server.app import create_app as create
@@ -46,7 +46,7 @@ def create_app(
 
 
 def serve(app: FastAPI, *, settings: ServerSettings | None = None) -> None:
-    """Serve an application until SIGTERM or SIGINT, then shut down gracefully; see `statewright.server.serve`."""
+    """Serve an application until SIGTERM or SIGINT, then shut down gracefully (see `statewright.server.serve`)."""
     require_libraries()
     from statewright.server.serve import serve as run
 

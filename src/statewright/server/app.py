@@ -1,4 +1,4 @@
-"""The ASGI application: middleware, routes, error handlers, lifecycle, and an optional port for metrics."""
+"""The ASGI application: middleware, routes, error handlers, lifespan, and an optional port for metrics."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from starlette.middleware.cors import CORSMiddleware
 from statewright.errors import InvalidConfig
 from statewright.server.context.server_context import ServerContext
 from statewright.server.http.errors import add_error_handlers
-from statewright.server.http.middleware import Alias, BodyLimit, Frame, HostCheck
-from statewright.server.http.openapi import add_document
+from statewright.server.http.middleware import BodyLimit, HostCheck, PathAlias, RequestLifecycle
+from statewright.server.http.openapi import add_openapi_document
 from statewright.server.routes import (
     access,
     definitions,
@@ -42,7 +42,7 @@ logger = logging.getLogger("statewright.server")
 
 @contextmanager
 def serve_metrics(metrics: Metrics | None, settings: ServerSettings) -> Generator[int | None]:
-    """Serve metrics on a separate port while the block lasts. Yield the port, or None if the settings name none.
+    """Serve metrics on a separate port while the block runs. Yield the port, or None if none is configured.
 
     Raises InvalidConfig if the port is not available.
     """
@@ -55,8 +55,8 @@ def serve_metrics(metrics: Metrics | None, settings: ServerSettings) -> Generato
         server, thread = start_http_server(settings.metrics_port, addr=settings.metrics_host, registry=metrics.registry)
     except OSError as error:
         raise InvalidConfig(
-            f"Metrics cannot be served on {settings.metrics_host}:{settings.metrics_port}: {error}. Choose another "
-            f"metrics_port."
+            f"Cannot serve metrics on {settings.metrics_host}:{settings.metrics_port}: {error}. "
+            f"Choose another metrics_port."
         ) from error
     logger.info(
         "Metrics are served on a separate port.", extra={"host": settings.metrics_host, "port": server.server_port}
@@ -78,7 +78,7 @@ _ROUTERS = (
     *(schedules.schedules_router, schedules.triggers_router, webhooks.router),
     *(access.workspaces_router, access.keys_router, health.router, welcome.router),
 )
-"""The most frequently called first, because routes are matched in order."""
+"""Most frequently called first, because routes are matched in order."""
 _EXPOSED_HEADERS = (
     "content-location",
     "location",
@@ -96,7 +96,7 @@ def create_app(
     metrics: Metrics | None = None,
     webhooks: WebhookSettings | None = None,
 ) -> FastAPI:
-    """Create the ASGI application of a service. It starts the service at startup, and stops it at shutdown."""
+    """Create the ASGI application of a service. It starts the service on startup and stops it on shutdown."""
     settings = settings or ServerSettings()
     context = ServerContext(service, settings, metrics, webhooks or service.webhooks)
     app = FastAPI(
@@ -113,13 +113,13 @@ def create_app(
         app.router.routes += router.routes  # not include_router: it rebuilds every route for each app
     app.include_router(health.router, prefix="/api/v1", include_in_schema=False)
     add_error_handlers(app)
-    add_document(app)
+    add_openapi_document(app)
     return app
 
 
 def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middleware]:
-    """Return the middleware, the outermost first."""
-    middleware = [Middleware(Frame, metrics=metrics)]
+    """Return the middleware, outermost first."""
+    middleware = [Middleware(RequestLifecycle, metrics=metrics)]
     if settings.auth == "none":
         middleware.append(Middleware(HostCheck, allowed_hosts=settings.allowed_hosts, origins=settings.cors_origins))
     if settings.cors_origins:
@@ -139,7 +139,7 @@ def _middleware(settings: ServerSettings, metrics: Metrics | None) -> list[Middl
                 expose_headers=list(_EXPOSED_HEADERS),
             )
         )
-    return [*middleware, Middleware(BodyLimit, max_bytes=settings.max_body), Middleware(Alias)]
+    return [*middleware, Middleware(BodyLimit, max_bytes=settings.max_body), Middleware(PathAlias)]
 
 
 @asynccontextmanager
@@ -147,9 +147,10 @@ async def _lifespan(app: FastAPI) -> AsyncGenerator[None]:
     context: ServerContext = app.state.context
     service = context.service
     await ensure_default_workspace(service.context.ledger, service.clock.now())
+    # A service that is already running, such as one in a test, is neither started nor stopped here.
     async with service if service.worker is None else nullcontext():
         with serve_metrics(context.metrics, context.settings):
             try:
                 yield
             finally:
-                context.closing.begin()
+                context.shutdown.begin()

@@ -1,9 +1,10 @@
-"""Limits of connections: slow, idle and excessive ones are closed.
+"""Connection limits: slow, idle and surplus connections are closed.
 
-uvicorn only has a timeout between two requests. A client that sends the head of a request byte by byte, stops in the
-middle of a body, or does not read the response, would keep its connection forever; a few thousand of these would block
-all other clients. So each connection has two timers: one for the next part of a request, and one for a response that
-the client does not read."""
+uvicorn only has a timeout between two requests. A client that sends the request head byte by byte, stops in the middle
+of a body, or does not read the response would keep its connection forever, and a few thousand such clients would lock
+out all others. So each connection has two timers: one for receiving the next part of a request, and one for a response
+that the client does not read.
+"""
 
 from __future__ import annotations
 
@@ -16,12 +17,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from statewright.server.http.encode import encode
 from statewright.server.settings import ServerSettings
 
-_TOO_SLOW: Final = (408, "Request Timeout", "REQUEST_TIMEOUT", "The request was not sent in time. Send it again.")
+_TOO_SLOW: Final = (408, "Request Timeout", "REQUEST_TIMEOUT", "The request did not arrive in time. Send it again.")
 _TOO_MANY: Final = (503, "Service Unavailable", "UNAVAILABLE", "Too many connections are open. Try again later.")
+"""Status, reason phrase, error code and message of a response to a rejected connection."""
 
 
-def protocol_for(settings: ServerSettings) -> type[HttpToolsProtocol]:
-    """Return a protocol class with the limits of these settings, for `uvicorn.Config(http=...)`."""
+def limited_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
+    """Return a protocol class that enforces the limits in the settings, for `uvicorn.Config(http=...)`."""
 
     class Limited(LimitedProtocol):
         limits = settings
@@ -30,7 +32,7 @@ def protocol_for(settings: ServerSettings) -> type[HttpToolsProtocol]:
 
 
 class LimitedProtocol(HttpToolsProtocol):
-    """One connection, with timers for what the client sends and for what it reads."""
+    """One connection, with a timer for reading the request and one for writing the response."""
 
     limits: ServerSettings
 
@@ -44,12 +46,13 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         if len(self.connections) > self.limits.max_connections:
-            self._refuse(*_TOO_MANY)
+            self._reject(*_TOO_MANY)
         else:
             self._start_read_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_timers()
+        self._stop_read_timer()
+        self._stop_write_timer()
         super().connection_lost(exc)
 
     # -- requests
@@ -59,14 +62,15 @@ class LimitedProtocol(HttpToolsProtocol):
         cycle: Any = self.cycle
         is_idle = self.timeout_keep_alive_task is None and (cycle is None or cycle.response_complete)
         if is_idle and self._read_timer is None and not self.transport.is_closing():
-            self._start_read_timer()  # the data ended the idle time but began no request, e.g. an empty line
+            # The data ended the keep-alive timeout without starting a request, e.g. an empty line.
+            self._start_read_timer()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._start_read_timer()
 
     def on_headers_complete(self) -> None:
-        self._start_read_timer()  # the body has the same time again
+        self._start_read_timer()  # the body gets the same time again
         super().on_headers_complete()
 
     def on_message_complete(self) -> None:
@@ -85,11 +89,11 @@ class LimitedProtocol(HttpToolsProtocol):
     def _on_read_timeout(self) -> None:
         self._read_timer = None
         cycle: Any = self.cycle  # None before the first request
-        if self.flow.read_paused:  # the server has not read what was sent yet: the client is not slow
+        if self.flow.read_paused:  # the server itself has stopped reading, so the client is not slow
             self._start_read_timer()
         elif cycle is None or cycle.response_complete or not cycle.response_started:
-            self._refuse(*_TOO_SLOW)
-        else:  # a response has begun, so no error response can be sent
+            self._reject(*_TOO_SLOW)
+        else:  # a response is under way, so no error response can be sent
             self.transport.abort()
 
     # -- responses
@@ -100,25 +104,22 @@ class LimitedProtocol(HttpToolsProtocol):
             self._write_timer = self.loop.call_later(self.limits.write_timeout, self._on_write_timeout)
 
     def resume_writing(self) -> None:
+        self._stop_write_timer()
+        super().resume_writing()
+
+    def _stop_write_timer(self) -> None:
         if self._write_timer is not None:
             self._write_timer.cancel()
             self._write_timer = None
-        super().resume_writing()
 
     def _on_write_timeout(self) -> None:
         self._write_timer = None
-        self.transport.abort()  # close() would wait until the client has read the rest
+        self.transport.abort()  # close() would wait for the client to read the rest
 
-    # -- ending a connection
+    # -- closing a connection
 
-    def _stop_timers(self) -> None:
-        self._stop_read_timer()
-        if self._write_timer is not None:
-            self._write_timer.cancel()
-            self._write_timer = None
-
-    def _refuse(self, status: int, phrase: str, code: str, message: str) -> None:
-        """Send an error response in the common envelope, and close the connection."""
+    def _reject(self, status: int, phrase: str, code: str, message: str) -> None:
+        """Send an error response in the standard envelope and close the connection."""
         if self.transport.is_closing():
             return
         body = encode({"success": False, "error": {"code": code, "message": message, "details": None}})

@@ -1,4 +1,4 @@
-"""The representation of each record as a resource of the API, with the name of its schema in the OpenAPI document."""
+"""How each record is represented in the API, and the name of its schema in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ class Checks(BaseModel):
     database: access.CheckResult
     """`ok` if the database can be read."""
     writes: access.CheckResult
-    """`ok` if the database has accepted a write in the last seconds."""
+    """`ok` if the database accepted a write within the last few seconds."""
     queue: access.CheckResult
 
 
@@ -128,6 +128,6 @@ HEALTH: Final = Representation(access.Health, "Health", {"checks": Checks})
 
 
 class Readiness(BaseModel):
-    """The readiness of the server for requests."""
+    """Whether the server accepts requests."""
 
     status: Literal["ready", "starting", "stopping"]

@@ -1,7 +1,8 @@
-"""Serving an application with uvicorn until a signal stops it, and the graceful shutdown.
+"""Serving an application with uvicorn, and shutting it down gracefully.
 
-On SIGTERM or SIGINT: no new connections are accepted, streams and long waits end so that clients reconnect elsewhere,
-requests in progress are answered, and the service is drained. A second SIGINT does not wait for requests."""
+On SIGTERM or SIGINT, the server stops accepting connections, ends streams and long waits so that clients reconnect
+elsewhere, completes the requests in progress, and drains the service. A second SIGINT aborts the remaining requests.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +11,11 @@ import socket
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from types import FrameType
 from typing import TYPE_CHECKING
 
 import uvicorn
 
-from statewright.server.connections import protocol_for
+from statewright.server.connections import limited_protocol
 from statewright.server.context.server_context import ServerContext
 from statewright.server.settings import ServerSettings
 
@@ -24,19 +24,19 @@ if TYPE_CHECKING:
 
 
 class _Server(uvicorn.Server):
-    """A server that ends streams and long waits before it waits for requests."""
+    """A server that ends streams and long waits before it waits for open requests to complete."""
 
     def __init__(self, config: uvicorn.Config, context: ServerContext) -> None:
         super().__init__(config)
         self._context = context
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        self._context.closing.begin()
+        self._context.shutdown.begin()
         await super().shutdown(sockets)
 
 
-def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.Server:
-    """Return a server for the application that is not running yet: call `server.run()`, or await `server.serve()`."""
+def create_server(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.Server:
+    """Create a server for the application. Start it with `server.run()`, or `await server.serve()`."""
     context: ServerContext = app.state.context
     settings = settings or context.settings
     config = uvicorn.Config(
@@ -47,7 +47,7 @@ def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.S
         log_config=None,
         access_log=False,
         server_header=False,
-        http=protocol_for(settings),
+        http=limited_protocol(settings),
         timeout_keep_alive=settings.keep_alive,  # pyright: ignore[reportArgumentType]  # passed to call_later
         timeout_graceful_shutdown=max(1, round(settings.drain_timeout)),
     )
@@ -55,30 +55,30 @@ def server_of(app: FastAPI, settings: ServerSettings | None = None) -> uvicorn.S
 
 
 def serve(app: FastAPI, *, settings: ServerSettings | None = None) -> None:
-    """Serve until SIGTERM or SIGINT, then return, so that the caller can close the resources of the service.
+    """Serve until SIGTERM or SIGINT, then return, so that the caller can close the service's resources.
 
     Raises SystemExit if the port is not available.
     """
     with ignore_repeated_signals():
-        server_of(app, settings).run()
+        create_server(app, settings).run()
 
 
-def _ignore(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the server has already shut down."""
+def _do_nothing(*_: object) -> None:
+    """Ignore a signal. Unlike SIG_IGN, a handler is not inherited by child processes."""
 
 
 @contextmanager
 def ignore_repeated_signals() -> Generator[None]:
-    """Ignore the signals that the server raises again after its shutdown: they would end the process before cleanup.
+    """Ignore the signals that uvicorn raises again after its shutdown, which would end the process before cleanup.
 
-    uvicorn handles SIGTERM and SIGINT itself, and raises them again for the handlers that were set before.
+    uvicorn handles SIGTERM and SIGINT while it runs, then restores the previous handlers and raises the signals again.
     """
-    if threading.current_thread() is not threading.main_thread():
+    if threading.current_thread() is not threading.main_thread():  # only the main thread can set signal handlers
         yield
         return
-    before = {number: signal.signal(number, _ignore) for number in (signal.SIGTERM, signal.SIGINT)}
+    previous = {number: signal.signal(number, _do_nothing) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
-        for number, handler in before.items():
+        for number, handler in previous.items():
             signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""Durable runs: the service that stores, schedules and advances them. It knows nothing of HTTP."""
+"""The service, which stores, schedules and advances durable runs. It does not depend on HTTP."""
 
 from statewright.service.access.spending import SpendingLimits, SpendingReport
 from statewright.service.catalog.catalog import Catalog, Served, definition_id

@@ -1,9 +1,9 @@
-"""The service: callers start, follow, control, answer and read runs through it.
+"""The service, through which callers start, follow, control, answer and read runs.
 
-`Service` is the one object that the HTTP server, the command line and tests use. Its methods are those of its base
-classes, the groups of operations; here it connects the parts, and runs the worker and the background tasks on a thread
-of its own, isolated from the event loops of callers. Every method that concerns a workspace takes its id first, and
-treats the records of other workspaces as not existing. The errors are those under ServiceError.
+`Service` is the only object that the HTTP server, the command line and tests use. It inherits the groups of operations
+from its base classes. This module connects the parts, and runs the worker and the background tasks on a dedicated
+thread, isolated from the event loops of callers. Every method that concerns a workspace takes its id as the first
+argument, and treats records of other workspaces as missing. The errors derive from ServiceError.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from statewright.store import Store
 
 
 class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOperations):
-    """Advances runs durably, and serves requests about them.
+    """Advances durable runs, and provides the operations on them.
 
-    `start_working` begins to advance runs, `stop` ends gracefully; `async with` does both.
+    `start_working` begins to advance runs, and `stop` ends that gracefully; `async with` does both.
     """
 
     def __init__(
@@ -62,17 +62,18 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         redact: Callable[[Any], Any] | None = None,
         meter: Meter | None = None,
     ) -> None:
-        """Create a service on a ledger and a saver of one database; both are in memory by default.
+        """Create a service on the ledger and the saver of one database; both are in memory by default.
 
-        `spending_limits` apply to each workspace, or by workspace name with `*` for all others. `logs` provides the
-        captured logs of nodes, `redact` removes secrets from what is reported about runs, `meter` measures the service.
+        `spending_limits` apply to every workspace, or by workspace (slug or id), with `*` for all others. `logs`
+        provides the captured logs of nodes, `redact` removes secrets from events, errors and webhook messages, and
+        `meter` receives measurements of the service.
         """
         if (ledger is None) != (saver is None):
-            raise ValueError("A ledger and a saver are views of one database: give both, or neither.")
+            raise ValueError("The ledger and the saver must belong to the same database. Give both, or neither.")
         if saver is not None and not hasattr(saver, "for_workspace"):
             raise InvalidConfig(
-                f"The saver {saver!r} has no for_workspace(), so it cannot separate the threads of workspaces. Use a "
-                f"WorkspaceCheckpointer, such as SqliteSaver or InMemorySaver."
+                f"The saver {saver!r} has no method for_workspace(), so it cannot separate the threads of workspaces. "
+                f"Use a WorkspaceCheckpointer, such as SqliteSaver or InMemorySaver."
             )
         services: dict[str, Any] = {"store": store} if store is not None else {}
         if instruments:
@@ -92,17 +93,22 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         super().__init__(context)
         self.threads = Threads(context)
         self.webhooks = webhooks or WebhookSettings()
-        """The allowed addresses of webhooks, and how messages are delivered."""
+        """The settings of webhooks: delivery and allowed addresses."""
         self._background = Background(self._background_tasks(), context.clock)
         self._thread = LoopThread("statewright-service")
         self._work: Future[None] | None = None
 
     def _background_tasks(self) -> list[BackgroundTask]:
         context = self.context
-        record_attempt = context.meter.tried_delivery if context.meter is not None else None
+        record_attempt = context.meter.record_delivery if context.meter is not None else None
         return [
             Deliverer(context.ledger, context.clock, self.webhooks, on_attempt=record_attempt),
-            Scheduler(context.ledger, self.starter.prepare, self.cancellation, on_started=lambda _: self.ring()),
+            Scheduler(
+                context.ledger,
+                self.starter.prepare,
+                self.cancellation,
+                on_started=lambda _: self.wake_background_tasks(),
+            ),
             Retention(context.ledger, context.saver),
             Deadlines(context.ledger, context.publish, self.starter.failure_handler_changes),
         ]
@@ -118,32 +124,33 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         return self.context.hub
 
     async def start_working(self) -> None:
-        """Store the served definitions, and begin to advance runs."""
+        """Store the definitions of served graphs, and begin to advance runs."""
         context = self.context
-        for definition in context.catalog.stored(context.now()):
+        for definition in context.catalog.to_records(context.now()):
             with suppress(DuplicateRecord):
                 await aresolve(context.ledger.write([Insert(definition)]))
         await context.spending.warn_of_unknown()
         worker = RunWorker(
             context.ledger, context.clock, context.settings, lambda run: RunAttempt(run, context, self.starter)
         )
-        context.ring, context.ring_background = worker.ring, self._background.ring
+        context.wake_worker, context.wake_background = worker.wake, self._background.wake
         context.attempt_at = worker.attempt_at
         self.worker = worker
         self._thread.start()
         self._work = self._thread.submit(worker.work())
         self._thread.submit(self._background.start()).result()
 
-    def ring(self) -> None:
-        """Wake the worker and the background tasks, because something is due. Thread-safe."""
+    def wake_background_tasks(self) -> None:
+        """Wake the worker and the background tasks. To be called when something becomes due. Thread-safe."""
         if self.worker is not None:
-            self.worker.ring()
-        self._background.ring()
+            self.worker.wake()
+        self._background.wake()
 
     async def stop(self, seconds: float | None = None) -> None:
-        """Stop gracefully: give running steps so many seconds to finish, cancel the others, and release their runs.
+        """Stop gracefully: wait until running steps have ended, and release the runs.
 
-        Steps that ignore their cancellation delay this by at most ten seconds, and are then abandoned.
+        Steps that are still running after `seconds` (by default the setting `drain`) are cancelled. Steps that ignore
+        their cancellation are abandoned, after at most ten more seconds.
         """
         worker, work = self.worker, self._work
         if worker is None or work is None:

@@ -29,6 +29,7 @@ _CONCRETE: dict[Any, type] = {
 """The types whose empty value is the initial value of a field with an abstract collection type."""
 
 _QUALIFIERS = {"Required", "NotRequired", "ReadOnly"}
+"""By name, since those of typing and typing_extensions are different objects."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class Field:
 
     name: str
     hint: Any
-    """The type without Annotated, Required and NotRequired; Any if none is declared."""
+    """The type without Annotated and qualifiers such as Required; Any if none is declared."""
     channel: Channel
     start: Start | None
     """The factory of the initial value; None if the field declares no default."""
@@ -74,8 +75,8 @@ class Managed:
 class Derived:
     """A field of an output schema that is computed from the channels when a result is read.
 
-    `total: Annotated[int, Derived(lambda values: sum(values["counts"]))]`. `compute` is called with all channels that
-    have a value, including those outside of the output, and must not modify them.
+    `total: Annotated[int, Derived(lambda values: sum(values["counts"]))]`. `compute` receives the values of all
+    channels that have one, including those outside the output, and must not modify them.
     """
 
     __slots__ = ("compute", "hint")
@@ -87,7 +88,7 @@ class Derived:
 
 
 def read_field(name: str, annotation: Any, default: Start | None = None) -> Field | Managed | Derived:
-    """Return the field for an annotation. Raises InvalidSchema for two reducers, or for an invalid one."""
+    """Return the field that an annotation declares. Raises InvalidSchema for two reducers, or for an invalid one."""
     hint, metadata = split_annotation(annotation)
     managed = next((entry for entry in metadata if isinstance(entry, Managed)), None)
     if managed is not None:
@@ -102,8 +103,8 @@ def read_field(name: str, annotation: Any, default: Start | None = None) -> Fiel
         )
     if not reducers:
         return Field(name, hint, LastValue(), default)
-    start = default or first_value(hint)
-    channel = channel_for(reducers[0], start=start, is_list=concrete(hint) is list, field=name)
+    start = default or initial_value_factory(hint)
+    channel = channel_for(reducers[0], start=start, is_list=concrete_class(hint) is list, field=name)
     return Field(name, hint, channel, default)
 
 
@@ -121,7 +122,7 @@ def split_annotation(annotation: Any) -> tuple[Any, tuple[Any, ...]]:
             return annotation, metadata
 
 
-def concrete(hint: Any) -> Any:
+def concrete_class(hint: Any) -> Any:
     """Return the class to call for an initial value, e.g. `list` for `Sequence[str]`."""
     origin = typing.get_origin(hint) or hint
     return _CONCRETE.get(origin, origin)
@@ -149,9 +150,9 @@ def may_hold_container(hint: Any) -> bool:
         return True
 
 
-def first_value(hint: Any) -> Start | None:
+def initial_value_factory(hint: Any) -> Start | None:
     """Return the factory of the initial value of a field with a reducer; None if the type needs arguments."""
-    factory = concrete(hint)
+    factory = concrete_class(hint)
     if not isinstance(factory, type) or factory in (types.UnionType, object, type(None)):
         return None
     try:

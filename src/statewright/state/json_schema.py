@@ -9,35 +9,33 @@ from typing import Any, cast
 from statewright.channels import Messages
 from statewright.state.fields import Field
 from statewright.state.schema import ROOT, SchemaKind, StateSchema
-from statewright.state.validate import is_required, modern_typeddict, type_adapter, unqualified, with_any_type
+from statewright.state.validate import allow_any_class, is_required, modern_typeddict, type_adapter, unqualified
 
 
 def json_schema(schema: StateSchema, fields: Mapping[str, Field], *, title: str) -> dict[str, Any]:
-    """Return the JSON Schema (2020-12) of a state schema; `fields` are those of the graph, with their channels."""
+    """Return the JSON Schema (2020-12) of a state schema; `fields` are the merged fields of the graph's schemas."""
     if schema.kind is SchemaKind.PYDANTIC:
         return {**schema.source.model_json_schema(), "title": title}
     if schema.kind is SchemaKind.ROOT:
         return {**hint_json_schema(schema.fields[ROOT].hint), "title": title}
-    return _object(schema, fields, title)
+    return _object_schema(schema, fields, title)
 
 
-def _object(schema: StateSchema, fields: Mapping[str, Field], title: str) -> dict[str, Any]:
+def _object_schema(schema: StateSchema, fields: Mapping[str, Field], title: str) -> dict[str, Any]:
     """Return an object schema with a property for each field. A single adapter lets them share definitions."""
-    from typing import NotRequired
-
     from typing_extensions import TypedDict
 
-    hints = {name: _hint(fields.get(name, field)) for name, field in schema.fields.items()}
+    hints = {name: _json_hint(fields.get(name, field)) for name, field in schema.fields.items()}
     hints.update((name, modern_typeddict(unqualified(derived.hint))) for name, derived in schema.derived.items())
-    required = [name for name, field in schema.fields.items() if _required(schema, field)]
-    entries = {name: hint if name in required else NotRequired[hint] for name, hint in hints.items()}
-    document = hint_json_schema(with_any_type(TypedDict(title, entries)))  # pyright: ignore  # built at run time
+    required = [name for name, field in schema.fields.items() if _is_field_required(schema, field)]
+    entries = {name: hint if name in required else typing.NotRequired[hint] for name, hint in hints.items()}
+    document = hint_json_schema(allow_any_class(TypedDict(title, entries)))  # pyright: ignore  # built at run time
     for name, property_schema in document.get("properties", {}).items():
         property_schema.setdefault("title", name.replace("_", " ").strip().title())
     return {**document, "title": title}
 
 
-def _required(schema: StateSchema, field: Field) -> bool:
+def _is_field_required(schema: StateSchema, field: Field) -> bool:
     if not schema.closed or field.start is not None:
         return False
     if schema.kind is not SchemaKind.MAPPING or schema.source is None:
@@ -46,30 +44,25 @@ def _required(schema: StateSchema, field: Field) -> bool:
     return is_required(schema.source, field.name, hints.get(field.name))
 
 
-def _hint(field: Field) -> Any:
+def _json_hint(field: Field) -> Any:
     if isinstance(field.channel, Messages):
         return list[dict[str, Any]]  # messages in their JSON form
     return modern_typeddict(unqualified(field.hint))
 
 
 def hint_json_schema(hint: Any) -> dict[str, Any]:
-    """Return the JSON Schema of a type, or a JSON Schema itself. Classes unknown to pydantic accept any value."""
+    """Return the JSON Schema of a type; a mapping is one already. Classes unknown to pydantic accept any value."""
     if isinstance(hint, Mapping):
         return dict(cast("Mapping[str, Any]", hint))
-    return type_adapter(hint).json_schema(schema_generator=_tolerant())
-
-
-def _tolerant() -> Any:
-    """Return a generator class with which classes unknown to pydantic accept any value."""
-    from pydantic.json_schema import GenerateJsonSchema
+    from pydantic.json_schema import GenerateJsonSchema  # slow to import
 
     class Tolerant(GenerateJsonSchema):
         def handle_invalid_for_json_schema(self, schema: Any, error_info: str) -> Any:
             return {}
 
-    return Tolerant
+    return type_adapter(hint).json_schema(schema_generator=Tolerant)
 
 
 def context_json_schema(source: Any) -> dict[str, Any] | None:
-    """Return the JSON Schema of a context class; None if the graph has none."""
+    """Return the JSON Schema of a context class; None if there is no class."""
     return None if source is None else hint_json_schema(source)

@@ -1,8 +1,8 @@
 """Schemas of states, read from classes or dicts of reducers.
 
-A schema is read from a TypedDict, a dataclass, a pydantic model, or a dict with a reducer, channel or type for each
-name. With any other type the state is a single value of that type, the *root*. Classes are closed. A dict is open,
-so that undeclared keys are permitted and overwrite, unless `closed=True`.
+A schema is read from a TypedDict, a dataclass, a pydantic model, or a dict from names to reducers, channels or types.
+With any other type the state is a single value of that type, the *root*. Classes are closed. A dict is open unless
+`closed=True`: undeclared keys are permitted, and their updates overwrite.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class SchemaKind(Enum):
 class StateSchema:
     """The fields of a state, as channels.
 
-    It can be written by hand, `StateSchema({"messages": append, "count": lambda old, new: old + new})`, or read from a
-    class by `read_schema`.
+    It can be created directly, `StateSchema({"messages": append, "count": lambda old, new: old + new})`, or read from
+    a class by `read_schema`.
     """
 
     def __init__(self, entries: Mapping[str, object] | None = None, *, closed: bool = False) -> None:
@@ -62,15 +62,15 @@ class StateSchema:
         return (*self.fields, *self.managed)
 
     def register_reducer(self, name: str, reducer: object) -> StateSchema:
-        """Declare how a field merges updates: a reducer, a channel or channel class, or a type to overwrite."""
+        """Declare how a field merges updates: by a reducer, a channel or its class; with a type, updates overwrite."""
         if is_reducer(reducer):
             annotation: Any = typing.Annotated[Any, reducer]
         elif reducer in (None, Any) or isinstance(reducer, type) or typing.get_origin(reducer) is not None:
             annotation = reducer
         else:
             raise InvalidSchema(
-                f"Field {name!r} is described by {reducer!r} of type {type(reducer).__name__}. "
-                f"Give a reducer, a channel or a type."
+                f"Field {name!r} is declared as {reducer!r} of type {type(reducer).__name__}. "
+                f"Declare a reducer, a channel or a type."
             )
         self.add(name, annotation)
         return self
@@ -96,13 +96,13 @@ class StateSchema:
 def read_schema(source: Any, problems: list[InvalidSchema] | None = None, *, closed: bool = False) -> StateSchema:
     """Return the schema that `source` describes; a dict is open unless `closed`.
 
-    Raises InvalidSchema for an invalid field. With `problems` the error is added there instead, and the field is
-    treated as one without a reducer, so that other problems are found too.
+    Raises InvalidSchema for an invalid field. With `problems` the errors are added there instead, and an invalid field
+    is treated as one without a reducer, so that all problems are found together.
     """
     if isinstance(source, StateSchema):
         return source
     invalid: list[InvalidSchema] = []
-    schema = _read(source, invalid, closed=closed)
+    schema = _read_source(source, invalid, closed=closed)
     if problems is not None:
         problems.extend(invalid)
     elif invalid:
@@ -110,7 +110,7 @@ def read_schema(source: Any, problems: list[InvalidSchema] | None = None, *, clo
     return schema
 
 
-def _read(source: Any, invalid: list[InvalidSchema], *, closed: bool) -> StateSchema:
+def _read_source(source: Any, invalid: list[InvalidSchema], *, closed: bool) -> StateSchema:
     """Return the schema of a class or a dict, and add the errors of its fields to `invalid`."""
     schema = StateSchema(closed=closed or not isinstance(source, Mapping))
     add: Callable[..., object] = schema.add
@@ -127,7 +127,7 @@ def _read(source: Any, invalid: list[InvalidSchema], *, closed: bool) -> StateSc
             except InvalidSchema as error:
                 invalid.append(error)
                 schema.fields[name] = Field(name, Any, LastValue(), None)
-    except InvalidSchema as error:  # the annotations of the class itself
+    except InvalidSchema as error:  # the class as a whole cannot be read
         invalid.append(error)
         return StateSchema()  # open, since its fields are unknown
     return schema
@@ -185,7 +185,7 @@ def known_keys(source: Any) -> frozenset[str] | None:
         aliases = [alias for info in source.model_fields.values() for alias in (info.alias, info.validation_alias)]
         handles_extra = source.model_config.get("extra") is not None
         if handles_extra or any(not isinstance(alias, str | None) for alias in aliases):
-            return None  # pydantic decides about further keys, or an alias is a path and not a key
+            return None  # the model itself decides about further keys, or an alias is a path instead of a key
         return frozenset((*source.model_fields, *filter(None, aliases)))
     if isinstance(source, type) and dataclasses.is_dataclass(source):
         return frozenset(inspect.signature(source).parameters)
@@ -227,5 +227,5 @@ def _pydantic_fields(source: Any) -> _Fields:
             yield name, hints[name], None
         else:
             takes_data = getattr(info, "default_factory_takes_validated_data", False)
-            # A default that depends on other fields exists only once there is an instance: not as an initial value.
+            # A default factory that takes the other fields needs an instance, so it cannot give an initial value.
             yield name, hints[name], None if takes_data else info.default_factory or Constant(info.default)

@@ -17,33 +17,33 @@ from statewright.state.schema import StateSchema
 def stored_types(schemas: Iterable[StateSchema], hints: Iterable[Any] = ()) -> frozenset[type]:
     """Return the user-defined classes in the fields of schemas, or in `hints`, at any depth.
 
-    Besides dataclasses, pydantic models, Enums and NamedTuples these are classes that can be saved only if a codec is
-    registered; otherwise the saver raises. Classes without instances are left out: protocols, abstract classes, and
-    bases of other classes.
+    Dataclasses, pydantic models, Enums and NamedTuples can always be saved; other classes only if a codec is
+    registered, otherwise the saver raises. Classes that are unlikely to have instances are left out: protocols,
+    abstract classes, and bases of other classes.
     """
     classes: set[type[Any]] = set()
     for schema in schemas:
         for field in schema.fields.values():
             if type(field.channel) is not Untracked:  # never saved
-                _collect(field.hint, classes, set())
+                _collect_classes(field.hint, classes, set())
     for hint in hints:
-        _collect(hint, classes, set())
+        _collect_classes(hint, classes, set())
     return frozenset(classes)
 
 
-def _collect(hint: Any, classes: set[type[Any]], seen: set[int]) -> None:
+def _collect_classes(hint: Any, classes: set[type[Any]], seen: set[int]) -> None:
     """Add the classes in an annotation, and those in the annotations of their fields."""
     if id(hint) in seen:
         return
     seen.add(id(hint))
     for part in get_args(hint):
-        _collect(part, classes, seen)
+        _collect_classes(part, classes, seen)
     if isinstance(hint, type) and hint.__module__ != "builtins":
         kind = cast("type[Any]", hint)
-        if _is_stored(kind) or _is_user_defined(kind):
+        if _has_generic_codec(kind) or _is_user_defined(kind):
             classes.add(kind)
         for part in () if issubclass(kind, Enum) else _hints(kind).values():
-            _collect(part, classes, seen)
+            _collect_classes(part, classes, seen)
 
 
 def _is_user_defined(kind: type[Any]) -> bool:
@@ -55,8 +55,8 @@ def _is_user_defined(kind: type[Any]) -> bool:
     return not (is_base or hasattr(kind, "__required_keys__"))
 
 
-def _is_stored(kind: type[Any]) -> bool:
-    """Return whether values of a class can be saved without a codec of their own."""
+def _has_generic_codec(kind: type[Any]) -> bool:
+    """Return whether values of a user-defined class can be saved without registering a codec."""
     if kind.__module__.partition(".")[0] == "statewright":
         return False  # classes of this library have codecs
     if issubclass(kind, Enum) or hasattr(kind, "model_fields") or dataclasses.is_dataclass(kind):
@@ -66,7 +66,7 @@ def _is_stored(kind: type[Any]) -> bool:
 
 def _hints(kind: type[Any]) -> Mapping[str, Any]:
     """Return the annotations of the fields of a class; empty if it has none, or if they cannot be resolved."""
-    if not (_is_stored(kind) or hasattr(kind, "__required_keys__")):
+    if not (_has_generic_codec(kind) or hasattr(kind, "__required_keys__")):
         return {}
     fields = getattr(kind, "model_fields", None)
     if fields is not None:

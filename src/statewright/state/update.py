@@ -1,8 +1,8 @@
 """Conversion of updates to writes, the only way to change channels.
 
 An update is a mapping, an instance of an annotated class, a sequence of pairs, a message if the state consists of
-messages, or any value if the state is a single value. Unknown keys are dropped with a warning, refused or ignored, as
-the graph is configured. `graph/answer.py` handles the other results of nodes.
+messages, or any value if the state is a single value. Unknown keys are dropped with a warning, refused, or dropped
+silently, depending on the option `unknown_keys`. `graph/answer.py` handles the other results of nodes.
 """
 
 from __future__ import annotations
@@ -55,17 +55,18 @@ class UpdateReader:
         self._check = check
         self._preparing = tuple((name, channel) for name, channel in channels.items() if channel.prepares)
         self._root = ROOT in channels
-        self._plain = not self._preparing and check is None
-        self.known_plain = self._known if self._plain and closed and not self._root and not bare_messages else None
+        self._converts = bool(self._preparing) or check is not None
+        is_simple = closed and not (self._converts or self._root or bare_messages)
+        self.plain_keys = self._known if is_simple else None
         """If a dict has no other keys than these, it is already its own writes; None if all updates need `read`."""
         self._warned: set[tuple[str, str]] = set()
         self.refused = 0
-        """The number of refused updates; the metric graph_invalid_update_errors_total."""
+        """The number of refused updates, for the metric graph_invalid_update_errors_total."""
 
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:
         """Return the writes of an update.
 
-        If nothing has to change, this is the update itself, which the caller has to copy before it stores it.
+        If nothing has to be converted, this is the update itself, which the caller must copy before storing it.
         Raises InvalidUpdateError if the value is not an update.
         """
         is_mapping = type(update) is dict and not self._root and not self._bare_messages
@@ -75,9 +76,9 @@ class UpdateReader:
         """Return the writes of a mapping of fields."""
         if self._closed and not mapping.keys() <= self._known:
             mapping = self._without_unknown(mapping, node)
-        return mapping if self._plain else self._finished(mapping, ids)
+        return self._convert(mapping, ids) if self._converts else mapping
 
-    def unknown_in(self, update: Any) -> str | None:
+    def unknown_key_message(self, update: Any) -> str | None:
         """Return a message about the first unknown key of an input; None if all keys are permitted."""
         is_open = self._root or not self._closed or self._unknown_keys == "drop"
         if is_open or not isinstance(update, Mapping):
@@ -94,6 +95,7 @@ class UpdateReader:
         return self._root or self._bare_messages is not None
 
     def _mapping(self, update: Any, node: str) -> dict[str, Any]:
+        """Return any form of update as a mapping of fields."""
         if update is None:
             return {}
         if self._root:
@@ -111,11 +113,12 @@ class UpdateReader:
 
     def _not_an_update(self, update: Any, node: str) -> str:
         value = f"{short_repr(update)} of type {type(update).__name__}"
+        fields = ", ".join(map(repr, sorted(self._known))) or "none"
         if node == "__start__":
-            return f"The input is {value}. Pass a mapping with some of {_names(self._known)}."
+            return f"The input is {value}. Pass a mapping of fields. Fields: {fields}."
         return (
             f"Node {node!r} returned {value}, which is not an update. "
-            f"Return a mapping with some of {_names(self._known)}, None, a Command or a Send."
+            f"Return a mapping of fields, None, a Command or a Send. Fields: {fields}."
         )
 
     def _without_unknown(self, update: Mapping[str, Any], node: str) -> dict[str, Any]:
@@ -133,14 +136,14 @@ class UpdateReader:
         update = "The input" if node == "__start__" else f"The update from node {node!r}"
         return f"{update} has the unknown key {key!r}. " + suggestion(str(key), self._known, noun="Fields")
 
-    def _finished(self, update: dict[str, Any], ids: IdSource) -> dict[str, Any]:
+    def _convert(self, update: dict[str, Any], ids: IdSource) -> dict[str, Any]:
         """Return the update with validated values, and prepared for channels that need that."""
-        finished = update if self._check is None else self._check(update)
+        writes = update if self._check is None else self._check(update)
         for name, channel in self._preparing:
             if name in update:
-                finished = dict(finished) if finished is update else finished
-                finished[name] = channel.prepare(finished[name], ids.id)
-        return finished
+                writes = dict(writes) if writes is update else writes
+                writes[name] = channel.prepare(writes[name], ids.id)
+        return writes
 
     def _refusal(self, message: str) -> InvalidUpdateError:
         self.refused += 1
@@ -179,9 +182,5 @@ def _pairs(update: Any) -> dict[str, Any] | None:
 
 
 def _is_bare_message(update: Any, known: frozenset[str]) -> bool:
-    """Return whether a result consists of messages: it is not a mapping with a key of the schema."""
+    """Return whether a result consists of messages, since it is not a mapping with a key of the schema."""
     return not (isinstance(update, Mapping) and any(key in known for key in cast(Mapping[str, Any], update)))
-
-
-def _names(names: Iterable[str]) -> str:
-    return ", ".join(repr(name) for name in sorted(names)) or "no fields"

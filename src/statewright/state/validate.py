@@ -53,7 +53,7 @@ class FieldCheck:
 
 
 def check_value(name: str, hint: Any, value: Any) -> Any:
-    """Return the value, converted to `hint` if needed. Raises InvalidUpdateError, in which the value is called `name`.
+    """Return the value, converted to `hint` if needed. Raises InvalidUpdateError, which calls the value `name`.
 
     `hint` is a type, or a JSON Schema as a mapping.
     """
@@ -149,9 +149,9 @@ def type_adapter(annotation: Any) -> Any:
 
 
 def modern_typeddict(annotation: Any) -> Any:
-    """Return a hint with TypedDicts of typing_extensions, since pydantic refuses those of typing below Python 3.12.
+    """Replace the TypedDicts of typing in a hint, which pydantic refuses below Python 3.12, by typing_extensions ones.
 
-    Inside itself a recursive TypedDict becomes `dict[str, Any]`.
+    A TypedDict that is nested in itself becomes `dict[str, Any]` there.
     """
     return _modern(annotation, ())
 
@@ -182,11 +182,11 @@ def _modern_class(annotation: Any, above: tuple[Any, ...]) -> Any:
     for name, hint in typing.get_type_hints(annotation, include_extras=True).items():
         modern = _modern(unqualified(hint), (*above, annotation))
         entries[name] = modern if is_required(annotation, name, hint) else typing.NotRequired[modern]
-    return with_any_type(TypedDict(annotation.__name__, entries))  # pyright: ignore  # built at run time
+    return allow_any_class(TypedDict(annotation.__name__, entries))  # pyright: ignore  # built at run time
 
 
-def with_any_type(typeddict: Any) -> Any:
-    """Permit fields of classes unknown to pydantic in a TypedDict, and return it."""
+def allow_any_class(typeddict: Any) -> Any:
+    """Permit classes unknown to pydantic in the fields of a TypedDict, and return it."""
     from pydantic import ConfigDict
 
     typeddict.__pydantic_config__ = ConfigDict(arbitrary_types_allowed=True)

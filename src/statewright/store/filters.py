@@ -1,4 +1,4 @@
-"""Filters of searches: `{"field": value}`, or `{"field": {"$gte": 3}}`."""
+"""Filters for searches in a store: `{"field": value}`, or `{"field": {"$gte": 3}}`."""
 
 from __future__ import annotations
 
@@ -23,12 +23,15 @@ _MISSING: Any = object()
 
 
 def matches(value: Mapping[str, Any], conditions: Mapping[str, Any]) -> bool:
-    """Return whether a value meets all conditions, by path. Raises InvalidUpdateError for an unknown operator."""
+    """Return whether a value meets all conditions, which are keyed by path.
+
+    Raises InvalidUpdateError for an unknown operator.
+    """
     return all(_meets(value, path, condition) for path, condition in conditions.items())
 
 
 def check_conditions(conditions: Mapping[str, Any]) -> None:
-    """Raise InvalidUpdateError for an unknown operator, even if there is nothing to search."""
+    """Raise InvalidUpdateError for an unknown operator, which an empty store would not notice."""
     for path, condition in conditions.items():
         matches({}, {path: condition})
 
@@ -39,15 +42,15 @@ def _meets(value: Mapping[str, Any], path: str, condition: Any) -> bool:
     if not any(str(name).startswith("$") for name in operands):
         return actual is not _MISSING and bool(actual == condition)
     for name in operands:
-        _operator(str(name))
+        _operator(str(name))  # report an unknown operator even if the result does not depend on it
     if actual is _MISSING:
         return all(name in ("$ne", "$nin") or (name == "$exists" and not operand) for name, operand in operands.items())
     return all(_compare(str(name), actual, operand) for name, operand in operands.items())
 
 
 def _value_at(value: Mapping[str, Any], path: str) -> Any:
-    """Return the value at a path like `author.name`; _MISSING if there is none."""
-    if path in value:
+    """Return the value at a path such as `author.name`; _MISSING if there is none."""
+    if path in value:  # a key may contain dots
         return value[path]
     current: Any = value
     for part in path.split("."):

@@ -1,4 +1,4 @@
-"""A store in memory, for tests and for programs whose data may end with the process."""
+"""A store in memory, for tests and for programs that do not keep their data."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from statewright.clock import Clock, Duration, as_seconds
 from statewright.page import cut_page
 from statewright.store.filters import check_conditions, matches
-from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, checked_namespace
+from statewright.store.model import Index, Item, Namespace, SearchItem, TimeToLive, check_namespace
 from statewright.store.port import ConfiguredStore
-from statewright.store.vectors import Vector, embedded, required_index, similarity
+from statewright.store.vectors import Vector, embed_texts, require_index, similarity
 
 ItemKey = tuple[Namespace, str]
-"""A namespace, and a key in it."""
+"""The namespace and key of an item."""
 
 
 class _Entry:
@@ -38,14 +38,14 @@ class _Entry:
 
 
 class InMemoryStore(ConfiguredStore):
-    """Keeps copies in a dict; safe to use from several threads. Search by meaning compares every vector."""
+    """Keeps copies of items in a dict. Thread-safe. Semantic search compares the query with every vector."""
 
     def __init__(
         self, *, index: Index | None = None, ttl: TimeToLive | None = None, clock: Clock | None = None
     ) -> None:
         super().__init__(index, ttl, clock)
         self._entries: dict[ItemKey, _Entry] = {}
-        """By item, in order of the last update."""
+        """In order of the last update."""
         self._lock = threading.Lock()
 
     def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:
@@ -66,15 +66,15 @@ class InMemoryStore(ConfiguredStore):
         index: bool | Sequence[str] | None = None,
         ttl: Duration | None = None,
     ) -> None:
-        item_key = (checked_namespace(namespace), key)
+        item_key = (check_namespace(namespace), key)
         own_value = copy.deepcopy(dict(value))
         texts = self._texts(own_value, index)
-        # Before the lock is taken, because it may call a model.
-        vectors = embedded(self._index, texts) if self._index is not None else ()
+        # Computed before the lock is taken, because embedding may call a model.
+        vectors = embed_texts(self._index, texts) if self._index is not None else ()
         duration = self._ttl.default if ttl is None else ttl
         now = self._clock.now()
         with self._lock:
-            previous = self._entries.pop(item_key, None)  # removed, so that the item becomes the last one
+            previous = self._entries.pop(item_key, None)  # the new entry must become the last one
             is_update = previous is not None and not previous.is_expired(self._clock.monotonic())
             created_at = previous.item.created_at if previous is not None and is_update else now
             item = Item(namespace=namespace, key=key, value=own_value, created_at=created_at, updated_at=now)
@@ -96,7 +96,7 @@ class InMemoryStore(ConfiguredStore):
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
         check_conditions(filter or {})
-        vector = self._query_vector(query)
+        vector = None if query is None else embed_texts(require_index(self._index), [query])[0]
         now = self._clock.monotonic()
         with self._lock:
             newest_first = [entry for entry in reversed(self._entries.values()) if not entry.is_expired(now)]
@@ -106,7 +106,8 @@ class InMemoryStore(ConfiguredStore):
                 if _matches(entry.item.namespace[: len(prefix)], prefix) and matches(entry.item.value, filter or {})
             ]
             if vector is not None:
-                scored = sorted((pair for pair in scored if pair[0] is not None), key=_most_similar_first)
+                scored = [pair for pair in scored if pair[0] is not None]
+                scored.sort(key=lambda pair: -(pair[0] or 0.0))  # stable: equally similar items stay newest first
             page = scored[cut_page(limit, offset)]
             for _, entry in page:
                 self._refresh(entry, now, refresh_ttl)
@@ -145,23 +146,16 @@ class InMemoryStore(ConfiguredStore):
         if self._refreshes(refresh):
             entry.refresh(now)
 
-    def _query_vector(self, query: str | None) -> Vector | None:
-        return None if query is None else embedded(required_index(self._index), [query])[0]
-
 
 def _score(entry: _Entry, query: Vector | None) -> float | None:
-    """Return the similarity of the most similar part of an item; None without a query, or without vectors."""
+    """Return the similarity of the most similar text of an item; None without a query, or without vectors."""
     if query is None or not entry.vectors:
         return None
     return max(similarity(vector, query) for vector in entry.vectors)
 
 
-def _most_similar_first(pair: tuple[float | None, _Entry]) -> float:
-    return -(pair[0] or 0.0)
-
-
 def _matches(labels: Namespace, pattern: Namespace) -> bool:
-    """Return whether labels match a pattern, in which `"*"` stands for any label."""
+    """Return whether labels match a pattern, in which `"*"` matches any label."""
     return len(labels) == len(pattern) and all(p in ("*", label) for p, label in zip(pattern, labels, strict=True))
 
 

@@ -1,4 +1,4 @@
-"""Items of a store, and searches for them."""
+"""Items, namespaces and batch operations of stores, and the configuration of a store."""
 
 from __future__ import annotations
 
@@ -11,43 +11,41 @@ from statewright.clock import Duration
 from statewright.errors import InvalidConfig, InvalidUpdateError
 
 Namespace = tuple[str, ...]
-"""Labels from the general to the particular: `("users", "42", "memories")`."""
-
-
+"""Labels from the general to the specific: `("users", "42", "memories")`."""
 Embed = Callable[[Sequence[str]], Sequence[Sequence[float]]]
-"""Texts to vectors, all of one length."""
+"""Returns a vector for each text, all of the same length."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Index:
-    """The configuration of search by meaning."""
+    """The configuration of semantic search."""
 
     dims: int
-    """The length of a vector."""
+    """The number of dimensions of a vector."""
     embed: Embed
     fields: tuple[str, ...] = ("$",)
-    """The parts of a value that are searched: paths like `text`, `author.name` or `parts[*].text`; `$` is all of it."""
+    """Paths of the texts to embed, such as `text`, `author.name` or `parts[*].text`; `$` is the whole value."""
 
     def __post_init__(self) -> None:
         if self.dims < 1:
-            raise InvalidConfig(f"Index(dims={self.dims!r}): give the length of the vectors, at least 1.")
+            raise InvalidConfig(f"Index(dims={self.dims!r}): give the number of dimensions of the vectors, at least 1.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TimeToLive:
-    """How long the items of a store live."""
+    """The configuration of how long a store keeps items."""
 
     default: Duration | None = None
-    """The time to live of items that are put without one; None for ever."""
+    """The time to live of items that are put without one; None if they never expire."""
     refresh_on_read: bool = True
     """True if reading an item restarts its time to live."""
     sweep_every: Duration = 300.0
-    """The interval at which `start_sweeper()` removes expired items; until then they are invisible."""
+    """The interval at which `start_sweeper()` removes expired items; they are invisible as soon as they expire."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Item:
-    """One value under one key of one namespace."""
+    """A value with its namespace and key."""
 
     namespace: Namespace
     key: str
@@ -58,28 +56,28 @@ class Item:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchItem(Item):
-    """An item that a search found."""
+    """An item returned by a search."""
 
     score: float | None = None
     """The similarity to the query, up to 1; None without a query."""
 
 
-def checked_namespace(namespace: Namespace) -> Namespace:
+def check_namespace(namespace: Namespace) -> Namespace:
     """Return the namespace. Raises InvalidUpdateError if it is empty, or if a label is empty or contains a dot."""
-    if not isinstance(namespace, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  # users give anything
+    if not isinstance(namespace, tuple):  # pyright: ignore[reportUnnecessaryIsInstance]  # users may pass anything
         raise InvalidUpdateError(f"The namespace is {namespace!r}. Give a tuple of labels, e.g. ('users', '42').")
     bad = [label for label in namespace if not isinstance(label, str) or not label or "." in label]  # pyright: ignore
     if not namespace or bad:
         problem = f"the label {bad[0]!r}" if bad else "no label"
         raise InvalidUpdateError(
-            f"The namespace {namespace!r} has {problem}. Give at least one label; labels are not empty and have no dot."
+            f"The namespace {namespace!r} has {problem}. Give one or more labels, none of them empty or with a dot."
         )
     return namespace
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GetOp:
-    """In a batch: `Store.get`."""
+    """`Store.get` as an operation of a batch."""
 
     namespace: Namespace
     key: str
@@ -88,7 +86,7 @@ class GetOp:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PutOp:
-    """In a batch: `Store.put`, or `Store.delete` if the value is None."""
+    """`Store.put` as an operation of a batch, or `Store.delete` if the value is None."""
 
     namespace: Namespace
     key: str
@@ -99,7 +97,7 @@ class PutOp:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SearchOp:
-    """In a batch: `Store.search`."""
+    """`Store.search` as an operation of a batch."""
 
     prefix: Namespace
     query: str | None = None
@@ -111,7 +109,7 @@ class SearchOp:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ListNamespacesOp:
-    """In a batch: `Store.list_namespaces`."""
+    """`Store.list_namespaces` as an operation of a batch."""
 
     prefix: Namespace = ()
     suffix: Namespace = ()

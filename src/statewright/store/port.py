@@ -1,14 +1,14 @@
 """The port of stores: memory across threads.
 
-`Store` has the methods for runs and adapters. `StoreFace` adds those for users: batches, and the same methods for
-coroutines. `ConfiguredStore` adds what the options of our stores mean: an index, times to live and sweeping.
+`Store` has the methods that an adapter must implement. `StoreFace` adds batches, and async versions of all methods.
+`ConfiguredStore` adds the options of our own stores: an index, times to live and a sweeper.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast, runtime_checkable
 
 from statewright.clock import Clock, Duration, SystemClock, Timer, as_seconds
 from statewright.store.model import (
@@ -28,10 +28,13 @@ from statewright.store.vectors import texts_at
 
 @runtime_checkable
 class Store(Protocol):
-    """Values by namespace and key. Writes take effect at once: they are not part of a superstep."""
+    """Values by namespace and key. A write takes effect immediately: it is not part of a superstep."""
 
     def get(self, namespace: Namespace, key: str, *, refresh_ttl: bool | None = None) -> Item | None:
-        """Return an item; None if there is none. `refresh_ttl` restarts its time to live, by default as configured."""
+        """Return an item; None if there is none.
+
+        `refresh_ttl` says whether its time to live restarts; by default `TimeToLive.refresh_on_read` does.
+        """
         ...
 
     def put(
@@ -43,9 +46,9 @@ class Store(Protocol):
         index: bool | Sequence[str] | None = None,
         ttl: Duration | None = None,
     ) -> None:
-        """Store a copy of `value`, in place of the previous one, for `ttl` if it is given.
+        """Store a copy of `value`, which replaces the previous value. It expires after `ttl`, if that is given.
 
-        `index` is True or False for whether a search by meaning finds the item, or the fields that are searched.
+        `index` lists the fields to embed for semantic search; True stands for those of the index, False for none.
         Raises InvalidUpdateError for an invalid namespace.
         """
         ...
@@ -64,7 +67,7 @@ class Store(Protocol):
         offset: int = 0,
         refresh_ttl: bool | None = None,
     ) -> list[SearchItem]:
-        """Return items under a prefix that match `filter`, the last updated or the most similar to `query` first.
+        """Return the items under a prefix that match `filter`, most similar to `query` first, or else newest first.
 
         Raises InvalidUpdateError for a query if there is no index, and for an unknown operator.
         """
@@ -87,34 +90,34 @@ class Store(Protocol):
 
 
 class StoreFace:
-    """The methods of a store for users, in addition to the port. Adapters derive from it."""
+    """The methods of a store in addition to the port. Adapters may derive from it."""
 
     def batch(self: Any, operations: Iterable[Operation]) -> list[Any]:
         """Perform operations in order, and return their results."""
         return [perform(self, operation) for operation in operations]
 
     async def abatch(self: Any, operations: Iterable[Operation]) -> list[Any]:
-        """`batch`, for coroutines."""
+        """Async version of `batch`."""
         return self.batch(operations)
 
     async def aget(self: Any, namespace: Namespace, key: str, **options: Any) -> Item | None:
-        """`get`, for coroutines."""
+        """Async version of `get`."""
         return self.get(namespace, key, **options)
 
     async def aput(self: Any, namespace: Namespace, key: str, value: Mapping[str, Any], **options: Any) -> None:
-        """`put`, for coroutines."""
+        """Async version of `put`."""
         self.put(namespace, key, value, **options)
 
     async def adelete(self: Any, namespace: Namespace, key: str) -> None:
-        """`delete`, for coroutines."""
+        """Async version of `delete`."""
         self.delete(namespace, key)
 
     async def asearch(self: Any, prefix: Namespace, **options: Any) -> list[SearchItem]:
-        """`search`, for coroutines."""
+        """Async version of `search`."""
         return self.search(prefix, **options)
 
     async def alist_namespaces(self: Any, **options: Any) -> Sequence[Namespace]:
-        """`list_namespaces`, for coroutines."""
+        """Async version of `list_namespaces`."""
         return self.list_namespaces(**options)
 
 
@@ -148,12 +151,12 @@ class ConfiguredStore(StoreFace):
 
     def _sweep_again(self) -> None:
         with self._sweeper_lock:
-            if self._sweeper is not None:  # it may have been stopped meanwhile
+            if self._sweeper is not None:  # `close` may have stopped it meanwhile
                 self._sweep_in_background()
                 self._set_sweeper()
 
     def _sweep_in_background(self) -> object:
-        """Sweep on the thread of the clock, or let another one do it."""
+        """Sweep on the thread of the clock. A slow store overrides this to sweep on another thread."""
         return self.sweep()
 
     def _stop_sweeper(self) -> None:
@@ -165,26 +168,22 @@ class ConfiguredStore(StoreFace):
         return self._ttl.refresh_on_read if refresh is None else refresh
 
     def _texts(self, value: Mapping[str, Any], index: bool | Sequence[str] | None) -> Sequence[str]:
-        """Return the texts of a value by which a search finds it."""
+        """Return the texts of a value that are embedded for semantic search."""
         if self._index is None or index is False:
             return ()
         return texts_at(value, self._index.fields if index is None or index is True else index)
 
 
-def _put(store: Store, operation: PutOp) -> None:
-    value = operation.value
-    if value is None:
-        return store.delete(operation.namespace, operation.key)
-    return store.put(operation.namespace, operation.key, value, index=operation.index, ttl=operation.ttl)
-
-
 def perform(store: Store, operation: Operation) -> Any:
-    """Perform one operation of a store, and return its result."""
+    """Perform an operation of a batch on a store, and return its result."""
     match operation:
         case GetOp():
             return store.get(operation.namespace, operation.key, refresh_ttl=operation.refresh_ttl)
+        case PutOp(value=None):
+            return store.delete(operation.namespace, operation.key)
         case PutOp():
-            return _put(store, operation)
+            value = cast("Mapping[str, Any]", operation.value)
+            return store.put(operation.namespace, operation.key, value, index=operation.index, ttl=operation.ttl)
         case SearchOp():
             return store.search(
                 operation.prefix,

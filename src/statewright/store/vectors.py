@@ -1,7 +1,7 @@
-"""Search by meaning: embedding of texts, and exact comparison with every vector.
+"""Semantic search: embedding of texts, and comparison of a query with every vector.
 
-Stores in databases compare packed vectors, with numpy if it is installed. The results are rounded, so that both ways
-give the same numbers, and equally similar items the same order.
+Stores in databases compare packed vectors, with numpy if it is installed. The similarities are rounded, so that they
+are the same with and without numpy, and equally similar items have the same order.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ _DIGITS: Final = 6
 _SIZE: Final = 4
 """Bytes of a float32."""
 _CHUNK: Final = 512
-"""Items that are compared with one call of numpy, as a limit of memory."""
+"""Items that are compared in one call of numpy, to limit memory."""
 
 
-def required_index(index: Index | None) -> Index:
-    """Return the index of a store. Raises InvalidUpdateError if it has none, so that a query is not possible."""
+def require_index(index: Index | None) -> Index:
+    """Return the index of a store, for a query. Raises InvalidUpdateError if the store has none."""
     if index is None:
-        raise InvalidUpdateError("A search by meaning needs an index: give the store index=Index(dims=..., embed=...).")
+        raise InvalidUpdateError("A search with query= needs an index: give the store index=Index(dims=..., embed=...)")
     return index
 
 
-def embedded(index: Index, texts: Sequence[str]) -> list[Vector]:
+def embed_texts(index: Index, texts: Sequence[str]) -> list[Vector]:
     """Return the vectors of texts, normalised to length 1. Raises InvalidUpdateError for wrong dimensions."""
     vectors = [list(map(float, vector)) for vector in index.embed(texts)] if texts else []
     dims = next((len(vector) for vector in vectors if len(vector) != index.dims), index.dims)
     if dims != index.dims or len(vectors) != len(texts):
         raise InvalidUpdateError(
-            f"The embedding gave {len(vectors)} vectors of {dims} numbers for {len(texts)} texts. "
-            f"The index wants one of {index.dims} for each."
+            f"Index.embed returned {len(vectors)} vectors of {dims} dimensions for {len(texts)} texts. "
+            f"Return one vector of {index.dims} dimensions for each text."
         )
     return [_normalised(vector) for vector in vectors]
 
@@ -57,14 +57,14 @@ def similarity(first: Vector, second: Vector) -> float:
     return sum(a * b for a, b in zip(first, second, strict=True))
 
 
-def packed(vectors: Iterable[Vector]) -> bytes:
-    """Return the numbers of vectors as consecutive float32."""
+def pack_vectors(vectors: Iterable[Vector]) -> bytes:
+    """Return vectors as bytes: the consecutive float32 of all of them."""
     numbers = [number for vector in vectors for number in vector]
     return struct.pack(f"<{len(numbers)}f", *numbers)
 
 
-def scored(query: Vector, items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, float]]:
-    """Yield each item with the similarity of its most similar vector; `items` are numbers with packed vectors."""
+def score_items(query: Vector, items: Iterable[tuple[int, bytes]]) -> Iterator[tuple[int, float]]:
+    """Yield the number of each item with the similarity of its most similar vector. Items have packed vectors."""
     numpy, remaining = _numpy(), iter(items)
     while chunk := list(itertools.islice(remaining, _CHUNK)):
         vectors = [packed_vectors for _, packed_vectors in chunk]
@@ -94,7 +94,7 @@ def _numpy_scores(numpy: Any, query: Vector, items: Sequence[bytes]) -> list[flo
 
 
 def texts_at(value: Mapping[str, Any], paths: Iterable[str]) -> list[str]:
-    """Return the texts at some paths of a value; other values as JSON."""
+    """Return the values at some paths as texts: strings unchanged, other values as JSON."""
     parts = (part for path in paths for part in _values_at(value, path))
     return [part if isinstance(part, str) else _as_text(part) for part in parts]
 

@@ -1,6 +1,6 @@
-"""Tools for tests of programs that use Statewright, and conformance suites for adapters to its ports.
+"""Tools for testing programs that use Statewright, and conformance suites for adapters to its ports.
 
-`TestService` is loaded on first use, because it imports the whole service.
+`TestService` is imported on first use, because it imports the whole service.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-if not TYPE_CHECKING:  # a type checker would take every name for one that exists
+if not TYPE_CHECKING:  # a type checker that saw this function would accept any name
 
     def __getattr__(name: str) -> object:
         if name not in ("AsyncTestService", "TestService"):

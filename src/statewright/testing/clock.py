@@ -1,4 +1,4 @@
-"""A clock that stands still until a test moves it."""
+"""A clock for tests, whose time passes only when a test says so."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ T = TypeVar("T")
 QUIET_SECONDS = 0.01
 """Real seconds without a new alarm after which a clock with `jumps=True` advances."""
 LOOP_ITERATIONS = 20
-"""Iterations of the event loop after which `run` assumes that all tasks wait for the clock."""
+"""Iterations of the event loop after which `run` assumes that every task waits for the clock."""
 
 
 class FakeClock:
-    """A `Clock` whose time passes only in `advance`, in `run`, or by itself with `jumps=True`.
+    """A `Clock` whose time passes only in `advance` and `run`, or automatically with `jumps=True`.
 
     With `jumps=True` it advances to the next alarm whenever no alarm was added for a moment, so that waits end at once.
-    A node that takes real time then meets its timeout too early, so tests of timeouts use `advance`.
+    A node that takes real time would then reach its timeout too early, so tests of timeouts use `advance` instead.
     """
 
     def __init__(self, start: datetime = datetime(2026, 1, 1, tzinfo=UTC), *, jumps: bool = False) -> None:
@@ -36,9 +36,10 @@ class FakeClock:
         self._order = itertools.count()
         self._lock = threading.RLock()
         self._jumper: threading.Thread | None = None
-        self._added = 0
+        self._alarm_count = 0
+        """The number of alarms that were ever added, by which `_jump_when_quiet` notices new ones."""
         self._wake_events: dict[int, threading.Event] = {}
-        """Events that end a wait before its alarm rings, by the id of the alarm."""
+        """Events that end a wait before its alarm rings, by the object id of the alarm."""
 
     def now(self) -> datetime:
         return self._start + timedelta(seconds=self._elapsed)
@@ -50,7 +51,7 @@ class FakeClock:
         with self._lock:
             alarm = Alarm(self._elapsed + max(seconds, 0.0), next(self._order), callback)
             heapq.heappush(self._alarms, alarm)
-            self._added += 1
+            self._alarm_count += 1
             if self._jumps and self._jumper is None:
                 self._jumper = threading.Thread(target=self._jump_when_quiet, name="fake-clock", daemon=True)
                 self._jumper.start()
@@ -59,12 +60,12 @@ class FakeClock:
     def _jump_when_quiet(self) -> None:
         while True:
             with self._lock:
-                added, is_waiting = self._added, any(alarm.callback is not None for alarm in self._alarms)
-                if not is_waiting:
+                count = self._alarm_count
+                if all(alarm.callback is None for alarm in self._alarms):
                     self._jumper = None
                     return
             time.sleep(QUIET_SECONDS)
-            if added == self._added:
+            if count == self._alarm_count:
                 self._jump()
 
     def wait(self, woken: threading.Event, seconds: float) -> None:
@@ -72,13 +73,13 @@ class FakeClock:
         with self._lock:
             alarm = self.call_later(seconds, rung.set)
             self._wake_events[id(alarm)] = woken
-        while not (rung.is_set() or woken.wait(0.001)):  # polls, because a thread cannot wait for two events at once
+        while not (rung.is_set() or woken.wait(0.001)):  # polling, because a thread cannot wait for two events at once
             pass
         alarm.cancel()
         del self._wake_events[id(alarm)]
 
     def advance(self, by: Duration) -> None:
-        """Let time pass, by seconds if `by` is a number, and ring the alarms that fall due, in order.
+        """Advance the time by a duration, and ring the alarms that fall due, in order.
 
         Raises ValueError for a negative duration.
         """
@@ -92,13 +93,13 @@ class FakeClock:
         self._elapsed = max(self._elapsed, target)
 
     async def run(self, awaitable: Awaitable[T]) -> T:
-        """Await a result. Whenever all tasks wait for the clock, it jumps to the next alarm."""
+        """Await a result. Whenever every task waits for the clock, advance to the next alarm."""
         task = asyncio.ensure_future(awaitable)
         while not task.done():
             for _ in range(LOOP_ITERATIONS):
                 await asyncio.sleep(0)
             if not task.done() and not self._jump():
-                await asyncio.wait([task], timeout=0.001)  # the task waits for something else, such as a thread
+                await asyncio.wait([task], timeout=0.001)  # it waits for something other than the clock, as a thread
         return await task
 
     def _jump(self, until: float = inf) -> bool:
@@ -114,6 +115,6 @@ class FakeClock:
         return True
 
     def _is_over(self, alarm: Alarm) -> bool:
-        """Return whether an alarm is no longer needed: cancelled, or its thread is awake and has yet to cancel it."""
+        """Return whether an alarm is obsolete: it is cancelled, or its thread was woken and is about to cancel it."""
         woken = self._wake_events.get(id(alarm))
         return alarm.callback is None or (woken is not None and woken.is_set())

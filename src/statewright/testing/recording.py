@@ -1,4 +1,4 @@
-"""An instrument that keeps events for assertions."""
+"""An instrument that keeps all events, for assertions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from statewright.runtime.instrument import METHOD_BY_KIND, Instrument
 
 
 class RecordingInstrument(Instrument):
-    """Keeps every event, in the order of arrival."""
+    """Keeps every event of the runs that it observes."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []
+        """In the order in which they were emitted."""
 
     @property
     def kinds(self) -> list[str]:
-        """The kinds of the events, in order."""
+        """The kinds of all events, in order."""
         return [event.kind for event in self.events]
 
     def of_kind(self, kind: str) -> list[Event]:
@@ -26,6 +27,6 @@ def _record(self: RecordingInstrument, event: Event) -> None:
     self.events.append(event)
 
 
-# Assigned to the class, because an event is only emitted if the method of its kind is overridden.
+# The methods are set on the class, because an event is emitted only if the class overrides the method of its kind.
 for _name in METHOD_BY_KIND.values():
     setattr(RecordingInstrument, _name, _record)

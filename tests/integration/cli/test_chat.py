@@ -97,7 +97,7 @@ def test_text_is_shown_as_it_arrives_and_ctrl_c_stops_it(terminal_process: Start
     talk.type("forever\n")
     talk.wait_for("and that was")  # the rest never comes
     talk.interrupt()
-    talk.wait_for("Stopped. /retry continues.")
+    talk.wait_for("Stopped. Type /retry to continue.")
     talk.wait_for("> ")
     talk.type("hello\n")
     talk.wait_for("You said hello in message 2, and that was all.")
@@ -127,7 +127,7 @@ def test_a_tool_is_approved_within_the_conversation(terminal: Start, target: str
     talk.wait_for("> ")
     talk.type("delete\n")
     talk.wait_for('→ delete {"path": "a.py"}')
-    talk.wait_for("? May delete be called?")
+    talk.wait_for("? Allow the call of delete?")
     talk.wait_for("answer> ")
     talk.type("e\n")
     talk.wait_for("arguments> ")
@@ -150,7 +150,7 @@ def test_a_conversation_that_was_left_at_a_question_starts_with_that_question(
     left.interrupt()
     assert left.end() == 130
     back = terminal_process("chat", target, "--thread", "t")
-    back.wait_for("? May delete be called?")
+    back.wait_for("? Allow the call of delete?")
     back.wait_for("answer> ")
     back.type("y\n")
     back.wait_for("So: a.py is gone")

@@ -13,7 +13,7 @@ from tests.provider_server import Answer, ProviderServer
 Start = Callable[..., InProcessTerminal]
 
 PROVIDERS = ["openai-chat:gpt-4.1", "openai:gpt-5", "anthropic:claude-opus-5", "google:gemini-2.5-pro"]
-BROKEN = "the answer broke off; asking again"
+BROKEN = "the answer broke off; trying again"
 
 AGENT = """
 from statewright.agents import create_agent

@@ -97,8 +97,8 @@ def test_a_missing_key_is_reported_in_one_line_before_anything_runs(
     result = statewright(command, target, *options, "--model", "openai:gpt-5", said="hi\n")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
-        "Error: Model 'openai:gpt-5' needs a key, and there is none. Set OPENAI_API_KEY in the environment, or pass "
-        "api_key. [SW-missing-api-key]\n"
+        "Error: Model 'openai:gpt-5' needs an API key, but none was found. Set OPENAI_API_KEY in the environment, or "
+        "pass api_key. [SW-missing-api-key]\n"
     )
 
 

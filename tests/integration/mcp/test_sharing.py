@@ -213,7 +213,7 @@ def test_only_what_is_allowed_is_given() -> None:
         assert [tool.name for tool in tools.load()] == ["e-add", "e-say"]
     with (
         McpTools([small(allowed_tools=["sya"])]) as tools,
-        pytest.raises(ToolError, match=r"has no tool 'sya', which allowed_tools names. Did you mean 'say'"),
+        pytest.raises(ToolError, match=r"has no tool 'sya', which is in allowed_tools. Did you mean 'say'"),
     ):
         tools.load()
 
@@ -223,9 +223,9 @@ def test_a_tool_is_found_by_either_name_and_nothing_is_guessed() -> None:
         assert (await tools.tool("e-add")).remote_name == "add"
         assert (await tools.tool("add")).name == "e-add"
         assert (await tools.tool("echo", server="w")).name == "w-echo"
-        with pytest.raises(ToolError, match=r"MCP server 'e' does not have a tool 'ad'. Did you mean 'add'"):
+        with pytest.raises(ToolError, match=r"MCP server 'e' has no tool 'ad'. Did you mean 'add'"):
             await tools.tool("ad", server="e")
-        with pytest.raises(ToolError, match=r"Several MCP servers have a tool 'grow'. Say which: e-grow, w-grow"):
+        with pytest.raises(ToolError, match=r"Several MCP servers have a tool 'grow'. Use a full name: e-grow, w-grow"):
             await tools.tool("grow")
         with pytest.raises(ToolError, match=r"MCP server 'x' does not exist. Servers: e, off, w"):
             await tools.tool("add", server="x")

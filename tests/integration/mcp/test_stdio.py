@@ -225,7 +225,7 @@ def test_answers_that_are_not_what_was_promised_are_errors() -> None:
     with McpTools([wild()]) as tools:
         known = by_name(tools)
         for name in ("nonsense", "liar"):
-            with pytest.raises(ToolError, match=f"could not do the call of '{name}': "):
+            with pytest.raises(ToolError, match=f"failed to call '{name}': "):
                 call(known[name])
         assert json.loads(call(known["echo"]))["tool"] == "echo"
 

@@ -86,6 +86,10 @@ class Shared:
         self._runner = runner
         self._asking: dict[str, Asking] = {}
 
+    def asking_alone(self, server: ProviderServer, provider: str, way: str) -> Asking:
+        """Return calls of a server of their own."""
+        return Asking(server, provider, way, run=self._runner.run)
+
     def asking(self, provider: str, way: str) -> Asking:
         if provider not in self._asking:
             self._asking[provider] = Asking(self.server, provider, way, run=self._runner.run)
@@ -125,3 +129,20 @@ def ask(shared: Shared, server: ProviderServer, provider: str, way: str) -> Aski
 @pytest.fixture
 def streaming(shared: Shared, server: ProviderServer, provider: str) -> Asking:
     return shared.asking(provider, "streamed")
+
+
+@pytest.fixture
+def own_server() -> Iterator[ProviderServer]:
+    """A server for one test, for a request that may arrive after the call has been given up, or even after the test."""
+    with ProviderServer() as server:
+        yield server
+
+
+@pytest.fixture
+def ask_alone(shared: Shared, own_server: ProviderServer, provider: str, way: str) -> Asking:
+    return shared.asking_alone(own_server, provider, way)
+
+
+@pytest.fixture
+def streaming_alone(shared: Shared, own_server: ProviderServer, provider: str) -> Asking:
+    return shared.asking_alone(own_server, provider, "streamed")

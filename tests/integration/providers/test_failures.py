@@ -61,7 +61,7 @@ def test_faults_of_the_request(ask: Asking, status: int) -> None:
     error = failed(ask, Failure(status, "not so", kind="invalid_request_error"))
     assert type(error) is ModelError
     assert "not so" in str(error)
-    assert ("check the api_key that was given" in str(error)) == (status in (401, 403))
+    assert ("check the api_key that was passed" in str(error)) == (status in (401, 403))
 
 
 def test_a_refused_key_of_the_environment_is_named(ask: Asking, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,18 +135,18 @@ def test_an_error_with_a_page(ask: Asking) -> None:
 
 
 @pytest.mark.parametrize("by", ["request", "connection"])
-def test_answers_that_take_too_long(ask: Asking, by: str) -> None:
+def test_answers_that_take_too_long(ask_alone: Asking, by: str) -> None:
     if by == "connection":
-        ask.model = ask.connect(timeout=0.1)
-    error = given_up(ask, Answer("late", delay=60), **({"timeout": 0.1} if by == "request" else {}))
+        ask_alone.model = ask_alone.connect(timeout=0.1)
+    error = given_up(ask_alone, Answer("late", delay=60), **({"timeout": 0.1} if by == "request" else {}))
     assert type(error) is ModelUnavailable
     assert "0.1 seconds" in str(error)
 
 
-def test_streams_that_take_too_long(streaming: Asking) -> None:
-    error = given_up(streaming, Answer("one two three", calls=[], reasoning="hm", pause=0.2), timeout=0.3)
+def test_streams_that_take_too_long(streaming_alone: Asking) -> None:
+    error = given_up(streaming_alone, Answer("one two three", calls=[], reasoning="hm", pause=0.2), timeout=0.3)
     assert "0.3 seconds" in str(error)
-    assert all(request.left.wait(600) for request in streaming.server.requests)
+    assert all(request.left.wait(600) for request in streaming_alone.server.requests)
 
 
 @pytest.mark.parametrize("reply", [Answer("late", delay=60), Answer("late " * 300, reasoning="hm", pause=0.3)])

@@ -99,7 +99,7 @@ def test_images_of_tools_are_shown_or_named(strict: tuple[ProviderServer, Pydant
             assert shown == [{"type": "image_url", "image_url": {"url": f"data:{kind};base64,{part['data']}"}}]
         else:
             assert not shown
-            assert " was left out: models read png, jpeg, gif and webp.]" in sent
+            assert " was left out: models accept png, jpeg, gif and webp.]" in sent
 
 
 def test_base64_is_read_in_every_spelling(strict: tuple[ProviderServer, PydanticAIModel]) -> None:

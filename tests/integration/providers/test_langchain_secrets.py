@@ -19,7 +19,7 @@ from statewright.errors import ModelError
 from statewright.messages import Message
 from statewright.models import ModelRequest
 from statewright.models.adapters.langchain.model import LangChainModel
-from statewright.redaction import MARK, text_of
+from statewright.redaction import MARK, full_text
 
 KEY = "very/secret+key=of.the-house"
 
@@ -92,4 +92,4 @@ def test_a_key_in_an_error(options: dict[str, Any], way: str, monkeypatch: pytes
             asyncio.run(ask(model))
     error = caught.value
     assert MARK in str(error)
-    assert KEY not in "".join([*traceback.format_exception(error), text_of(error)])
+    assert KEY not in "".join([*traceback.format_exception(error), full_text(error)])

@@ -15,7 +15,7 @@ from tests.integration.providers.conftest import Asking
 from tests.provider_server import Asked, Failure, Raw, Reply
 
 from statewright.errors import ModelError, ModelUnavailable
-from statewright.redaction import HIDDEN, text_of
+from statewright.redaction import HIDDEN, full_text
 
 KEY = "very/secret+key=of.the-house"
 """Of no shape that is known, and spelled differently in JSON, HTML, URLs and base 64."""
@@ -78,7 +78,7 @@ def logged(error: BaseException) -> str:
 
 def check_hidden(error: BaseException, key: str) -> None:
     """See that no way to show an error shows the key: as text, with its traceback, in a log, with all attributes."""
-    shown = "\n".join([str(error), repr(error), logged(error), text_of(error), *traceback.format_exception(error)])
+    shown = "\n".join([str(error), repr(error), logged(error), full_text(error), *traceback.format_exception(error)])
     assert [part for part in parts_of(key) if part in shown] == []
 
 

@@ -102,7 +102,7 @@ def test_1_6_the_older_form_of_a_server(flow: Compile, program: str) -> None:
 
 def test_1_6_a_tool_that_the_server_does_not_have(flow: Compile, program: str) -> None:
     app = flow(tool_state("ad", f"{{name: e, config: {CONFIG}}}"), ALLOWED)
-    with pytest.raises(ToolError, match=r"MCP server 'e' does not have a tool 'ad'\. Did you mean 'add'"):
+    with pytest.raises(ToolError, match=r"MCP server 'e' has no tool 'ad'\. Did you mean 'add'"):
         app.invoke({"input": "go"})
 
 
@@ -176,7 +176,7 @@ def test_4_1_8_the_context_chooses_no_program_address_header_or_variable(config:
     toml = '[tools]\nmcp_commands = ["statewright-test-server"]\nallow_hosts = ["127.0.0.1"]\n'
     app = flow(tool_state("say", server), toml)
     with pytest.raises(
-        ToolError, match=r"refers to \{\{name\}\}, which has no value.*Only args may refer to values of a run"
+        ToolError, match=r"refers to \{\{name\}\}, which has no value.*only args may refer to values of a run"
     ):
         app.invoke({"input": '{"name": "statewright-test-server"}'})
 
@@ -245,11 +245,11 @@ def test_1_6_a_server_that_the_project_keeps_needs_no_other_permission(
     app = flow(tool_state("header", server, "{name: authorization}"), toml)
     assert app.invoke({"input": "go"})["result"] == {"result": "Bearer ***"}
     refused = flow(tool_state("say", server, "{text: hi}"), toml)
-    with pytest.raises(ToolError, match="MCP server 't' does not have a tool 'say'"):
+    with pytest.raises(ToolError, match="MCP server 't' has no tool 'say'"):
         refused.invoke({"input": "go"})
 
 
-def test_1_6_a_server_that_is_kept_nowhere_shows_the_stanza(flow: Compile) -> None:
+def test_1_6_a_server_that_is_kept_nowhere_shows_the_snippet(flow: Compile) -> None:
     app = flow(tool_state("say", "{name: t, mcp_config_id: tickts}"), '[mcp.tickets]\ncommand = "npx"\n')
-    with pytest.raises(ToolError, match=r"(?s)'tickts', which does not exist. Did you mean 'tickets'.*\[mcp\.tickts\]"):
+    with pytest.raises(ToolError, match=r"(?s)'tickts', which is not in the project.*'tickets'.*\[mcp\.tickts\]"):
         app.invoke({"input": "go"})

@@ -14,7 +14,7 @@ from statewright.errors import BudgetExceeded, MissingApiKey, ModelError
 from statewright.models import MessageChunk, ScriptedModel
 from statewright.project import Project
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.resources.missing import missing_resources
+from statewright.workflow.states.resources.missing import find_missing_resources
 
 ONE = """
 assistants: [{{id: a, system_prompt: be brief{more}}}]
@@ -196,10 +196,10 @@ def test_a_name_that_is_given_is_connected_at_once(flow: Compile) -> None:
 
 def test_a_look_at_the_file_tells_of_keys(project: Callable[[str], Project], monkeypatch: pytest.MonkeyPatch) -> None:
     definition = load_workflow(LATER).definition
-    (found,) = [one for one in missing_resources(definition, project("")) if "KEY" in one.message]
-    assert "'anthropic:claude-x' needs a key" in found.message
+    (found,) = [one for one in find_missing_resources(definition, project("")) if "KEY" in one.message]
+    assert "'anthropic:claude-x' needs an API key" in found.message
     assert found.line == 3
     monkeypatch.delenv("LOCAL_KEY")
     toml = '[defaults]\nmodel = "local"\n[models.local]\nname = "openai:x"\napi_key = "env:LOCAL_KEY"\n'
-    (found,) = missing_resources(load_workflow(one()).definition, project(toml))
+    (found,) = find_missing_resources(load_workflow(one()).definition, project(toml))
     assert "takes api_key from the environment variable LOCAL_KEY" in found.message

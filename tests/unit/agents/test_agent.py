@@ -334,7 +334,7 @@ def test_a_model_that_does_not_answer_times_out(run: Runner) -> None:
         async def complete(self, request: Any) -> Any:
             await asyncio.sleep(30)
 
-    with pytest.raises(ModelError, match=r"no answer within 0.05 seconds"):
+    with pytest.raises(ModelError, match=r"not answer within 0.05 seconds"):
         run(Agent("a", model=Hangs(), retries=0, settings={"timeout": 0.05}), "go")
 
 

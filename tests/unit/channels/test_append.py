@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.channels import MISSING, Added, Append, Conflict, Overwrite, changed
+from statewright.channels import MISSING, Added, Append, Conflict, Overwrite, apply_change
 from statewright.errors import InvalidUpdateError
 
 
@@ -40,13 +40,13 @@ def test_a_list_of_lists_alone_takes_lists(current: Any, updates: list[Any], new
 
 @pytest.mark.parametrize("update", ["x", 3, None, {"a": 1}, {1}])
 def test_a_list_that_takes_lists_refuses_a_bare_item_and_says_how_to_write_it(update: Any) -> None:
-    with pytest.raises(InvalidUpdateError, match=r"takes lists of items, found .* Write \["):
+    with pytest.raises(InvalidUpdateError, match=r"accepts only lists of items, found .* Write \["):
         Append(items=False).apply([], [update])
 
 
 @pytest.mark.parametrize("current", ["text", None, ("a",), 3, {"a": 1}])
 def test_only_a_list_can_be_appended_to(current: Any) -> None:
-    with pytest.raises(InvalidUpdateError, match="Only a list can be appended to, found"):
+    with pytest.raises(InvalidUpdateError, match="Only a list can be appended to, but the current value is"):
         Append().apply(current, ["x"])
 
 
@@ -98,4 +98,4 @@ def test_what_was_stored_gives_the_value_again() -> None:
     channel, old, updates = Append(), [1], [[2], 3, (4,)]
     new = channel.apply(old, updates)
 
-    assert changed(old, channel.delta(updates, new)) == new == [1, 2, 3, 4]
+    assert apply_change(old, channel.delta(updates, new)) == new == [1, 2, 3, 4]

@@ -39,7 +39,7 @@ def test_messages_are_removed_by_id_or_all_that_stand_before() -> None:
     start = add_messages([], [Message("a", id="1"), Message("b", id="2")])
     assert texts(add_messages(start, RemoveMessage("1"))) == ["b"]
     assert texts(add_messages(start, [RemoveMessage(REMOVE_ALL_MESSAGES), Message("new", id="9")])) == ["new"]
-    with pytest.raises(InvalidUpdateError, match="Message 'x', which is to be removed, does not exist"):
+    with pytest.raises(InvalidUpdateError, match="There is no message 'x' to remove"):
         add_messages(start, RemoveMessage("x"))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from statewright.channels import MISSING, Conflict, Overwrite
-from statewright.channels.channel import overwritten
+from statewright.channels.channel import find_overwrite
 
 
 @pytest.mark.parametrize("value", [1, 0, None, False, "", [], {}, [1, 2], Overwrite(1)])
@@ -18,8 +18,8 @@ def test_any_value_can_be_set_in_any_form(value: Any, form: str) -> None:
         "short": {"__overwrite__": value},
         "long": {"type": "__overwrite__", "value": value},
     }
-    assert overwritten([forms[form]]) is value
-    assert overwritten(["before", {"a": 1}, forms[form], {"a": 1}, "after"]) is value
+    assert find_overwrite([forms[form]]) is value
+    assert find_overwrite(["before", {"a": 1}, forms[form], {"a": 1}, "after"]) is value
 
 
 @pytest.mark.parametrize(
@@ -43,11 +43,11 @@ def test_any_value_can_be_set_in_any_form(value: Any, form: str) -> None:
     ],
 )
 def test_what_only_looks_like_one_is_an_update_like_any_other(update: Any) -> None:
-    assert overwritten([update]) is MISSING
+    assert find_overwrite([update]) is MISSING
 
 
 def test_no_updates_set_nothing() -> None:
-    assert overwritten([]) is MISSING
+    assert find_overwrite([]) is MISSING
 
 
 @pytest.mark.parametrize(
@@ -60,8 +60,8 @@ def test_no_updates_set_nothing() -> None:
     ],
 )
 def test_two_of_them_conflict_whatever_their_form_and_value(updates: list[Any]) -> None:
-    with pytest.raises(Conflict, match="one Overwrite a superstep"):
-        overwritten(updates)
+    with pytest.raises(Conflict, match="only one Overwrite per superstep"):
+        find_overwrite(updates)
 
 
 def test_two_of_one_value_are_equal() -> None:

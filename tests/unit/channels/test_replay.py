@@ -20,7 +20,7 @@ from statewright.channels import (
     Overwrite,
     Reduced,
     Topic,
-    changed,
+    apply_change,
     difference,
 )
 from statewright.errors import InvalidUpdateError
@@ -53,20 +53,20 @@ ONE, TWO = Message("one", id="1"), Message("two", id="2")
     ],
 )
 def test_a_change_leads_from_the_current_value_to_the_new_one(current: Any, change: Any, value: Any) -> None:
-    assert changed(current, change) == value
+    assert apply_change(current, change) == value
 
 
 @pytest.mark.parametrize("change", [Added([TWO]), Added([]), Merged([TWO]), Merged([RemoveMessage("1")])])
 def test_neither_the_current_value_nor_the_change_is_changed_in_place(change: Any) -> None:
     current, items = [ONE], list(change.items)
-    new = changed(current, change)
+    new = apply_change(current, change)
     new.append("later")
     assert (current, change.items) == ([ONE], items)
 
 
 def test_a_removal_of_what_is_not_there_is_refused() -> None:
-    with pytest.raises(InvalidUpdateError, match="Message '9', which is to be removed, does not exist"):
-        changed([ONE], Merged([RemoveMessage("9")]))
+    with pytest.raises(InvalidUpdateError, match="There is no message '9' to remove"):
+        apply_change([ONE], Merged([RemoveMessage("9")]))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def replayed(channel: Channel, supersteps: list[list[Any]]) -> list[tuple[Any, A
     values: list[tuple[Any, Any]] = []
     for updates in supersteps:
         folded = channel.apply(folded, updates)
-        read = changed(read, channel.delta(updates, folded))
+        read = apply_change(read, channel.delta(updates, folded))
         values.append((folded, read))
     return values
 
@@ -196,7 +196,7 @@ def test_a_difference_leads_from_any_value_to_any_later_or_earlier_one(
 ) -> None:
     values = [[], *(folded for folded, _ in replayed(Messages(), supersteps))]
     before, after = values[one % len(values)], values[other % len(values)]
-    assert changed(before, difference(before, after)) == after
+    assert apply_change(before, difference(before, after)) == after
 
 
 @settings(max_examples=examples(200), derandomize=True, deadline=None)
@@ -205,6 +205,6 @@ def test_a_difference_leads_from_any_value_to_any_other(before: Any, after: Any,
     if grows and isinstance(before, list) and isinstance(after, list):
         after = [*before, *after]
         assert isinstance(difference(before, after), Added)
-    value = changed(before, difference(before, after))
+    value = apply_change(before, difference(before, after))
     assert value == after
     assert type(value) is type(after)

@@ -33,9 +33,9 @@ NO_TIME = timedelta()
 MINUTE = timedelta(minutes=1)
 
 
-def commit(identity: str, after: str | None = None, *, line: BranchKey = LINE, **options: Any) -> Commit:
+def commit(identity: str, after: str | None = None, *, branch_key: BranchKey = LINE, **options: Any) -> Commit:
     facts: dict[str, Any] = {
-        "line": line,
+        "branch_key": branch_key,
         "expected": after,
         "parent_id": after,
         "checkpoint": Checkpoint(identity, 0, {"at": identity}, (Task("a", NO_ARG, identity, 0),)),
@@ -109,7 +109,7 @@ def test_what_was_committed_is_kept_as_the_very_object(saver: InMemorySaver) -> 
 
     saved = loaded(saver)
     assert saved.checkpoint is given.checkpoint
-    assert (saved.line, saved.parent_id, saved.source, saved.run_id) == (LINE, "c3", "update", "other")
+    assert (saved.branch_key, saved.parent_id, saved.source, saved.run_id) == (LINE, "c3", "update", "other")
     assert (saved.created_at, saved.metadata, saved.pending) == (NOW, metadata, Pending())
 
 
@@ -153,7 +153,7 @@ def test_nothing_is_known_of_an_unknown_thread(saver: InMemorySaver, method: str
 def test_a_commit_on_another_head_is_refused_and_nothing_is_written(
     saver: InMemorySaver, expected: str | None, said: str
 ) -> None:
-    given = commit("c4", expected, hold=hold("run", claims=True), log=log("run"), drops=("",))
+    given = commit("c4", expected, hold=hold("run", claims=True), log=log("run"), dropped_namespaces=("",))
     with pytest.raises(CheckpointConflict, match=f"'thread' is at checkpoint c3, and {said} was read"):
         saver.commit(given)
     assert ids(saver.history("thread")) == ["c3", "c2", "c1"]
@@ -176,7 +176,7 @@ def test_a_commit_that_follows_drops_journal_and_attempts_of_the_tasks_it_consum
 
 def test_a_fork_leaves_the_journal_of_what_it_was_forked_from(saver: InMemorySaver) -> None:
     saver.save_results(LINE, CheckpointId("c3"), Pending(journal=JOURNAL))
-    saver.commit(commit("f1", None, line=LINE._replace(branch="b"), parent_id="c3", source="fork"))
+    saver.commit(commit("f1", None, branch_key=LINE._replace(branch="b"), parent_id="c3", source="fork"))
     assert loaded(saver, checkpoint_id="c3").pending.journal == JOURNAL
 
 
@@ -187,8 +187,8 @@ def test_a_fork_leaves_the_journal_of_what_it_was_forked_from(saver: InMemorySav
 def forked(saver: InMemorySaver) -> InMemorySaver:
     """Has a branch with two checkpoints that left the main one after the first."""
     branch = LINE._replace(branch="b")
-    saver.commit(commit("f1", None, line=branch, parent_id="c1", source="fork"))
-    saver.commit(commit("f2", "f1", line=branch))
+    saver.commit(commit("f1", None, branch_key=branch, parent_id="c1", source="fork"))
+    saver.commit(commit("f2", "f1", branch_key=branch))
     return saver
 
 
@@ -232,8 +232,8 @@ def test_branches_have_heads_of_their_own(forked: InMemorySaver) -> None:
 
 def test_namespaces_know_nothing_of_each_other(saver: InMemorySaver) -> None:
     inner = LINE._replace(namespace="sub:1")
-    saver.commit(commit("s1", line=inner))
-    saver.commit(commit("s2", line=inner._replace(branch="b")))
+    saver.commit(commit("s1", branch_key=inner))
+    saver.commit(commit("s2", branch_key=inner._replace(branch="b")))
     assert (loaded(saver).id, loaded(saver, namespace="sub:1").id) == ("c3", "s1")
     assert (saver.branches("thread"), saver.branches("thread", namespace="sub:1")) == (["main"], ["b", "main"])
     assert ids(saver.history("thread", namespace="sub:1")) == ["s2", "s1"]
@@ -253,8 +253,8 @@ def test_namespaces_know_nothing_of_each_other(saver: InMemorySaver) -> None:
 def test_a_commit_drops_namespaces_with_those_inside(saver: InMemorySaver, drops: Any, left: list[str]) -> None:
     spaces = ["a:1", "a:10", "a:1:2", "a:1|b:1", "b:1"]
     for space in spaces:
-        saver.commit(commit("s1", line=LINE._replace(namespace=space)))
-    saver.commit(commit("c4", "c3", drops=drops))
+        saver.commit(commit("s1", branch_key=LINE._replace(namespace=space)))
+    saver.commit(commit("c4", "c3", dropped_namespaces=drops))
     assert [space for space in spaces if saver.load("thread", namespace=space)] == left
     assert [space for space in spaces if saver.branches("thread", namespace=space)] == left
     assert loaded(saver).id == "c4"
@@ -262,9 +262,9 @@ def test_a_commit_drops_namespaces_with_those_inside(saver: InMemorySaver, drops
 
 def test_a_dropped_namespace_can_begin_anew(saver: InMemorySaver) -> None:
     inner = LINE._replace(namespace="a:1")
-    saver.commit(commit("s1", line=inner))
-    saver.commit(commit("c4", "c3", drops=("a:1",)))
-    saver.commit(commit("s1", line=inner))
+    saver.commit(commit("s1", branch_key=inner))
+    saver.commit(commit("c4", "c3", dropped_namespaces=("a:1",)))
+    saver.commit(commit("s1", branch_key=inner))
     assert ids(saver.history("thread", namespace="a:1")) == ["s1"]
 
 
@@ -292,22 +292,22 @@ def test_what_was_loaded_before_does_not_change(saver: InMemorySaver) -> None:
 
 
 def test_a_copy_has_all_checkpoints_branches_and_namespaces_under_the_new_name(forked: InMemorySaver) -> None:
-    forked.commit(commit("s1", line=LINE._replace(namespace="sub:1")))
+    forked.commit(commit("s1", branch_key=LINE._replace(namespace="sub:1")))
     forked.save_results(LINE, CheckpointId("c3"), Pending(attempts={TASK: 1}))
     forked.copy_thread("thread", "copy")
 
     assert ids(forked.history("copy")) == ids(forked.history("thread"))
     assert forked.branches("copy") == ["b", "main"]
-    assert loaded(forked, "copy", namespace="sub:1").line == BranchKey("copy", "sub:1")
-    assert {one.line.thread_id for one in forked.history("copy")} == {"copy"}
-    assert {one.line.thread_id for one in forked.history("thread")} == {"thread"}
+    assert loaded(forked, "copy", namespace="sub:1").branch_key == BranchKey("copy", "sub:1")
+    assert {one.branch_key.thread_id for one in forked.history("copy")} == {"copy"}
+    assert {one.branch_key.thread_id for one in forked.history("thread")} == {"thread"}
     assert loaded(forked, "copy").pending == Pending(attempts={TASK: 1})
 
 
 def test_a_copy_and_its_original_go_their_own_ways(saver: InMemorySaver) -> None:
     saver.copy_thread("thread", "copy")
     saver.commit(commit("c4", "c3"))
-    saver.commit(commit("d4", "c3", line=BranchKey("copy")))
+    saver.commit(commit("d4", "c3", branch_key=BranchKey("copy")))
     saver.save_results(BranchKey("copy"), CheckpointId("c1"), Pending(attempts={TASK: 1}))
 
     assert (loaded(saver).id, loaded(saver, "copy").id) == ("c4", "d4")
@@ -323,7 +323,7 @@ def test_a_copy_is_held_by_nobody(saver: InMemorySaver) -> None:
 
 
 def test_a_thread_that_exists_is_not_copied_over(saver: InMemorySaver) -> None:
-    saver.commit(commit("o1", line=BranchKey("other")))
+    saver.commit(commit("o1", branch_key=BranchKey("other")))
     with pytest.raises(CheckpointConflict, match="'other' is at checkpoint o1"):
         saver.copy_thread("thread", "other")
     assert ids(saver.history("other")) == ["o1"]
@@ -405,7 +405,7 @@ def test_a_run_that_has_lost_its_hold_is_fenced_off_and_nothing_is_written(
         saver.renew("thread", hold("first", length=None))
     lease = saver.lease("thread")
 
-    with pytest.raises(LeaseLost, match=f"'first' does not hold thread 'thread' any more: {holder}"):
+    with pytest.raises(LeaseLost, match=f"'first' no longer holds thread 'thread': {holder}"):
         write(saver, how, hold("first", at=MINUTE))
     assert (loaded(saver).id, loaded(saver).pending, saver.events("thread")) == ("c3", Pending(), [])
     assert saver.lease("thread") == lease
@@ -517,7 +517,7 @@ def test_what_is_done_with_the_answer_does_not_change_the_log(logged: InMemorySa
 
 
 def test_the_log_is_that_of_one_thread(logged: InMemorySaver) -> None:
-    logged.commit(commit("o1", line=BranchKey("other"), log=log("one")))
+    logged.commit(commit("o1", branch_key=BranchKey("other"), log=log("one")))
     assert [event.seq for event in logged.events("other")] == [1]
     assert len(logged.events("thread")) == 6
 

@@ -138,12 +138,12 @@ def checkpoint(**changed: Any) -> Checkpoint:
     ],
 )
 def test_a_thread_is_at_rest_if_nothing_is_due_and_nothing_waits(frontier: Any, held: Any, at_rest: bool) -> None:
-    assert checkpoint(frontier=frontier, held=held).at_rest is at_rest
+    assert checkpoint(frontier=frontier, deferred=held).is_complete is at_rest
 
 
 def test_a_checkpoint_needs_no_more_than_values_and_frontier() -> None:
     plain = checkpoint()
-    assert (plain.held, plain.joins, plain.reported) == ((), NO_JOINS, ())
+    assert (plain.deferred, plain.joins, plain.reported) == ((), NO_JOINS, ())
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_a_checkpoint_needs_no_more_than_values_and_frontier() -> None:
         {"step": 2},
         {"values": {"x": [2]}},
         {"frontier": ()},
-        {"held": (DeferredTask(Task("a", 1, "c", 0)),)},
+        {"deferred": (DeferredTask(Task("a", 1, "c", 0)),)},
         {"joins": {"a+b->c": frozenset({"a"})}},
         {"reported": (("x", 1),)},
     ],
@@ -170,12 +170,12 @@ def test_a_checkpoint_is_equal_to_nothing_else_and_cannot_be_hashed() -> None:
 
 
 def test_a_checkpoint_shows_where_it_stands() -> None:
-    assert repr(checkpoint()) == "Checkpoint(step=1, values={'x': [1]}, frontier=(Task('a'),), held=())"
+    assert repr(checkpoint()) == "Checkpoint(step=1, values={'x': [1]}, frontier=(Task('a'),), deferred=())"
 
 
 def test_the_id_of_a_saved_checkpoint_is_that_of_its_checkpoint() -> None:
     saved = SavedCheckpoint(
-        line=BranchKey("thread"),
+        branch_key=BranchKey("thread"),
         parent_id=None,
         checkpoint=checkpoint(id="c7"),
         source="loop",
@@ -366,7 +366,7 @@ def test_a_result_goes_along_the_edges_of_its_node_unless_told_otherwise() -> No
 
 def commit(**options: Any) -> Commit:
     facts: dict[str, Any] = {
-        "line": BranchKey("thread"),
+        "branch_key": BranchKey("thread"),
         "expected": None,
         "parent_id": None,
         "checkpoint": checkpoint(),
@@ -380,7 +380,13 @@ def commit(**options: Any) -> Commit:
 
 def test_a_commit_brings_nothing_along_unless_told_otherwise() -> None:
     plain = commit()
-    assert (dict(plain.metadata), plain.pending, plain.hold, plain.log, plain.drops) == ({}, None, None, None, ())
+    assert (dict(plain.metadata), plain.pending, plain.hold, plain.log, plain.dropped_namespaces) == (
+        {},
+        None,
+        None,
+        None,
+        (),
+    )
 
 
 @pytest.mark.parametrize(("fact", "name"), [(question("1"), "value"), (BranchKey("thread"), "branch")])

@@ -53,7 +53,7 @@ class World:
         identity = CheckpointId(f"{step:032x}")
         return self.saver.commit(
             Commit(
-                line=BranchKey(thread),
+                branch_key=BranchKey(thread),
                 expected=head.id if head else None,
                 parent_id=head.id if head else None,
                 checkpoint=Checkpoint(identity, step, {"n": step}, (Task("a", NO_ARG, identity, 0),)),

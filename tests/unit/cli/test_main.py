@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from statewright import __version__
-from statewright.cli.commands import LazyCommand, list_commands
-from statewright.cli.main import build
+from statewright.cli.commands import LazyCommand, build_members
+from statewright.cli.main import build_command
 from statewright.errors import InvalidGraph
 
 COMMANDS = ("run", "resume", "threads", "db", "draw", "check", "test", "schema", "init")
@@ -36,7 +36,7 @@ def iter_commands(commands: dict[str, Any]) -> Iterator[LazyCommand]:
         yield from [command] if isinstance(command, LazyCommand) else iter_commands(command.commands)
 
 
-@pytest.mark.parametrize("command", list(iter_commands(list_commands())), ids=lambda command: command._target)
+@pytest.mark.parametrize("command", list(iter_commands(build_members())), ids=lambda command: command._target)
 def test_the_help_shows_no_type_for_flags(command: LazyCommand) -> None:
     loaded = command.load()
     flags = [param for param in loaded.get_params(loaded.context_class(loaded)) if getattr(param, "is_flag", False)]
@@ -44,7 +44,7 @@ def test_the_help_shows_no_type_for_flags(command: LazyCommand) -> None:
     assert {flag.metavar for flag in flags} == {""}
 
 
-@pytest.mark.parametrize("command", list(iter_commands(list_commands())), ids=lambda command: command._target)
+@pytest.mark.parametrize("command", list(iter_commands(build_members())), ids=lambda command: command._target)
 def test_every_command_can_be_loaded_and_has_a_short_description(command: LazyCommand) -> None:
     loaded = command.load()
     assert loaded.name == command.name
@@ -125,9 +125,9 @@ def test_an_invalid_graph_is_reported_with_all_problems_and_no_traceback(
 def test_a_missing_file_is_one_line_on_standard_error(statewright: Any, folder: Path, command: str) -> None:
     result = statewright(command, "none.py")
     assert (result.code, result.out) == (2, "")
-    assert result.err == "Error: File 'none.py' does not exist. Give the path of a Python file that holds a graph.\n"
+    assert result.err == "Error: File 'none.py' does not exist. Pass the path of a Python file that defines a graph.\n"
 
 
 def test_commands_raise_errors_of_the_graph(flow: Path) -> None:
     with pytest.raises(InvalidGraph):
-        build()(["draw", "flow.py:wrong"], standalone_mode=False)
+        build_command()(["draw", "flow.py:wrong"], standalone_mode=False)

@@ -11,7 +11,7 @@ import pytest
 
 from statewright import START, StateGraph
 from statewright.checkpoint import LeaseRequest
-from statewright.cli.commands import list_commands
+from statewright.cli.commands import build_members
 from statewright.futures import resolve
 from statewright.runs import Workspace
 from statewright.storage.sqlite import SqliteDatabase, SqliteLedger, SqliteSaver
@@ -70,7 +70,7 @@ def test_a_workspace_is_named_by_slug_or_id(acme: str, threads: Any, by: str) ->
 def test_the_workspace_of_a_missing_thread_is_suggested(acme: str, threads: Any) -> None:
     result = threads("show", "theirs")
     assert result.code != 0
-    assert f"Thread 'theirs' does not exist in workspace 'default'. There is one in {acme!r}" in result.err
+    assert f"Thread 'theirs' does not exist in workspace 'default'. It exists in {acme!r}" in result.err
     assert f"threads show theirs --workspace {acme}" in result.err
 
 
@@ -97,14 +97,14 @@ def test_a_thread_of_a_workspace_is_released(acme: str, threads: Any, folder: Pa
     hold = LeaseRequest("run@host.1.2.3", now, now + timedelta(hours=1), claims=True)
     with SqliteSaver(folder / "runs.db", workspace=acme) as saver:
         resolve(saver.renew("t", hold))
-    assert threads("release", "t").out == "Thread 't' was free.\n"
-    assert threads("release", "t", "--workspace", "acme").out.startswith("Took 't' from run ")
+    assert threads("release", "t").out == "Thread 't' is not held by a run.\n"
+    assert threads("release", "t", "--workspace", "acme").out.startswith("Released thread 't' from run ")
     with SqliteSaver(folder / "runs.db", workspace=acme) as saver:
         assert resolve(saver.lease("t")) is None
 
 
 def test_every_command_on_threads_has_the_option_workspace() -> None:
-    commands = [command.load() for command in list_commands()["threads"].commands.values()]
+    commands = [command.load() for command in build_members()["threads"].commands.values()]
     assert [command.name for command in commands if "workspace" not in {option.name for option in command.params}] == []
 
 
@@ -147,7 +147,7 @@ def test_a_graph_is_checked_against_the_threads_of_all_workspaces(acme: str, sta
     with SqliteSaver(folder / "runs.db", workspace=acme) as saver:
         load_graph("asks.py").with_services(checkpointer=saver).invoke({"n": 1}, thread_id="open")
     assert (
-        "1 unfinished branches of threads fit, 0 do not" in statewright("check", "asks.py", "--against", "runs.db").out
+        "Unfinished branches: 1 can continue, 0 cannot" in statewright("check", "asks.py", "--against", "runs.db").out
     )
     result = statewright("check", "other.py", "--against", "runs.db")
     assert result.code == 1

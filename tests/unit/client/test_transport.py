@@ -9,9 +9,9 @@ import pytest
 
 from statewright.client.call import Call, get, post, read_data
 from statewright.client.connection import (
-    HEARTBEATS,
+    HEARTBEAT_TIMEOUT,
     build_request,
-    build_stream,
+    build_stream_request,
     describe_failure,
     import_httpx,
     request_headers,
@@ -60,8 +60,8 @@ def test_the_credentials_of_a_request(as_operator: bool, credentials: dict[str, 
 
 def test_the_patience_of_a_call_extends_the_timeout() -> None:
     timeouts = [
-        build(Call(method="GET", path="/x", read=read_data, patience=patience), timeout=5).extensions["timeout"]
-        for patience in (0, 60)
+        build(Call(method="GET", path="/x", read=read_data, max_wait=max_wait), timeout=5).extensions["timeout"]
+        for max_wait in (0, 60)
     ]
     assert [timeout["read"] for timeout in timeouts] == [5, 65]
 
@@ -69,11 +69,11 @@ def test_the_patience_of_a_call_extends_the_timeout() -> None:
 @pytest.mark.parametrize(("last", "sent"), [(None, None), ("7", "7")])
 def test_a_stream_has_a_longer_read_timeout_and_a_last_event_id(last: str | None, sent: str | None) -> None:
     with httpx.Client() as http:
-        request = build_stream(http, ClientSettings(timeout=5, api_key="k"), READ, last)
+        request = build_stream_request(http, ClientSettings(timeout=5, api_key="k"), READ, last)
     assert (request.headers["accept"], request.headers["cache-control"]) == ("text/event-stream", "no-store")
     assert (request.headers.get("last-event-id"), request.headers["x-api-key"]) == (sent, "k")
     timeout = request.extensions["timeout"]
-    assert (timeout["connect"], timeout["read"]) == (5, HEARTBEATS)
+    assert (timeout["connect"], timeout["read"]) == (5, HEARTBEAT_TIMEOUT)
 
 
 def test_a_reply_has_headers_in_lower_case() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from statewright.data.problems import checked, expects, format_json_path, kind_of, problems_from, suggest_key
+from statewright.data.problems import checked, describe_kind, expects, format_json_path, problems_from, suggest_key
 from statewright.errors import Problem, ToolError
 
 
@@ -105,7 +105,7 @@ def test_a_part_of_a_document_has_positions_and_a_notation() -> None:
     (problem,) = problems(
         {"ownerName": "a", "favourite": 1},
         within=("owners", 0),
-        mark=lambda path: (len(path), 7),
+        position_of=lambda path: (len(path), 7),
         format_path=lambda path: "/".join(map(str, path)),
         map_noun="a table",
     )
@@ -120,8 +120,8 @@ def test_4_1_11_secret_values_are_not_quoted() -> None:
 def test_values_are_named_by_their_type() -> None:
     values = (True, "x", 1, 1.5, [], {}, None, date(2020, 1, 1), {1})
     kinds = "a boolean, a string, a number, a number, a list, a map, null, a date or time, of type set"
-    assert ", ".join(map(kind_of, values)) == kinds
-    assert kind_of({}, "a table") == "a table"
+    assert ", ".join(map(describe_kind, values)) == kinds
+    assert describe_kind({}, "a table") == "a table"
 
 
 def test_helpers_of_messages() -> None:

@@ -8,7 +8,7 @@ import pytest
 from statewright import Command, Send, StateSchema
 from statewright.channels import Append, LastValue, Messages
 from statewright.errors import InvalidUpdateError
-from statewright.graph.answer import ParentCommand, read_answer
+from statewright.graph.answer import ParentCommand, read_node_output
 from statewright.messages import Message
 from statewright.state import UpdateReader
 
@@ -20,7 +20,7 @@ def reader(**options: Any) -> UpdateReader:
 
 
 def read(answer: Any, **options: Any) -> tuple[list[tuple[str, Any]], Any]:
-    found = read_answer(answer, reader(**options), "node", IDS)
+    found = read_node_output(answer, reader(**options), "node", IDS)
     writes = found.writes
     return list(writes.items()) if isinstance(writes, dict) else list(writes), found.targets
 
@@ -83,13 +83,13 @@ def test_an_unknown_key_in_one_part_of_a_list_is_found() -> None:
 def test_a_mapping_is_not_copied_where_nothing_has_to_change() -> None:
     update = {"x": 1}
 
-    assert read_answer(update, reader(), "node", IDS).writes is update
+    assert read_node_output(update, reader(), "node", IDS).writes is update
 
 
 def test_messages_in_the_parts_of_a_list_get_ids_of_their_own() -> None:
     messages = UpdateReader({"messages": Messages()}, closed=True, bare_messages="messages")
     parts = [Command(update={"messages": "one"}), {"messages": ["two", "three"]}, Message("four")]
-    found = read_answer(parts, messages, "node", IDS)
+    found = read_node_output(parts, messages, "node", IDS)
 
     ids = [one.id for _, batch in found.writes for one in batch.items]
     assert len(set(ids)) == 4
@@ -99,7 +99,7 @@ def test_messages_in_the_parts_of_a_list_get_ids_of_their_own() -> None:
 def test_a_bare_list_is_messages_where_the_state_is() -> None:
     messages = UpdateReader({"messages": Messages()}, closed=True, bare_messages="messages")
 
-    writes = dict(read_answer(["one", ("user", "two")], messages, "node", IDS).writes)
+    writes = dict(read_node_output(["one", ("user", "two")], messages, "node", IDS).writes)
     assert list(writes) == ["messages"]
 
 
@@ -108,4 +108,4 @@ def test_a_list_is_the_update_of_a_root_state() -> None:
     assert root == {}
     whole = UpdateReader({"__root__": LastValue()}, closed=True)
 
-    assert read_answer([1, 2], whole, "node", IDS).writes == {"__root__": [1, 2]}
+    assert read_node_output([1, 2], whole, "node", IDS).writes == {"__root__": [1, 2]}

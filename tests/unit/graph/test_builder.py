@@ -180,7 +180,7 @@ def test_ways_are_what_is_declared() -> None:
     graph = builder().add_node("c", nothing, destinations=["b", END]).add_node("d", anywhere).add_node("e", nothing)
     graph.add_edge(["a", "c"], "d").add_edge("b", "c").add_conditional_edges("c", nothing, {"x": "a", "y": END})
     graph.add_conditional_edges("e", nothing).add_edge("d", "e")
-    ways = graph.freeze().ways
+    ways = graph.freeze().successors
 
     assert ways[START] == {"a"}
     assert ways["a"] == {"b", "d"}

@@ -40,7 +40,7 @@ def test_what_is_worked_out_is_worked_out_once() -> None:
     frozen = graph()
 
     assert frozen.reach is frozen.reach
-    assert frozen.ways is frozen.ways
+    assert frozen.successors is frozen.successors
     assert frozen.order is frozen.order
 
 

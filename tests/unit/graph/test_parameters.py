@@ -69,7 +69,7 @@ def test_what_a_function_asks_for(function: Any, takes_state: bool, asked: Any, 
     found = read_parameters(function)
 
     assert found.takes_state is takes_state
-    assert list(found.asked) == asked
+    assert list(found.injected) == asked
     assert list(found.unknown) == unknown
 
 
@@ -96,7 +96,7 @@ def test_the_answer_is_remembered_and_an_unhashable_callable_is_read_too() -> No
         def __call__(self, state: State, store: Any) -> None: ...
 
     assert read_parameters(annotated) is read_parameters(annotated)
-    assert read_parameters(Unhashable()).asked == (("store", "store"),)
+    assert read_parameters(Unhashable()).injected == (("store", "store"),)
 
 
 async def coroutine(state: Any) -> None: ...

@@ -132,7 +132,7 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     ),
     "conditional edge without a function": (
         lambda: good().add_conditional_edges("review", "publish"),  # type: ignore[arg-type]
-        r"conditional edge from 'review' has no function, but 'publish'",
+        r"conditional edge from 'review': 'publish' is not a function",
     ),
     "conditional edge back to START": (
         lambda: good().add_conditional_edges("review", nothing, [START]),
@@ -177,11 +177,11 @@ WRONG: dict[str, tuple[Wrong, str]] = {
     # nodes
     "a node without a function": (
         lambda: good().add_node("draft2").add_edge("draft", "draft2"),  # type: ignore[arg-type]
-        r"'draft2' has no function, but None",
+        r"Node 'draft2': None is not a function",
     ),
     "a node whose function is none": (
         lambda: graph_of("a").add_node("b", 7).add_edge("a", "b"),  # type: ignore[arg-type]
-        r"'b' has no function, but 7",
+        r"Node 'b': 7 is not a function",
     ),
     "an unknown join": (
         lambda: graph_of("a").add_node("b", nothing, join="all").add_edge("a", "b"),  # type: ignore[arg-type]

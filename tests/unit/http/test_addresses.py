@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from statewright.http import kind_of
+from statewright.http import classify_address
 
 PUBLIC = ["8.8.8.8", "1.1.1.1", "93.184.216.34", "172.15.0.1", "172.32.0.1", "100.63.0.1", "100.128.0.1", "11.0.0.1",
           "2606:4700::1111", "2a00:1450:4001::1", "::ffff:8.8.8.8", "64:ff9b::808:808"]  # fmt: skip
@@ -29,16 +29,16 @@ OTHERS = {
 
 @pytest.mark.parametrize("address", PUBLIC)
 def test_public_addresses(address: str) -> None:
-    assert kind_of(ip_address(address)) == "public"
+    assert classify_address(ip_address(address)) == "public"
 
 
 @pytest.mark.parametrize(("kind", "address"), [(kind, one) for kind, some in OTHERS.items() for one in some])
 def test_others(kind: str, address: str) -> None:
-    assert kind_of(ip_address(address)) == kind
+    assert classify_address(ip_address(address)) == kind
 
 
 def test_an_address_of_one_link_is_not_public() -> None:
-    assert kind_of(ip_address("2606:4700::1111%eth0")) == "reserved"
+    assert classify_address(ip_address("2606:4700::1111%eth0")) == "reserved"
 
 
 @pytest.mark.parametrize(
@@ -47,11 +47,11 @@ def test_an_address_of_one_link_is_not_public() -> None:
 def test_no_address_of_such_a_network_is_public(network: str) -> None:
     whole, random = ip_network(network), Random(7)
     sample = [whole[0], whole[-1], *(whole[random.randrange(whole.num_addresses)] for _ in range(200))]
-    assert "public" not in {kind_of(one) for one in sample}
+    assert "public" not in {classify_address(one) for one in sample}
 
 
 def test_what_python_knows_to_be_private_is_never_public() -> None:
     """Its tables are kept by others; ours are stricter."""
     random = Random(11)
     drawn = [ip_address(random.getrandbits(32)) for _ in range(20_000)]
-    assert [one for one in drawn if kind_of(one) == "public" and (not one.is_global or one.is_multicast)] == []
+    assert [one for one in drawn if classify_address(one) == "public" and (not one.is_global or one.is_multicast)] == []

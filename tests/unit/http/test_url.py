@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from statewright.http import Url, parse_address, resolve_by_system
+from statewright.http import Url, aresolve_host, parse_address
 
 
 @pytest.mark.parametrize(
@@ -27,7 +27,7 @@ def test_addresses_differ_from_names() -> None:
 
 
 def test_the_system_resolves_this_machine() -> None:
-    addresses = asyncio.run(resolve_by_system("localhost", 80))
+    addresses = asyncio.run(aresolve_host("localhost", 80))
     assert addresses
     assert set(addresses) <= {"127.0.0.1", "::1"}
     assert len(set(addresses)) == len(addresses)

@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 
 from statewright import START, InMemorySaver, Overwrite, StateGraph
 from statewright.channels import MISSING, Added, Merged
-from statewright.channels.replay import changed
+from statewright.channels.replay import apply_change
 from statewright.errors import InvalidUpdateError
 from statewright.langchain import REMOVE_ALL_MESSAGES, LangChainMessages, MessagesState, add_messages
 from statewright.messages import Message, ToolCall, ToolResult
@@ -110,7 +110,7 @@ def test_what_is_stored_of_a_change_leads_to_the_same_value(left: Any, right: An
     before = channel.apply(MISSING, [channel.prepare(left, "t0")])
     batch = channel.prepare(right, "t1")
     after = channel.apply(before, [batch])
-    assert changed(before, channel.delta([batch], after)) == after
+    assert apply_change(before, channel.delta([batch], after)) == after
 
 
 def test_appending_stores_what_came() -> None:

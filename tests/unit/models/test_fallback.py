@@ -63,7 +63,7 @@ def test_a_model_that_answers_is_the_only_one_asked() -> None:
 
 def test_when_all_fail_each_is_told_of_and_the_soonest_wait_counts() -> None:
     model = FallbackModel(ScriptedModel([BUSY]), ScriptedModel([ModelUnavailable("down", retry_after=2.0)]))
-    with pytest.raises(ModelUnavailable, match=r"None of 2 models.*1\. ScriptedModel: .*busy 2\. .*down") as caught:
+    with pytest.raises(ModelUnavailable, match=r"None of the 2 models.*1\. ScriptedModel: .*busy 2\. .*down") as caught:
         asked(model)
     assert caught.value.retry_after == 2.0
     assert str(caught.value.__cause__) == "down"
@@ -74,7 +74,7 @@ def test_another_error_is_raised_at_once_with_a_note_of_what_failed_before() -> 
     model = FallbackModel(ScriptedModel([BUSY]), ScriptedModel([ModelError("wrong")]), last)
     with pytest.raises(ModelError, match="wrong") as caught:
         asked(model)
-    assert caught.value.__notes__ == ["Before, model 1 of 3 failed: ModelUnavailable: busy"]
+    assert caught.value.__notes__ == ["Earlier, model 1 of 3 failed: ModelUnavailable: busy"]
     assert last.requests == []
 
 
@@ -106,7 +106,7 @@ def test_a_stream_may_be_begun_anew() -> None:
 
 
 def test_when_all_streams_fail_each_is_told_of() -> None:
-    with pytest.raises(ModelUnavailable, match="None of 2 models"):
+    with pytest.raises(ModelUnavailable, match="None of the 2 models"):
         streamed(FallbackModel(ScriptedModel([BUSY]), Breaking(ModelUnavailable("cut")), restart=True))
 
 

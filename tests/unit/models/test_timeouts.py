@@ -40,9 +40,9 @@ async def read(model: object) -> str:
 
 def test_a_model_that_takes_too_long_is_unavailable() -> None:
     model, before = Hangs(), Hangs.given_up
-    with pytest.raises(ModelUnavailable, match=r"'Hangs' gave no answer within 0.05 seconds"):
+    with pytest.raises(ModelUnavailable, match=r"'Hangs' did not answer within 0.05 seconds"):
         asyncio.run(in_time(model.complete(ASKED), model, ASKED))
-    with pytest.raises(ModelUnavailable, match=r"'Hangs' gave no answer within 0.05 seconds"):
+    with pytest.raises(ModelUnavailable, match=r"'Hangs' did not answer within 0.05 seconds"):
         asyncio.run(read(model))
     assert Hangs.given_up == before + 2
 

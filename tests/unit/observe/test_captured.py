@@ -73,12 +73,12 @@ def test_the_number_of_lines_is_limited_and_the_last_reports_dropped_ones() -> N
     *lines, last = kept.take("task", "now")
     assert [line["message"] for line in lines] == ["1", "2"]
     assert (last["message"], last["level"], last["logger"]) == (
-        "4 more lines were left out.",
+        "4 more lines were dropped.",
         "warning",
         "statewright.observe",
     )
     write(kept, "1\n2\n3\n")
-    assert messages(kept)[-1] == "1 more line was left out."
+    assert messages(kept)[-1] == "1 more line was dropped."
 
 
 def test_the_number_of_bytes_is_limited() -> None:
@@ -86,7 +86,7 @@ def test_the_number_of_bytes_is_limited() -> None:
     write(kept, *("x" * 29 + "\n" for _ in range(1000)))
     lines = messages(kept)
     assert sum(map(len, lines[:-1])) < 130
-    assert lines[-1] == "996 more lines were left out."
+    assert lines[-1] == "996 more lines were dropped."
 
 
 def test_an_endless_line_is_limited() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from statewright import START, StateGraph, append
 from statewright.events import Event
-from statewright.observe.event_facts import graph_of, run_of, task_of
+from statewright.observe.event_facts import graph_name, run_key, task_key
 from statewright.testing import RecordingInstrument
 
 
@@ -22,18 +22,18 @@ def recorded() -> RecordingInstrument:
 
 def test_events_of_one_task_have_one_key_and_other_tasks_another() -> None:
     record = recorded()
-    started = [task_of(event) for event in record.of_kind("task_started")]
+    started = [task_key(event) for event in record.of_kind("task_started")]
     assert len(set(started)) == len(started) == 4
-    assert set(started) == {task_of(event) for event in record.of_kind("task_finished")}
+    assert set(started) == {task_key(event) for event in record.of_kind("task_finished")}
 
 
 def test_a_call_of_a_subgraph_is_a_run_of_its_own() -> None:
     record = recorded()
-    runs = [(graph_of(event), run_of(event)) for event in record.of_kind("run_started")]
+    runs = [(graph_name(event), run_key(event)) for event in record.of_kind("run_started")]
     assert sorted(graph for graph, _ in runs) == ["inner", "inner", "outer"]
     assert len({key for _, key in runs}) == 3
 
 
 def test_an_event_from_nowhere_has_keys_too() -> None:
     event = Event("model_called", {}, run_id="r")
-    assert (graph_of(event), task_of(event)) == ("", ("r", None, ""))
+    assert (graph_name(event), task_key(event)) == ("", ("r", None, ""))

@@ -36,4 +36,4 @@ def test_a_failed_count_does_not_affect_others(caplog: pytest.LogCaptureFixture)
         text = generate_latest(registry).decode()
     assert 'others{status="a"} 2.0' in text
     assert "runs{" not in text
-    assert "The metric runs could not be counted." in caplog.text
+    assert "The values of metric runs could not be computed." in caplog.text

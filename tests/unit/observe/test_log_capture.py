@@ -127,7 +127,7 @@ def test_outside_of_tasks_nothing_is_kept(capsys: pytest.CaptureFixture[str]) ->
     with bench.capture:
         log.info("outside")
         print("outside")
-    assert bench.capture._captured._tasks == {}
+    assert bench.capture._buffer._tasks == {}
     assert capsys.readouterr().out == "outside\n"
 
 
@@ -146,7 +146,7 @@ def test_limits_hold() -> None:
             print(number)
 
     bench.run(n=node)
-    assert [message for *_, message in bench.said("n")] == ["0", "1", "2", "7 more lines were left out."]
+    assert [message for *_, message in bench.said("n")] == ["0", "1", "2", "7 more lines were dropped."]
 
 
 def test_installing_twice_is_installing_once_and_the_rest_is_put_back() -> None:
@@ -203,7 +203,7 @@ app.invoke({"x": 1})
 logging.basicConfig(stream=sys.stdout, force=False)
 sys.stderr.flush()
 if sys.argv[1] == "with":
-    tasks = list(capture._captured._tasks)
+    tasks = list(capture._buffer._tasks)
     print([[line["message"] for line in capture.take(task)] for task in tasks])
 """
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prometheus_client import CollectorRegistry
 
-from statewright.observe.metrics import Meters, prometheus
+from statewright.observe.metrics import Meters, import_prometheus
 
 NAMES = {
     "graph_invalid_update_errors",
@@ -66,4 +66,4 @@ def test_a_missing_library_is_named() -> None:
     said = subprocess.run([sys.executable, "-c", MISSING], capture_output=True, text=True, check=True).stdout
     assert "the library 'prometheus_client', which is not installed. Run `pip install 'statewright[metrics]'`." in said
     assert len(said.splitlines()) == 1
-    assert prometheus().__name__ == "prometheus_client"
+    assert import_prometheus().__name__ == "prometheus_client"

@@ -120,12 +120,12 @@ def test_calls_of_models_and_tools() -> None:
 def test_reports_of_a_server() -> None:
     metrics = Metrics()
     metrics.count_runs_by(lambda: {"running": 2, "failed": 1})
-    metrics.waited_in_queue(0.5)
-    metrics.waited_in_queue(-1)  # clocks of two machines differ
-    metrics.answered_request("GET", "/api/v1/runs/{id}", 200, 0.25)
-    metrics.answered_request("BREW", "/api/v1/runs/{id}", 405, 0.25)
-    metrics.tried_delivery("delivered")
-    with metrics.sse_client():
+    metrics.record_queue_time(0.5)
+    metrics.record_queue_time(-1)  # clocks of two machines differ
+    metrics.record_request("GET", "/api/v1/runs/{id}", 200, 0.25)
+    metrics.record_request("BREW", "/api/v1/runs/{id}", 405, 0.25)
+    metrics.record_delivery("delivered")
+    with metrics.track_event_stream():
         assert samples(metrics, "statewright_sse_clients") == {(): 1}
     assert samples(metrics, "statewright_sse_clients") == {(): 0}
     assert samples(metrics, "statewright_runs") == {("running",): 2, ("failed",): 1}
@@ -162,13 +162,13 @@ def test_abandoned_runs_do_not_leak_memory() -> None:
     ends = {("Graph", "completed"): 1, ("Graph", "cancelled"): 20}
     # Another thread tells of a stream that is dropped: closing it may be the work of a finaliser.
     until(lambda: samples(metrics, "statewright_run_seconds_count") == ends)
-    assert len(metrics._began) == 0
+    assert len(metrics._start_times) == 0
 
 
 def test_instances_have_registries_of_their_own() -> None:
     first = Metrics()
     second = Metrics()
-    first.tried_delivery("x")
+    first.record_delivery("x")
     assert samples(second, "statewright_webhook_deliveries_total") == {}
     assert first.registry is not second.registry
     assert first.content_type.startswith("text/plain; version=0.0.4")

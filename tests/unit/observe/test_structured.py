@@ -133,8 +133,8 @@ def test_logs_bypass_tees_of_the_stream() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"format": "jsn"}, "format is 'jsn'. Did you mean 'json'\\? Formats: console, json."),
-        ({"level": "inf"}, "level is 'inf'. Did you mean 'INFO'\\? Levels: "),
+        ({"format": "jsn"}, "format cannot be 'jsn'. Did you mean 'json'\\? Formats: console, json."),
+        ({"level": "inf"}, "level cannot be 'inf'. Did you mean 'INFO'\\? Levels: "),
     ],
 )
 def test_invalid_options_are_refused_without_effect(given: Any, message: str) -> None:

@@ -36,15 +36,15 @@ def test_a_graph_is_told_more_of_in_a_table(folder: Path) -> None:
         ('[graphs.a]\nfile = "triage.yaml"\nversion = "1"', "The version of a file is computed from its content."),
         (
             '[graphs]\na = "no place:"',
-            "'no place:' is not a reference to a graph in Python. Write it as 'module:graph'",
+            "'no place:' is not a reference to a Python graph. Write it as 'module:graph'",
         ),
-        ('[graphs.a]\npath = "triage.yaml"', "is not a reference to a graph in Python. Write it under file."),
+        ('[graphs.a]\npath = "triage.yaml"', "is not a reference to a Python graph. Move it to 'file'."),
         (
             '[graphs.a]\nfile = "mail.py:graph"',
-            "does not end in .yaml, .yml or .json. A graph in Python is written under path.",
+            "does not end in .yaml, .yml or .json. Move the reference to a Python graph to 'path'.",
         ),
         ('[graphs.a]\npath = "a:b"\ndiscription = "x"', "Did you mean 'description'?"),
-        ('[graphs]\na = "a:b"\n[workflows.a]\nfile = "triage.yaml"', "There is a [workflows.a] too."),
+        ('[graphs]\na = "a:b"\n[workflows.a]\nfile = "triage.yaml"', "[workflows.a] has the same name."),
     ],
 )
 def test_what_is_wrong_is_told_with_its_line(folder: Path, text: str, said: str) -> None:

@@ -38,10 +38,10 @@ integration_alias = "tickets"
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('command = "a"\nurl = "http://x"', "it has both a command and a url. Give one of them."),
+        ('command = "a"\nurl = "http://x"', "it has both a command and a url. Write one of them."),
         ('url = "http://x"\ntype = "hunter2-hunter2"', "type is unknown. Types: http, sse, "),
-        ("args = []", "it has neither a command nor a url. Give one of them."),
-        ('url = "ftp://x"', "Give an address that begins with http:// or https://."),
+        ("args = []", "it has neither a command nor a url. Write one of them."),
+        ('url = "ftp://x"', "Write a URL that begins with http:// or https://."),
         ('command = "a"\ntimeout = 0', "It must be a number of seconds above 0"),
         ('command = "a"\nargs = [1]', "It must be a list of strings"),
         ('url = "http://x"\nauth_token = "env:1 2"', "The text after env: is not a valid variable name."),

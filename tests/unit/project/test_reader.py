@@ -54,7 +54,7 @@ def test_4_1_11_where_secrets_may_stand_nothing_is_quoted(section: str, tmp_path
 
 def test_a_missing_file_is_a_warning(tmp_path: Path) -> None:
     reader = Reader("", tmp_path)
-    assert reader.path("x", ("a",), exists=Path.is_dir, noun="folder") == tmp_path / "x"
+    assert reader.resolve_path("x", ("a",), exists=Path.is_dir, noun="folder") == tmp_path / "x"
     assert reader.warnings[0].message == "Folder 'x' does not exist."
 
 

@@ -34,8 +34,8 @@ def test_limits_are_read_by_the_names_of_workspaces(folder: Path, text: str, exp
         ("cost_per_day = inf", "spending_limits.cost_per_day", "It must be a number above 0"),
         ("token_per_day = 5", "spending_limits.token_per_day", "Did you mean 'tokens_per_day'?"),
         ("[spending_limits.sales]\nrequests_per_day = 1.5", "spending_limits.sales.requests_per_day", "whole number"),
-        ("[spending_limits.sales]", "spending_limits.sales", "It limits nothing."),
-        ('cost_per_day = 1\n[spending_limits."*"]\ncost_per_day = 2', "spending_limits", "one of the two places"),
+        ("[spending_limits.sales]", "spending_limits.sales", "It sets no limits."),
+        ('cost_per_day = 1\n[spending_limits."*"]\ncost_per_day = 2', "spending_limits", "Set them in one of the two"),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(folder: Path, text: str, where: str, said: str) -> None:

@@ -28,8 +28,8 @@ def test_functions_and_settings(folder: Path) -> None:
 def test_4_1_8_programs_are_allowed_by_name(folder: Path) -> None:
     found = problems('[tools]\nmcp_commands = ["npx", "./npx", "/bin/sh", ""]', folder)
     assert [one.split(": ", 1)[1].split(".")[0] for one in found[1:]] == [
-        "The program '/bin/sh' is not the name of a program",
-        "The program '' is not the name of a program",
+        "'/bin/sh' is not the name of a program",
+        "'' is not the name of a program",
     ]
     assert "'./npx'" in found[0]
-    assert "keep the server under [mcp.NAME]" in found[0]
+    assert "define the server under [mcp.NAME]" in found[0]

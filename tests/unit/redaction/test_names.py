@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from statewright.redaction.names import SECRET_NAMES, SecretNames, words_of
+from statewright.redaction.names import SECRET_NAMES, SecretNames, split_words
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from statewright.redaction.names import SECRET_NAMES, SecretNames, words_of
     ],
 )
 def test_a_name_is_its_words(name: str, words: tuple[str, ...]) -> None:
-    assert words_of(name) == words
+    assert split_words(name) == words
 
 
 @pytest.mark.parametrize(

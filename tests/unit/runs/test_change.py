@@ -71,8 +71,8 @@ def test_changes_say_what_they_do_by_position() -> None:
 
 def test_an_advance_has_nothing_written_at_first() -> None:
     one, other = Advance("r", NOW), Advance("r", NOW)
-    one.written.append(RunEvent("r", 1, "A", {}, None, NOW))
-    assert (other.written, other.values, other.events, other.expect) == ([], {}, (), ())
+    one.written_events.append(RunEvent("r", 1, "A", {}, None, NOW))
+    assert (other.written_events, other.values, other.events, other.expect) == ([], {}, (), ())
 
 
 def test_small_values_are_equal_where_their_parts_are() -> None:

@@ -46,8 +46,8 @@ def test_a_job_may_be_tried_again() -> None:
         job()
     ledger.write([Update(Run, "r1", {"claim": "mine"})])
     job()
-    assert [one.seq for one in change.written] == [1]
-    assert ledger.events("r1") == change.written
+    assert [one.seq for one in change.written_events] == [1]
+    assert ledger.events("r1") == change.written_events
 
 
 def test_a_commit_that_fails_leaves_no_thread() -> None:

@@ -159,7 +159,7 @@ class Maker:
     def saved(self, checkpoint: Checkpoint, pending: Pending | None = None, **parts: Any) -> SavedCheckpoint:
         """Return a checkpoint as a saver returns it."""
         defaults: dict[str, Any] = {
-            "line": BranchKey("thread"),
+            "branch_key": BranchKey("thread"),
             "parent_id": None,
             "source": "loop",
             "run_id": "run",
@@ -188,7 +188,7 @@ class Maker:
         events: list[Any] = [] if seen is None else seen
         call = options.get("call")
         namespace = call.namespace if call is not None else options.get("namespace", "")
-        durability: Any = "exit" if options.pop("saves_at_rest", False) else "sync"
+        durability: Any = "exit" if options.pop("saves_on_exit", False) else "sync"
         config = {name: options.pop(name) for name in RunConfig._fields if name in options}
         return Run(
             program,
@@ -196,8 +196,8 @@ class Maker:
             RunConfig(durability=durability, **config),
             RunPorts(clock=clock or FakeClock()),
             saver=saver,
-            line=BranchKey("thread", namespace, branch) if saver is not None else None,
-            watch=EventEmitter([(kind, events.append) for kind in watched]) if watched else None,
+            branch_key=BranchKey("thread", namespace, branch) if saver is not None else None,
+            emitter=EventEmitter([(kind, events.append) for kind in watched]) if watched else None,
             **{"run_id": "run", **options},
         )
 

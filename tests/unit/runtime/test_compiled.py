@@ -429,7 +429,7 @@ def test_several_updates_are_one_superstep(updates: Any, log: list[str], due: tu
     ("updates", "said"),
     [
         ([({"x": 1}, "z")], "as_node is 'z'"),
-        ([({"x": 1}, None), ({"x": 2}, None)], "each need as_node"),
+        ([({"x": 1}, None), ({"x": 2}, None)], "needs as_node"),
         ([(5, "a")], "'a'"),
     ],
 )
@@ -450,7 +450,7 @@ def test_a_fork_begins_a_branch_at_a_checkpoint() -> None:
     assert (app.get_state(config).next, app.get_state(config).metadata["branch"]) == (("b",), "other")
     assert app.invoke(None, config)["log"] == ["a", "b"]
     assert app.get_state(thread_id="1").next == ()
-    with pytest.raises(InvalidUpdateError, match="branch 'other' already"):
+    with pytest.raises(InvalidUpdateError, match="already has a branch 'other'"):
         app.fork(middle.config, branch="other")
 
 

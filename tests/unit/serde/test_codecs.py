@@ -24,7 +24,7 @@ from langchain_core.messages import AIMessage
 from statewright import Command, Send, errors
 from statewright.agents import AgentResult
 from statewright.channels import MISSING, Added, Merged, MessageBatch, Overwrite
-from statewright.checkpoint import NO_ARG, stored_as
+from statewright.checkpoint import NO_ARG, register_codec
 from statewright.errors import (
     CheckpointConflict,
     DamagedDatabase,
@@ -133,7 +133,7 @@ def test_every_codec_is_found_by_the_name_of_its_type_and_by_its_tag() -> None:
 
 def test_a_tag_cannot_be_taken_twice() -> None:
     with pytest.raises(InternalError, match=r"tag 2 of 'here\.Other' is taken by 'builtins\.tuple'"):
-        stored_as(2, "here.Other", list, list)
+        register_codec(2, "here.Other", list, list)
     assert "here.Other" not in CODECS
 
 
@@ -681,7 +681,7 @@ def test_an_array_that_was_read_can_be_written_to(numpy: Any) -> None:
 @pytest.mark.parametrize(
     ("make", "said"),
     [
-        (lambda np: np.array([object()]), "holds objects. Store a list"),
+        (lambda np: np.array([object()]), "contains objects. Store a list"),
         (lambda np: np.zeros(1, dtype=np.dtype([("a", "i1"), ("b", "f8")], align=True)), "gaps between its fields"),
         (lambda np: np.ma.array([1]), "MaskedArray is not known"),
     ],

@@ -50,4 +50,4 @@ def test_what_cannot_be_stored_is_named_with_its_place() -> None:
 
 def test_stored_data_names_no_class_but_these() -> None:
     with pytest.raises(ValueError, match="message class 'BaseMessage' does not exist"):
-        CODEC.made(["BaseMessage", {}])
+        CODEC.decode(["BaseMessage", {}])

@@ -14,8 +14,8 @@ from fastapi import FastAPI, Response
 from tests.unit.server.serving import catalog
 
 from statewright.server.app import create_app
-from statewright.server.connections import protocol_for
-from statewright.server.serve import server_of
+from statewright.server.connections import limited_protocol
+from statewright.server.serve import create_server
 from statewright.server.settings import ServerSettings
 from statewright.service import Service
 
@@ -42,7 +42,7 @@ async def listening(**settings: Any) -> AsyncIterator[tuple[int, uvicorn.Server]
         listener.bind(("127.0.0.1", 0))
         config = uvicorn.Config(
             echo(),
-            http=protocol_for(limits),
+            http=limited_protocol(limits),
             timeout_keep_alive=limits.keep_alive,  # type: ignore[arg-type]
             log_config=None,
             lifespan="off",
@@ -164,6 +164,6 @@ def test_connections_above_the_limit_are_refused() -> None:
 
 def test_the_server_of_an_application_has_its_limits() -> None:
     app = create_app(Service(catalog()))
-    config = server_of(app).config
+    config = create_server(app).config
     assert config.timeout_keep_alive == 75
     assert config.http.limits is app.state.context.settings  # type: ignore[union-attr]

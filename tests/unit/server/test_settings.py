@@ -31,7 +31,7 @@ def test_without_keys_elsewhere_is_refused(host: str):
     ("settings", "message"),
     [
         ({"auth": "key"}, "Did you mean 'keys'"),
-        ({"cors_origins": ["*"]}, "wildcards"),
+        ({"cors_origins": ["*"]}, "Wildcards"),
         ({"cors_origins": ["example.org"]}, "not a valid origin"),
         ({"cors_origins": ["https://example.org/"]}, "not a valid origin"),
         ({"cors_origins": ["https://"]}, "not a valid origin"),

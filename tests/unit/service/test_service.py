@@ -79,7 +79,7 @@ Storage = tuple[Ledger, Checkpointer]
 
 
 async def test_a_ledger_needs_a_saver_and_the_reverse() -> None:
-    with pytest.raises(ValueError, match="give both, or neither"):
+    with pytest.raises(ValueError, match="Give both, or neither"):
         Service(Catalog(), ledger=InMemoryLedger())
     await Service(Catalog()).check()
 
@@ -109,7 +109,7 @@ async def numbers(service: Service, run_id: str) -> list[int]:
 
 async def test_a_run_that_has_not_begun_has_no_state(storage: Storage) -> None:
     service = service_of(storage, build_graph("g", first))
-    await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.stored(service.clock.now())]))
+    await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.to_records(service.clock.now())]))
     run = (await service.start(WS, StartRun(graph="g"))).run
     assert (run.status, run.claim, service.worker) == (RunStatus.PENDING, None, None)
     assert (await service.state(WS, run.id), await service.steps(WS, run.id)) == ({}, [])
@@ -170,7 +170,7 @@ async def test_a_missing_failure_handler_does_not_prevent_the_end(
             wanted = StartRun(graph="g", settings={"onFailure": "nothing"})
             run = (await service.start_and_wait(WS, wanted, PATIENCE)).run
             assert (run.status, (await service.runs(WS, RunFilter())).total) == (RunStatus.FAILED, 1)
-    assert "on_failure graph cannot be started" in caplog.text
+    assert "The on_failure graph of run" in caplog.text
 
 
 async def test_other_workspaces_cannot_see_a_run(storage: Storage) -> None:
@@ -246,13 +246,13 @@ async def test_the_time_in_the_queue_is_measured(storage: Storage) -> None:
     clock, waited = FakeClock(), list[float]()
 
     class Measuring:
-        def begins_run(self, run_id: str, workspace_id: str) -> None:
+        def record_run_start(self, run_id: str, workspace_id: str) -> None:
             assert workspace_id == WS
 
-        def waited_in_queue(self, seconds: float) -> None:
+        def record_queue_time(self, seconds: float) -> None:
             waited.append(seconds)
 
-        def tried_delivery(self, outcome: str) -> None:
+        def record_delivery(self, outcome: str) -> None:
             raise AssertionError("There are no webhooks.")
 
     async with working(storage, build_graph("g", first), clock=clock, meter=Measuring()) as service:
@@ -260,7 +260,7 @@ async def test_the_time_in_the_queue_is_measured(storage: Storage) -> None:
         after = clock.now() + timedelta(hours=1)
         run = (await service.start(WS, StartRun(graph="g", after=after))).run
         clock.advance(timedelta(hours=1, seconds=2))
-        service.ring()
+        service.wake_background_tasks()
         assert (await service.wait(WS, run.id, PATIENCE)).status is RunStatus.COMPLETED
     assert waited == [0, 2]
 
@@ -296,7 +296,7 @@ class Crowd:
 async def test_queued_runs_do_not_exceed_the_capacity(storage: Storage) -> None:
     crowd = Crowd(3)
     service = service_of(storage, build_graph("g", crowd.counts), capacity=3)
-    await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.stored(service.clock.now())]))
+    await aresolve(storage[0].write([Insert(item) for item in service.context.catalog.to_records(service.clock.now())]))
     runs = [(await service.start(WS, StartRun(graph="g"))).run for _ in range(12)]
     async with service:
         for run in runs:
@@ -320,9 +320,9 @@ async def test_started_runs_do_not_exceed_the_capacity() -> None:
         busy.due = [(await service.start(WS, StartRun(graph="g", after=later))).run]
         run = (await service.start(WS, StartRun(graph="g"))).run
         until = time.monotonic() + 0.3
-        while busy.worker.at_work < 2 and time.monotonic() < until:
+        while busy.worker.active_runs < 2 and time.monotonic() < until:
             await asyncio.sleep(0.001)
-        at_once = busy.worker.at_work
+        at_once = busy.worker.active_runs
         go.set()
         for one in (run, *busy.done):
             assert (await service.wait(WS, one.id, PATIENCE)).status is RunStatus.COMPLETED
@@ -350,8 +350,8 @@ class Busy:
         if isinstance(record, Run) and record.claim is not None and self.due:
             self.done.append(self.due.pop())
             self._ledger.write([Update(Run, self.done[0].id, {"due_at": self._service.clock.now()})])
-            self.worker.ring()
+            self.worker.wake()
             until = time.monotonic() + 0.3
-            while not self.worker.at_work and time.monotonic() < until:
+            while not self.worker.active_runs and time.monotonic() < until:
                 time.sleep(0.001)
         return self._ledger.write(changes)

@@ -39,8 +39,8 @@ from statewright.state import IsLastStep, Managed, RemainingSteps
 from statewright.state.fields import (
     Constant,
     Field,
-    concrete,
-    first_value,
+    concrete_class,
+    initial_value_factory,
     may_hold_container,
     read_field,
     split_annotation,
@@ -123,7 +123,7 @@ def test_an_annotation_is_a_bare_type_and_the_metadata_around_it(
     ],
 )
 def test_an_abstract_collection_stands_for_the_built_in_one(hint: Any, kind: type) -> None:
-    assert concrete(hint) is kind
+    assert concrete_class(hint) is kind
 
 
 @pytest.mark.parametrize(
@@ -143,14 +143,14 @@ def test_an_abstract_collection_stands_for_the_built_in_one(hint: Any, kind: typ
     ],
 )
 def test_the_first_value_is_an_empty_one_of_the_type(hint: Any, value: Any) -> None:
-    make = first_value(hint)
+    make = initial_value_factory(hint)
     assert make is not None
     assert make() == value
     assert type(make()) is type(value)
 
 
 def test_a_class_without_required_arguments_makes_its_own_first_value() -> None:
-    make = first_value(Counter)
+    make = initial_value_factory(Counter)
     assert make is not None
     assert (make().count, make() is make()) == (0, False)
 
@@ -174,7 +174,7 @@ def test_a_class_without_required_arguments_makes_its_own_first_value() -> None:
     ],
 )
 def test_a_type_that_cannot_be_called_without_arguments_has_no_first_value(hint: Any) -> None:
-    assert first_value(hint) is None
+    assert initial_value_factory(hint) is None
 
 
 @pytest.mark.parametrize("value", [[1], {"a": [1]}, {1}])

@@ -421,7 +421,7 @@ def test_a_query_without_an_index_is_refused(store: InMemoryStore) -> None:
 
 def test_an_item_whose_vectors_are_wrong_is_not_kept(clock: FakeClock) -> None:
     store = InMemoryStore(index=Index(dims=3, embed=embed), clock=clock)
-    with pytest.raises(InvalidUpdateError, match="one of 3 for each"):
+    with pytest.raises(InvalidUpdateError, match="one vector of 3 dimensions for each"):
         store.put(NAMES, "k", {"text": "cat"})
     assert not there(store)
 

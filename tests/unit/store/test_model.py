@@ -17,7 +17,7 @@ from statewright.store import (
     SearchOp,
     TimeToLive,
 )
-from statewright.store.model import checked_namespace
+from statewright.store.model import check_namespace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 FACTS: dict[str, Any] = {"namespace": ("a",), "key": "k", "value": {"n": 1}, "created_at": NOW, "updated_at": NOW}
@@ -25,7 +25,7 @@ FACTS: dict[str, Any] = {"namespace": ("a",), "key": "k", "value": {"n": 1}, "cr
 
 @pytest.mark.parametrize("namespace", [("a",), ("users", "42", "memories"), (" ",), ("a", "a"), ("*",), ("ä/b:c",)])
 def test_a_good_namespace_is_returned_itself(namespace: tuple[str, ...]) -> None:
-    assert checked_namespace(namespace) is namespace
+    assert check_namespace(namespace) is namespace
 
 
 @pytest.mark.parametrize(
@@ -40,8 +40,8 @@ def test_a_good_namespace_is_returned_itself(namespace: tuple[str, ...]) -> None
     ],
 )
 def test_a_bad_namespace_is_refused_with_the_bad_label(namespace: tuple[str, ...], said: str) -> None:
-    with pytest.raises(InvalidUpdateError, match=said + ".*at least one label"):
-        checked_namespace(namespace)
+    with pytest.raises(InvalidUpdateError, match=said + ".*one or more labels"):
+        check_namespace(namespace)
 
 
 @pytest.mark.parametrize("dims", [0, -1])

@@ -9,7 +9,7 @@ import pytest
 
 from statewright.errors import InvalidUpdateError
 from statewright.store import Index
-from statewright.store.vectors import embedded, similarity, texts_at
+from statewright.store.vectors import embed_texts, similarity, texts_at
 
 VALUE: dict[str, Any] = {
     "title": "T",
@@ -92,31 +92,31 @@ def test_the_texts_of_several_paths_are_in_their_order() -> None:
 
 
 def test_vectors_have_length_one_and_keep_their_direction() -> None:
-    (first, second) = embedded(Index(dims=2, embed=embed), ["aaabbbb", "b"])
+    (first, second) = embed_texts(Index(dims=2, embed=embed), ["aaabbbb", "b"])
     assert first == pytest.approx([0.6, 0.8])
     assert second == pytest.approx([0, 1])
 
 
 def test_a_vector_without_direction_stays_as_it_is() -> None:
-    assert embedded(Index(dims=2, embed=embed), ["xyz"]) == [[0.0, 0.0]]
+    assert embed_texts(Index(dims=2, embed=embed), ["xyz"]) == [[0.0, 0.0]]
 
 
 def test_where_there_are_no_texts_nobody_is_asked() -> None:
     def fail(texts: Sequence[str]) -> list[list[float]]:
         raise AssertionError("there was nothing to embed")
 
-    assert embedded(Index(dims=2, embed=fail), []) == []
+    assert embed_texts(Index(dims=2, embed=fail), []) == []
 
 
 def test_vectors_may_be_of_whole_numbers_and_any_sequence() -> None:
-    assert embedded(Index(dims=2, embed=lambda texts: tuple((3, 4) for _ in texts)), ["a"]) == [[0.6, 0.8]]
+    assert embed_texts(Index(dims=2, embed=lambda texts: tuple((3, 4) for _ in texts)), ["a"]) == [[0.6, 0.8]]
 
 
 @pytest.mark.parametrize(
     ("vectors", "said"),
     [
-        ([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], "2 vectors of 3 numbers for 2 texts.*one of 2 for each"),
-        ([[1.0, 2.0], [1.0]], "of 1 numbers"),
+        ([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], "2 vectors of 3 dimensions for 2 texts.*of 2 dimensions for each"),
+        ([[1.0, 2.0], [1.0]], "of 1 dimensions"),
         ([[1.0, 2.0]], "1 vectors .*for 2 texts"),
         ([[1.0, 2.0]] * 3, "3 vectors .*for 2 texts"),
         ([], "0 vectors .*for 2 texts"),
@@ -124,7 +124,7 @@ def test_vectors_may_be_of_whole_numbers_and_any_sequence() -> None:
 )
 def test_an_embedding_of_another_shape_is_refused(vectors: list[list[float]], said: str) -> None:
     with pytest.raises(InvalidUpdateError, match=said):
-        embedded(Index(dims=2, embed=lambda texts: vectors), ["a", "b"])
+        embed_texts(Index(dims=2, embed=lambda texts: vectors), ["a", "b"])
 
 
 @pytest.mark.parametrize(

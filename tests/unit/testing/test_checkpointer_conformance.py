@@ -47,7 +47,7 @@ def broken_promises(make: Make) -> set[str]:
 
 def head_of(saver: InMemorySaver, commit: Commit) -> CheckpointId | None:
     """The head of the line that a commit is for."""
-    line = commit.line
+    line = commit.branch_key
     head = saver.load(line.thread_id, namespace=line.namespace, branch=line.branch)
     return head.id if head is not None else None
 
@@ -139,7 +139,7 @@ def _without_epoch(hold: LeaseRequest | None) -> LeaseRequest | None:
 class CountsEveryWrite(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         identity = super().commit(commit)
-        self._threads[commit.line.thread_id].epoch += 1
+        self._threads[commit.branch_key.thread_id].epoch += 1
         return identity
 
 
@@ -195,7 +195,7 @@ class ListsNothingBeforeTheUnknown(InMemorySaver):
 
 class KnowsNoBranches(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
-        return super().commit(replace(commit, line=commit.line._replace(branch="main")))
+        return super().commit(replace(commit, branch_key=commit.branch_key._replace(branch="main")))
 
 
 class ListsBranchesAsTheyCame(InMemorySaver):
@@ -206,18 +206,18 @@ class ListsBranchesAsTheyCame(InMemorySaver):
 class CutsBranchesOff(InMemorySaver):
     def history(self, thread_id: str, *, branch: str | None = None, **options: Any) -> Sequence[SavedCheckpoint]:
         found = super().history(thread_id, branch=branch, **options)
-        return [one for one in found if branch is None or one.line.branch == branch]
+        return [one for one in found if branch is None or one.branch_key.branch == branch]
 
 
 class DropsNothing(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
-        return super().commit(replace(commit, drops=()))
+        return super().commit(replace(commit, dropped_namespaces=()))
 
 
 class DropsWithoutWhatIsInside(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
-        identity = super().commit(replace(commit, drops=()))
-        for namespace in commit.drops:
+        identity = super().commit(replace(commit, dropped_namespaces=()))
+        for namespace in commit.dropped_namespaces:
             self._forget({namespace})
         return identity
 
@@ -230,8 +230,8 @@ class DropsWithoutWhatIsInside(InMemorySaver):
 
 class DropsWhatOnlyBeginsAlike(DropsWithoutWhatIsInside):
     def commit(self, commit: Commit) -> Any:
-        identity = InMemorySaver.commit(self, replace(commit, drops=()))
-        for namespace in commit.drops:
+        identity = InMemorySaver.commit(self, replace(commit, dropped_namespaces=()))
+        for namespace in commit.dropped_namespaces:
             self._forget({space for space in self._threads["thread"].commits if space.startswith(namespace)})
         return identity
 
@@ -239,7 +239,7 @@ class DropsWhatOnlyBeginsAlike(DropsWithoutWhatIsInside):
 class DropsOnAllBranches(DropsWithoutWhatIsInside):
     def commit(self, commit: Commit) -> Any:
         identity = super().commit(commit)
-        for one in commit.drops:
+        for one in commit.dropped_namespaces:
             inside = (one + "|", one + ":")
             self._forget({space for space in self._threads["thread"].commits if space.startswith(inside)})
         return identity
@@ -247,14 +247,14 @@ class DropsOnAllBranches(DropsWithoutWhatIsInside):
 
 class SavesNothingBeside(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
-        return super().commit(replace(commit, beside=()))
+        return super().commit(replace(commit, siblings=()))
 
 
 class SavesBesideFirst(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
-        for one in commit.beside:
+        for one in commit.siblings:
             super().commit(one)
-        return super().commit(replace(commit, beside=()))
+        return super().commit(replace(commit, siblings=()))
 
 
 class SharesCopies(InMemorySaver):
@@ -280,7 +280,7 @@ class CopiesUnderTheOldName(InMemorySaver):
         super().copy_thread(thread_id, to)
         for saved in self._threads[to].commits.values():
             for key, one in saved.items():
-                saved[key] = replace(one, line=one.line._replace(thread_id=thread_id))
+                saved[key] = replace(one, branch_key=one.branch_key._replace(thread_id=thread_id))
 
 
 class DeletesNothing(InMemorySaver):
@@ -330,10 +330,10 @@ class KeepsJournals(InMemorySaver):
     """Does not let go of entries whose tasks are consumed."""
 
     def commit(self, commit: Commit) -> Any:
-        before = self.load(commit.line.thread_id, checkpoint_id=commit.parent_id) if commit.parent_id else None
+        before = self.load(commit.branch_key.thread_id, checkpoint_id=commit.parent_id) if commit.parent_id else None
         done = super().commit(commit)
         if before is not None:
-            super().save_results(before.line, before.id, Pending(journal=before.pending.journal))
+            super().save_results(before.branch_key, before.id, Pending(journal=before.pending.journal))
         return done
 
 
@@ -366,7 +366,7 @@ class LeavesThreadsBehind(InMemorySaver):
         try:
             return super().commit(commit)
         except CheckpointConflict:
-            super().commit(replace(commit, expected=None)) if commit.line.thread_id not in self._threads else None
+            super().commit(replace(commit, expected=None)) if commit.branch_key.thread_id not in self._threads else None
             raise
 
 
@@ -383,7 +383,7 @@ class KnowsNoCapitals(InMemorySaver):
 
 class LaysOverTheParent(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
-        parent = self.load(commit.line.thread_id, checkpoint_id=commit.parent_id) if commit.parent_id else None
+        parent = self.load(commit.branch_key.thread_id, checkpoint_id=commit.parent_id) if commit.parent_id else None
         if parent is not None and commit.deltas is None:
             values = {**parent.checkpoint.values, **commit.checkpoint.values}
             one = commit.checkpoint

@@ -435,7 +435,7 @@ class NumbersByTransaction(InMemoryLedger):
         for change in changes:
             if isinstance(change, Advance):
                 first = before.get(change.run_id, 0) + 1
-                change.written = [one._replace(seq=first + n) for n, one in enumerate(change.written)]
+                change.written_events = [one._replace(seq=first + n) for n, one in enumerate(change.written_events)]
 
 
 class TellsEverybody(Rewrites):

@@ -357,7 +357,7 @@ def test_what_is_no_recording_is_refused(file: Path, data: bytes) -> None:
 def test_a_damaged_recording_is_refused(file: Path) -> None:
     app, body = recorded_body(file)
     file.write_bytes(b"statewright replay 1\n" + body[: len(body) // 2])
-    with pytest.raises(SerdeError, match="cut short"):
+    with pytest.raises(SerdeError, match="was truncated"):
         replay(file, app)
     file.write_bytes(b"statewright replay 1\n" + Serde().encode([1, 2]))
     with pytest.raises(SerdeError, match="does not contain a recording"):

@@ -634,7 +634,7 @@ def test_graphs_that_nodes_call_are_played_if_they_are_given(nodes: Nodes, file:
 
     assert play(app)[0].unchecked == (inner.name,)
     assert play(app, graphs=[inner])[0].unchecked == ()
-    with pytest.raises(ReplayMismatch, match="subgraph 'call', superstep 1, task 'a': it has other targets"):
+    with pytest.raises(ReplayMismatch, match="subgraph 'call', superstep 1, task 'a': its targets differ"):
         play(app, graphs=[calling(nodes, "a", "b")[1]])
 
 
@@ -810,7 +810,7 @@ def test_a_changed_edge_is_named(nodes: Nodes, file: Path, play: Play) -> None:
     with pytest.warns(), pytest.raises(ReplayMismatch) as found:
         play(app(("a", "c")))
 
-    assert told(found) == "call 1, superstep 1, task 'a': it has other targets.\n  recorded: ['b']\n  replayed: ['c']"
+    assert told(found) == "call 1, superstep 1, task 'a': its targets differ.\n  recorded: ['b']\n  replayed: ['c']"
     assert (found.value.superstep, found.value.task, found.value.call) == (1, "a", 1)
     assert (found.value.recorded, found.value.came) == (["b"], ["c"])
 
@@ -820,13 +820,15 @@ def test_a_changed_entry_is_named(nodes: Nodes, file: Path, play: Play) -> None:
         recorded.invoke({})
     with pytest.raises(ReplayMismatch) as found:
         play(chain(nodes, "b", "a"))
-    assert told(found) == ("call 1, superstep 0: other tasks are due next.\n  recorded: [['a']]\n  replayed: [['b']]")
+    assert told(found) == (
+        "call 1, superstep 0: different tasks are due next.\n  recorded: [['a']]\n  replayed: [['b']]"
+    )
 
 
 def test_a_longer_graph_is_named(nodes: Nodes, file: Path, play: Play) -> None:
     with record(chain(nodes, "a"), file) as recorded:
         recorded.invoke({})
-    with pytest.raises(ReplayMismatch, match=r"superstep 1, task 'a': it has other targets"):
+    with pytest.raises(ReplayMismatch, match=r"superstep 1, task 'a': its targets differ"):
         play(chain(nodes, "a", "b"))
 
 
@@ -840,7 +842,7 @@ def test_a_changed_conditional_edge_is_named(nodes: Nodes, file: Path, play: Pla
         recorded.invoke({"x": 0})
     with pytest.raises(ReplayMismatch) as found:
         play(app(4))
-    assert told(found).startswith("call 1, superstep 4, task 'count': it has other targets.")
+    assert told(found).startswith("call 1, superstep 4, task 'count': its targets differ.")
     with pytest.raises(ReplayMismatch) as found:
         play(app("four"))
     assert "superstep 1, task 'count': its conditional edge raises" in told(found)
@@ -887,7 +889,7 @@ def test_a_changed_order_of_nodes_is_named(nodes: Nodes, file: Path, play: Play)
         recorded.invoke({})
     with pytest.raises(ReplayMismatch) as found:
         play(app("b", "a"))
-    assert "other tasks are due next.\n  recorded: [['a'], ['b']]\n  replayed: [['b'], ['a']]" in told(found)
+    assert "different tasks are due next.\n  recorded: [['a'], ['b']]\n  replayed: [['b'], ['a']]" in told(found)
 
 
 def test_a_changed_join_is_named(nodes: Nodes, file: Path, play: Play) -> None:
@@ -900,7 +902,7 @@ def test_a_changed_join_is_named(nodes: Nodes, file: Path, play: Play) -> None:
 
     with record(app("a", "b2"), file) as recorded:
         recorded.invoke({})
-    with pytest.raises(ReplayMismatch, match=r"superstep 1: other tasks are due next"):
+    with pytest.raises(ReplayMismatch, match=r"superstep 1: different tasks are due next"):
         play(app("a", "b"))
 
 
@@ -926,7 +928,7 @@ def test_a_subgraph_that_tells_its_caller_less_is_named(nodes: Nodes, file: Path
         recorded.invoke({})
     with pytest.raises(ReplayMismatch) as found:
         play(app(TypedDict("Less", {"log": Annotated[list, append]}, total=False)))
-    assert told(found).startswith("call 1, superstep 1, task 'sub': it writes other values.")
+    assert told(found).startswith("call 1, superstep 1, task 'sub': its writes differ.")
 
 
 def test_a_target_that_is_not_allowed_any_more_is_named(nodes: Nodes, file: Path, play: Play) -> None:
@@ -977,7 +979,7 @@ def test_one_of_several_tasks_of_a_node_is_named_by_its_number(nodes: Nodes, fil
 
     with record(app("b"), file) as recorded:
         recorded.invoke({})
-    with pytest.raises(ReplayMismatch, match=r"superstep 2, task 'item' \(number 2\): it has other targets"):
+    with pytest.raises(ReplayMismatch, match=r"superstep 2, task 'item' \(number 2\): its targets differ"):
         play(app("c"))
 
 

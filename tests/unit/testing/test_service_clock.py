@@ -60,7 +60,7 @@ def test_a_jump_to_what_is_awaited_makes_the_call(seconds: float) -> None:
 def test_housekeeping_is_no_wait() -> None:
     clock = ServiceClock(BEGIN)
     background = Background([], clock)
-    clock.call_later(5, background.ring)
+    clock.call_later(5, background.wake)
     assert (clock.wait_times(), clock.requests) == ([], 0)
     timer = clock.call_later(7, lambda: None)
     assert (clock.wait_times(), clock.requests) == ([BEGIN + timedelta(seconds=7)], 1)

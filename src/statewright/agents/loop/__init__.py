@@ -1,1 +1,1 @@
-"""The loop of one agent: build a request, call the model, call the tools, and again."""
+"""The loop of one agent: build a request, call the model, call the tools, repeat."""

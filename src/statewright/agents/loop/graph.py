@@ -1,11 +1,11 @@
-"""The graph of one call of an agent: call the model, call its tools, repeat, and build the result.
+"""The graph of one call of an agent: call the model, call the tools, repeat, and build the result.
 
-    infer -> tool (each call a task of its own) -> infer ... -> finish
+    infer -> tool (one task for each call) -> infer ... -> finish
           -> ordered (calls that change the state, one after another)
 
-Every arrow is a saved superstep, so a crash costs only the call in progress: a finished tool is not called again, and
-the model is not asked again for an answer that was saved. The state of the network comes with the `AgentCall` (see
-`run`); this graph's state holds only what is new since.
+Every arrow is a saved superstep, so a crash loses only the calls in progress: finished tools are not called again, and
+saved answers of the model are not requested again. The state of the network is in the `AgentCall` (see `run`); the
+state of this graph has only the additions of this call.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from statewright.runtime import CompiledGraph, StateGraph
 
 Values = Mapping[str, Any]
 CALL_A_TOOL: Final = "Answer by calling a tool."
-"""Sent to a model that had to call a tool and did not."""
+"""Sent to a model that had to call a tool, but did not."""
 _STATE: Final[Mapping[str, Any]] = {
     "messages": add_messages,
     "ordered": list,
@@ -54,22 +54,23 @@ _STATE: Final[Mapping[str, Any]] = {
     "stop": str,
     "result": AgentResult,
 }
-"""The fields besides those of the data, which are written under their prefix. `made` is the number of `ordered` calls
-that are done, `then` the node after the tools; `notes` belong to the agent's memory strategy."""
+"""The fields besides those of the data, whose names have a prefix. `made` is the number of finished `ordered` calls,
+`then` the node after the tools; `notes` are those of the agent's memory strategy."""
 
 
 def compile_agent(agent: Agent) -> CompiledGraph:
-    """Return the compiled graph of an agent. It runs within a call, see `run.enter_call`."""
-    steps = _AgentNodes(agent)
+    """Return the compiled graph of an agent, which runs inside of `run.enter_call`."""
+    nodes = _AgentNodes(agent)
     retries = retry_policy(agent.retries)
     graph = StateGraph(dict(_STATE))
     next_nodes = ["infer", "finish"]
+    # Every tool call has an edge to the next node; `join="idle"` runs that once, when nothing else is due.
     graph.add_node(
-        "infer", steps.infer, join="idle", retry_policy=retries, destinations=["infer", "tool", "ordered", "finish"]
+        "infer", nodes.infer, join="idle", retry_policy=retries, destinations=["infer", "tool", "ordered", "finish"]
     )
-    graph.add_node("tool", steps.tool)
-    graph.add_node("ordered", steps.ordered, destinations=["ordered", *next_nodes])
-    graph.add_node("finish", steps.finish, join="idle", retry_policy=retries)
+    graph.add_node("tool", nodes.tool)
+    graph.add_node("ordered", nodes.ordered, destinations=["ordered", *next_nodes])
+    graph.add_node("finish", nodes.finish, join="idle", retry_policy=retries)
     graph.add_edge(START, "infer")
     graph.add_conditional_edges("tool", _after_tools, {node: node for node in next_nodes})
     return graph.compile(name=agent.name)
@@ -95,7 +96,7 @@ class _AgentNodes:
             update |= {"stop": inference.stop, "usage": usage.to_list(), "requests": requests}
             return Command(update={**update, **view.update()}, goto="finish")
         if changes := view.update():
-            runtime.check_saveable(changes)  # before the model is paid
+            runtime.check_saveable(changes)  # before a model call is paid
         response = await self._call_model(inference, runtime)
         inference.allowance.count(response, named(inference.model, inference.request))
         usage += response.usage
@@ -114,7 +115,7 @@ class _AgentNodes:
             return Command(update={**update, **next_update, **view.update()}, goto=nodes)
 
     async def _call_model(self, inference: Inference, runtime: Runtime[Any]) -> ModelResponse:
-        """Call the model. If user code that may fail follows, the answer is saved in the journal first."""
+        """Call the model. If user code follows, which may fail, the answer is saved in the journal first."""
         agent = self._agent
         call = partial(ask, inference.model, inference.request, runtime, name=agent.name)
         if agent.lifecycle.on_response is None and agent.stop_when is None:
@@ -122,11 +123,14 @@ class _AgentNodes:
         return await keep_answer(runtime, "the model", call)
 
     def _partial_result(self, messages: Sequence[Message]) -> AgentResult:
-        """Return the messages so far as a result."""
+        """Return the messages of this call so far as a result."""
         return AgentResult(agent_name=self._agent.name, messages=messages, created_at=datetime.now(UTC))
 
     async def _call_hook(self, hook: Any, view: RunView, result: AgentResult) -> AgentResult:
-        """Return the result that a hook makes of another. Raises InvalidConfig for any other answer."""
+        """Call a hook with a result, and return the hook's result, or the same one if the hook returns None.
+
+        Raises InvalidConfig for any other answer.
+        """
         answer = await acall_with_kwargs(hook, {**view.kwargs, "agent": self._agent, "result": result})
         if answer is None:
             return result
@@ -139,7 +143,7 @@ class _AgentNodes:
     async def _next_nodes(
         self, messages: Sequence[Message], tools: Mapping[str, Tool], state: Values, view: RunView
     ) -> tuple[list[str | Send], dict[str, Any]]:
-        """Return the next nodes, and the update that they read."""
+        """Return the next nodes, and the update that they need."""
         calls = [call for message in messages for call in message.tool_calls]
         is_last = state.get("iteration", 0) + 1 >= self._agent.max_iter
         if not calls:
@@ -158,7 +162,7 @@ class _AgentNodes:
     async def _stop_reason(
         self, messages: Sequence[Message], state: Values, view: RunView, *, is_last: bool
     ) -> str | None:
-        """Return why the model is not called again after the tools; None if nothing stops it."""
+        """Return the reason not to call the model again after the tools; None if there is none."""
         agent = self._agent
         if is_last:
             return "max_iter" if agent.max_iter else None
@@ -168,11 +172,11 @@ class _AgentNodes:
         return "stop_when" if await acall_with_kwargs(agent.stop_when, {**view.kwargs, "result": result}) else None
 
     async def tool(self, call: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Make one call of a tool."""
+        """Make one tool call."""
         return await self._run_tool(call, current_call().view(runtime.state), runtime)
 
     async def ordered(self, state: Values, runtime: Runtime[Any]) -> Command[Any]:
-        """Make the next of the calls that must be made one after another."""
+        """Make the next of the tool calls that must be made in order."""
         calls, done = state["ordered"], state["made"]
         update = await self._run_tool(calls[done], current_call().view(state), runtime)
         done += 1
@@ -189,7 +193,7 @@ class _AgentNodes:
         return {"messages": [answer_message(call, context, answer)], **update}
 
     async def finish(self, state: Values, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Build the result, as the hook on_finish leaves it."""
+        """Build the result, which the hook `on_finish` may replace."""
         view = current_call().view(state)
         messages = repair_tool_rounds(state.get("messages", []))
         last_answer = next((message for message in reversed(messages) if message.role == "assistant"), None)
@@ -209,7 +213,7 @@ class _AgentNodes:
 
 
 def _tool_update(call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[str, Any]:
-    """Return the changes of a tool. Raises ToolError if they cannot be saved; then nothing is changed."""
+    """Return the changes that a tool made to the state. Raises ToolError if they are invalid or cannot be saved."""
     try:
         update = view.update()
         if update:
@@ -220,5 +224,5 @@ def _tool_update(call: ToolCall, view: RunView, runtime: Runtime[Any]) -> dict[s
 
 
 def _after_tools(state: Values) -> str:
-    """Return the node after the tools, which `infer` has chosen."""
+    """Return the next node, which `infer` has chosen."""
     return state["then"]

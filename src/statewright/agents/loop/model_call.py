@@ -1,12 +1,12 @@
-"""Call a model on behalf of an agent: repair the request, and validate, stream, count, log and retry the answer.
+"""Call a model on behalf of an agent: repair the request, stream and validate the answer, count and log its usage.
 
-Every call of an agent, a planner or a prebuilt graph goes through `ask`. Readers of the stream mode `messages` receive
-chunks while the answer arrives; without such a reader the model is asked for the complete answer, which costs less.
+Every model call of agents and prebuilt graphs goes through `ask`. Readers of the stream mode `messages` receive chunks
+while the answer arrives; without such a reader the complete answer is requested, which takes less work.
 
 An answer is saved with the superstep of its task. If user code that may fail runs between the answer and the save,
-`keep_answer` records the answer in the task's journal first, so that a later execution, in any process, does not pay
-for it again. Errors that such code raises are marked by `not_retried`: a retry would only repeat the bug, at the price
-of another model call.
+`keep_answer` first records the answer in the task's journal, so that a later execution, in any process, does not pay
+for it again. Errors that such code raises are marked by `not_retried`: a retry would only repeat the bug, and cost
+another model call.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from functools import partial
 from inspect import isawaitable
 from typing import Any, Final
 
+from statewright.agents.tools.tool import status_of
 from statewright.checkpoint import Pending
 from statewright.errors import ModelAnswerInvalid, ModelUnavailable, StatewrightError, ToolError
 from statewright.graph import RetryPolicy, Runtime, default_retry_on
@@ -37,7 +38,8 @@ from statewright.models import (
     stream_in_time,
     with_own_call_ids,
 )
-from statewright.models.adapters.conversion import RETRIED_STATUSES
+from statewright.models.adapters.conversion import RETRIED_STATUSES, without_none
+from statewright.models.port import model_name
 
 CUT_SHORT: Final = ("length", "refused")
 """Finish reasons of incomplete answers."""
@@ -54,14 +56,13 @@ async def ask(
 ) -> ModelResponse:
     """Return the answer of a model to a request, and count its cost against the budget of the run.
 
-    The conversation is repaired first, see `prepare_request`. `name` is the agent's, and is set on its messages.
-    `position` distinguishes the calls of one task. With `show=False` the answer is not streamed to readers of the
-    stream mode `messages`: for calls that decide or check something. An answer that was cut off or refused has that
-    reason in `Message.finish_reason`. The tool calls of a refused answer are dropped: it may have been stopped in the
-    middle of one.
+    The conversation is repaired first, see `prepare_request`. `name` is the name of the agent, which the message gets.
+    `position` distinguishes the calls of one task. With `show=False` readers of the stream mode `messages` do not
+    receive the answer, for example because it only checks something. If an answer was cut off or refused,
+    `Message.finish_reason` says so. The tool calls of a refused answer are dropped, since they may be incomplete.
 
-    Raises ModelAnswerInvalid for an invalid answer, ModelUnavailable after the request's timeout, and the errors of
-    the model.
+    Raises ModelAnswerInvalid for an invalid answer, ModelUnavailable after the timeout of the request, and the errors
+    of the model.
     """
     request = prepare_request(request)
     started_at = runtime.clock.monotonic() if runtime.is_recorded else 0.0
@@ -74,21 +75,21 @@ async def ask(
     runtime.spend(tokens=response.usage.tokens, cost=response.usage.cost)
     if runtime.is_recorded:
         seconds = runtime.clock.monotonic() - started_at
-        model_name = request.model or getattr(model, "name", None) or type(model).__name__
-        runtime.record("model_called", describe_call(response, model=model_name, agent=name, seconds=seconds))
+        data = describe_call(response, model=model_name(model, request), agent=name, seconds=seconds)
+        runtime.record("model_called", data)
     message = copied(with_own_call_ids(encodable_message(response.message), request.messages))
     message.id, message.name = message_id or message.id, name or message.name
     if response.finish_reason in CUT_SHORT:
         metadata = {**(message.metadata or {}), "finish_reason": response.finish_reason}
         if response.finish_reason == "refused" and message.tool_calls:
             message.tool_calls = ()
-            metadata.pop("provider", None)  # it repeats the calls, and would be sent back to the provider
+            metadata.pop("provider", None)  # it contains the calls too, and would be sent back to the provider
         message.metadata = metadata
     return ModelResponse(message, response.usage, response.model, response.finish_reason)
 
 
 def cut_short_reason(message: Message | None) -> str | None:
-    """Return `length` or `refused` if a message ended so; None if it is complete, or there is none."""
+    """Return `length` or `refused` if a message was cut off or refused; None if it is complete, or None."""
     return message.finish_reason if message is not None and message.finish_reason in CUT_SHORT else None
 
 
@@ -107,8 +108,8 @@ async def _stream(
 ) -> tuple[ModelResponse, str]:
     """Push the chunks of a stream to its readers, and return the final response and the id of its message.
 
-    An answer that restarts, in another attempt at the task or within this one, gets another id, since readers join
-    chunks by id. Raises ModelAnswerInvalid for a stream without a response.
+    Readers join chunks by id, so an answer that starts over, in this or in another attempt at the task, gets a new id.
+    Raises ModelAnswerInvalid for a stream without a response.
     """
     info = runtime.execution_info
     first_id = message_id = f"{info.task_id}-{position}" + (f"-{info.attempt}" if info.attempt > 1 else "")
@@ -131,8 +132,8 @@ async def _stream(
 
 
 def _check_response(model: ChatModel, request: ModelRequest, response: object) -> ModelResponse:
-    """Return the response of an adapter. Raises ModelAnswerInvalid if it is not valid."""
-    match response:  # adapters may ignore the types
+    """Return a response if it is valid. Raises ModelAnswerInvalid otherwise: adapters may ignore the types."""
+    match response:
         case ModelResponse(message=Message(role="assistant", content=str() | list()) as message, usage=Usage()):
             if all(map(_is_tool_call, message.tool_calls)):
                 return response
@@ -159,45 +160,46 @@ def _adapter_name(model: object) -> str:
 def describe_call(
     response: ModelResponse, *, model: str | None = None, agent: str | None = None, seconds: float = 0.0
 ) -> Mapping[str, Any]:
-    """Return the data of the event `model_called`, without text: that is in the state."""
+    """Return the data of the event `model_called`. It has no text, which is in the state."""
     usage = response.usage
-    data = {
-        "model": response.model or model,
-        "agent": agent,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "cost": usage.cost or None,
-        "tools": [call.name for call in response.message.tool_calls] or None,
-        "finish_reason": response.finish_reason,
-        "seconds": round(seconds, 6) or None,
-    }
-    return {key: value for key, value in data.items() if value is not None}
+    return without_none(
+        {
+            "model": response.model or model,
+            "agent": agent,
+            "input_tokens": usage.input_tokens,
+            "output_tokens": usage.output_tokens,
+            "cost": usage.cost or None,
+            "tools": [call.name for call in response.message.tool_calls] or None,
+            "finish_reason": response.finish_reason,
+            "seconds": round(seconds, 6) or None,
+        }
+    )
 
 
 # -- answers in the journal
 
-_STEP: Final = "answer of "
-"""The prefix of the names of journal steps."""
+_STEP_PREFIX: Final = "answer of "
+"""The prefix of the names of journal steps with answers."""
 
 
 async def keep_answer(runtime: Runtime[Any], name: str, ask: Callable[[], Awaitable[ModelResponse]]) -> ModelResponse:
-    """Return the response of `ask`, or its response in an earlier execution of the task.
+    """Return the response of `ask`, from the journal if an earlier execution of the task has already called it.
 
-    `name` distinguishes the answers of one task, and must be the same for the same request in each execution.
+    `name` identifies the answer among those of the task, and must be the same in each execution.
     """
-    message, usage, model, finish_reason = await runtime.step(f"{_STEP}{name}", partial(_response_parts, ask))
+    message, usage, model, finish_reason = await runtime.step(f"{_STEP_PREFIX}{name}", partial(_response_parts, ask))
     return ModelResponse(message, Usage(*usage), model, finish_reason)
 
 
 async def _response_parts(ask: Callable[[], Awaitable[ModelResponse]]) -> list[Any]:
-    """Return a response as a value that every saver accepts."""
+    """Return the response of `ask` as a value that every saver accepts."""
     response = await ask()
     return [response.message, response.usage.to_list(), response.model, response.finish_reason]
 
 
 def usage_in_journal(pending: Pending) -> Usage:
     """Return the total usage of the answers in the journal of a checkpoint."""
-    answers = [entry.value for (_, name, _), entry in pending.journal.items() if name.startswith(_STEP)]
+    answers = [entry.value for (_, name, _), entry in pending.journal.items() if name.startswith(_STEP_PREFIX)]
     return sum((Usage(*parts[1]) for parts in answers), Usage())
 
 
@@ -205,13 +207,15 @@ def usage_in_journal(pending: Pending) -> Usage:
 
 FIRST_DELAY: Final = 0.5
 """Seconds before the second attempt; each later delay is twice as long."""
-LONGEST_DELAY: Final = 60.0
-_FINAL: Final = "_statewright_not_retried"
+MAX_DELAY: Final = 60.0
+_NOT_RETRIED: Final = "_statewright_not_retried"
+"""The attribute by which `not_retried` marks errors."""
 _FINAL_STATUSES: Final = frozenset(range(400, 500)) - RETRIED_STATUSES
+"""HTTP statuses after which a retry would not help."""
 
 
 def retry_policy(retries: int | RetryPolicy) -> RetryPolicy | None:
-    """Return the policy for a number of retries; None for 0. Honours Retry-After."""
+    """Return the policy for a number of retries, None for 0; or a policy that also honours `not_retried`."""
     if isinstance(retries, RetryPolicy):
         return replace(retries, retry_on=partial(_is_retried, retries))
     if retries <= 0:
@@ -219,7 +223,7 @@ def retry_policy(retries: int | RetryPolicy) -> RetryPolicy | None:
     return RetryPolicy(
         initial_interval=FIRST_DELAY,
         backoff_factor=2.0,
-        max_interval=LONGEST_DELAY,
+        max_interval=MAX_DELAY,
         max_attempts=retries + 1,
         jitter=True,
         retry_on=is_worth_another_attempt,
@@ -228,25 +232,25 @@ def retry_policy(retries: int | RetryPolicy) -> RetryPolicy | None:
 
 @contextmanager
 def not_retried() -> Generator[None]:
-    """Mark the exceptions raised inside: no policy made by `retry_policy` retries after them."""
+    """Mark the exceptions raised inside, so that no policy of `retry_policy` retries after them."""
     try:
         yield
     except Exception as error:
         with suppress(AttributeError):  # an exception with __slots__
-            error.__dict__[_FINAL] = True
+            error.__dict__[_NOT_RETRIED] = True
         raise
 
 
 def _is_retried(policy: RetryPolicy, error: BaseException) -> bool:
-    return _FINAL not in vars(error) and policy.matches(error)
+    return _NOT_RETRIED not in vars(error) and policy.matches(error)
 
 
 def is_worth_another_attempt(error: BaseException) -> bool:
-    """Return True if the same call may succeed later: connection errors, failing or busy servers, unknown errors.
+    """Return True if a retry may succeed: after connection errors, errors of servers, and unknown errors.
 
-    Programming errors, and errors marked by `not_retried`, are not retried.
+    It would not after programming errors, or errors marked by `not_retried`.
     """
-    if _FINAL in vars(error):
+    if _NOT_RETRIED in vars(error):
         return False
     if isinstance(error, ModelUnavailable):
         return error.status not in _FINAL_STATUSES
@@ -260,13 +264,3 @@ def is_worth_another_attempt(error: BaseException) -> bool:
         return status not in _FINAL_STATUSES
     is_unknown = isinstance(error, Exception) and not isinstance(error, StatewrightError)
     return is_unknown and default_retry_on(error)
-
-
-def status_of(error: BaseException) -> int | None:
-    """Return the HTTP status of an error, in any of the attributes that libraries use; None if there is none."""
-    for holder in (error, getattr(error, "response", None)):
-        for name in ("status", "status_code"):
-            status = getattr(holder, name, None)
-            if isinstance(status, int):
-                return status
-    return None

@@ -1,6 +1,6 @@
 """Build the next request to the model of an agent: prompt, conversation and tools.
 
-The agent's memory strategy selects the part of the conversation to send.
+The agent's memory strategy, if it has one, selects the part of the conversation to send.
 """
 
 from __future__ import annotations
@@ -26,33 +26,33 @@ from statewright.messages import Message
 from statewright.models import ChatModel, ModelRequest, ModelResponse, ToolSpec, Usage, named, repair_tool_rounds
 
 MEMORY_NOTES: Final = "memory_notes"
-"""The field of a state with the notes of its agents' memory strategies."""
+"""The state field with the notes of the agents' memory strategies."""
 
 
 def merge_notes(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the notes of all agents, where new notes replace those of the same agents."""
+    """Return the notes of all agents; new notes of an agent replace its old ones."""
     return {**old, **new}
 
 
 MemoryNotes = Annotated[dict[str, Any], merge_notes]
-"""Notes by agent name: agents that share a conversation may have different strategies."""
+"""The notes of memory strategies by agent name: agents that share a conversation may have different strategies."""
 
 
 @dataclass(slots=True)
 class ContextWindow:
-    """The messages to send, and the cost of selecting them."""
+    """The messages to send to a model, and the cost of selecting them."""
 
     messages: Sequence[Message]
     notes: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The strategy's notes on the conversation, to be saved with the thread."""
+    """The strategy's notes on the conversation, which are saved with the thread."""
     usage: Usage = field(default_factory=Usage)
-    """Usage of model calls by the strategy, for summaries for example."""
+    """The usage of the strategy's own model calls, for example for summaries."""
     requests: int = 0
     """The number of these model calls."""
 
 
 class _LimitReached(Exception):
-    """A usage limit allows no further model call by a strategy."""
+    """The usage limits allow no further model call of a strategy."""
 
 
 async def select_messages(
@@ -64,11 +64,11 @@ async def select_messages(
     agent: str | None = None,
     allowance: Allowance | None = None,
 ) -> ContextWindow:
-    """Return the messages that a strategy selects, or all of them without a strategy.
+    """Return the messages that a strategy selects; all messages without a strategy.
 
-    `notes` are those saved with the thread. Model calls of the strategy are counted against the budget of the run and
-    the allowance, and logged under the name of the agent. If the allowance is used up, such a call is not made, and
-    all messages are returned.
+    `notes` are the notes saved with the thread. The strategy's model calls are logged under the name of the agent, and
+    count towards the budget of the run and the allowance. If the allowance is used up, no such call is made, and all
+    messages are returned.
     """
     if memory is None:
         return ContextWindow(messages)
@@ -89,6 +89,7 @@ async def select_messages(
         return response
 
     async def ask(model: ChatModel, request: ModelRequest) -> ModelResponse:
+        # Counted in each execution of the task, but spent only once: a later execution finds the answer in the journal.
         if allowance is not None and allowance.is_used_up:
             raise _LimitReached
         digest = fingerprint([request.system, *((message.role, message.content) for message in request.messages)])
@@ -98,7 +99,8 @@ async def select_messages(
             allowance.count(response, named(model, request))
         return response
 
-    def count_unsaved(response: ModelResponse) -> None:
+    def count_direct_call(response: ModelResponse) -> None:
+        """Count a call that a strategy made without `MemoryContext.complete`."""
         spend(response)
         count(response)
 
@@ -108,7 +110,7 @@ async def select_messages(
         thread_id=runtime.execution_info.thread_id,
         store=runtime.store,
         task_id=runtime.idempotency_key,
-        on_response=count_unsaved,
+        on_response=count_direct_call,
         ask=ask,
         notes=own_notes,
     )
@@ -129,7 +131,7 @@ class Inference:
     model: ChatModel
     request: ModelRequest
     window: ContextWindow
-    """The selected messages, with the usage and the notes of the agent's memory strategy."""
+    """The selected messages, with the notes and the usage of the agent's memory strategy."""
     allowance: Allowance
     """The usage that the limits of the run still allow."""
     stop: str | None = None
@@ -171,14 +173,14 @@ class Inference:
 
 
 async def build_prompt(agent: Agent, call: AgentCall, view: RunView, state: Values) -> Prompt:
-    """Return the prompt and the conversation to send, as the hook on_start leaves them."""
+    """Return the prompt and the conversation of the next model call, which the hook `on_start` may replace."""
     history = [*view.state.format_history(call.formatter), *repair_tool_rounds(state.get("messages", []))]
     system = agent.system
     if callable(system):
         system = await acall_with_kwargs(system, {**view.kwargs, "agent": agent})
     message = view.network.message
-    system_of_turn = (message.metadata or {}).get("system_prompt") if message is not None else None
-    text = "\n\n".join(part for part in (str(system or ""), system_of_turn) if part)
+    turn_prompt = (message.metadata or {}).get("system_prompt") if message is not None else None
+    text = "\n\n".join(part for part in (str(system or ""), turn_prompt) if part)
     prompt = [Message(text, role="system")] if text else []
     if agent.assistant:
         prompt.append(Message(agent.assistant, role="assistant"))
@@ -204,19 +206,19 @@ def _are_messages(value: object) -> bool:
 def next_tool_choice(agent: Agent, state: Values) -> str:
     """Return the tool choice for the next answer.
 
-    A choice that forces a call applies until the first call: the model could never end if it were forced again.
+    A choice that forces a call applies until the first call: a model that is always forced could never finish.
     """
-    is_met = any(message.tool_calls for message in state.get("messages", ()))
-    return "auto" if is_met and agent.tool_choice != "none" and not agent.repeats_tool_choice else agent.tool_choice
+    has_called = any(message.tool_calls for message in state.get("messages", ()))
+    return "auto" if has_called and agent.tool_choice != "none" and not agent.repeats_tool_choice else agent.tool_choice
 
 
 def tool_specs(tools: Iterable[Tool]) -> list[ToolSpec]:
-    """Return the specifications of tools that are sent to a model."""
+    """Return the specifications of tools as they are sent to a model."""
     return [ToolSpec(tool.name, tool.description, tool.parameters, tool_options(tool).strict) for tool in tools]
 
 
 def resolve_model(agent: Agent, call: AgentCall) -> ChatModel:
-    """Return the model of the run, of the agent, or of its network. Raises ModelError if there is none."""
+    """Return the model of the run, or else the agent's, or else the network's. Raises ModelError if there is none."""
     model = call.model or agent.chat_model or call.default_model
     if model is None:
         raise ModelError(

@@ -1,7 +1,7 @@
-"""A run of a network: as its caller receives it, as hooks and tools see it, and as one call of an agent needs it.
+"""The run of a network, as its caller, its hooks and its tools see it, and the context of one call of an agent.
 
-The context of a call is derived from the network's state, which is saved, and so is not part of the state of the
-agent's own graph: a resumed agent receives it again, and a long conversation is not stored once more for each agent.
+This context is derived from the network's saved state, so the agent's own graph need not store it: a resumed agent
+receives it again, and a long conversation is not stored again for each agent.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar, cast
 
 from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import call_with_kwargs
-from statewright.agents.state.data import PREFIX, DataSchema
+from statewright.agents.state.data import DataSchema, data_fields, with_prefix
 from statewright.agents.state.result import AgentResult, UsageLimits, total_usage
 from statewright.agents.state.state import Formatter, State, result_messages
 from statewright.checkpoint import Interrupt
@@ -49,19 +49,19 @@ class NetworkRun(Generic[T]):
         self.message = message
         """The user's message."""
         self.stack = list(stack)
-        """The agents still to be called, the next one first."""
+        """The agents to call next, in order."""
         self.call_count = call_count
         """The number of agent calls since the user's message."""
         self._further_usage = further_usage or Usage()
         self._find = find or agents.__getitem__
         self.scheduled: list[str] = []
-        """The names of agents that were scheduled through this object."""
+        """The names of the agents scheduled by `schedule`."""
         self.stop_reason: str | None = None
-        """The reason why the run ended; None before. See `StopReason`."""
+        """The reason why the run ended, see `StopReason`; None until then."""
         self.summary: str | None = None
         """The closing summary of the routing model, if there is one."""
         self.interrupts: tuple[Interrupt, ...] = ()
-        """The open interrupts; answer with `run(Command(resume=...), thread_id=...)`."""
+        """The open interrupts; answer them with `run(Command(resume=...), thread_id=...)`."""
 
     @property
     def input(self) -> str:
@@ -81,14 +81,14 @@ class NetworkRun(Generic[T]):
 
     @property
     def usage(self) -> Usage:
-        """The usage of all models in this conversation: of agents, of their memory, and of routing agents.
+        """The usage of all model calls of this conversation: by agents, by their memory, and by routing agents.
 
-        It includes interrupted and discarded calls of agents.
+        It includes the interrupted and the discarded calls of agents.
         """
         return total_usage(self.state.results)[0] + self._further_usage
 
     def count(self, usage: Usage) -> None:
-        """Add usage that is part of no result."""
+        """Add usage that is not part of a result."""
         self._further_usage += usage
 
     @property
@@ -103,7 +103,7 @@ class NetworkRun(Generic[T]):
     def schedule(self, agent: Agent | str) -> None:
         """Add an agent to the end of the queue.
 
-        Raises ToolError, which is reported to the model, if it is not an agent of the network.
+        Raises ToolError if it is not an agent of the network; in a tool, the error is reported to the model.
         """
         name = agent if isinstance(agent, str) else getattr(agent, "name", None)
         try:
@@ -120,7 +120,7 @@ class NetworkRun(Generic[T]):
 # -- one call of an agent
 
 RunBuilder = Callable[[Mapping[str, Any], Usage], NetworkRun[Any]]
-"""Builds the network's run from the current data, and the usage of the call that is in no result yet."""
+"""Builds the network's run from the current data, and from the usage that is not part of a result yet."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,7 +134,7 @@ class AgentCall:
     values: Mapping[str, Any]
     """The data before the call."""
     model: ChatModel | None = None
-    """Replaces the agent's own model."""
+    """The model that replaces the agent's own."""
     default_model: ChatModel | None = None
     limits: UsageLimits | None = None
     usage: Usage = field(default_factory=Usage)
@@ -147,9 +147,9 @@ class AgentCall:
     """Converts the results before the call to messages."""
 
     def view(self, agent_state: Mapping[str, Any]) -> RunView:
-        """Return a view for one hook or tool. `agent_state` has everything that the agent has written since the call.
+        """Return a view for one hook or tool, which may change the data, so views must not be shared.
 
-        Each hook and tool needs a view of its own, since it may change the data.
+        `agent_state` is the state of the agent's graph, with all that was written since the call began.
         """
         values = {**self.values, **data_fields(agent_state)}
         return RunView(self.build_run(values, Usage(*agent_state.get("usage") or ())), self.schema, values)
@@ -157,12 +157,12 @@ class AgentCall:
 
 @dataclass(slots=True)
 class RunView:
-    """The network's run as one hook or tool sees it, and the update that its changes amount to."""
+    """The network's run as one hook or tool sees it, and the changes that this makes."""
 
     network: NetworkRun[Any]
     schema: DataSchema
     values: Mapping[str, Any]
-    """The data before any changes."""
+    """The data before the changes."""
 
     @property
     def state(self) -> State[Any]:
@@ -170,30 +170,25 @@ class RunView:
 
     @property
     def kwargs(self) -> dict[str, Any]:
-        """The arguments for user-defined functions."""
+        """The arguments that user-defined functions may name."""
         return {"network": self.network, "state": self.network.state}
 
     def update(self) -> dict[str, Any]:
         """Return the changes as an update of a graph: fields of the data, and scheduled agents."""
         changes = self.schema.changes(self.network.state.data, self.values)
         scheduled = {"scheduled": self.network.scheduled} if self.network.scheduled else {}
-        return {**{f"{PREFIX}{name}": value for name, value in changes.items()}, **scheduled}
-
-
-def data_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of the data in the state of a graph, without their prefix."""
-    return {name[len(PREFIX) :]: value for name, value in values.items() if name.startswith(PREFIX)}
+        return {**with_prefix(changes), **scheduled}
 
 
 _current: Final[ContextVar[AgentCall | None]] = ContextVar("statewright_agent_call", default=None)
 
 
 def current_call() -> AgentCall:
-    """Return the call of the current task. Raises InvalidConfig outside of a call."""
+    """Return the call in which the current task runs. Raises InvalidConfig outside of a call."""
     call = _current.get()
     if call is None:
         raise InvalidConfig(
-            "An agent's graph was run without a network. Run the agent, or use agent.alone().compile() as a graph."
+            "The graph of an agent was run without a network. Run the agent, or use agent.alone().compile() as a graph."
         )
     return call
 

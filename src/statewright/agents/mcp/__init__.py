@@ -1,7 +1,7 @@
-"""Tools of servers that speak the Model Context Protocol.
+"""Tools of servers that implement the Model Context Protocol.
 
-A connection lives on a thread of its own and is shared by all owners with the same server description, so tools may be
-called from every event loop. The SDK is loaded on first use of a server.
+All connections run on one separate thread, and are shared by owners with the same server description, so tools may be
+called from any event loop. The SDK is imported when a server is first used.
 """
 
 from statewright.agents.mcp.read import read_server, read_servers

@@ -1,8 +1,8 @@
-"""The event loop that runs all connections of this process, and the owners that share them.
+"""The event loop that runs all connections of this process, and the owners that share the connections.
 
-Graphs run on many event loops and threads, some for one superstep only, and a connection has to outlive them. It runs
-on the one loop here, on a thread of its own, and calls are submitted to it. At interpreter exit all connections are
-closed, so that no server program is left running.
+Graphs run on many event loops and threads, some of which exist for one superstep only, and connections must outlive
+them. So all connections run on the one event loop here, on a separate thread, and calls are submitted to it. At
+interpreter exit all connections are closed, so that no server program is left running.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
 
 T = TypeVar("T")
-_CLOSE_TIMEOUT: Final = 20.0  # seconds for all connections to end
+_CLOSE_TIMEOUT: Final = 20.0  # seconds until all connections are closed
 
 
 class Host:
@@ -45,18 +45,20 @@ class Host:
         """Run a coroutine function on the loop of the host. Cancelling the future cancels the call."""
         if self.is_closed:
             raise ToolError("The interpreter is exiting, and the MCP servers are closed.")
-        # A connection outlives the call that opened it, so it must not keep the caller's context.
+        # A connection outlives the call that opens it, so it must not keep the context of the caller alive.
         return contextvars.Context().run(asyncio.run_coroutine_threadsafe, function(*args, **kwargs), self._loop)
 
     async def tools(self, owner: object, server: McpServer) -> tuple[ListedTool, ...]:
+        """Return the tools of a server. Raises ToolError if it cannot be reached."""
         return await self._connection(owner, server).tools()
 
     async def call(self, owner: object, server: McpServer, tool: str, arguments: Any, progress: Any) -> CallToolResult:
+        """Call a tool of a server. Raises ToolError if the call fails without a result."""
         connection = self._connection(owner, server)
         return await connection.call(tool, arguments, timeout=server.timeout, progress=progress)
 
     async def release(self, owner: object) -> None:
-        """Close the connections that no other owner uses."""
+        """Release the connections of an owner, and close those without another owner."""
         unused: list[Connection] = []
         for key, connection in list(self._connections.items()):
             connection.owners.discard(owner)
@@ -66,16 +68,17 @@ class Host:
 
     def close(self) -> None:
         """Close all connections, and stop the loop."""
-        everything = self.submit(self._close_all)
+        closing = self.submit(self._close_all)
         self.is_closed = True
         try:
-            everything.result(_CLOSE_TIMEOUT)
+            closing.result(_CLOSE_TIMEOUT)
         except TimeoutError:
             return  # the thread ends with the process
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSE_TIMEOUT)
 
     def _connection(self, owner: object, server: McpServer) -> Connection:
+        """Return the connection to a server, shared with owners of equal descriptions, and register the owner."""
         _require_sdk()
         connection = self._connections.get(server.connection_key)
         if connection is None:
@@ -97,7 +100,7 @@ class Host:
 
 
 def _require_sdk() -> None:
-    """Import the SDK before a connection is opened: the import would count against its timeout."""
+    """Import the SDK before a connection is opened, so that the import does not count towards its timeout."""
     try:
         importlib.import_module("statewright.agents.mcp.open")
     except ImportError as error:
@@ -119,13 +122,13 @@ def get_host() -> Host:
 
 
 def release_later(owner: object) -> None:
-    """Release the connections of an owner without waiting. Lock-free: the garbage collector calls it anywhere."""
+    """Release the connections of an owner without waiting. Takes no lock, since the garbage collector calls it."""
     if _host is not None and not _host.is_closed:
         _host.submit(_host.release, owner)
 
 
 def _reset_after_fork() -> None:
-    """Reset the host in a forked child, which does not inherit its thread."""
+    """Reset the host in a forked child process, which does not inherit the thread of the host."""
     global _host, _lock
     if _host is not None:
         atexit.unregister(_host.close)
@@ -140,23 +143,25 @@ if hasattr(os, "register_at_fork"):
 
 
 class Owner:
-    """Holds connections until it is closed or garbage-collected. Tools refer to their owner."""
+    """Owns connections until it is closed or garbage-collected. Tools have a reference to their owner."""
 
     def __init__(self) -> None:
-        self._key = object()  # a key, since a reference to the owner itself would keep it alive
+        self._key = (
+            object()
+        )  # identifies the owner to the host, whose reference to the owner itself would keep it alive
         self._is_closed = False
-        # At the end of the interpreter the host closes everything itself.
+        # At interpreter exit the host closes all connections itself.
         weakref.finalize(self, release_later, self._key).atexit = False
 
     def submit(self, function: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Future[T]:
-        """Call a method of the host for this owner. Raises ToolError after `close`."""
+        """Call a method of the host on behalf of this owner. Raises ToolError after `close`."""
         if self._is_closed:
-            raise ToolError("These MCP tools are closed. Use them within the context of their McpTools.")
+            raise ToolError("The McpTools of this tool are closed. Use their tools before they are closed.")
         host = get_host()
         return host.submit(function, host, self._key, *args)
 
     def close(self) -> Future[None]:
-        """Release all connections; unshared server programs have exited when the future is done."""
+        """Release all connections. When the future is done, server programs without another owner have exited."""
         self._is_closed = True
         host = get_host()
         return host.submit(Host.release, host, self._key)

@@ -1,6 +1,6 @@
-"""Open connections with the SDK, and detect their end.
+"""Open connections with the SDK, and detect when they end.
 
-This is the only module that uses the SDK's transports. It is imported on first use of a server.
+Only this module uses the SDK's transports. It is imported when a server is first used.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from statewright.agents.mcp.server import McpServer, Stdio, StreamableHttp
 from statewright.agents.mcp.texts import StderrTail
 
 Streams = tuple[Any, Any]
-"""The streams of the SDK's transports: incoming and outgoing messages."""
+"""The two streams of an SDK transport: incoming and outgoing messages."""
 OnEnd = Callable[[Exception | None], None]
-"""Called when the stream from the server has ended, with the reason if known."""
-_MAX_EVENT_BYTES: Final = 64 * 2**20  # of one answer over streamable HTTP: the SDK's own limit is too small for images
-_READ_TIMEOUT: Final = 86_400.0  # seconds that a stream over HTTP may be silent: calls have timeouts of their own
+"""Called when the incoming stream has ended, with the reason if it is known."""
+_MAX_EVENT_BYTES: Final = 64 * 2**20  # of an answer over streamable HTTP; the SDK's default is too small for images
+_READ_TIMEOUT: Final = 86_400.0  # seconds without data on an HTTP stream; calls have their own timeouts
 
 
 def open_client(server: McpServer, stderr: StderrTail, on_end: OnEnd, on_message: MessageHandlerFnT) -> Client:
-    """Return a client, connected once it is entered. `on_message` receives unsolicited messages of the server."""
+    """Return a client, which connects when it is entered. `on_message` receives the server's unsolicited messages."""
     return Client(with_end_detection(_streams(server, stderr, on_end), on_end), message_handler=on_message, cache=None)
 
 
 @asynccontextmanager
 async def with_end_detection(streams: AbstractAsyncContextManager[Streams], on_end: OnEnd) -> AsyncGenerator[Streams]:
-    """Open streams of which the incoming one reports its end."""
+    """Open streams, of which the incoming one reports when it ends."""
     async with streams as (incoming, outgoing):
         yield _IncomingStream(incoming, on_end), outgoing
 
@@ -48,47 +48,48 @@ async def _streams(server: McpServer, stderr: StderrTail, on_end: OnEnd) -> Asyn
             yield streams
     elif isinstance(transport, StreamableHttp):
         timeout = httpx2.Timeout(server.connect_timeout, read=_READ_TIMEOUT)
-        pinned = _pinned(transport.addresses)
+        pinned = _pinned_transport(transport.addresses)
         async with (
             httpx2.AsyncClient(headers=dict(transport.headers), timeout=timeout, transport=pinned) as client,
             streamable_http_client(transport.url, http_client=client, max_sse_event_size=_MAX_EVENT_BYTES) as streams,
         ):
             yield streams
     else:
-        headers, timeout = dict(transport.headers), server.connect_timeout
-        clients = partial(_create_http_client, on_end, transport.addresses)
-        opened = sse_client(
-            transport.url, headers, timeout, sse_read_timeout=_READ_TIMEOUT, httpx_client_factory=clients
-        )
-        async with opened as streams:
+        async with sse_client(
+            transport.url,
+            dict(transport.headers),
+            server.connect_timeout,
+            sse_read_timeout=_READ_TIMEOUT,
+            httpx_client_factory=partial(_create_sse_http_client, on_end, transport.addresses),
+        ) as streams:
             yield streams
 
 
-def _create_http_client(
+def _create_sse_http_client(
     on_end: OnEnd,
     addresses: Sequence[str],
     headers: dict[str, str] | None = None,
     timeout: httpx2.Timeout | None = None,
     auth: httpx2.Auth | None = None,
 ) -> httpx2.AsyncClient:
-    """Create the HTTP client of the SSE transport, which reports refused messages: the SDK would wait forever."""
+    """Create an HTTP client that reports refused messages, for whose answers the SDK would wait forever."""
 
     async def check(response: httpx2.Response) -> None:
         if response.request.method == "POST" and response.is_error:
             on_end(ConnectionError(f"a message was refused with {response.status_code} {response.reason_phrase}"))
 
-    pinned, hooks = _pinned(addresses), {"response": [check]}
+    pinned, hooks = _pinned_transport(addresses), {"response": [check]}
     return httpx2.AsyncClient(headers=headers, timeout=timeout, auth=auth, transport=pinned, event_hooks=hooks)
 
 
-def _pinned(addresses: Sequence[str]) -> _PinnedTransport | None:
+def _pinned_transport(addresses: Sequence[str]) -> _PinnedTransport | None:
     return _PinnedTransport(addresses) if addresses else None
 
 
 class _PinnedTransport(httpx2.AsyncHTTPTransport):
-    """Connects to addresses that were checked before, so DNS rebinding has no effect.
+    """Connects only to addresses that were checked before, so that DNS rebinding has no effect.
 
-    Certificates are still verified for the host's name. Proxies of the environment are not used.
+    Certificates are still verified for the host name. Proxies of the environment are not used.
     """
 
     def __init__(self, addresses: Sequence[str]) -> None:
@@ -116,16 +117,16 @@ async def _start_program(transport: Stdio, stderr: StderrTail) -> AsyncGenerator
         args=list(transport.args),
         env=transport.environment(),
         cwd=transport.cwd,
-        encoding_error_handler="replace",  # invalid text is not a message, and no reason to disconnect
+        encoding_error_handler="replace",  # a program that writes invalid UTF-8 must not be disconnected
     )
     async with AsyncExitStack() as stack:
-        with stderr.pipe() as errors:
-            streams = await stack.enter_async_context(stdio_client(parameters, errlog=errors))
+        with stderr.pipe() as stderr_file:
+            streams = await stack.enter_async_context(stdio_client(parameters, errlog=stderr_file))
         yield streams
 
 
 class _IncomingStream:
-    """An incoming stream, as the SDK reads it, that reports its end."""
+    """An incoming stream of the SDK that reports when it ends."""
 
     def __init__(self, stream: Any, on_end: OnEnd) -> None:
         self._stream = stream
@@ -140,7 +141,7 @@ class _IncomingStream:
     async def __anext__(self) -> Any:
         try:
             return await self._stream.__anext__()
-        except BaseException:  # the end, or a connection that broke
+        except BaseException:  # StopAsyncIteration, or a broken connection
             self._on_end(None)
             raise
 

@@ -1,7 +1,7 @@
 """Read MCP servers from configuration.
 
-An entry is a mapping. The transport (`command`, `args`, `env`, or `url`, `headers`) is written in it, or below
-`transport` or `config`. Unknown keys are errors, and all problems are reported together.
+The entry of a server is a mapping. The keys of its transport (`command`, `args`, `env`; or `url`, `headers`) are in the
+entry itself, or nested under `transport` or `config`. Unknown keys are errors, and all problems are reported together.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _KEYS: Final = ("name", "description", "type", *_COMMAND_KEYS, *_URL_KEYS, *SETT
 def read_server(
     data: Mapping[str, Any], *, name: str | None = None, untyped_url: UrlTransport = "streamable-http"
 ) -> McpServer:
-    """Read the server in a mapping; `untyped_url` is the transport of a URL without a type.
+    """Read the entry of a server; `untyped_url` is the transport for a URL without a type.
 
     Raises InvalidConfig with all problems.
     """
@@ -48,7 +48,7 @@ def read_server(
 def read_servers(
     data: Mapping[str, Any] | Iterable[Mapping[str, Any] | McpServer], *, untyped_url: UrlTransport = "streamable-http"
 ) -> tuple[McpServer, ...]:
-    """Read a list of entries, or a mapping from names to entries, which may be below `mcpServers`.
+    """Read a list of entries, or a mapping from names to entries, which may be nested under `mcpServers`.
 
     Raises InvalidConfig with all problems of all entries.
     """
@@ -64,14 +64,14 @@ def read_servers(
         servers += [server] if server is not None else []
     names = [server.name for server in servers]
     for name in sorted({name for name in names if names.count(name) > 1}):
-        problems.append(f"MCP server {name!r}: {names.count(name)} servers have this name. Give each its own.")
+        problems.append(f"MCP server {name!r}: {names.count(name)} servers have this name. Rename all but one.")
     if problems:
         raise InvalidConfig(format_problems(problems))
     return tuple(servers)
 
 
 def _entries(data: Any) -> Iterator[Any]:
-    """Yield the entries with their names."""
+    """Yield the entries, each with its name."""
     if not isinstance(data, Mapping):
         yield from data
         return
@@ -87,16 +87,17 @@ class _EntryReader:
         self.problems: list[str] = []
         self._untyped_url = untyped_url
         self._values: dict[str, Any] = {}
-        self._where = "MCP server: "
+        self._prefix = "MCP server: "
         if not isinstance(data, Mapping):
-            self._problem(f"an entry is {type(data).__name__}. Give a mapping with a command or a url.")
+            self._add_problem(f"an entry is a {type(data).__name__}. Write a mapping with a command or a url.")
             return
         entry = cast("Mapping[str, Any]", data)
-        self._where = f"MCP server {entry.get('name', '')!r}: "
+        self._prefix = f"MCP server {entry.get('name', '')!r}: "
         self._collect(entry)
 
     def server(self) -> McpServer | None:
-        if self.problems:  # further problems would be duplicates
+        """Return the server; None if the entry has problems."""
+        if self.problems:  # further problems might be consequences of these
             return None
         transport = self._transport()
         settings = {name: self._values[name] for name in SETTINGS if name in self._values}
@@ -106,29 +107,30 @@ class _EntryReader:
         self.problems += find_problems(name, transport, settings)
         return None if self.problems else McpServer(name, transport, **settings)
 
-    def _problem(self, text: str) -> None:
-        self.problems.append(self._where + text)
+    def _add_problem(self, text: str) -> None:
+        self.problems.append(self._prefix + text)
 
     def _collect(self, entry: Mapping[str, Any]) -> None:
+        """Collect the values of an entry by their standard keys, with those of nested mappings."""
         for key, value in entry.items():
-            if value is None:  # the same as a missing key
+            if value is None:  # equivalent to a missing key
                 continue
             if key in _NESTED_KEYS and not (key == "transport" and isinstance(value, str)):
-                self._collect_below(key, value)
+                self._collect_nested(key, value)
                 continue
             name = _ALIASES.get(key, key)
             if name not in _KEYS:
-                self._problem(f"unknown key {key!r}. {suggestion(key, _KEYS, noun='Keys')}")
+                self._add_problem(f"unknown key {key!r}. {suggestion(key, _KEYS, noun='Keys')}")
             elif name in self._values:
-                self._problem(f"{name} is set twice. Write it once.")
+                self._add_problem(f"{name} is set twice. Write it only once.")
             else:
                 self._values[name] = not value if key == "disabled" else value
 
-    def _collect_below(self, key: str, value: Any) -> None:
+    def _collect_nested(self, key: str, value: Any) -> None:
         if isinstance(value, Mapping):
             self._collect(cast("Mapping[str, Any]", value))
         else:
-            self._problem(f"{key} is {type(value).__name__}. Give a mapping with a command or a url.")
+            self._add_problem(f"{key} is a {type(value).__name__}. Write a mapping with a command or a url.")
 
     def _transport(self) -> Transport | None:
         kind = self._kind()
@@ -136,11 +138,11 @@ class _EntryReader:
             return None
         for name in _URL_KEYS if kind == "stdio" else _COMMAND_KEYS:
             if name in self._values:
-                self._problem(f"{name} does not apply to a server of type {kind}. Leave it out.")
+                self._add_problem(f"{name} does not apply to a server of type {kind}. Remove it.")
         if kind == "stdio":
             command, cwd = self._values.get("command", ""), self._values.get("cwd")
             inherit_env = self._values.get("inherit_env", False)
-            return Stdio(command, self._args(), self._texts("env"), str(cwd) if cwd else None, inherit_env)
+            return Stdio(command, self._args(), self._strings("env"), str(cwd) if cwd else None, inherit_env)
         transport_class = Sse if kind == "sse" else StreamableHttp
         return transport_class(self._values.get("url", ""), self._headers())
 
@@ -149,14 +151,14 @@ class _EntryReader:
         value = self._values.get("type")
         if has_command == has_url:
             transports = "both a command and a url" if has_url else "neither a command nor a url"
-            self._problem(f"it has {transports}. Give one of them.")
+            self._add_problem(f"it has {transports}. Write one of them.")
             return None
         if value is None:
             return "stdio" if has_command else self._untyped_url
         kind = _KINDS.get(value) if isinstance(value, str) else None
         if kind is None:
-            # The value is not quoted, since a secret may have been written here.
-            self._problem(f"type is unknown. {suggestion(str(value), _KINDS, noun='Types')}")
+            # The value is not quoted, since it may be a secret that was written here by mistake.
+            self._add_problem(f"type is unknown. {suggestion(str(value), _KINDS, noun='Types')}")
         return kind
 
     def _args(self) -> tuple[str, ...]:
@@ -164,38 +166,38 @@ class _EntryReader:
         if isinstance(value, str):
             return self._split(value)
         if not isinstance(value, list | tuple):
-            self._problem(f"args is {type(value).__name__}. Give a list of texts.")
+            self._add_problem(f"args is a {type(value).__name__}. Write a list of strings.")
             return ()
-        return tuple(self._text("args", item) for item in cast("list[Any]", value))
+        return tuple(self._string("args", item) for item in cast("list[Any]", value))
 
     def _split(self, value: str) -> tuple[str, ...]:
         try:
             return tuple(shlex.split(value))
         except ValueError:
-            self._problem("args is a text whose quotes do not match. Give a list of texts.")
+            self._add_problem("args is a string with unbalanced quotes. Write a list of strings.")
             return ()
 
-    def _texts(self, name: str) -> dict[str, str]:
+    def _strings(self, name: str) -> dict[str, str]:
         value = self._values.get(name, {})
         if not isinstance(value, Mapping):
-            self._problem(f"{name} is {type(value).__name__}. Give a mapping from names to texts.")
+            self._add_problem(f"{name} is a {type(value).__name__}. Write a mapping from names to strings.")
             return {}
-        return {key: self._text(name, item) for key, item in cast("Mapping[str, Any]", value).items()}
+        return {key: self._string(name, item) for key, item in cast("Mapping[str, Any]", value).items()}
 
     def _headers(self) -> dict[str, str]:
-        headers = self._texts("headers")
+        headers = self._strings("headers")
         token = self._values.get("auth_token")
         if token is None:
             return headers
         if any(name.lower() == "authorization" for name in headers):
-            self._problem("there is an auth_token and a header Authorization. Give one of them.")
+            self._add_problem("it has both an auth_token and a header Authorization. Write one of them.")
         return {**headers, "Authorization": f"Bearer {token}"}
 
-    def _text(self, name: str, value: Any) -> str:
-        """Return a value as text. Problems do not quote it, since it may be secret."""
+    def _string(self, name: str, value: Any) -> str:
+        """Return a value as a string. Problems do not quote the value, since it may be a secret."""
         if isinstance(value, bool):
             return "true" if value else "false"
         if isinstance(value, str | int | float):
             return str(value)
-        self._problem(f"{name} holds a {type(value).__name__}. Give texts or numbers.")
+        self._add_problem(f"{name} contains a {type(value).__name__}. Write strings or numbers.")
         return ""

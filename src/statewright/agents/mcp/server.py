@@ -1,7 +1,7 @@
-"""The description of an MCP server: how to start or reach it, and which of its tools to use.
+"""Descriptions of MCP servers: how to start or reach a server, and which of its tools to use.
 
-Secrets may be part of environment values, headers, arguments and URL queries; reprs and `shown`, which errors use to
-name a server, contain none of these.
+Environment values, headers, arguments and URL queries may contain secrets. The reprs, and the names `shown` in errors,
+contain none of these.
 """
 
 from __future__ import annotations
@@ -16,23 +16,23 @@ from urllib.parse import SplitResult, urlsplit
 from statewright.errors import InvalidConfig
 from statewright.redaction import KnownSecrets, is_secret_name, secrets_in_header, secrets_in_url
 
-Texts = Mapping[str, str]
+Strings = Mapping[str, str]
 UrlTransport = Literal["streamable-http", "sse"]
 
 
 @dataclass(frozen=True, repr=False)
 class Stdio:
-    """A program that is started, and spoken to over its standard input and output."""
+    """A server that is a program, reached by its standard input and output."""
 
     kind: ClassVar[str] = "stdio"
 
     command: str
     args: tuple[str, ...] = ()
-    env: Texts = field(default_factory=dict[str, str], hash=False)
-    """Added to the variables that every program inherits: see `environment`."""
+    env: Strings = field(default_factory=dict[str, str], hash=False)
+    """Added to the variables that every program inherits, see `environment`."""
     cwd: str | None = None
     inherit_env: bool = False
-    """Pass on the whole environment of this process, with the secrets in it."""
+    """True to pass on the whole environment of this process, including its secrets."""
 
     @property
     def shown(self) -> str:
@@ -44,16 +44,16 @@ class Stdio:
         yield from _secrets_in_arguments(self.args)
 
     def problems(self) -> Iterator[str]:
-        if not _is_nonempty_text(self.command):
-            yield f"command is {self.command!r}. Give the program to start."
+        if not _is_nonempty_string(self.command):
+            yield f"command is {self.command!r}. Write the program to start."
         if not all(isinstance(argument, str) for argument in cast("tuple[Any, ...]", self.args)):
-            yield "args has a value that is not text. Give a list of texts."
+            yield "args has a value that is not a string. Write a list of strings."
         if not isinstance(self.inherit_env, bool):  # pyright: ignore[reportUnnecessaryIsInstance]
-            yield f"inherit_env is {self.inherit_env!r}. Give true or false."
-        yield from _problems_of_texts("env", self.env)
+            yield f"inherit_env is {self.inherit_env!r}. Write true or false."
+        yield from _problems_of_strings("env", self.env)
 
     def environment(self) -> dict[str, str]:
-        """Return the environment that the program is started with."""
+        """Return the environment in which the program is started."""
         inherited = {name: value for name, value in os.environ.items() if self.inherit_env or _is_inherited(name)}
         return {**inherited, **self.env}
 
@@ -68,7 +68,7 @@ _INHERITED: Final = frozenset(
     APPDATA LOCALAPPDATA PROGRAMDATA PROGRAMFILES SYSTEMDRIVE SYSTEMROOT USERNAME USERPROFILE COMSPEC PATHEXT
     """.split()  # noqa: SIM905  # one name a line would be thirty lines
 )
-"""The variables that programs inherit: those needed to start, to find files and to reach the network, on any system."""
+"""The variables that programs inherit: those needed to start, find files and reach the network, on any system."""
 
 
 def _is_inherited(name: str) -> bool:
@@ -82,10 +82,10 @@ class _HttpTransport:
     kind: ClassVar[str]
 
     url: str
-    headers: Texts = field(default_factory=dict[str, str], hash=False)
+    headers: Strings = field(default_factory=dict[str, str], hash=False)
     """Sent with each request."""
     addresses: tuple[str, ...] = field(default=(), compare=False)
-    """The only IP addresses to connect to; empty for those that the host resolves to."""
+    """The only IP addresses to connect to; empty for all addresses of the host."""
 
     @property
     def shown(self) -> str:
@@ -100,8 +100,8 @@ class _HttpTransport:
     def problems(self) -> Iterator[str]:
         parts = _split(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            yield f"url is {self._public_url!r}. Give an address that begins with http:// or https://."
-        yield from _problems_of_texts("headers", self.headers)
+            yield f"url is {self._public_url!r}. Write a URL that begins with http:// or https://."
+        yield from _problems_of_strings("headers", self.headers)
 
     @property
     def _public_url(self) -> str:
@@ -113,13 +113,13 @@ class _HttpTransport:
 
 
 class StreamableHttp(_HttpTransport):
-    """A server that is reached over HTTP; the protocol's present form."""
+    """A server that is reached by streamable HTTP, the protocol's current HTTP transport."""
 
     kind = "streamable-http"
 
 
 class Sse(_HttpTransport):
-    """A server that is reached over HTTP and keeps one stream of events open; the protocol's first form."""
+    """A server that is reached by HTTP with server-sent events, the protocol's older HTTP transport."""
 
     kind = "sse"
 
@@ -128,6 +128,7 @@ Transport = Stdio | StreamableHttp | Sse
 
 
 def _split(url: Any) -> SplitResult:
+    """Return the parts of a URL; those of an empty one if it is not valid."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
         _ = parts.port  # raises ValueError for an invalid port
@@ -137,7 +138,7 @@ def _split(url: Any) -> SplitResult:
 
 
 def _secrets_in_arguments(args: tuple[str, ...]) -> Iterator[str]:
-    """Yield the values of options with the name of a secret: `--api-key=x`, or `--api-key x`."""
+    """Yield the values of options whose name is that of a secret: `--api-key=x`, or `--api-key x`."""
     for index, argument in enumerate(args):
         option, equals, value = argument.partition("=")
         if not is_secret_name(option):
@@ -148,42 +149,43 @@ def _secrets_in_arguments(args: tuple[str, ...]) -> Iterator[str]:
             yield from args[index + 1 : index + 2]
 
 
-def _is_nonempty_text(text: Any) -> bool:
-    return isinstance(text, str) and bool(text.strip()) and "\0" not in text
+def _is_nonempty_string(value: Any) -> bool:
+    """Return True for a string that is not blank and has no null character."""
+    return isinstance(value, str) and bool(value.strip()) and "\0" not in value
 
 
-def _problems_of_texts(name: str, texts: Any) -> Iterator[str]:
-    """Yield the problems of texts by key, without the values: these may be secret."""
-    if not isinstance(texts, Mapping):
-        yield f"{name} is not a mapping. Give names with their values."
+def _problems_of_strings(name: str, strings: Any) -> Iterator[str]:
+    """Yield the problems of a mapping from names to strings, without the strings, which may be secrets."""
+    if not isinstance(strings, Mapping):
+        yield f"{name} is not a mapping. Write a mapping from names to strings."
         return
-    for key, value in cast("Mapping[Any, Any]", texts).items():
-        if not _is_nonempty_text(key) or not isinstance(value, str) or "\0" in value:
-            yield f"{name} has no text under {key!r}. Give every value as text."
+    for key, value in cast("Mapping[Any, Any]", strings).items():
+        if not _is_nonempty_string(key) or not isinstance(value, str) or "\0" in value:
+            yield f"{name} has an invalid name or value under {key!r}. Write every value as a string."
 
 
 _MIN_SECRET: Final = 4
-"""Characters. It may be lower than for results of tools: a common word that is masked in a message costs little."""
+"""Minimum characters of a masked secret; lower than for results of tools, since errors may lose a common word."""
 
 
 @dataclass(frozen=True)
 class McpServer:
-    """The address or command of one server, and the selection of its tools. Raises InvalidConfig with all problems.
+    """The description of one server. Raises InvalidConfig with all problems.
 
-    Nothing is started or reached until its tools are listed.
+    The server is not started or contacted until its tools are listed.
     """
 
     name: str
-    """Its tools are named `<name>-<tool>`."""
+    """The prefix of the names of its tools: `<name>-<tool>`."""
     transport: Transport
     allowed_tools: tuple[str, ...] | None = None
-    """The tools to use, by the server's names; None for all."""
+    """The tools to use, under the server's names for them; None for all."""
     timeout: float = 60.0
     """Seconds after which a call fails."""
     connect_timeout: float = 30.0
-    """Seconds to start or reach the server, and the same again to list its tools."""
+    """Seconds within which the server must be connected, and again within which it must list its tools."""
     enabled: bool = True
-    """False for a server without tools that is never started."""
+    """False to ignore the server: it is never started, and has no tools."""
 
     def __post_init__(self) -> None:
         settings = {name: getattr(self, name) for name in SETTINGS}
@@ -206,11 +208,13 @@ class McpServer:
     ) -> McpServer:
         """Return a server that is a program, started when its tools are first used.
 
-        Its environment is `env` and the variables that programs need, such as PATH, HOME, LANG and the proxies; with
-        `inherit_env` the whole environment of this process.
+        Its environment consists of `env` and of the variables that programs need, such as PATH, HOME, LANG and the
+        proxies; with `inherit_env`, of the whole environment of this process.
         """
         if isinstance(args, str):
-            raise InvalidConfig(f"MCP server {name!r}: args is a text. Give a list of texts, one for each argument.")
+            raise InvalidConfig(
+                f"MCP server {name!r}: args is a string. Pass a list of strings, one for each argument."
+            )
         folder = os.fspath(cwd) if cwd is not None else None
         return cls(name, Stdio(command, tuple(args), dict(env or {}), folder, inherit_env), **settings)
 
@@ -221,41 +225,41 @@ class McpServer:
 
     @classmethod
     def sse(cls, name: str, url: str, *, headers: Mapping[str, str] | None = None, **settings: Any) -> McpServer:
-        """Return a server that is reached by HTTP with server-sent events: the older transport."""
+        """Return a server that is reached by HTTP with server-sent events, the older transport."""
         return cls(name, Sse(url, dict(headers or {})), **settings)
 
     @property
     def shown(self) -> str:
-        """The name of the server in errors."""
+        """The name of the server in errors, which contains no secret."""
         return f"MCP server {self.name!r} ({self.transport.shown})"
 
     @property
     def connection_key(self) -> tuple[object, ...]:
-        """Equal for descriptions that share a connection."""
+        """The key of the connection, which is equal for descriptions that share one."""
         return self.name, self.transport, self.connect_timeout
 
     def without_secrets(self, text: str) -> str:
-        """Return a message of the server or of a library with possible secrets masked."""
+        """Return a message of the server or of a library with the secrets of the transport masked."""
         return KnownSecrets(self.transport.secrets, min_length=_MIN_SECRET).mask(text)
 
 
 def find_problems(name: Any, transport: Any, settings: Mapping[str, Any]) -> Iterator[str]:
     """Yield all problems of a server description."""
-    where = f"MCP server {name!r}: "
+    prefix = f"MCP server {name!r}: "
     if not isinstance(name, str) or not name.strip():
-        yield f"An MCP server has the name {name!r}. Give it one: its tools are named after it."
+        yield f"An MCP server has the name {name!r}. Write a name, which becomes the prefix of its tools."
     if isinstance(transport, Transport):
-        yield from (where + problem for problem in transport.problems())
+        yield from (prefix + problem for problem in transport.problems())
     else:
-        yield f"{where}transport is {transport!r}. Use McpServer.stdio, McpServer.http or McpServer.sse."
+        yield f"{prefix}transport is {transport!r}. Use McpServer.stdio, McpServer.http or McpServer.sse."
     for key, value in settings.items():
         is_valid, expected = _SETTING_RULES[key]
         if not is_valid(value):
-            yield f"{where}{key} is {value!r}. Give {expected}."
+            yield f"{prefix}{key} is {value!r}. Write {expected}."
 
 
 def format_problems(problems: Sequence[str]) -> str:
-    """Format one problem unchanged, several as a numbered list."""
+    """Return a single problem unchanged, several as a numbered list."""
     if len(problems) == 1:
         return problems[0]
     numbered = "\n".join(f"  {number}. {problem}" for number, problem in enumerate(problems, 1))
@@ -276,10 +280,11 @@ def _is_list_of_names(value: Any) -> bool:
 
 _DURATION: Final = (_is_duration, "a number of seconds above 0")
 _SETTING_RULES: Final[Mapping[str, tuple[Callable[[Any], bool], str]]] = {
-    "allowed_tools": (_is_list_of_names, "a list of names of tools"),
+    # the check of a setting, and the description of valid values
+    "allowed_tools": (_is_list_of_names, "a list of tool names"),
     "timeout": _DURATION,
     "connect_timeout": _DURATION,
     "enabled": (lambda value: isinstance(value, bool), "true or false"),
 }
 SETTINGS: Final = tuple(_SETTING_RULES)
-"""The settings of a server besides its name and transport."""
+"""The names of the fields besides name and transport."""

@@ -1,8 +1,8 @@
-"""Sessions with a server, and the connection that makes calls over as many consecutive sessions as needed.
+"""Sessions with a server, and the connection, which opens a new session whenever the last one has ended.
 
-Everything runs on the event loop of the host. One task opens, holds and closes a session, because the SDK's contexts
-must be closed by the task that opened them; calls are made by other tasks meanwhile. A session that has ended is
-replaced at the next call. The call during which it ended is never repeated, since it may have had an effect.
+Everything runs on the event loop of the host. One task opens, holds and closes a session, since the SDK's contexts must
+be closed by the task that opened them; other tasks make the calls. A session that has ended is replaced at the next
+call. The call during which it ended is not repeated, since it may have had an effect.
 """
 
 from __future__ import annotations
@@ -23,31 +23,35 @@ if TYPE_CHECKING:
     from mcp_types import Tool as ListedTool
 
 
-_STDERR_WAIT: Final = 0.5  # seconds to wait for the last output of a program that has died
+_STDERR_WAIT: Final = 0.5  # seconds to wait for the last output of a program that has exited
 _PAUSE: Final = 1.0  # seconds before subscribing to changes again
-_CLOSE_TIMEOUT: Final = 8.0  # seconds, more than the SDK gives a program to exit and then to be killed
+_CLOSE_TIMEOUT: Final = 8.0  # seconds; the SDK needs fewer to let a program exit and then to kill it
 _MAX_PAGES: Final = 1000
 
 
 class Session:
-    """A session that is opening, open, or over."""
+    """A session with a server, which is opening, open, or over."""
 
     def __init__(self, server: McpServer) -> None:
         self._server = server
         self._stderr = StderrTail()
         self._stop = asyncio.Event()
         self._cause: BaseException | None = None
+        """The reason why the session ended, if it is known."""
         self._client: asyncio.Future[Client] = asyncio.get_running_loop().create_future()
         self._listing = asyncio.Lock()
         self._listed: tuple[ListedTool, ...] | None = None
+        """The tools of the server; None if they must be listed again."""
         self._changes = 0
-        # The task outlives the call that created it, so it must not keep that call's context.
+        """The number of reported changes of the tools."""
+        # The task outlives the call that created it, so it must not keep the context of that call alive.
         self._task = asyncio.create_task(self._run(), name=f"mcp {server.name}", context=contextvars.Context())
         loop = self._task.get_loop()
         self._deadline = loop.call_later(
             server.connect_timeout, self._on_connect_timeout, context=contextvars.Context()
         )
         self._refusal: asyncio.Task[None] | None = None
+        """Fails the waiting callers. Kept here, since loops only have weak references to their tasks."""
 
     @property
     def is_over(self) -> bool:
@@ -55,7 +59,7 @@ class Session:
         return self._stop.is_set() or self._task.done()
 
     async def client(self) -> Client:
-        """Return the open client. Raises ToolError in all waiting callers if it could not be opened."""
+        """Return the open client, once it is open. Raises ToolError if it could not be opened."""
         return await asyncio.shield(self._client)
 
     async def tools(self) -> tuple[ListedTool, ...]:
@@ -73,12 +77,12 @@ class Session:
     async def build_error(self, failure: str, error: BaseException | None = None, *, hint: str = "") -> ToolError:
         """Return an error with the failure, the reason if known, and the last output of the server program."""
         cause = self._cause or error
-        reason = (
-            truncate(self._server.without_secrets(error_text(cause))) if cause is not None else "the server hung up"
-        )
+        reason = "the server closed the connection"
+        if cause is not None:
+            reason = truncate(self._server.without_secrets(error_text(cause))).rstrip(".")
         stderr = await self._stderr.read(patience=_STDERR_WAIT if self.is_over else 0)
-        ending = f"\nThe end of what it wrote to its standard error:\n{stderr}" if stderr else ""
-        return ToolError(self._server.without_secrets(f"{failure}: {reason.rstrip('.')}. {hint}".rstrip() + ending))
+        last_output = f"\nThe last output on its standard error:\n{stderr}" if stderr else ""
+        return ToolError(self._server.without_secrets(f"{failure}: {reason}. {hint}".rstrip() + last_output))
 
     async def close(self) -> None:
         """End the session, and wait until its resources are closed."""
@@ -109,7 +113,7 @@ class Session:
 
         async with open_client(self._server, self._stderr, self._on_end, self._on_message) as client:
             self._deadline.cancel()
-            if self._client.done():  # too late: the callers have got an error
+            if self._client.done():  # too late: the callers have already got an error
                 return
             self._client.set_result(client)
             async with anyio.create_task_group() as group:
@@ -120,7 +124,7 @@ class Session:
     def _on_end(self, cause: Exception | None) -> None:
         self._cause = self._cause or cause
         self._stop.set()
-        if cause is not None and not self._client.done():  # otherwise the SDK would wait forever
+        if cause is not None and not self._client.done():  # the SDK would wait forever
             self._task.cancel()
 
     async def _on_message(self, message: Any) -> None:
@@ -128,7 +132,7 @@ class Session:
             self._forget_tools()
 
     async def _follow_changes(self, client: Client) -> None:
-        """Subscribe to changes if the protocol version requires it; `_on_message` receives them otherwise."""
+        """Subscribe to changes of the tools if the protocol version requires it; otherwise `_on_message` gets them."""
         from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost
         from mcp.shared.exceptions import MCPError
 
@@ -155,7 +159,7 @@ class Session:
     # -- failures to open
 
     def _on_connect_timeout(self) -> None:
-        """Fail the waiting callers at once: a program that does not answer may not exit at once either."""
+        """Fail the waiting callers at once, since a program that does not answer may not exit at once either."""
         self._cause = TimeoutError(f"it did not answer within {self._server.connect_timeout:g} s")
         self._stop.set()
         self._task.cancel()
@@ -173,9 +177,9 @@ class Session:
         if self._client.done():
             return
         self._client.set_exception(error)
-        self._client.exception()  # mark as retrieved: it is fine if no caller waits
+        self._client.exception()  # retrieved, since asyncio logs errors that nothing has retrieved
 
-    # -- the list of its tools
+    # -- the list of tools
 
     async def _list(self, client: Client) -> tuple[ListedTool, ...]:
         try:
@@ -190,7 +194,7 @@ async def _all_pages(client: Client) -> tuple[ListedTool, ...]:
     cursor: str | None = None
     for _ in range(_MAX_PAGES):
         page = await client.list_tools(cursor=cursor)
-        for tool in page.tools:  # a list that changes meanwhile may repeat a tool
+        for tool in page.tools:  # a list that changes in between may repeat a tool
             tools.setdefault(tool.name, tool)
         cursor = page.next_cursor
         if cursor is None:
@@ -217,9 +221,9 @@ class Connection:
     async def call(
         self, tool: str, arguments: Mapping[str, Any], *, timeout: float, progress: ProgressFnT
     ) -> CallToolResult:
-        """Return the server's result, which may be an error. Raises ToolError for every other failure."""
+        """Return the server's result, which may be an error. Raises ToolError for any other failure."""
         session = self._open()
-        await session.tools()  # the SDK also reads output schemas and headers from the list
+        await session.tools()  # the SDK reads output schemas and headers from the list
         client = await session.client()
         try:
             async with asyncio.timeout(timeout):
@@ -230,7 +234,7 @@ class Connection:
             raise await self._call_error(session, tool, error) from None
 
     async def close(self) -> None:
-        """End the connection, and wait until its server programs have exited."""
+        """End the session, and wait until the programs of this and of earlier sessions have exited."""
         session, self._session = self._session, None
         if session is not None:
             self._end(session)
@@ -238,7 +242,7 @@ class Connection:
             await asyncio.wait(self._ending)
 
     def _open(self) -> Session:
-        """Return the active session, or a new one, which concurrent callers share while it is opening."""
+        """Return the active session, or a new one. Concurrent callers share a session that is opening."""
         if self._session is not None and self._session.is_over:
             self._end(self._session)
             self._session = None
@@ -260,9 +264,9 @@ class Connection:
     async def _call_error(self, session: Session, tool: str, error: Exception) -> ToolError:
         if not (session.is_over or _is_lost(error)):
             reason = truncate(self._server.without_secrets(error_text(error)).rstrip("."))
-            return ToolError(f"{self._server.shown} could not do the call of {tool!r}: {reason}.")
+            return ToolError(f"{self._server.shown} failed to call {tool!r}: {reason}.")
         self._end(session)
-        failure = f"{self._server.shown} was lost during the call of {tool!r}"
+        failure = f"The connection to {self._server.shown} was lost during the call of {tool!r}"
         hint = "The call may have had an effect, so it was not repeated. The next call reconnects."
         return await session.build_error(failure, error, hint=hint)
 

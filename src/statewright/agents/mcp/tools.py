@@ -1,7 +1,7 @@
 """The tools of MCP servers, as agents and workflows call them.
 
-Models see them as `<server>-<tool>`, adapted to the names that every provider accepts. Names that would be equal get
-a suffix derived from the names of server and tool alone, so a tool keeps its name between runs.
+Models know them as `<server>-<tool>`, adapted to the names that every provider accepts. Names that would be equal get a
+suffix. It is derived only from the names of the server and the tool, so that a tool has the same name in every run.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Literal, Self
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class McpTool:
-    """A tool of a server. It may be called from any event loop."""
+    """A tool of an MCP server. It may be called from any event loop."""
 
     def __init__(self, name: str, listed: ListedTool, server: McpServer, owner: Owner) -> None:
         self.name = name
@@ -40,15 +40,15 @@ class McpTool:
         self.description = truncate(listed.description or listed.title or "", "description")
         self.parameters: Mapping[str, Any] = truncate_schema(listed.input_schema)
         self.annotations: Mapping[str, Any] = _annotations(listed)
-        """Hints of the server, such as `readOnlyHint` and `destructiveHint`; unverified."""
+        """The server's hints, such as `readOnlyHint` and `destructiveHint`, which are not verified."""
         self._owner = owner
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """Return text, structured content, or a list of parts; see `convert_result`.
 
-        Progress reports are written to the stream as `{"type": "tool_progress", ...}`, and count as heartbeats. A
-        cancelled call is cancelled at the server. Raises ToolError with the text of a result that is an error, and if
-        the server does not answer.
+        Progress reports are written to the stream as `{"type": "tool_progress", ...}`, and count as heartbeats.
+        Cancelling the call cancels it on the server. Raises ToolError with the text of an error result, and if the
+        server does not answer.
         """
         json_arguments = _plain_arguments(self.name, arguments)
         progress = _ProgressReporter(self.name, context)
@@ -56,8 +56,8 @@ class McpTool:
             self._owner.submit(Host.call, self.server, self.remote_name, json_arguments, progress)
         )
         if result.is_error:
-            # Masked before it is truncated: a partial secret would not be recognised.
-            text = truncate(self.server.without_secrets(result_text(result)).strip()) or "it failed without a reason"
+            # Masked before it is truncated: a truncated secret would not be recognised.
+            text = truncate(self.server.without_secrets(result_text(result)).strip()) or "the server gave no reason"
             raise ToolError(f"Tool {self.name!r} failed: {text}")
         return convert_result(result)
 
@@ -66,7 +66,7 @@ class McpTool:
 
 
 class _ProgressReporter:
-    """Reports progress to readers of the stream, on the event loop of the call."""
+    """Reports progress to readers of the stream. It is called on the host's event loop, and reports on the caller's."""
 
     def __init__(self, tool: str, context: ToolContext) -> None:
         self._tool = tool
@@ -82,12 +82,11 @@ class _ProgressReporter:
     def _report(self, event: Mapping[str, Any]) -> None:
         if self._context.runtime is not None:
             self._context.runtime.heartbeat()
-        write: Callable[[Any], None] = self._context.stream_writer
-        write(event)
+        self._context.stream_writer(event)
 
 
 def _plain_arguments(tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments as plain data. Unserializable data would break the connection, so it is rejected here."""
+    """Return the arguments as plain JSON. Raises ToolError for other values, which would break the connection."""
     try:
         text = json.dumps(dict(arguments), ensure_ascii=False, allow_nan=False)
         text.encode()
@@ -107,15 +106,15 @@ def _annotations(listed: ListedTool) -> dict[str, Any]:
 
 
 def convert_result(result: CallToolResult) -> Any:
-    """Return structured content, the text if there is nothing else, or a list of all parts.
+    """Return the structured content; the text, if there is nothing else; or a list of all parts.
 
-    Parts are maps with a `type`: `text`, `image`, `audio`, `resource` or `resource_link`. Structured content beside
-    images becomes the first part, as text.
+    Parts are mappings with a `type`: `text`, `image`, `audio`, `resource` or `resource_link`. Structured content of a
+    result with images becomes the first part, as text.
     """
     parts = [_convert_block(block) for block in result.content]
     only_text = all(part["type"] == "text" for part in parts)
     if result.structured_content is not None:
-        if only_text:  # the text repeats it, for models without structured content
+        if only_text:  # the text repeats the structured content, for models that cannot read it
             return result.structured_content
         structured = {"type": "text", "text": json.dumps(result.structured_content, ensure_ascii=False)}
         return [structured, *(part for part in parts if part["type"] != "text")]
@@ -142,19 +141,19 @@ def _convert_block(block: ContentBlock) -> dict[str, Any]:
 
 # -- the tools of several servers
 
-LONGEST: Final = 64  # characters, with every provider
-_SUFFIX: Final = 8  # characters of the suffix, without its dash
+MAX_NAME_LENGTH: Final = 64  # characters that every provider accepts
+_SUFFIX_LENGTH: Final = 8  # characters, without the dash
 
 ToolKey = tuple[str, str]
 """The names of a server and of a tool."""
 
 
 def fit_names(keys: Iterable[ToolKey]) -> dict[ToolKey, str]:
-    """Return a unique name for each tool."""
+    """Return a unique and valid name for each tool."""
     names = {key: _sanitize("-".join(key)) for key in keys}
     counts = Counter(names.values())
     return {
-        key: name if len(name) <= LONGEST and counts[name] == 1 else _with_suffix(name, key)
+        key: name if len(name) <= MAX_NAME_LENGTH and counts[name] == 1 else _with_suffix(name, key)
         for key, name in names.items()
     }
 
@@ -165,8 +164,8 @@ def _sanitize(name: str) -> str:
 
 
 def _with_suffix(name: str, key: ToolKey) -> str:
-    digest = hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:_SUFFIX]
-    return f"{name[: LONGEST - _SUFFIX - 1]}-{digest}"
+    digest = hashlib.sha256("\0".join(key).encode("utf-8", "surrogatepass")).hexdigest()[:_SUFFIX_LENGTH]
+    return f"{name[: MAX_NAME_LENGTH - _SUFFIX_LENGTH - 1]}-{digest}"
 
 
 # -- tools
@@ -177,28 +176,28 @@ Listing = Mapping[McpServer, "Future[tuple[ListedTool, ...]]"]
 
 
 class McpUnavailableWarning(UserWarning):
-    """A server cannot be used, and its tools are missing."""
+    """A server cannot be used, so its tools are omitted."""
 
 
 class McpTools:
-    """Tools of servers, which are connected on first use, until `close`.
+    """The tools of MCP servers, which are connected on first use, until `close`.
 
-    Owners with the same server description share its connection, and the last one to close ends it. An owner that is
-    garbage-collected, with its tools, counts as closed. `on_unavailable="warn"` omits the tools of servers that cannot
-    be used, with an McpUnavailableWarning for each. Raises InvalidConfig for invalid server descriptions.
+    McpTools with equal server descriptions share a connection, which the last one to be closed ends. McpTools that are
+    garbage-collected, together with their tools, count as closed. `on_unavailable="warn"` omits the tools of servers
+    that cannot be used, with an McpUnavailableWarning for each. Raises InvalidConfig for invalid server descriptions.
     """
 
     def __init__(self, servers: Servers, *, on_unavailable: OnUnavailable = "error") -> None:
         if on_unavailable not in ("error", "warn"):
-            raise InvalidConfig(f"on_unavailable is {on_unavailable!r}. Give 'error' or 'warn'.")
+            raise InvalidConfig(f"on_unavailable is {on_unavailable!r}. Pass 'error' or 'warn'.")
         self.servers = read_servers(servers)
         self._on_unavailable: OnUnavailable = on_unavailable
         self._owner = Owner()
 
     async def tools(self) -> tuple[McpTool, ...]:
-        """Return all allowed tools that the servers have now, in the order of the servers.
+        """Return the allowed tools that the servers have now, in the order of the servers.
 
-        Raises ToolError with every server that cannot be used, unless these are omitted.
+        Raises ToolError, which reports each server that cannot be used, unless such servers are omitted.
         """
         listing = self._list_all()
         await asyncio.gather(*map(asyncio.wrap_future, listing.values()), return_exceptions=True)
@@ -222,16 +221,15 @@ class McpTools:
         ]
         if len(matches) == 1:
             return matches[0]
-        of = f"MCP server {server!r}" if server else "MCP servers"
         if matches:
-            raise ToolError(
-                f"Several MCP servers have a tool {name!r}. Say which: {', '.join(t.name for t in matches)}."
-            )
+            full_names = ", ".join(candidate.name for candidate in matches)
+            raise ToolError(f"Several MCP servers have a tool {name!r}. Use a full name: {full_names}.")
         names = [candidate.remote_name if server else candidate.name for candidate in tools]
-        raise ToolError(f"{of} does not have a tool {name!r}. {suggestion(name, names, noun='Tools')}")
+        owner = f"MCP server {server!r} has no" if server else "No MCP server has a"
+        raise ToolError(f"{owner} tool {name!r}. {suggestion(name, names, noun='Tools')}")
 
     def close(self) -> None:
-        """Close unshared connections, and wait until their server programs have exited."""
+        """Close the connections that are not shared, and wait until their server programs have exited."""
         self._owner.close().result()
 
     def __enter__(self) -> Self:
@@ -253,9 +251,10 @@ class McpTools:
         return {server: self._owner.submit(Host.tools, server) for server in self.servers if server.enabled}
 
     def _check_enabled(self, name: str | None) -> None:
+        """Raise ToolError if a server is disabled or does not exist."""
         for server in self.servers:
             if server.name == name and not server.enabled:
-                raise ToolError(f"{server.shown} is disabled. Set enabled to use its tools.")
+                raise ToolError(f"{server.shown} is disabled. Enable it to use its tools.")
         names = [server.name for server in self.servers]
         if name is not None and name not in names:
             raise ToolError(f"MCP server {name!r} does not exist. {suggestion(name, names, noun='Servers')}")
@@ -282,12 +281,12 @@ class McpTools:
 
 
 def _filter_allowed(server: McpServer, listed: tuple[ListedTool, ...]) -> list[ListedTool]:
-    """Return the allowed tools. Raises ToolError for an allowed name that does not exist."""
+    """Return the allowed tools of a server. Raises ToolError for an allowed tool that does not exist."""
     if server.allowed_tools is None:
         return list(listed)
     names = [tool.name for tool in listed]
     for name in server.allowed_tools:
         if name not in names:
             hint = suggestion(name, names, noun="Tools")
-            raise ToolError(f"{server.shown} has no tool {name!r}, which allowed_tools names. {hint}")
+            raise ToolError(f"{server.shown} has no tool {name!r}, which is in allowed_tools. {hint}")
     return [tool for tool in listed if tool.name in server.allowed_tools]

@@ -1,8 +1,8 @@
-"""A conversation divided into units that are sent or left out as a whole, and the limits by which they are chosen.
+"""A conversation divided into units, which are sent or left out as a whole, and the limits by which they are selected.
 
-A unit is one message, or an assistant message with tool calls together with everything up to the last of its results.
-A turn begins with a message of the user. Results without their call, and calls without all of their results, belong to
-no unit: every provider refuses them.
+A unit is a single message, or an assistant message with tool calls and all messages up to the last of their results. A
+turn begins with a user message. Results without their call, and calls without all of their results, are in no unit,
+since every provider refuses them.
 """
 
 from __future__ import annotations
@@ -21,71 +21,73 @@ Unit = tuple[Message, ...]
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The system messages at the start, and the units after them."""
+    """The leading system messages, and the units after them."""
 
     head: Unit
     units: Sequence[Unit]
 
     @property
     def last_user_unit(self) -> int | None:
-        """The number of the unit with the last message of the user."""
+        """The index of the unit with the last user message, which is always sent; None if there is none."""
         return next((index for index in reversed(range(len(self.units))) if _has_user(self.units[index])), None)
 
     def turns(self) -> list[range]:
-        """Return the units of each turn. Units before the first message of the user are a turn too."""
+        """Return the range of units of each turn. Units before the first user message are a turn too."""
         starts = [index for index, unit in enumerate(self.units) if index == 0 or unit[0].role == "user"]
         return [range(start, end) for start, end in pairwise([*starts, len(self.units)])]
 
     def messages(self, units: Iterable[int]) -> list[Message]:
-        """Return the messages of some units and of the anchor, in order."""
+        """Return the messages of the given units and of the last user unit, in order."""
         last_user_unit = self.last_user_unit
-        chosen = set(units) if last_user_unit is None else {last_user_unit, *units}
-        return [message for index in sorted(chosen) for message in self.units[index]]
+        selected = set(units) if last_user_unit is None else {last_user_unit, *units}
+        return [message for index in sorted(selected) for message in self.units[index]]
 
     def since(self, start: int) -> list[Message]:
-        """Return the messages from a unit on, preceded by the anchor if it is earlier."""
+        """Return the messages from a unit on, preceded by the last user unit if that is earlier."""
         return self.messages(range(start, len(self.units)))
 
 
 def read_conversation(messages: Sequence[Message]) -> Conversation:
-    """Split messages into head and units; unmatched calls and results are left out."""
+    """Divide messages into head and units, leaving out calls and results that do not match."""
     head = tuple(takewhile(lambda message: message.role == "system", messages))
     body = messages[len(head) :]
-    results = _results_by_call(body)
-    answered = {call: positions for call, positions in results.items() if _is_answered(body, call, positions)}
-    spans = {call: max(positions) for call, positions in answered.items()}
-    sent = {index for index, message in enumerate(body) if message.role != "tool" and not message.tool_calls}
-    sent.update(spans, *answered.values())
-    return Conversation(head, _units(body, sorted(sent), spans))
+    results = _results_by_request(body)
+    complete = {request: indices for request, indices in results.items() if _is_complete(body, request, indices)}
+    ends = {request: max(indices) for request, indices in complete.items()}
+    valid = {index for index, message in enumerate(body) if message.role != "tool" and not message.tool_calls}
+    valid.update(ends, *complete.values())
+    return Conversation(head, _units(body, sorted(valid), ends))
 
 
-def _results_by_call(body: Sequence[Message]) -> dict[int, list[int]]:
-    """Return the positions of the results of each message with calls. Ids may repeat: the nearest call counts."""
+def _results_by_request(body: Sequence[Message]) -> dict[int, list[int]]:
+    """Return the indices of the results of each message with tool calls. An id that repeats means its last call."""
     latest: dict[str, int] = {}
+    """The index of the last message with a call, by the id of the call."""
     results: dict[int, list[int]] = {}
     for index, message in enumerate(body):
         if message.tool_calls:
             results[index] = []
             latest.update({call.id: index for call in message.tool_calls})
-        elif message.role == "tool" and (call := latest.get(message.tool_call_id or "")) is not None:
-            results[call].append(index)
+        elif message.role == "tool" and (request := latest.get(message.tool_call_id or "")) is not None:
+            results[request].append(index)
     return results
 
 
-def _is_answered(body: Sequence[Message], call: int, results: Sequence[int]) -> bool:
-    answered = {body[index].tool_call_id or "" for index in results}
-    return answered == {tool_call.id for tool_call in body[call].tool_calls}
+def _is_complete(body: Sequence[Message], request: int, results: Sequence[int]) -> bool:
+    """Return True if all calls of a message have results."""
+    result_ids = {body[index].tool_call_id or "" for index in results}
+    return result_ids == {call.id for call in body[request].tool_calls}
 
 
-def _units(body: Sequence[Message], sent: Sequence[int], spans: dict[int, int]) -> list[Unit]:
-    """Group the messages to send into units: everything between a call and its last result is one."""
+def _units(body: Sequence[Message], valid: Sequence[int], ends: dict[int, int]) -> list[Unit]:
+    """Group the valid messages into units; `ends` maps each message with calls to the last of its results."""
     units: list[list[Message]] = []
     end = -1
-    for index in sent:
+    for index in valid:
         if index > end:
             units.append([])
         units[-1].append(body[index])
-        end = max(end, spans.get(index, index))
+        end = max(end, ends.get(index, index))
     return [tuple(unit) for unit in units]
 
 
@@ -93,29 +95,22 @@ def _has_user(unit: Unit) -> bool:
     return any(message.role == "user" for message in unit)
 
 
-# -- tokens: an estimate that needs no provider
+# -- tokens, estimated without a provider
 
-CHARACTERS: Final = 4
-"""Characters of text per token."""
-OTHER_PART: Final = 1000
+CHARACTERS_PER_TOKEN: Final = 4
+TOKENS_PER_FILE: Final = 1000
 """Tokens of a part that is not text, such as an image."""
 
 
 def estimate_tokens(messages: Message | Iterable[Message]) -> int:
-    """Estimate the tokens of messages, tool calls included: one for every four characters."""
-    if isinstance(messages, Message):
-        return -(-_characters(messages) // CHARACTERS) + _other_parts(messages) * OTHER_PART
-    return sum(estimate_tokens(message) for message in messages)
-
-
-def _characters(message: Message) -> int:
-    return len(message.text) + sum(len(call.name) + len(call.written) for call in message.tool_calls)
-
-
-def _other_parts(message: Message) -> int:
-    if isinstance(message.content, str):
-        return 0
-    return sum(part.get("type") != "text" for part in message.content)
+    """Estimate the tokens of messages, including tool calls: one token for every four characters, rounded up."""
+    if not isinstance(messages, Message):
+        return sum(estimate_tokens(message) for message in messages)
+    message = messages
+    characters = len(message.text) + sum(len(call.name) + len(call.written) for call in message.tool_calls)
+    parts = [] if isinstance(message.content, str) else message.content
+    files = sum(part.get("type") != "text" for part in parts)
+    return -(-characters // CHARACTERS_PER_TOKEN) + files * TOKENS_PER_FILE
 
 
 # -- limits
@@ -123,7 +118,7 @@ def _other_parts(message: Message) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Maximum messages, not counting leading system messages, and maximum tokens, counting them."""
+    """The maximum number of messages, without the leading system messages, and of tokens, including theirs."""
 
     messages: float = inf
     tokens: float = inf
@@ -133,67 +128,66 @@ class Limits:
         return not self.minus(messages, further_tokens).are_exceeded
 
     def half(self) -> Limits:
-        """Return limits of half the size, at least 1 each."""
+        """Return half of the limits, at least 1 each."""
         return Limits(max(self.messages / 2, 1), max(self.tokens / 2, 1))
 
     def without(self, messages: Sequence[Message]) -> Limits:
-        """Return the limits that remain after these messages, at least 1 each."""
+        """Return the limits reduced by these messages, but to at least 1 each."""
         remaining = self.minus(messages)
         return Limits(max(remaining.messages, 1), max(remaining.tokens, 1))
 
     def minus(self, messages: Sequence[Message], further_tokens: int = 0) -> Limits:
-        """Return the limits less these messages, below zero if they do not fit."""
+        """Return the limits reduced by these messages; below zero if they do not fit."""
         tokens = estimate_tokens(messages) + further_tokens if self.tokens < inf else 0
         return Limits(self.messages - len(messages), self.tokens - tokens)
 
     @property
     def are_exceeded(self) -> bool:
-        """True for limits below zero."""
+        """True if a limit is below zero."""
         return min(self.messages, self.tokens) < 0
 
 
 def recent_start(conversation: Conversation, limits: Limits) -> int:
     """Return the first unit to send so that a conversation stays within the limits.
 
-    It is the first of a turn, unless not even the last turn fits: then it lies within that, and the message of the user
-    that began the turn is sent too. That message and the last unit are always sent; a model without the results of its
-    calls would repeat them forever.
+    It is the first unit of a turn, unless not even the last turn fits. Then it is a later unit of the last turn, and
+    the user message of the turn is sent too. That message and the last unit are always sent, since a model that does
+    not see the results of its calls would repeat the calls forever.
     """
     units = conversation.units
     if not units:
         return 0
-    room = Limits(limits.messages, limits.tokens - estimate_tokens(conversation.head))
+    remaining = Limits(limits.messages, limits.tokens - estimate_tokens(conversation.head))
     last = len(units) - 1
     last_user_unit = conversation.last_user_unit
     for index in {last} if last_user_unit is None else {last_user_unit, last}:
-        room = room.minus(units[index])
+        remaining = remaining.minus(units[index])
     first = 0 if last_user_unit is None else last_user_unit + 1
     for index in reversed(range(first, last)):
-        remaining = room.minus(units[index])
+        remaining = remaining.minus(units[index])
         if remaining.are_exceeded:
             return index + 1
-        room = remaining
-    return 0 if last_user_unit is None else _start_with_turns(conversation, last_user_unit, room)
+    return 0 if last_user_unit is None else _start_with_turns(conversation, last_user_unit, remaining)
 
 
-def _start_with_turns(conversation: Conversation, start: int, room: Limits) -> int:
-    """Move the start back over all earlier turns that fit."""
+def _start_with_turns(conversation: Conversation, start: int, remaining: Limits) -> int:
+    """Return the first unit of the earliest turn before `start` from which on all turns fit; `start` if none fits."""
     for turn in reversed(conversation.turns()):
-        before = range(turn.start, min(turn.stop, start))
-        if not before:
+        earlier_units = range(turn.start, min(turn.stop, start))
+        if not earlier_units:
             continue
-        room = room.minus([message for index in before for message in conversation.units[index]])
-        if room.are_exceeded:
+        remaining = remaining.minus([message for index in earlier_units for message in conversation.units[index]])
+        if remaining.are_exceeded:
             break
         start = turn.start
     return start
 
 
-def check_at_least(least: int, owner: str, **values: int | None) -> None:
-    """Raise InvalidConfig for a value that is not an integer of at least `least`."""
+def check_positive(owner: str, **values: int | None) -> None:
+    """Raise InvalidConfig for a value that is not a positive integer, or None."""
     for name, value in values.items():
-        if value is not None and (type(value) is not int or value < least):
-            raise InvalidConfig(f"{owner}({name}={value!r}): give a whole number of at least {least}.")
+        if value is not None and (type(value) is not int or value < 1):
+            raise InvalidConfig(f"{name} of {owner} is {value!r}. Pass a positive integer.")
 
 
 # -- statistics
@@ -201,7 +195,7 @@ def check_at_least(least: int, owner: str, **values: int | None) -> None:
 
 @dataclass(frozen=True, slots=True)
 class MemoryStats:
-    """Sizes of a conversation and of the selected messages. Tokens are estimated."""
+    """The sizes of a conversation and of the messages selected from it. Tokens are estimated."""
 
     messages: int
     tokens: int
@@ -210,5 +204,5 @@ class MemoryStats:
 
 
 def memory_stats(messages: Sequence[Message], selected: Sequence[Message]) -> MemoryStats:
-    """Return the sizes of a conversation and of the selected messages."""
+    """Return the sizes of a conversation and of the messages selected from it."""
     return MemoryStats(len(messages), estimate_tokens(messages), len(selected), estimate_tokens(selected))

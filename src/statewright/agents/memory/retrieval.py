@@ -1,6 +1,6 @@
-"""Send the earlier turns nearest in meaning to the current question, and the last messages.
+"""The memory strategy that sends the last messages, and the earlier turns most similar to the current question.
 
-Similarity is computed from vectors in memory (`ByVectors`), or by the search of a store (`ByStore`).
+Similarity is computed from vectors in memory (`VectorSearch`), or by the search of a store (`StoreSearch`).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Final
 
-from statewright.agents.memory.conversation import Conversation, Limits, check_at_least, read_conversation, recent_start
+from statewright.agents.memory.conversation import Conversation, Limits, check_positive, read_conversation, recent_start
 from statewright.agents.memory.strategy import NO_CONTEXT, MemoryContext
 from statewright.data.fingerprint import fingerprint
 from statewright.errors import InvalidConfig, ModelError
@@ -22,20 +22,19 @@ from statewright.store import Namespace, Store
 Vector = Sequence[float]
 Vectors = Sequence[Vector]
 Embed = Callable[[Sequence[str]], Vectors | Awaitable[Vectors]]
-"""Embeds texts as vectors of equal length: a coroutine function, or a plain function, which is called on a thread."""
+"""Embeds texts as vectors of equal length. A plain function is called on a worker thread."""
 _MAX_CACHED_VECTORS: Final = 10_000
-"""Maximum number of cached vectors."""
 
 
 class VectorSearch:
-    """Searches by cosine similarity of vectors in memory. Each text is embedded once."""
+    """A search by the cosine similarity of vectors, which are cached in memory."""
 
     def __init__(self, embed: Embed) -> None:
         self._embed = embed
         self._vectors: LRUCache[str, Vector] = LRUCache(_MAX_CACHED_VECTORS)
 
     async def nearest(self, query: str, texts: Sequence[str], count: int) -> list[int]:
-        """Return the indices of the texts nearest to the query, nearest first; later texts win ties."""
+        """Return the indices of the texts most similar to the query, best first; of equal ones, later texts first."""
         query_vector, *vectors = await self._vectors_of([query, *texts])
         scores = [(_dot_product(query_vector, vector), index) for index, vector in enumerate(vectors)]
         return [index for _, index in sorted(scores, reverse=True)[:count]]
@@ -60,7 +59,7 @@ class VectorSearch:
         vectors = await answer if inspect.isawaitable(answer) else answer
         if len(vectors) != len(texts):
             raise ModelError(
-                f"The embedding returned {len(vectors)} vectors for {len(texts)} texts. Return one for each."
+                f"The function `embed` returned {len(vectors)} vectors for {len(texts)} texts. Return one for each."
             )
         return [_normalized(vector) for vector in vectors]
 
@@ -79,36 +78,36 @@ def _check_dimensions(vectors: Iterable[Vector]) -> None:
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
         raise ModelError(
-            f"The embedding returned vectors of lengths {lengths[0]} and {lengths[1]}. Return vectors of equal length."
+            f"The function `embed` returned vectors of lengths {lengths[0]} and {lengths[1]}. Return vectors of equal "
+            f"length."
         )
 
 
 # -- search in a store
 
-_MAX_STORED_KEYS: Final = 10_000
-"""Maximum number of items that are known to be in the store."""
+_MAX_CACHED_KEYS: Final = 10_000
 
 
 class StoreSearch:
-    """Searches in a store, into which each text is put once.
+    """A search in a store, into which each text is put once.
 
-    Other items of the namespace, such as those of removed messages, are ignored.
+    Other items of the namespace, such as the texts of removed messages, are ignored.
     """
 
     def __init__(self) -> None:
         self._store: Store | None = None
-        self._is_stored: LRUCache[str, bool] = LRUCache(_MAX_STORED_KEYS)
-        """Items that are known to be in the store, by namespace and key."""
+        self._stored: LRUCache[str, bool] = LRUCache(_MAX_CACHED_KEYS)
+        """The items that are known to be in the store, by namespace and key."""
 
     async def nearest(
         self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int
     ) -> list[int]:
-        """Return the indices of the texts nearest to the query, nearest first."""
+        """Return the indices of the texts most similar to the query, best first."""
         return await asyncio.to_thread(self._nearest, store, namespace, query, texts, count)
 
     def _nearest(self, store: Store, namespace: Namespace, query: str, texts: Sequence[str], count: int) -> list[int]:
         if store is not self._store:
-            self._store, self._is_stored = store, LRUCache(_MAX_STORED_KEYS)
+            self._store, self._stored = store, LRUCache(_MAX_CACHED_KEYS)
         by_key = {fingerprint(text): index for index, text in enumerate(texts)}
         for key, index in by_key.items():
             self._put(store, namespace, key, texts[index])
@@ -116,22 +115,22 @@ class StoreSearch:
 
     def _put(self, store: Store, namespace: Namespace, key: str, text: str) -> None:
         item = f"{namespace} {key}"
-        if self._is_stored.get(item):
+        if self._stored.get(item):
             return
         if store.get(namespace, key) is None:
             store.put(namespace, key, {"text": text})
-        self._is_stored.put(item, True)
+        self._stored.put(item, True)
 
 
 def _search(store: Store, namespace: Namespace, query: str, by_key: Mapping[str, int], count: int) -> list[int]:
-    """Search the store page by page for items with these keys."""
+    """Search the store, page by page, until enough items with these keys are found; return their indices."""
     indices: list[int] = []
-    offset, size = 0, max(2 * count, 10)
+    offset, page_size = 0, max(2 * count, 10)
     while len(indices) < count:
-        page = store.search(namespace, query=query, limit=size, offset=offset)
+        page = store.search(namespace, query=query, limit=page_size, offset=offset)
         indices.extend(by_key[item.key] for item in page if item.key in by_key)
-        offset += size
-        if len(page) < size:
+        offset += page_size
+        if len(page) < page_size:
             break
     return indices[:count]
 
@@ -140,13 +139,13 @@ def _search(store: Store, namespace: Namespace, query: str, by_key: Mapping[str,
 
 
 class Retrieval:
-    """Sends about the last `keep` messages, and the `top_k` earlier turns nearest in meaning to the question.
+    """Sends about the last `keep` messages, and the `top_k` earlier turns that are most similar to the question.
 
     The question is `context.query`, or else the last user message. Turns are selected as a whole, since an answer
     means little without its question, and are sent in their original order.
 
-    Vectors come from `embed` and are cached in memory; or the texts are put into a `store` with an index, under
-    `namespace` and the thread's id, and the store searches them. With neither, the store of the run is used.
+    `embed` computes vectors, which are cached in memory. Alternatively, the texts are put into a `store` with an index,
+    under `namespace` and the thread's id, and the store searches them. With neither, the store of the run is used.
     """
 
     def __init__(
@@ -158,9 +157,9 @@ class Retrieval:
         store: Store | None = None,
         namespace: Namespace = ("memory",),
     ) -> None:
-        check_at_least(1, "Retrieval", top_k=top_k, keep=keep)
+        check_positive("Retrieval", top_k=top_k, keep=keep)
         if embed is not None and store is not None:
-            raise InvalidConfig("Retrieval has embed and store. Give one of them: a store embeds by itself.")
+            raise InvalidConfig("Retrieval has both embed and store. Pass only one of them: a store has its own index.")
         self._by_vectors = None if embed is None else VectorSearch(embed)
         self._by_store = StoreSearch()
         self._store = store
@@ -174,8 +173,8 @@ class Retrieval:
         groups = [group for group in _groups(conversation, start) if _text(conversation, group)]
         query = context.query or next((message.text for message in reversed(messages) if message.role == "user"), "")
         nearest = await self._nearest(query, conversation, groups, context) if groups and query else []
-        chosen = [index for group in nearest for index in group]
-        return [*conversation.head, *conversation.messages([*chosen, *range(start, len(conversation.units))])]
+        selected = [index for group in nearest for index in group]
+        return [*conversation.head, *conversation.messages([*selected, *range(start, len(conversation.units))])]
 
     async def _nearest(
         self, query: str, conversation: Conversation, groups: Sequence[range], context: MemoryContext
@@ -193,17 +192,17 @@ class Retrieval:
         if store is None:
             raise InvalidConfig(
                 "Retrieval has neither embed nor store, and the run has no store. "
-                "Give Retrieval(embed=...), or a store with an index."
+                "Pass Retrieval(embed=...), or a store with an index."
             )
         return store
 
     def _own_namespace(self, context: MemoryContext) -> Namespace:
-        """Return the namespace of the thread. Labels cannot contain dots, which are replaced."""
+        """Return the namespace of the thread, with dots in its id replaced, since labels cannot contain dots."""
         return (*self._namespace, context.thread_id.replace(".", "_")) if context.thread_id else self._namespace
 
 
 def _groups(conversation: Conversation, start: int) -> list[range]:
-    """Return the groups of earlier units to search: those of a turn, but single units of the current turn."""
+    """Return the groups of units before `start` to search: whole turns, but the single units of a turn that is cut."""
     groups: list[range] = []
     last_user_unit = conversation.last_user_unit
     for turn in conversation.turns():

@@ -1,12 +1,12 @@
-"""Summaries of the beginnings of conversations, each made once.
+"""Summaries of the beginnings of conversations, each requested only once.
 
-The summary of a thread is saved with its state, in the strategy's notes, so a run in another process or after a restart
-extends it. It is used only while the summarized units are still the first ones of the conversation: editing these
-requires another summary. Summaries are also cached in memory by their units, for conversations without a thread and
-for forks that share a beginning.
+The summary of a thread is saved in the strategy's notes, with the state of the thread, so that a run in another process
+or after a restart extends it. It is used only while the summarized units are still the first units of the conversation;
+if one of them is edited, a new summary is requested. Summaries are also cached in memory by their units, for
+conversations without a thread and for forks that share a beginning.
 
-An answer that was refused or cut off is not used. The notes record the failure, so that the model is not asked again at
-each call of the same turn.
+Refused and truncated answers are not used. The notes record such a failure, so that the summary is not requested again
+for each model call of the same turn.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ INSTRUCTIONS: Final = (
     "If there is an earlier summary, include it in yours. Answer with the summary alone."
 )
 SUMMARY: Final = "summary"
-"""Metadata key of a summary message: the number of units that it summarizes."""
+"""The metadata key of a summary message, with the number of units that it summarizes; also its key in the notes."""
 _FAILED: Final = "summary_failed"
-"""Key in the notes: the turn in which the model gave no summary."""
+"""The key in the notes of the last turn in which the model gave no summary."""
 _MAX_CACHED: Final = 1000
 """Maximum number of cached summaries."""
 _MAX_LOGGED: Final = 200
 """Maximum characters of a rejected answer in the log."""
-_PIECE: Final = 20_000
+_MAX_TOKENS: Final = 20_000
 """Maximum tokens to summarize in one request."""
 
 
@@ -51,7 +51,7 @@ class Summary:
 
     def to_message(self) -> Message:
         text = f"Summary of the conversation up to here:\n{self.text}"
-        # A user message: the next one may be of the assistant, which some providers refuse at the start.
+        # A user message, since the next message may be the assistant's, which some providers refuse at the start.
         return Message(text, metadata={SUMMARY: self.units})
 
 
@@ -61,36 +61,37 @@ def is_summary(message: Message) -> bool:
 
 
 class Summaries:
-    """Requests summaries from a model, and caches them."""
+    """Summaries by a model, cached."""
 
     def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
         self._model = model
         self._instructions = instructions or INSTRUCTIONS
-        self._texts: LRUCache[str, tuple[str, str | None]] = LRUCache(_MAX_CACHED)
-        """Summaries with the task that made them. That task finds its own in its journal instead, so that the cost is
-        counted by the execution that succeeds."""
+        self._cache: LRUCache[str, tuple[str, str | None]] = LRUCache(_MAX_CACHED)
+        """The summaries, each with the id of the task that requested it. Another execution of that task does not use
+        the cache, but finds the answer in its journal, so that the execution that succeeds counts its cost."""
         self._failed: LRUCache[str, bool] = LRUCache(_MAX_CACHED)
         """Turns in which the model gave no summary, for conversations without notes."""
         self._locks: dict[tuple[int, str], asyncio.Lock] = {}
+        """The locks of summaries being requested, by event loop, to which a lock belongs, and key."""
 
     def longest(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
-        """Return the longest summary of a beginning of these units that exists; one of no units if there is none."""
+        """Return the longest existing summary of the first of these units; one of no units if there is none."""
         return self._longest(list(_prefix_keys(units)), context)
 
     def _longest(self, keys: Sequence[str], context: MemoryContext) -> Summary:
         saved = _saved_summary(keys, context)
         for count in range(len(keys), saved.units, -1):
-            text, task_id = self._texts.get(keys[count - 1]) or ("", None)
+            text, task_id = self._cache.get(keys[count - 1]) or ("", None)
             if text and (task_id is None or task_id != context.task_id):
                 self._save(keys[count - 1], text, context)
                 return Summary(count, text)
         return saved
 
     async def summary(self, units: Sequence[Unit], context: MemoryContext) -> Summary:
-        """Return the summary of all of these units, made from the longest that exists and the units after it.
+        """Return the summary of these units, which extends the longest existing one, and save it in the notes.
 
-        If the model gives none, it is of fewer units. Concurrent calls for the same summary wait for the first one. The
-        summary is saved in the notes of the context.
+        If the model gives no summary, the result covers fewer units. Concurrent calls for the same summary wait for the
+        first call.
         """
         keys = list(_prefix_keys(units))
         lock_key = (id(asyncio.get_running_loop()), keys[-1])
@@ -109,18 +110,18 @@ class Summaries:
                 self._locks.pop(lock_key, None)
 
     def _save(self, key: str, text: str, context: MemoryContext) -> None:
-        """Write a summary to the notes of the context, if it has some."""
+        """Write a summary to the notes, if the context has notes."""
         if context.notes is not None:
             context.notes[SUMMARY] = {"of": key, "text": text}
 
     def has_failed(self, turn: Sequence[Unit], context: MemoryContext) -> bool:
-        """Return True if the model gave no summary in this turn. `turn` are the units up to the user's last message."""
+        """Return True if the model gave no summary in this turn. `turn` are all units up to the last user message."""
         if context.notes is None:
             return self._failed.get(_units_key(turn)) is not None
         return _FAILED in context.notes and context.notes[_FAILED] == _units_key(turn)
 
     def record_failure(self, turn: Sequence[Unit], context: MemoryContext) -> None:
-        """Note that the model gave no summary in this turn."""
+        """Record that the model gave no summary in this turn."""
         if context.notes is None:
             self._failed.put(_units_key(turn), True)
         else:
@@ -129,12 +130,12 @@ class Summaries:
     async def _extend(
         self, summary: Summary, units: Sequence[Unit], keys: Sequence[str], context: MemoryContext
     ) -> Summary | None:
-        """Return the summary of a few units more; None if the model gave none."""
-        end = _end_of_piece(units, summary.units)
+        """Return a summary of more units, as many as fit in one request; None if the model gave no summary."""
+        end = _end_of_request(units, summary.units)
         text = await self._ask(summary.text, units[summary.units : end], context)
         if text is None:
             return None
-        self._texts.put(keys[end - 1], (text, context.task_id))
+        self._cache.put(keys[end - 1], (text, context.task_id))
         self._save(keys[end - 1], text, context)
         return Summary(end, text)
 
@@ -149,7 +150,7 @@ class Summaries:
         if problem is None:
             return text
         logging.getLogger("statewright").warning(
-            "Model %s was asked to summarize the conversation, and %s: %r. No summary is made in this turn.",
+            "Model %s did not summarize the conversation, but %s: %r. It is not asked again in this turn.",
             named(self._model, request),
             problem,
             text[:_MAX_LOGGED],
@@ -158,18 +159,18 @@ class Summaries:
 
 
 def _answer_problem(response: ModelResponse, text: str) -> str | None:
-    """Return why an answer is not a summary; None if it is one."""
+    """Return the reason why an answer is not a summary; None if it is one."""
     if response.finish_reason == "refused":
         return "refused"
     if response.finish_reason == "length":
-        return "was cut off at its limit of tokens"
+        return "was cut off at its token limit"
     if response.message.tool_calls:
         return "called a tool"
-    return None if text else "said nothing"
+    return None if text else "returned no text"
 
 
 def _saved_summary(keys: Sequence[str], context: MemoryContext) -> Summary:
-    """Return the summary in the notes if it covers a prefix of these units; an empty one otherwise."""
+    """Return the summary in the notes if it covers a prefix of these units; one of no units otherwise."""
     match (context.notes or {}).get(SUMMARY):
         case {"of": str(key), "text": str(text)} if key in keys:
             return Summary(keys.index(key) + 1, text)
@@ -177,12 +178,12 @@ def _saved_summary(keys: Sequence[str], context: MemoryContext) -> Summary:
             return Summary(0)
 
 
-def _end_of_piece(units: Sequence[Unit], start: int) -> int:
-    """Return the end of the units to summarize in one request: at least one unit."""
+def _end_of_request(units: Sequence[Unit], start: int) -> int:
+    """Return the end of the units to summarize in one request, which are at least one."""
     tokens = 0
     for index in range(start, len(units)):
         tokens += estimate_tokens(units[index])
-        if tokens > _PIECE and index > start:
+        if tokens > _MAX_TOKENS and index > start:
             return index
     return len(units)
 
@@ -201,12 +202,12 @@ def _call_text(call: ToolCall) -> str:
 
 
 def _units_key(units: Sequence[Unit]) -> str:
-    """Return the key of units; an empty string for none."""
+    """Return the key of all units; an empty string for none."""
     return [*_prefix_keys(units)][-1] if units else ""
 
 
 def _prefix_keys(units: Sequence[Unit]) -> Iterator[str]:
-    """Yield a digest of each prefix of the units, ignoring message ids."""
+    """Yield the key of each prefix of the units: a digest that does not depend on message ids."""
     digest = hashlib.blake2b(digest_size=16)
     for unit in units:
         for message in unit:

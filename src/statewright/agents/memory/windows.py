@@ -1,5 +1,5 @@
-"""Strategies that send the end of a conversation: all of it, a number of messages, a token buffer, or what follows a
-summary of the older turns."""
+"""Memory strategies that send the end of a conversation, with a limit on messages or tokens, and possibly a summary of
+the older turns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from math import inf
 from statewright.agents.memory.conversation import (
     Conversation,
     Limits,
-    check_at_least,
+    check_positive,
     estimate_tokens,
     read_conversation,
     recent_start,
@@ -23,9 +23,9 @@ from statewright.models import ChatModel
 
 
 class SummarizingWindow:
-    """Selects a summary and the units after it, and adds more units to the summary when that is too much.
+    """Selects a summary and the units after it; if these do not fit, more units are added to the summary.
 
-    While it fits, the existing summary is reused: the model is called only to extend it.
+    The model is called only to extend the summary. Otherwise the existing one is reused.
     """
 
     def __init__(self, model: ChatModel, instructions: str | None = None) -> None:
@@ -38,12 +38,12 @@ class SummarizingWindow:
         fits: Callable[[Sequence[Message]], bool],
         start: Callable[[Conversation], int],
         context: MemoryContext,
-        window: Callable[[Sequence[Message]], int] | None = None,
+        fallback_start: Callable[[Sequence[Message]], int] | None = None,
     ) -> list[Message]:
-        """Return the messages to send. If they do not satisfy `fits`, units before `start` are summarized.
+        """Return the messages to send. If they do not satisfy `fits`, the units before `start` are summarized.
 
-        If the model gives no summary, these units are sent unchanged. If not all of them may be sent, `window` returns
-        the first unit to send after the messages of an earlier summary.
+        If the model gives no summary, these units are sent unchanged; or, with `fallback_start`, only those from the
+        unit that it returns for the messages of an existing summary.
         """
         first, units = start(conversation), conversation.units
         summary = self._summaries.longest(units[:first], context)
@@ -54,12 +54,13 @@ class SummarizingWindow:
                 if summary.units < first:
                     self._summaries.record_failure(turn, context)
         selected = _with_summary(conversation, summary)
-        if window is not None and summary.units < first and not fits(selected):
-            selected = _with_summary(conversation, summary, window(_summary_messages(summary)))
+        if fallback_start is not None and summary.units < first and not fits(selected):
+            selected = _with_summary(conversation, summary, fallback_start(_summary_messages(summary)))
         return [*conversation.head, *selected]
 
 
 def _with_summary(conversation: Conversation, summary: Summary, start: int = 0) -> list[Message]:
+    """Return a summary and the units after it, but none before `start`."""
     return [*_summary_messages(summary), *conversation.since(max(summary.units, start))]
 
 
@@ -68,23 +69,23 @@ def _summary_messages(summary: Summary) -> list[Message]:
 
 
 class Summarizing:
-    """Sends a summary of the older turns, and the newer ones as they are.
+    """Sends a summary of the older turns, and the newer turns unchanged.
 
-    When more than `after` messages are not in the summary, all but about the last `keep` of them are added to it by
-    the model. `instructions` describe the summary. If the model gives none, because it refuses or is cut off, all
-    messages that are not in a summary are sent unchanged, and it is called again in the next turn.
+    When more than `after` messages are not in the summary, the model adds all but about the last `keep` of them to it.
+    `instructions` describe the summary. If the model gives no summary, because it refuses or is cut off, all messages
+    that are not in a summary are sent unchanged, and the model is called again in the next turn.
     """
 
     def __init__(self, model: ChatModel, *, keep: int = 10, after: int = 30, instructions: str | None = None) -> None:
-        check_at_least(1, "Summarizing", keep=keep, after=after)
+        check_positive("Summarizing", keep=keep, after=after)
         if keep > after:
-            raise InvalidConfig(f"Summarizing(keep={keep}, after={after}): keep is more than after. Keep fewer.")
+            raise InvalidConfig(f"Summarizing(keep={keep}, after={after}): keep must not be greater than after.")
         self._keep = Limits(messages=keep)
         self._after = Limits(messages=after)
         self._window = SummarizingWindow(model, instructions)
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
-        # The summary itself is one message, and is not counted.
+        # The summary itself is a message too, but is not counted.
         return await self._window.select(
             read_conversation(messages),
             fits=lambda selected: self._after.allow([message for message in selected if not is_summary(message)]),
@@ -97,7 +98,7 @@ class Summarizing:
 
 
 class KeepAll:
-    """Sends every message, except calls without results and results without calls."""
+    """Sends all messages, except calls without results and results without calls."""
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
         conversation = read_conversation(messages)
@@ -105,14 +106,14 @@ class KeepAll:
 
 
 class SlidingWindow:
-    """Sends the last turns with at most `messages` messages in total.
+    """Sends the last turns that have at most `messages` messages in total, not counting leading system messages.
 
-    Of a longer turn the first message and the last ones are sent. Leading system messages are not counted. More is sent
-    only if the last tool calls have more results than that.
+    If the last turn is longer, its first message and its last ones are sent. More are sent only if the last tool calls
+    have more results than that.
     """
 
     def __init__(self, messages: int = 20) -> None:
-        check_at_least(1, "SlidingWindow", messages=messages)
+        check_positive("SlidingWindow", messages=messages)
         self._limits = Limits(messages=messages)
 
     async def select(self, messages: Sequence[Message], *, context: MemoryContext = NO_CONTEXT) -> list[Message]:
@@ -121,11 +122,11 @@ class SlidingWindow:
 
 
 class Buffer:
-    """Sends the last turns with at most `max_messages` messages and `max_tokens` estimated tokens.
+    """Sends the last turns that have at most `max_messages` messages and `max_tokens` estimated tokens.
 
-    Leading system messages count as tokens, but not as messages. Older turns are left out, or summarized by the model
-    `summarize`: whenever the buffer is full, its older half is added to the summary, so the model is not called every
-    turn. If the model gives no summary, older turns are left out.
+    The tokens of leading system messages are counted, but not their number. Older turns are left out, or summarized by
+    the model `summarize`: whenever the buffer is full, its older half is added to the summary, so that the model is not
+    called in every turn. If the model gives no summary, older turns are left out.
     """
 
     def __init__(
@@ -135,9 +136,9 @@ class Buffer:
         *,
         summarize: ChatModel | None = None,
     ) -> None:
-        check_at_least(1, "Buffer", max_messages=max_messages, max_tokens=max_tokens)
+        check_positive("Buffer", max_messages=max_messages, max_tokens=max_tokens)
         if max_messages is None and max_tokens is None:
-            raise InvalidConfig("Buffer() has no limit. Give max_messages, max_tokens, or both; or use KeepAll.")
+            raise InvalidConfig("Buffer() has no limit. Pass max_messages, max_tokens, or both; or use KeepAll.")
         self._limits = Limits(max_messages or inf, max_tokens or inf)
         self._summaries = None if summarize is None else SummarizingWindow(summarize)
 
@@ -151,5 +152,5 @@ class Buffer:
             fits=lambda selected: self._limits.allow(selected, head_tokens),
             start=partial(recent_start, limits=self._limits.half()),
             context=context,
-            window=lambda summary: recent_start(conversation, self._limits.without(summary)),
+            fallback_start=lambda summary: recent_start(conversation, self._limits.without(summary)),
         )

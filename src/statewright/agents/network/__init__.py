@@ -1,1 +1,1 @@
-"""Networks: agents that share a state, and the router that chooses the next one."""
+"""Networks: agents that share a state, and the router that chooses the next agent."""

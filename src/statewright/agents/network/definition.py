@@ -1,9 +1,9 @@
 """The definition of a network: its agents, its router, its initial state and its limits.
 
-The state of a network stores names of agents, so that it can be saved; a run that is resumed in another process has
-nothing but these. Declared agents are found by name in every process. So are undeclared ones that the router function
-refers to, in its globals, closure, defaults or bound arguments: they are found by inspecting it. Agents that a router
-creates while it runs are remembered for that run only, in this process.
+The state of a network has only the names of agents, since it is saved, and a run that is resumed in another process
+must find the agents by these. Declared agents are found in every process. So are undeclared ones to which the router
+function refers, in its globals, closure, defaults or bound arguments, since the function is inspected. Agents that a
+router creates while it runs are remembered for that run only, in this process.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from statewright.models import ChatModel, as_chat_model
 T = TypeVar("T")
 
 MAX_RUNS: Final = 10_000
-"""Maximum number of runs for which undeclared agents are remembered. They are forgotten when a run ends."""
+"""Maximum number of runs for which undeclared agents are remembered. They are forgotten when their run ends."""
 
 
 class NetworkDefinition(Generic[T]):
@@ -57,7 +57,7 @@ class NetworkDefinition(Generic[T]):
         self.default_state: State[T] = state if isinstance(state, State) else State(cast(Any, state))
         self.data_schema = self.default_state.data_schema
         self.max_iter = max_iter
-        """Maximum number of agent calls in one run; 0: no limit."""
+        """Maximum number of agent calls in one run; 0 for no limit."""
         self.stop_when = stop_when
         """`(result, state, network) -> bool`: True to end the run after a call of an agent."""
         self.usage_limits = usage_limits
@@ -74,7 +74,7 @@ class NetworkDefinition(Generic[T]):
         if not isinstance(name, str) or not name.strip():
             yield "it has no name."
         if router is None and self.default_model is None:
-            yield "it has no router. Pass a router, or a default_model that chooses."
+            yield "it has no router. Pass a router, or a default_model for the default router."
         if not (router is None or isinstance(router, RoutingAgent) or callable(router)):
             yield f"router is {router!r}. Pass a function that returns agents, or a RoutingAgent."
         if not is_count(self.max_iter):
@@ -92,11 +92,11 @@ class NetworkDefinition(Generic[T]):
         return self.registry.declared
 
     def add_agent(self, agent: Agent) -> None:
-        """Declare another agent. Raises InvalidConfig if one has its name."""
+        """Declare another agent. Raises InvalidConfig if its name is taken."""
         self.registry.declare(agent)
 
     def available_agents(self, state: State[T] | None = None) -> list[Agent]:
-        """Return the declared agents that are enabled in a state, by default the initial one."""
+        """Return the declared agents that are enabled in a state; by default, in the initial state."""
         return NetworkRun(self.name, state or self.default_state.clone(), self.agents).available_agents
 
     @property
@@ -106,14 +106,14 @@ class NetworkDefinition(Generic[T]):
 
     @cached_property
     def default_chat_model(self) -> ChatModel | None:
-        """The default model, connected if it was given by name."""
+        """The default model, resolved if it is a name; None if there is none."""
         return as_chat_model(self.default_model) if self.default_model is not None else None
 
     def with_models(self, model: Any = None, /, **by_agent: Any) -> Self:
-        """Return the network with other models: one for all agents, and one for each agent that is named.
+        """Return a copy of the network with other models: `model` for all agents but those that are named.
 
-        The agents stay the same objects, so a router may still return them. Raises InvalidConfig for an agent that is
-        not declared.
+        The agents remain the same objects, so a router may still return them. Raises InvalidConfig for an agent that
+        is not declared.
         """
         unknown = next((name for name in by_agent if name not in self.agents), None)
         if unknown is not None:
@@ -139,23 +139,23 @@ class NetworkDefinition(Generic[T]):
 
 
 class AgentRegistry:
-    """The agents of a network by name: declared ones, and those that the router function refers to."""
+    """The agents of a network by name: declared ones, and those to which the router function refers."""
 
     def __init__(self, network: str, agents: Sequence[Agent], router: object) -> None:
         self.network = network
         self.declared: Mapping[str, Agent] = agents_by_name(f"Network {network!r}", agents)
-        # A run that is resumed in another process must find undeclared agents that its router returns.
         self.implicit = {agent.name: agent for agent in reachable_agents(router)} if callable(router) else {}
+        """The undeclared agents to which the router refers."""
         self.admitted: LRUCache[str, dict[str, Agent]] = LRUCache(MAX_RUNS)
         """The undeclared agents that the router of a run has returned, by run and name."""
 
     def declare(self, agent: Agent) -> None:
-        """Add a declared agent. Raises InvalidConfig if another one has its name."""
+        """Add a declared agent. Raises InvalidConfig if another agent has its name."""
         self.declared = agents_by_name(f"Network {self.network!r}", [*self.declared.values(), agent])
 
 
 class RunAgents:
-    """The agents that one run can call, with those that its own router has created."""
+    """The agents that one run can call, including those that its router has created."""
 
     def __init__(self, registry: AgentRegistry, run: str) -> None:
         self._registry = registry
@@ -168,13 +168,13 @@ class RunAgents:
         if name not in agents:
             raise RoutingError(
                 f"Network {registry.network!r} has no agent {name!r}. {suggestion(name, agents, noun='Agents')} "
-                f"A resumed run finds an agent that a router creates only if it is declared, and needs the router that "
-                f"was passed for it again."
+                f"An agent that a router creates must be declared to be found by a resumed run; and a run that was "
+                f"started with router= must be resumed with the same router."
             )
         return agents[name]
 
     def resolve_names(self, answer: Any) -> list[str]:
-        """Return the names of the agents that a router returned. Raises RoutingError for anything else."""
+        """Return the names of the agents that a router returned. Raises RoutingError for any other answer."""
         if answer is None:
             return []
         items = list(cast("Iterable[Any]", answer)) if isinstance(answer, list | tuple) else [answer]
@@ -194,24 +194,24 @@ class RunAgents:
         return item.name
 
     def admit(self, agent: Agent) -> None:
-        """Remember an agent for this run. Raises RoutingError if another one was declared with its name."""
+        """Remember an agent for this run. Raises RoutingError if another agent was declared with its name."""
         declared = self._registry.declared.get(agent.name)
         if declared is not None and declared is not agent:
             raise RoutingError(
-                f"The router of network {self._registry.network!r} returned another agent {agent.name!r} than the one "
-                f"that was declared. Rename one of them."
+                f"The router of network {self._registry.network!r} returned an agent {agent.name!r}, but another one "
+                f"is declared under this name. Rename one of them."
             )
         if declared is None and self._registry.implicit.get(agent.name) is not agent:
             admitted = self._registry.admitted
             admitted.put(self._run, {**(admitted.get(self._run) or {}), agent.name: agent})
 
     def forget(self) -> None:
-        """Forget the agents of this run, which has ended."""
+        """Forget the agents of this run."""
         self._registry.admitted.pop(self._run)
 
 
 def agents_by_name(owner: str, agents: Sequence[Agent], error: type[RunError] = InvalidConfig) -> dict[str, Agent]:
-    """Return agents by name. Raises `error` for a duplicate name, and InvalidConfig for anything but an agent."""
+    """Return agents by name. Raises `error` for a duplicate name, InvalidConfig for a value that is not an Agent."""
     by_name: dict[str, Agent] = {}
     for agent in agents:
         if not isinstance(agent, Agent):  # pyright: ignore[reportUnnecessaryIsInstance]
@@ -222,20 +222,20 @@ def agents_by_name(owner: str, agents: Sequence[Agent], error: type[RunError] = 
 
 
 def reachable_agents(router: Any) -> Iterator[Agent]:
-    """Yield the agents that a router refers to: in bound arguments, globals, its closure and defaults."""
+    """Yield the agents to which a router refers, directly or in a list or mapping."""
     for value in _reachable_values(router):
         yield from (item for item in _contained_values(value) if isinstance(item, Agent))
 
 
 def _reachable_values(router: Any) -> Iterator[Any]:
-    """Yield the values that the code of a function or callable object refers to by name."""
+    """Yield the values of the bound arguments, attributes, globals, closure and defaults of a callable."""
     if isinstance(router, partial):
         bound = cast("partial[Any]", router)
         yield from (*bound.args, *bound.keywords.values(), *_reachable_values(bound.func))
         return
     function: Any = inspect.unwrap(router)
     if not hasattr(function, "__code__") and not inspect.ismethod(function):  # a callable object
-        function = getattr(function, "__call__", function)  # noqa: B004  # the method is wanted
+        function = getattr(function, "__call__", function)  # noqa: B004  # used, not tested
     yield from getattr(getattr(function, "__self__", None), "__dict__", {}).values()
     function = getattr(function, "__func__", function)
     code = getattr(function, "__code__", None)
@@ -247,13 +247,14 @@ def _reachable_values(router: Any) -> Iterator[Any]:
 
 
 def _contained_values(value: Any) -> Iterable[Any]:
-    """Return a value, or the items of a list or a mapping."""
+    """Return the items of a list or a mapping; for any other value, the value itself."""
     if isinstance(value, Mapping):
         return cast("Mapping[Any, Any]", value).values()
     return cast("Sequence[Any]", value) if isinstance(value, list | tuple) else (value,)
 
 
 def _global_names(code: CodeType) -> Iterator[str]:
+    """Yield the names of globals in code and in the functions inside of it; also names of attributes, harmlessly."""
     yield from code.co_names
     for inner in code.co_consts:
         if isinstance(inner, CodeType):
@@ -262,7 +263,7 @@ def _global_names(code: CodeType) -> Iterator[str]:
 
 def _is_cell_set(cell: Any) -> bool:
     try:
-        cell.cell_contents  # noqa: B018  # reading it is the question
+        cell.cell_contents  # noqa: B018  # raises for an empty cell
     except ValueError:
         return False
     return True

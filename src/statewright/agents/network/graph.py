@@ -1,9 +1,9 @@
-"""The graph of a network: a router chooses an agent, the agent is called, and again.
+"""The graph of a network: a router chooses an agent, the agent is called, repeat.
 
     route -> agent -> route ... until the router chooses no agent
 
-Both steps are saved supersteps. The router's choice is part of the frontier, so the router is called once per
-position, and an agent that was interrupted is resumed where it stopped.
+Each step is a saved superstep. The router's choice is part of the checkpoint's frontier, so the router is not called
+again for a choice that it has made, and an agent that was interrupted is resumed where it stopped.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Final
 from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.model_call import CUT_SHORT
-from statewright.agents.loop.run import RunView, data_fields, enter_call
+from statewright.agents.loop.run import RunView, enter_call
 from statewright.agents.network.definition import NetworkDefinition
 from statewright.agents.network.router import RoutingAgent
 from statewright.agents.network.state import (
@@ -31,7 +31,7 @@ from statewright.agents.network.state import (
     usage_of_run,
     with_start_update,
 )
-from statewright.agents.state.data import PREFIX
+from statewright.agents.state.data import data_fields, with_prefix
 from statewright.agents.state.result import AgentResult
 from statewright.channels import Overwrite
 from statewright.errors import InvalidConfig
@@ -41,14 +41,15 @@ from statewright.runtime import StateGraph
 from statewright.runtime.lifecycle.unfinished import DISCARDED
 
 NO_LIMIT: Final = 1_000_000_000
-"""Recursion limit of one call of an agent, which is limited by max_iter instead."""
+"""The recursion limit of one call of an agent, whose limit is max_iter instead."""
 _DRAWN_EDGES: Final = (("agent", "declared", ""), (END, "declared", ""))
-
+"""The edges of `route` in drawings, which do not show its edge to itself."""
 _ON_DISCARD: Final = {DISCARDED: discarded_usage_update}
+"""The metadata of nodes whose interrupted agent calls may be discarded by new input."""
 
 
 def build_network_graph(network: NetworkDefinition[Any]) -> StateGraph:
-    """Return the graph of a network, not compiled yet."""
+    """Return the graph of a network, before it is compiled."""
     nodes = _NetworkNodes(network)
     graph = StateGraph({**NETWORK_STATE, **network.data_schema.entries})
     graph.add_node(
@@ -61,7 +62,7 @@ def build_network_graph(network: NetworkDefinition[Any]) -> StateGraph:
 
 
 def _drawn_agents(network: NetworkDefinition[Any]) -> dict[str, Any]:
-    """Return the metadata by which the declared agents are drawn instead of the one node that calls them all."""
+    """Return the metadata that draws the declared agents in place of the single node that calls them."""
     agents = network.agents
     return {"boxes": {name: partial(_graph_of, agent) for name, agent in agents.items()}} if agents else {}
 
@@ -98,7 +99,7 @@ class _NetworkNodes:
             return await self._run_routing_agent(router, state, update, runtime)
         chosen = await acall_with_kwargs(router, _router_kwargs(view))
         if isinstance(chosen, RoutingAgent):
-            # Called in a superstep of its own, so that the function's choice is saved first.
+            # Called in the next superstep, so that the function's choice is saved first.
             agents.admit(chosen)
             return Command(update={**update, **_data_update(view), "routing": chosen.name}, goto="route")
         return await self._call_next(chosen, state, update, view, runtime)
@@ -106,34 +107,34 @@ class _NetworkNodes:
     async def _run_routing_agent(
         self, router: RoutingAgent, state: Values, update: dict[str, Any], runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Let a routing agent choose the next agent."""
+        """Call a routing agent, and then the first of the agents that it chooses."""
         result, data, scheduled = await self._call_agent(router, state, f"route {state.get('position', 0)}", runtime)
-        routed = Overwrite([result]) if "routed" in update else [result]  # the first of a run begins a new list
+        routed = Overwrite([result]) if "routed" in update else [result]  # the first update of a run clears the list
         usage = Usage(*state.get("routing_usage") or ()) + result.usage
         update = {**update, **data, "routed": routed, "routing": None, "routing_usage": usage.to_list()}
         view = build_run_view(self._network, {**state, **data, "routing_usage": usage.to_list()}, runtime)
-        if result.stop_reason == "usage_limit":  # it made no choice, and no agent could be called
+        if result.stop_reason == "usage_limit":  # it made no choice, and no agent may be called
             return await self._end_run({"stop_reason": "usage_limit"}, state, update, view, runtime)
-        chosen = run_agents(self._network, runtime).resolve_names(await router.chosen(result, view.network))
+        chosen = run_agents(self._network, runtime).resolve_names(await router.choose(result, view.network))
         return await self._call_next([*scheduled, *chosen], state, update, view, runtime)
 
     async def _call_next(
         self, chosen: Any, state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Add the chosen agents to the queue, and call the first one in it."""
+        """Add the chosen agents to the queue, and call the first in the queue; end the run if it is empty."""
         chosen = run_agents(self._network, runtime).resolve_names(chosen)
         queue = [*state.get("queue", ()), *chosen, *view.network.scheduled]
         if not queue:
             summary = view.network.summary
             reason = "done" if summary is not None else _last_cut_short(results_of_run(state)) or "completed"
-            final = {"stop_reason": reason, "summary": summary}
-            return await self._end_run(final, state, update, view, runtime)
+            outcome = {"stop_reason": reason, "summary": summary}
+            return await self._end_run(outcome, state, update, view, runtime)
         name, *remaining = queue
         call = Send("agent", {"agent": name, "position": state.get("position", 0)})
         return Command(update={**update, **_data_update(view), "queue": remaining}, goto=call)
 
     async def _stop_reason(self, state: Values, view: RunView) -> str | None:
-        """Return why the run ends without calling the router; None if it does not."""
+        """Return the reason to end the run without calling the router; None if there is none."""
         network, calls = self._network, view.network.call_count
         if not calls:
             return None
@@ -146,14 +147,14 @@ class _NetworkNodes:
         return "usage_limit" if limits is not None and limits.reached(*usage_of_run(state)) else None
 
     async def _end_run(
-        self, final: dict[str, Any], state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
+        self, outcome: dict[str, Any], state: Values, update: dict[str, Any], view: RunView, runtime: Runtime[Any]
     ) -> Command[Any]:
-        """Return the Command that ends the run, after saving its results in the user's storage."""
+        """Return the Command that ends the run, after saving its results in the user-supplied storage."""
         history = self._network.history
         if history is not None:
             await history.save_results(view.state.thread_id, results_of_run(state), view.kwargs, runtime)
         run_agents(self._network, runtime).forget()
-        return Command(update={**update, **_data_update(view), **final}, goto=END)
+        return Command(update={**update, **_data_update(view), **outcome}, goto=END)
 
     async def agent(self, target: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
         """Call an agent, and save its result."""
@@ -166,22 +167,22 @@ class _NetworkNodes:
     async def _call_agent(
         self, agent: Agent, state: Values, key: str, runtime: Runtime[Any]
     ) -> tuple[AgentResult, dict[str, Any], Sequence[str]]:
-        """Call an agent; return its result, the update of the data, and the names of the agents that it scheduled."""
+        """Call an agent; return its result, the update of data and notes, and the names of the agents it scheduled."""
         with enter_call(build_agent_call(self._network, state, runtime, agent)):
             values = await agent.graph.ainvoke({"iteration": 0}, call_key=key, recursion_limit=NO_LIMIT)
-        update = {f"{PREFIX}{name}": value for name, value in data_fields(values).items()}
+        update = with_prefix(data_fields(values))
         if values.get("notes"):
             update["notes"] = {**state.get("notes", {}), agent.name: values["notes"]}
         return values["result"], update, values.get("scheduled", ())
 
 
 def _last_cut_short(results: Sequence[AgentResult]) -> str | None:
-    """Return the stop reason of the last result if its answer was cut off or refused."""
+    """Return the stop reason of the last result if its answer was cut off or refused; None otherwise."""
     return results[-1].stop_reason if results and results[-1].stop_reason in CUT_SHORT else None
 
 
 def _router_kwargs(view: RunView) -> dict[str, Any]:
-    """Return the arguments for a router function."""
+    """Return the arguments that a router function may name."""
     network = view.network
     return {
         **view.kwargs,
@@ -194,5 +195,5 @@ def _router_kwargs(view: RunView) -> dict[str, Any]:
 
 
 def _data_update(view: RunView) -> dict[str, Any]:
-    """Return the changes of a router to the data."""
+    """Return the changes that a router made to the data."""
     return {name: value for name, value in view.update().items() if name != "scheduled"}

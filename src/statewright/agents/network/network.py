@@ -1,4 +1,4 @@
-"""Networks: agents that share a state, and a router that chooses the next one from it."""
+"""Networks: agents that share a state, and a router that chooses the next agent by it."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from typing import Any, Final, Self, TypeVar, Unpack, cast
 
 from statewright.agents.agent import Agent, AgentRunner
 from statewright.agents.loop.graph import compile_agent
-from statewright.agents.loop.run import NetworkRun, data_fields
+from statewright.agents.loop.run import NetworkRun
 from statewright.agents.network.definition import AgentRegistry, NetworkDefinition
 from statewright.agents.network.graph import build_network_graph
 from statewright.agents.network.router import Router
 from statewright.agents.network.state import as_user_message, build_run, usage_of_calls
-from statewright.agents.state.data import PREFIX, field_values
+from statewright.agents.state.data import data_fields, field_values, with_prefix
 from statewright.agents.state.state import State
 from statewright.channels import Overwrite
 from statewright.checkpoint import Checkpointer
@@ -28,10 +28,10 @@ T = TypeVar("T")
 
 
 class RunOptions(CallOptions, total=False):
-    """Keyword options of a run: those of every graph call, and these."""
+    """Keyword options of a run, besides those of every graph call."""
 
     state: Any
-    """Initial data, or a State; replaces that of the thread or of the network."""
+    """Initial data, or a State; replaces the state of the thread or of the network."""
     router: Router
     """Replaces the network's router."""
     model: Any
@@ -48,20 +48,20 @@ _NETWORK_OPTIONS: Final = frozenset(RunOptions.__annotations__).difference(CallO
 class Network(NetworkDefinition[T]):
     """Agents, a router, and the state that they share.
 
-    The router is called before each call of an agent; see `Router` for its forms. Without one, the default model
-    chooses by a tool. `state` is the initial state of new conversations: data, or a State. Raises InvalidConfig for
-    duplicate agent names, and without a router or default model.
+    The router is called before each call of an agent; see `Router` for its forms. Without a router, the default model
+    chooses the agents. `state` is the initial state of new conversations: data, or a State. Raises InvalidConfig for
+    duplicate agent names, and without either a router or a default model.
     """
 
     def compile(self, checkpointer: Checkpointer | None = None, **options: Any) -> CompiledGraph:
-        """Compile the network to a graph with the input `{"input": message}`; options as for `StateGraph.compile`."""
+        """Compile the network to a graph with the input `{"input": message}`; see `StateGraph.compile` for options."""
         return build_network_graph(self).compile(checkpointer, name=self.name, **options)
 
-    def run(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002  # the field's word
-        """Run until the router chooses no agent, or a limit or hook ends the run. See `stop_reason` of the result.
+    def run(self, input: Any = None, **options: Unpack[RunOptions]) -> NetworkRun[T]:  # noqa: A002
+        """Run until the router chooses no agent, or a limit or a hook ends the run; see `stop_reason` of the result.
 
-        `input` is text, a message, or a Command that answers interrupts; None resumes a thread that did not finish. A
-        run can be resumed if it has a checkpointer and a thread_id.
+        `input` is text, a message, or a Command that answers interrupts; None resumes a thread that did not finish.
+        Only runs with a checkpointer and a thread_id can be resumed.
         """
         app, graph_input, graph_options = self._prepare_run(input, options)
         return self._with_unfinished_usage(self.run_of(app.invoke(graph_input, **graph_options)), app, graph_options)
@@ -122,29 +122,32 @@ class Network(NetworkDefinition[T]):
         return run
 
     def _prepare_run(self, value: Any, options: Any) -> tuple[CompiledGraph, Any, dict[str, Any]]:
-        """Return the graph of a run, its input, and the options to pass on to the graph."""
+        """Return the graph of a run, the input of the graph, and the options of the graph call."""
         graph_options: dict[str, Any] = {name: value for name, value in options.items() if name not in _NETWORK_OPTIONS}
         network = self._with_run_options(options)
         app = network.compile(options.get("checkpointer"), store=options.get("store"))
         return app, self._graph_input(value, options.get("state")), graph_options
 
     def _with_run_options(self, options: Any) -> Self:
-        """Return the network with the model and router of one run."""
+        """Return the network with the models and the router of one run."""
         network = self if options.get("model") is None else self.with_models(options["model"])
-        router, default = options.get("router"), options.get("default_model")
-        if router is not None or default is not None:
+        router, default_model = options.get("router"), options.get("default_model")
+        if default_model is not None:
             network = network._copy()
-            network.router = router or network.router
-            network.registry = AgentRegistry(network.name, list(network.agents.values()), network.router)
+            network.default_model = default_model
+        if router is not None:
+            network = network._copy()
+            network.router = router
+            network.registry = AgentRegistry(network.name, list(network.agents.values()), router)
             network.registry.implicit = {**self.registry.implicit, **network.registry.implicit}
-            network.default_model = default if default is not None else network.default_model
+            network.registry.admitted = self.registry.admitted
         return network
 
     def _graph_input(self, value: Any, state: Any) -> Any:
-        """Return the input of the graph."""
+        """Return the input of the graph for the input and the state of a run."""
         if value is None or isinstance(value, Command):
             if state is not None:
-                raise InvalidConfig("A resumed run has a state already. Pass state= only together with an input.")
+                raise InvalidConfig("A resumed run already has a state. Pass state= only together with an input.")
             return cast(Any, value)
         graph_input = {"input": as_user_message(value)}
         if state is None:
@@ -158,14 +161,14 @@ class Network(NetworkDefinition[T]):
 
 
 def _state_input(state: State[Any]) -> dict[str, Any]:
-    """Return a caller's state as input of the graph."""
-    data = {f"{PREFIX}{name}": value for name, value in field_values(state.data).items()}
+    """Return a state that was passed to a run as input of the graph."""
+    data = with_prefix(field_values(state.data))
     thread = {"history_thread": state.thread_id} if state.thread_id is not None else {}
     return {**data, "messages": state.messages, "turns": Overwrite(state.turns), **thread}
 
 
 def network_of(agent: Agent, **options: Any) -> Network[Any]:
-    """Return a network of one agent, which calls it once."""
+    """Return a network that calls one agent, once."""
     defaults: dict[str, Any] = {"agents": [agent], "router": _route_once, "history": agent.history}
     return Network(agent.name, **{**defaults, **options})
 

@@ -1,15 +1,15 @@
 """Routers: functions or routing agents that choose the next agent.
 
-A routing agent asks a model, and a function reads the choice from its answer.
+A routing agent calls a model; a function reads the choice from the model's answer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
-from statewright.agents.agent import Agent, Lifecycle
+from statewright.agents.agent import Agent
 from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.model_call import cut_short_reason
 from statewright.agents.loop.run import NetworkRun
@@ -19,8 +19,9 @@ from statewright.errors import InvalidConfig, ToolError, suggestion
 
 SELECT: Final = "select_agent"
 DONE: Final = "done"
+"""The tools of the default router."""
 _ATTEMPTS: Final = 3
-"""Maximum number of answers of the default router until it names an existing agent."""
+"""Maximum number of answers until the default router names an existing agent."""
 _SYSTEM: Final = """\
 You coordinate a group of agents. Look at the request and at what has been said and done so far. If something is left \
 to do, choose the agent that should do it next by calling `select_agent`. If the whole request is done, \
@@ -32,10 +33,10 @@ The agents:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class RoutingAgent(Agent):
-    """An agent whose answer chooses the next agent. It is not one of a network's `agents`, and adds no result.
+    """An agent whose answer chooses the next agents. It is not one of the network's `agents`, and adds no result.
 
     `on_route`, or the hook of that name in its lifecycle, is called with `result`, `agent`, `network` and `state`, and
-    returns one or several agents or names, or None to stop. Raises InvalidConfig without one.
+    returns one or several agents or names, or None to stop. Raises InvalidConfig if neither is set.
     """
 
     repeats_tool_choice: ClassVar[bool] = True  # an answer without a valid choice is requested again
@@ -51,11 +52,11 @@ class RoutingAgent(Agent):
 
     @property
     def router(self) -> Any:
-        """The function that reads the choice."""
+        """The function that reads the choice from an answer."""
         return self.on_route or self.lifecycle.on_route
 
-    async def chosen(self, result: AgentResult, network: NetworkRun[Any]) -> Any:
-        """Return the agents that a result of this agent chooses."""
+    async def choose(self, result: AgentResult, network: NetworkRun[Any]) -> Any:
+        """Return the agents chosen by a result of this agent."""
         kwargs = {"result": result, "agent": self, "network": network, "state": network.state}
         return await acall_with_kwargs(self.router, kwargs)
 
@@ -68,7 +69,7 @@ Router = Callable[..., Any] | RoutingAgent
 
 
 def default_router() -> RoutingAgent:
-    """Return the router of a network without one: its model selects an agent by a tool, or calls `done`."""
+    """Return the router of networks without a router: its model chooses an agent by a tool, or calls `done`."""
     return RoutingAgent(
         "Router",
         description="Chooses the agent that comes next.",
@@ -79,7 +80,6 @@ def default_router() -> RoutingAgent:
         ],
         tool_choice="any",
         max_iter=_ATTEMPTS,
-        lifecycle=Lifecycle(),
         on_route=_read_choice,
         stop_when=_has_chosen,
     )
@@ -95,7 +95,7 @@ def _describe_agent(agent: Agent) -> str:
 
 
 def _select_agent(name: str, reason: str = "", *, network: NetworkRun[Any]) -> str:
-    names = [agent.name for agent in network.available_agents]
+    names = _available_names(network)
     if name not in names:
         raise ToolError(f"Agent {name!r} does not exist. {suggestion(name, names, noun='Agents')}")
     return name
@@ -105,13 +105,18 @@ def _done(summary: str = "") -> str:
     return summary
 
 
+def _available_names(network: NetworkRun[Any]) -> list[str]:
+    return [agent.name for agent in network.available_agents]
+
+
 def _has_chosen(result: AgentResult, network: NetworkRun[Any]) -> bool:
     """Return True if a call names an existing agent, or is `done`."""
-    return _last_choice(result, [agent.name for agent in network.available_agents]) is not None
+    return _last_choice(result, network) is not None
 
 
-def _last_choice(result: AgentResult, names: Sequence[str]) -> tuple[str, str] | None:
-    """Return the first valid call of the last answer that has one: the tool, and the agent or summary."""
+def _last_choice(result: AgentResult, network: NetworkRun[Any]) -> tuple[str, str] | None:
+    """Return the first valid call of the last answer with a valid call: the tool, and the agent or summary."""
+    names = _available_names(network)
     for message in reversed(result.output):
         for call in message.tool_calls:
             if call.name == DONE:
@@ -122,11 +127,11 @@ def _last_choice(result: AgentResult, names: Sequence[str]) -> tuple[str, str] |
 
 
 def _read_choice(result: AgentResult, network: NetworkRun[Any]) -> list[str] | None:
-    """Return the chosen agent; None if the model called `done`, whose summary is set on the run.
+    """Return the chosen agent; None if the model called `done`, whose summary the run gets.
 
     Raises InvalidConfig if no answer names an existing agent.
     """
-    choice = _last_choice(result, [agent.name for agent in network.available_agents])
+    choice = _last_choice(result, network)
     if choice is None:
         last = next((message for message in reversed(result.output) if message.role == "assistant"), None)
         reason = cut_short_reason(last)

@@ -1,7 +1,5 @@
-"""The state of a network's graph: its fields, the views that agents, routers and hooks receive, and its first update.
-
-A run starts with the user's message and the earlier conversation, which a `ThreadHistory` may supply.
-"""
+"""The state of a network's graph: its fields, the views of it that agents, routers and hooks receive, and the first
+update of a run, with the user's message and the earlier conversation, which a `ThreadHistory` may supply."""
 
 from __future__ import annotations
 
@@ -12,9 +10,9 @@ from typing import Annotated, Any, Final, cast
 
 from statewright.agents.agent import Agent
 from statewright.agents.loop.model_call import usage_in_journal
-from statewright.agents.loop.run import AgentCall, NetworkRun, RunBuilder, RunView, data_fields
+from statewright.agents.loop.run import AgentCall, NetworkRun, RunBuilder, RunView
 from statewright.agents.network.definition import NetworkDefinition, RunAgents
-from statewright.agents.state.data import PREFIX
+from statewright.agents.state.data import PREFIX, data_fields, with_prefix
 from statewright.agents.state.result import USER, AgentResult, total_usage
 from statewright.agents.state.state import State, user_turn
 from statewright.channels import Ephemeral, Overwrite
@@ -23,12 +21,13 @@ from statewright.errors import InvalidConfig, InvalidUpdateError, suggestion
 from statewright.graph import Runtime
 from statewright.messages import Message, as_message
 from statewright.models import Usage
+from statewright.models.adapters.conversion import without_none
 
 Values = Mapping[str, Any]
 
 
 def _as_messages(current: Any, update: Any) -> list[Any]:
-    """Reducer that replaces messages, and converts the new ones."""
+    """Replace the messages by converted new ones; a reducer."""
     return [as_message(value) for value in update]
 
 
@@ -50,14 +49,18 @@ NETWORK_STATE: Final[Mapping[str, Any]] = {
     "summary": str,
     "history_thread": str,
 }
-"""Fields besides those of the data. `turns` has all turns of the conversation, `first` is the index of the first turn
-of this run; `routed` has the results of routing agents in this run, `routing_usage` their usage in all runs, and
-`discarded_usage` that of agent calls that fresh input has discarded; `routing` names the routing agent to call next;
-`notes` are those of memory strategies, by agent."""
+"""The fields besides those of the data:
+
+- `turns` are all turns of the conversation; `first` is the index of the first result of this run among them;
+- `routed` are the results of routing agents in this run, and `routing_usage` is their usage in all runs;
+- `discarded_usage` is the usage of interrupted agent calls that were discarded by new input;
+- `routing` is the name of the routing agent to call next;
+- `notes` are the notes of memory strategies, by agent.
+"""
 
 
 def check_fields(values: Values) -> None:
-    """Raise InvalidUpdateError for an unknown field: fields of the data have the prefix `data.`."""
+    """Raise InvalidUpdateError for an unknown field. Fields of the data have the prefix `data.`."""
     unknown = next((name for name in values if name not in NETWORK_STATE and not name.startswith(PREFIX)), None)
     if unknown is not None:
         fields = [*NETWORK_STATE, *(name for name in values if name.startswith(PREFIX))]
@@ -85,7 +88,7 @@ def build_run(
     """Return the run in a state of the network's graph, with other data and additional usage."""
     return NetworkRun(
         network.name,
-        State.of(network.data_schema, data, state.get("messages", ()), state.get("turns", ()), thread_id),
+        State.from_values(network.data_schema, data, state.get("messages", ()), state.get("turns", ()), thread_id),
         network.agents,
         message=state.get("message"),
         stack=stack,
@@ -96,6 +99,7 @@ def build_run(
 
 
 def _run_builder(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any]) -> RunBuilder:
+    """Return the function that builds the current run from its data and additional usage."""
     agents = run_agents(network, runtime)
     thread_id = state.get("history_thread") or runtime.execution_info.thread_id
     stack = [agents.find(name) for name in state.get("queue", ())]
@@ -123,13 +127,13 @@ def build_agent_call(network: NetworkDefinition[Any], state: Values, runtime: Ru
 
 
 def build_run_view(network: NetworkDefinition[Any], state: Values, runtime: Runtime[Any]) -> RunView:
-    """Return the run as routers and the functions of the network see it."""
+    """Return the run as routers and user-defined functions of the network see it."""
     values = data_fields(state)
     return RunView(_run_builder(network, state, runtime)(values, Usage()), network.data_schema, values)
 
 
 def further_usage(state: Values) -> Usage:
-    """Return usage that is part of no agent's result: of routers and of discarded calls."""
+    """Return the usage that is not part of the agents' results: of routing agents and of discarded calls."""
     return Usage(*state.get("routing_usage") or ()) + Usage(*state.get("discarded_usage") or ())
 
 
@@ -141,7 +145,7 @@ def usage_of_calls(calls: Iterable[SavedCheckpoint]) -> Usage:
 
 
 def discarded_usage_update(state: Values, calls: Sequence[SavedCheckpoint]) -> dict[str, Any]:
-    """Return the update that adds the usage of agent calls that fresh input discards."""
+    """Return the update that adds the usage of agent calls that new input discards."""
     usage = Usage(*state.get("discarded_usage") or ()) + usage_of_calls(calls)
     return {"discarded_usage": usage.to_list()}
 
@@ -152,7 +156,7 @@ def results_of_run(state: Values) -> Sequence[AgentResult]:
 
 
 def usage_of_run(state: Values) -> tuple[Usage, int]:
-    """Return the usage of the run, routers included, and its number of model calls."""
+    """Return the usage of the run, including routing agents, and its number of model calls."""
     return total_usage([*results_of_run(state), *state.get("routed", ())])
 
 
@@ -185,7 +189,8 @@ async def start_run(network: NetworkDefinition[Any], state: Values, runtime: Run
         await network.history.save_message(thread, message, kwargs, runtime)
     if message.content:
         turns = [*turns, user_turn(message)]
-    return {**update, "turns": turns[len(state.get("turns", ())) :], "first": len(turns)}
+    new_turns = turns[len(state.get("turns", ())) :]  # the reducer appends
+    return {**update, "turns": new_turns, "first": len(turns)}
 
 
 def with_start_update(state: Values, update: Values) -> Values:
@@ -194,16 +199,16 @@ def with_start_update(state: Values, update: Values) -> Values:
 
 
 def _default_update(network: NetworkDefinition[Any], state: Values) -> dict[str, Any]:
-    """Return the defaults of a new conversation for fields that its caller did not pass."""
-    defaults = {f"{PREFIX}{name}": value for name, value in network.defaults.items()}
+    """Return the defaults of a new conversation, for fields that were not passed."""
+    missing = {name: value for name, value in with_prefix(network.defaults).items() if name not in state}
     messages = {} if state.get("messages") else {"messages": network.default_state.messages}
-    return {"position": 0, **messages, **{name: value for name, value in defaults.items() if name not in state}}
+    return {"position": 0, **messages, **missing}
 
 
 async def _load_history(
     network: NetworkDefinition[Any], state: Values, turns: list[Any], kwargs: Mapping[str, Any], runtime: Runtime[Any]
 ) -> tuple[list[Any], str | None]:
-    """Return the earlier turns, and the id of the thread in the user's storage."""
+    """Return the earlier turns, and the id of the thread in the user-supplied storage."""
     assert network.history is not None
     thread_id = state.get("history_thread") or network.default_state.thread_id or runtime.execution_info.thread_id
     thread = await network.history.resolve_thread(thread_id, kwargs, runtime)
@@ -216,9 +221,9 @@ async def _load_history(
 
 
 def as_user_message(value: Any) -> Message:
-    """Convert text, a message or the JSON of a web page to a user message.
+    """Convert text, a message, or a message of AgentKit's web client to a user message.
 
-    A mapping may have `systemPrompt`, which is added to the system prompt of this turn. Raises InvalidConfig for
+    A mapping may have a `systemPrompt`, which is added to the system prompt in this turn. Raises InvalidConfig for
     anything that is not a user message.
     """
     metadata: dict[str, Any] = {}
@@ -228,8 +233,9 @@ def as_user_message(value: Any) -> Message:
         if prompt is not None and not isinstance(prompt, str):
             raise InvalidConfig(f"systemPrompt of a user message is {prompt!r}. Pass text.")
         timestamp = fields.pop("clientTimestamp", fields.pop("client_timestamp", None))
-        optional = {"system_prompt": prompt, "client_timestamp": timestamp, "client_state": fields.pop("state", None)}
-        metadata = {key: item for key, item in optional.items() if item is not None}
+        metadata = without_none(
+            {"system_prompt": prompt, "client_timestamp": timestamp, "client_state": fields.pop("state", None)}
+        )
         value = {"role": "user", **fields}
     message = as_message(value)
     if not isinstance(message, Message) or message.role != "user":

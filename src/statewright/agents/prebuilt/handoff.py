@@ -1,8 +1,8 @@
-"""Tools by which one agent hands a conversation over to another.
+"""Tools with which one agent hands a conversation over to another.
 
-Such a tool stops its agent after the current superstep, so other tools called in that superstep still finish. The
-target is recorded in the metadata of the tool's result, for the graph that called the agent. That is plain data: it is
-saved with the conversation, and one answer may contain several handoffs.
+Such a tool stops its agent after the current superstep, so that other tools in that superstep still finish. The
+metadata of the tool's result names the other agent, for the graph that has called this agent. Since that is plain data,
+it is saved with the conversation, and one answer may contain several handoffs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from statewright.runtime import CompiledGraph
 
 HANDOFF: Final = "handoff"
 """The metadata key of a handoff."""
-PREFIX: Final = "transfer_to"
+DEFAULT_PREFIX: Final = "transfer_to"
+"""The default prefix of the names of handoff tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,11 @@ class Handoff:
     message: Message
     to: str
     task: str
-    """The task of the other agent, if one was written; it then sees nothing else of the conversation."""
+    """The task for the other agent, which then sees nothing else of the conversation; may be empty."""
 
 
 class HandoffTool(ToolFunction):
-    """A tool that hands over to the agent `agent_name`. See `create_handoff_tool`."""
+    """A tool that hands over to the agent `agent_name`; see `create_handoff_tool`."""
 
     def __init__(
         self, agent_name: str, *, name: str | None = None, description: str | None = None, takes_task: bool = False
@@ -48,7 +49,7 @@ class HandoffTool(ToolFunction):
                 description=description or f"Hand the conversation over to {agent_name!r}, which continues it.",
             )
         except ToolError as error:
-            raise InvalidConfig(f"A tool that hands over to {agent_name!r} cannot be created. {error}") from error
+            raise InvalidConfig(f"The tool that hands over to {agent_name!r} cannot be created. {error}") from error
 
     async def _without_task(self, context: ToolContext) -> Command[Any]:
         return self._build_command("", context)
@@ -64,9 +65,9 @@ class HandoffTool(ToolFunction):
 
     def _build_command(self, task: str, context: ToolContext) -> Command[Any]:
         text = f"Handed over to {self.agent_name}{f': {task}' if task else '.'}"
-        where = {"to": self.agent_name, "task": task} if task else {"to": self.agent_name}
+        handoff = {"to": self.agent_name, "task": task} if task else {"to": self.agent_name}
         message = Message(
-            text, role="tool", name=self.name, tool_call_id=context.tool_call_id, metadata={HANDOFF: where}
+            text, role="tool", name=self.name, tool_call_id=context.tool_call_id, metadata={HANDOFF: handoff}
         )
         return Command(update={"messages": [message]}, goto=STOP)
 
@@ -77,23 +78,22 @@ def create_handoff_tool(
     """Create a tool that hands over to the agent `agent_name` of the same swarm or supervisor.
 
     Its default name is `transfer_to_<agent_name>`. With `takes_task` the model may write a task, and the other agent
-    then sees only that; a swarm has one conversation, and always passes it on as a whole. Raises InvalidConfig for an
-    invalid tool name.
+    then sees only that; in a swarm, however, all agents see the whole conversation. Raises InvalidConfig for an invalid
+    tool name.
     """
     return HandoffTool(agent_name, name=name, description=description, takes_task=takes_task)
 
 
-def tool_name(agent_name: str, prefix: str = PREFIX) -> str:
+def tool_name(agent_name: str, prefix: str = DEFAULT_PREFIX) -> str:
     """Return the default name of the tool that hands over to an agent."""
     sanitized = re.sub(r"[^A-Za-z0-9-]+", "_", agent_name.strip())
     return f"{prefix}_{sanitized.lower()}"
 
 
 def handoffs_in(messages: Sequence[Message | RemoveMessage]) -> list[Handoff]:
-    """Return the handoffs at the end of an agent's run, in order.
+    """Return the handoffs after the last assistant message of an agent's output, in order.
 
-    Handoffs before the last assistant message are not returned: a group that is an agent of another group resolves its
-    own.
+    Earlier handoffs, such as those inside of a group that is an agent of another group, have already been followed.
     """
     handoffs: list[Handoff] = []
     for message in reversed(messages):
@@ -101,9 +101,9 @@ def handoffs_in(messages: Sequence[Message | RemoveMessage]) -> list[Handoff]:
             continue
         if message.role == "assistant":
             break
-        where = (message.metadata or {}).get(HANDOFF)
-        if where is not None:
-            handoffs.append(Handoff(message, where["to"], where.get("task", "")))
+        handoff = (message.metadata or {}).get(HANDOFF)
+        if handoff is not None:
+            handoffs.append(Handoff(message, handoff["to"], handoff.get("task", "")))
     return handoffs[::-1]
 
 

@@ -1,12 +1,12 @@
-"""Agents as members of a group: graphs over messages that a node calls, with control over the messages it passes on.
+"""Members of a group of agents: compiled graphs over messages, called by the functions of nodes.
 
-A member is called by a function instead of being a node of the group's graph: the group decides which messages its
-conversation keeps and which node is next. The member's own steps are saved below the task of that function.
+A member is not itself a node of the group's graph, since the group chooses which of its messages the conversation keeps
+and which node is next. The steps of the member are saved below the task of the node that calls it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
@@ -16,29 +16,32 @@ from statewright.agents.prebuilt.tool_node import ToolNode
 from statewright.agents.tools import Tool
 from statewright.channels import MessageBatch
 from statewright.errors import InvalidConfig
-from statewright.graph import Reported
+from statewright.graph import SubgraphResult
 from statewright.messages import Message, RemoveMessage
 from statewright.runtime import CompiledGraph
 from statewright.runtime.core.subgraph import common_fields, subgraph_calls
 from statewright.state import StateSchema, instance_values
 
 MESSAGES: Final = "messages"
-UNNAMED: Final = "Graph"
-"""The default name of a graph."""
+_RESPONSE: Final = "structured_response"
+_DEFAULT_NAME: Final = "Graph"
+"""The name of a graph that was compiled without one."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberOutput:
-    """The output of a member: its messages, and its other writes."""
+    """The output of a member: its new messages, and its other writes."""
 
     messages: Sequence[Message | RemoveMessage]
     update: Mapping[str, Any]
+    """The values of the other fields."""
     written: Sequence[tuple[str, Any]] = ()
+    """Writes to fields with a reducer, for the group to fold."""
 
-    def to_report(self, messages: Sequence[Message | RemoveMessage], **further_fields: Any) -> Reported:
-        """Return the answer of the node that called the member, with these messages instead of the member's."""
+    def to_report(self, messages: Sequence[Message | RemoveMessage], **extra_fields: Any) -> SubgraphResult:
+        """Return the answer of the node that has called the member, with `messages` in place of the member's."""
         own = {MESSAGES: list(messages)} if messages else {}
-        return Reported({**self.update, **own, **further_fields}, self.written)
+        return SubgraphResult({**self.update, **own, **extra_fields}, self.written)
 
     @property
     def last(self) -> Message | None:
@@ -47,32 +50,37 @@ class MemberOutput:
 
 
 class Member:
-    """Calls a compiled graph. It shares the fields of the group's schema, except its `own_fields`."""
+    """Calls a compiled graph, which shares the fields of the group's schema.
 
-    def __init__(self, graph: CompiledGraph, schema: StateSchema, *, own_fields: Collection[str] = ()) -> None:
+    Without `shares_response`, its structured response does not become that of the group.
+    """
+
+    def __init__(self, graph: CompiledGraph, schema: StateSchema, *, shares_response: bool = True) -> None:
         self.graph = graph
         self.name = graph.name
-        shared_fields = frozenset(schema.fields).difference(own_fields)
+        shared_fields = frozenset(name for name in schema.fields if shares_response or name != _RESPONSE)
         merging = frozenset(name for name in shared_fields if schema.fields[name].has_reducer)
         self._shared_fields = shared_fields
         _, self._call = subgraph_calls(graph, "call", shared_fields, merging)
 
     def metadata(self, label: str | None = None) -> dict[str, Any]:
-        """Return the metadata of the node that calls it, so that the graph is drawn in the place of the node."""
+        """Return the metadata of the node that calls the graph, which draws the graph in place of the node."""
         return {"transparent": True, "boxes": {label or self.name: partial(getattr, self.graph, "graph")}}
 
     async def call(self, state: Mapping[str, Any]) -> MemberOutput:
         """Run the graph on a state and return its output. Raises the errors of the graph."""
         answer = await self._call(state)
-        if not isinstance(answer, Reported):  # of a function, or the instance of a class: of a graph that checks all
+        if not isinstance(
+            answer, SubgraphResult
+        ):  # a graph that does not report its writes, or whose state is an instance
             fields = cast(Any, answer) if isinstance(answer, Mapping) else instance_values(answer) or {}
-            answer = Reported({**common_fields(fields, self._shared_fields)}, ())
+            answer = SubgraphResult({**common_fields(fields, self._shared_fields)}, ())
         other_fields: dict[str, Any] = {**answer.update}
         all_messages = cast("Iterable[Message]", other_fields.pop(MESSAGES, None) or ())
-        before = {message.id for message in state.get(MESSAGES, ())}
-        messages: list[Message | RemoveMessage] = [message for message in all_messages if message.id not in before]
+        input_ids = {message.id for message in state.get(MESSAGES, ())}
+        messages: list[Message | RemoveMessage] = [message for message in all_messages if message.id not in input_ids]
         written: list[tuple[str, Any]] = []
-        for name, update in answer.written:
+        for name, update in answer.writes:
             if name == MESSAGES and isinstance(update, MessageBatch):
                 messages.extend(update.items)
             else:
@@ -81,18 +89,18 @@ class Member:
 
 
 def share_notes(schema: StateSchema, agents: Iterable[CompiledGraph]) -> None:
-    """Add the field for notes of memory strategies to a group's state, if one of its agents has it."""
+    """Add the field for notes of memory strategies to the schema of a group, if one of its agents has the field."""
     if MEMORY_NOTES not in schema.keys and any(MEMORY_NOTES in agent.program.channels for agent in agents):
         schema.add(MEMORY_NOTES, MemoryNotes)
 
 
 def stored_types(agents: Iterable[CompiledGraph]) -> set[type]:
-    """Return the types that agents save; the group that calls them saves these too."""
+    """Return the types that agents may store in their states, since the group that calls them stores them too."""
     return {kind for agent in agents for kind in agent.program.stored_types}
 
 
 def check_agents(agents: Any, *, owner: str) -> dict[str, CompiledGraph]:
-    """Return compiled graphs by name. Raises InvalidConfig if there are none, and for invalid or duplicate ones."""
+    """Return compiled graphs by name. Raises InvalidConfig without agents, and for invalid or duplicate ones."""
     candidates = list(cast("Iterable[Any]", agents)) if isinstance(agents, Iterable) else [agents]
     if not candidates:
         raise InvalidConfig(f"{owner} has no agents. Pass at least one graph, such as create_agent(...).")
@@ -100,7 +108,7 @@ def check_agents(agents: Any, *, owner: str) -> dict[str, CompiledGraph]:
     for agent in candidates:
         name = check_agent(agent, owner=owner).name
         if name in by_name:
-            raise InvalidConfig(f"{owner} has two agents named {name!r}. Give one of them another name=.")
+            raise InvalidConfig(f"{owner} has two agents named {name!r}. Compile one of them with another name=.")
         by_name[name] = agent
     return by_name
 
@@ -109,16 +117,16 @@ def check_agent(agent: Any, *, owner: str) -> CompiledGraph:
     """Return a compiled graph over messages with a name. Raises InvalidConfig for anything else."""
     if not isinstance(agent, CompiledGraph):
         raise InvalidConfig(
-            f"{owner} was given {agent!r} of type {type(agent).__name__}, which is not a compiled graph. "
-            f"Make one by create_agent(model, tools, prompt=..., name=...), or compile a graph over messages."
+            f"{owner} got {agent!r} of type {type(agent).__name__}, which is not a compiled graph. "
+            f"Create one with create_agent(model, tools, prompt=..., name=...), or compile a graph over messages."
         )
-    if agent.name == UNNAMED or not agent.name.strip():
-        raise InvalidConfig(f"{owner} was given an agent without a name. Compile it with name=...")
+    if agent.name == _DEFAULT_NAME or not agent.name.strip():
+        raise InvalidConfig(f"{owner} got an agent without a name. Compile it with name=...")
     schema = agent.graph.schema
     if schema.closed and MESSAGES not in schema.fields:
         raise InvalidConfig(
-            f"Agent {agent.name!r} of {owner} has no field 'messages' in its state, but {', '.join(schema.keys)}. "
-            f"Give its state one: Annotated[list[Message], add_messages]."
+            f"The state of agent {agent.name!r} of {owner} has no field 'messages' (fields: {', '.join(schema.keys)}). "
+            f"Add it as Annotated[list[Message], add_messages]."
         )
     return cast(CompiledGraph, agent)
 

@@ -1,6 +1,6 @@
 """A planner: a model makes a plan, an agent executes its steps, and the model reviews the results.
 
-plan -> the steps that are ready, concurrently -> replan -> more steps ... or the answer
+plan -> the ready steps, concurrently -> replan -> more steps ... or the answer
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, TypeVar
 from pydantic import BaseModel, Field, create_model, model_validator
 from typing_extensions import TypedDict  # pydantic rejects typing.TypedDict before Python 3.12
 
-from statewright.agents.agent import as_tool
+from statewright.agents.agent import DEFAULT_RETRIES, as_tool
 from statewright.agents.loop.model_call import ask, cut_short_reason, retry_policy
 from statewright.agents.prebuilt.member import MESSAGES, Member, agent_tools, check_agent, stored_types
 from statewright.agents.prebuilt.react import AgentState, create_agent
@@ -57,7 +57,7 @@ PlanModel = TypeVar("PlanModel", Plan, Replan)
 
 
 def add_plan_validator(model_class: type[PlanModel], done: Collection[str] = ()) -> type[PlanModel]:
-    """Return a subclass that validates the plan: it must be executable after the steps in `done`, which are ids."""
+    """Return a subclass that validates plans: one must be executable after the steps whose ids are in `done`."""
 
     def validate_plan(plan: PlanModel) -> PlanModel:
         problems = [*_plan_problems(plan, frozenset(done))]
@@ -122,28 +122,26 @@ _REPLAN_PROMPT: Final = (
     "These steps have been done. Give the answer to the task if they are enough, or else the steps left."
 )
 _INCOMPLETE: Final = {"length": "incomplete: it was cut off", "refused": "not done: the assistant refused"}
-"""Notes for the model on incomplete results, by finish reason."""
+"""Notes on incomplete results for the planning model, by finish reason."""
 _ANSWER_PROMPT: Final = "Answer the task from the results of the steps."
-_OWN_FIELDS: Final = ("structured_response",)
-"""Fields of an executing agent that do not belong to the planner's state."""
 
 
 class PlannerState(TypedDict, total=False):
     """The state of a planner."""
 
     messages: Annotated[list[Message], add_messages]
-    """The conversation. If it ends with a message of the user, that is the task. The answer is appended."""
+    """The conversation. If it ends with a user message, that is the task. The answer is appended."""
     input: str
     """The task."""
     plan: list[dict[str, Any]]
     """The latest plan: steps with `id`, `task` and `after`, the ids of their prerequisites."""
     past_steps: Annotated[list[dict[str, Any]], operator.add]
-    """The finished steps, with their `result`, and a `finish_reason` if it is incomplete."""
+    """The finished steps, each with its `result`, and a `finish_reason` if the result is incomplete."""
     response: str | None
     """The answer."""
     stop_reason: str | None
-    """`completed`, or `max_steps` if not all planned steps could be done; `length` or `refused` if the answer itself
-    was cut off or refused."""
+    """`completed`; `max_steps` if not all planned steps could be executed; `length` or `refused` if the answer was cut
+    off or refused."""
 
 
 def create_planner(
@@ -156,7 +154,7 @@ def create_planner(
     replan: bool = True,
     max_steps: int = 20,
     settings: Mapping[str, Any] | None = None,
-    retries: int | RetryPolicy = 4,
+    retries: int | RetryPolicy = DEFAULT_RETRIES,
     checkpointer: Checkpointer | None = None,
     store: Store | None = None,
     name: str = "planner",
@@ -166,21 +164,22 @@ def create_planner(
 
     Steps are executed by `executor`, a graph over messages, or by an agent with the same model, `tools` and
     `executor_prompt`; independent steps run concurrently. With `replan` the model reviews the results after each
-    round, and answers or changes the plan; without, the plan is executed as it is, and the model answers at the
-    end. After `max_steps` it answers from the available results. If a plan is not valid, the model is asked again a few
-    times before ModelAnswerInvalid is raised. `settings` are further fields of `ModelRequest`, `options` are those of
+    round, and answers or changes the plan; without it the plan is executed unchanged, and the model answers at the end.
+    After `max_steps` it answers from the available results. An invalid plan is requested again a few times before
+    ModelAnswerInvalid is raised. `settings` are further fields of `ModelRequest`, `options` those of
     `StateGraph.compile`. Raises InvalidConfig for invalid arguments.
     """
     own_tools = [as_tool(tool) for tool in tools]
     if executor is not None and own_tools:
-        raise InvalidConfig(f"Planner {name!r} has an executor and tools. Give the tools to the executor.")
+        raise InvalidConfig(f"Planner {name!r} has both an executor and tools. Pass the tools to the executor instead.")
     if max_steps < 1:
-        raise InvalidConfig(f"max_steps of planner {name!r} is {max_steps}. Let it do at least one step.")
+        raise InvalidConfig(f"max_steps of planner {name!r} is {max_steps}. Allow at least one step.")
     if executor is None:
         executor = create_agent(
             model, own_tools, prompt=executor_prompt, settings=settings, retries=retries, name=f"{name}_step"
         )
-    member = Member(check_agent(executor, owner=f"Planner {name!r}"), read_schema(AgentState), own_fields=_OWN_FIELDS)
+    check_agent(executor, owner=f"Planner {name!r}")
+    member = Member(executor, read_schema(AgentState), shares_response=False)
     prompt = f"{planner_prompt}{_describe_tools(executor)}"
     nodes = _PlannerNodes(name, as_chat_model(model), prompt, member, max_steps, settings or {})
     policy = retry_policy(retries)
@@ -200,7 +199,7 @@ def create_planner(
 
 
 def _describe_tools(executor: CompiledGraph) -> str:
-    """Describe the tools of the executor for the planner."""
+    """Describe the tools of the executor for the planning model."""
     lines = "\n".join(f"- {tool.name}: {tool.description}" for tool in agent_tools(executor))
     return f"\n\nThe assistant has these tools:\n{lines}" if lines else ""
 
@@ -217,7 +216,7 @@ class _PlannerNodes:
     settings: Mapping[str, Any]
 
     async def plan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Make the plan. A new turn of a thread starts over."""
+        """Make a plan. Each turn of a thread starts with a new one."""
         task = self._task(state)
         request = self._request({**state, "input": task}, self.prompt)
         plan: Plan = await StructuredOutput(add_plan_validator(Plan)).ask(self.model, request, runtime)
@@ -237,13 +236,13 @@ class _PlannerNodes:
         return {"past_steps": [{**done, "finish_reason": finish_reason} if finish_reason else done]}
 
     async def replan(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
-        """Let the model review the results: it gives the answer, or plans further steps."""
+        """Review the results by the model, which gives the answer or plans further steps."""
         past = state["past_steps"]
         if len(past) >= self.max_steps:
             return Command(goto="answer")
-        remaining = remaining_steps(state["plan"], _ids(past))
+        remaining = remaining_steps(state["plan"], _step_ids(past))
         report = f"{_describe_results(past)}{_describe_remaining(remaining)}\n\n{_REPLAN_PROMPT}"
-        output = StructuredOutput(add_plan_validator(Replan, _ids(past)))
+        output = StructuredOutput(add_plan_validator(Replan, _step_ids(past)))
         decision: Replan = await output.ask(self.model, self._request(state, self.prompt, report), runtime)
         if not decision.steps:
             return Command(update=self._answer_update(decision.response, "completed"), goto=END)
@@ -251,12 +250,12 @@ class _PlannerNodes:
         return Command(update={"plan": steps}, goto=self._next_steps(steps, past))
 
     def advance(self, state: Any) -> Command[Any]:
-        """Continue with the plan as it is."""
+        """Continue with the unchanged plan, or answer if it is finished."""
         return Command(goto=self._next_steps(state["plan"], state["past_steps"]) or "answer")
 
     async def answer(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         """Answer the task from the available results."""
-        remaining = remaining_steps(state["plan"], _ids(state["past_steps"]))
+        remaining = remaining_steps(state["plan"], _step_ids(state["past_steps"]))
         report = f"{_describe_results(state['past_steps'])}{_describe_remaining(remaining)}"
         response = await ask(self.model, self._request(state, _ANSWER_PROMPT, report), runtime, name=self.name)
         finish_reason = cut_short_reason(response.message)
@@ -269,25 +268,25 @@ class _PlannerNodes:
 
     def _next_steps(self, plan: Sequence[Mapping[str, Any]], past: Sequence[Mapping[str, Any]]) -> list[Send]:
         """Return sends for the next steps, within `max_steps`."""
-        return [Send("execute", step) for step in ready_steps(plan, _ids(past))[: self.max_steps - len(past)]]
+        return [Send("execute", step) for step in ready_steps(plan, _step_ids(past))[: self.max_steps - len(past)]]
 
     def _task(self, state: Mapping[str, Any]) -> str:
-        """Return the task: the last message, if it is the user's, or else the input. Raises EmptyInputError."""
+        """Return the task: the last message if it is the user's, or else the input. Raises EmptyInputError."""
         messages: Sequence[Message] = state.get(MESSAGES) or ()
         task = messages[-1].text if messages and messages[-1].role == "user" else state.get("input") or ""
         if not task.strip():
             raise EmptyInputError(
-                f"Planner {self.name!r} has no task. Call invoke({{'input': '...'}}), or pass messages of which the "
-                f"last is from the user."
+                f"Planner {self.name!r} has no task. Call invoke({{'input': '...'}}), or pass messages that end with a "
+                f"user message."
             )
         return task
 
     def _request(self, state: Mapping[str, Any], system: str, report: str = "") -> ModelRequest:
         """Return a request whose conversation ends with the task and the results so far."""
         messages: Sequence[Message] = state.get(MESSAGES) or ()
-        before = messages[:-1] if messages and messages[-1].role == "user" else messages
+        earlier = messages[:-1] if messages and messages[-1].role == "user" else messages
         return ModelRequest(
-            messages=[*before, Message(f"{state['input']}{report}")],
+            messages=[*earlier, Message(f"{state['input']}{report}")],
             system=system,
             metadata={"agent": self.name, "state": state},
             **self.settings,
@@ -298,8 +297,8 @@ def _dump_steps(steps: Iterable[PlanStep]) -> list[dict[str, Any]]:
     return [step.model_dump() for step in steps]
 
 
-def _ids(past: Iterable[Mapping[str, Any]]) -> set[str]:
-    return {step["id"] for step in past}
+def _step_ids(steps: Iterable[Mapping[str, Any]]) -> set[str]:
+    return {step["id"] for step in steps}
 
 
 def _describe_results(past: Iterable[Mapping[str, Any]]) -> str:

@@ -1,15 +1,16 @@
-"""The standard agent: a model and tools in a loop, over a conversation."""
+"""The standard agent as a graph: a model and tools in a loop, over a conversation."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Annotated, Any, Final, NotRequired, cast
 
-from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
+from typing_extensions import TypedDict  # pydantic rejects typing.TypedDict before Python 3.12
 
-from statewright.agents.agent import setting_problem
+from statewright.agents.agent import DEFAULT_RETRIES, setting_problem
 from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.model_call import ask, retry_policy
 from statewright.agents.loop.request import MEMORY_NOTES, MemoryNotes, select_messages, tool_specs
@@ -25,13 +26,13 @@ from statewright.langchain import is_langchain_message
 from statewright.messages import Message, as_message
 from statewright.models import ChatModel, ModelRequest, as_chat_model
 from statewright.runtime import CompiledGraph, StateGraph
-from statewright.runtime.concurrency.private_loop import run_here
+from statewright.runtime.concurrency.private_loop import run_on_this_thread
 from statewright.state import read_schema
 from statewright.store import Store
 
 NO_STEPS_LEFT: Final = "Sorry, I need more steps to process this request."
-_STEPS_OF_A_TURN: Final = 3
-"""The model requests tools, they are called, and the model answers."""
+_STEPS_WITH_TOOLS: Final = 3
+"""The supersteps that tool calls need: the model requests them, they are made, and the model answers."""
 Hook = Callable[..., Any]
 
 
@@ -40,7 +41,7 @@ class AgentState(TypedDict):
 
     messages: Annotated[list[Message], add_messages]
     structured_response: NotRequired[Any]
-    """The answer, parsed by `response_format`."""
+    """The final answer, parsed by `response_format`."""
 
 
 def create_agent(
@@ -55,7 +56,7 @@ def create_agent(
     context_schema: Any = None,
     memory: MemoryStrategy | None = None,
     settings: Mapping[str, Any] | None = None,
-    retries: int | RetryPolicy = 4,
+    retries: int | RetryPolicy = DEFAULT_RETRIES,
     handle_tool_errors: ErrorHandling = True,
     checkpointer: Checkpointer | None = None,
     store: Store | None = None,
@@ -64,20 +65,21 @@ def create_agent(
 ) -> CompiledGraph:
     """Create an agent as a graph: `invoke({"messages": [...]})` returns the conversation with its messages.
 
-    `model` is a chat model, the name of one, or a function of `state` and `runtime` that returns one. `prompt` is the
-    system prompt, or a function of the same that returns it. `pre_model_hook` and `post_model_hook` are nodes before
-    and after the model; if the first one writes `llm_input_messages`, these are sent instead of the messages.
-    `response_format` requests a final answer of that schema, stored in `structured_response`. `memory` selects the part
-    of a long conversation to send. Each tool call is a task of its own. `options` are those of `StateGraph.compile`.
+    `model` is a chat model, the name of one, or a function of `state` and `runtime` that returns either. `prompt` is
+    the system prompt, or a function of `state` and `runtime` that returns it. `pre_model_hook` and `post_model_hook`
+    are nodes before and after the model; if the former writes `llm_input_messages`, these are sent instead of the
+    messages. `response_format` requests a final answer of this schema, stored in `structured_response`. `memory`
+    selects the part of a long conversation to send. Each tool call is a separate task. `options` are those of
+    `StateGraph.compile`.
     """
     problem = setting_problem(settings or {})
     if problem is not None:
         raise InvalidConfig(f"Agent {name!r} is invalid: {problem}")
     node = tools if isinstance(tools, ToolNode) else ToolNode(tools, handle_tool_errors=handle_tool_errors)
     answer = StructuredOutput(response_format) if response_format is not None else None
-    nodes = _AgentNodes(name, model, node, prompt, memory, settings or {}, answer, pre_model_hook, post_model_hook)
-    state = _state(state_schema, has_input=pre_model_hook is not None, has_memory=memory is not None)
-    graph = StateGraph(state, context_schema=context_schema)
+    nodes = _ReactNodes(name, model, node, prompt, memory, settings or {}, answer, pre_model_hook, post_model_hook)
+    schema = _build_schema(state_schema, has_pre_hook=pre_model_hook is not None, has_memory=memory is not None)
+    graph = StateGraph(schema, context_schema=context_schema)
     if response_format is not None and not isinstance(response_format, Mapping):
         graph.allow_types(response_format)
     nodes.add_to(graph, retry_policy(retries))
@@ -85,15 +87,15 @@ def create_agent(
 
 
 def create_react_agent(model: Any, tools: Any = (), *, version: str = "v2", **options: Any) -> CompiledGraph:
-    """Alias of `create_agent` with LangGraph's name. There is one version: a task for each tool call."""
+    """Alias of `create_agent`, under LangGraph's name. The only version is v2: a task for each tool call."""
     if version != "v2":
-        warnings.warn(f"create_react_agent has no version {version!r}: each tool call is a task.", stacklevel=2)
+        warnings.warn(f"create_react_agent has no version {version!r}; it uses v2: a task per tool call.", stacklevel=2)
     return create_agent(model, tools, **options)
 
 
 @dataclass(eq=False)
-class _AgentNodes:
-    """The nodes of an agent, and the edges that follow from the optional ones."""
+class _ReactNodes:
+    """The nodes of an agent, of which some are optional, and the edges between them."""
 
     name: str
     model: Any
@@ -102,29 +104,29 @@ class _AgentNodes:
     memory: MemoryStrategy | None
     settings: Mapping[str, Any]
     answer: StructuredOutput | None
-    before: Hook | None
-    after: Hook | None
+    pre_hook: Hook | None
+    post_hook: Hook | None
 
     def __post_init__(self) -> None:
         tools = self.tools.tools_by_name.values()
         self._fixed_model = as_chat_model(self.model) if not _is_function(self.model) else None
         self._specs = tool_specs(tools)
         self._direct = {tool.name for tool in tools if tool_options(tool).return_direct}
-        self._first = "pre_model_hook" if self.before is not None else "model"
+        self._first = "pre_model_hook" if self.pre_hook is not None else "model"
         self._last = "respond" if self.answer is not None else END
 
     def add_to(self, graph: StateGraph, policy: RetryPolicy | None) -> None:
         """Add the nodes and the edges to a graph."""
         first, last = self._first, self._last
-        targets = dict.fromkeys(["tools", "post_model_hook" if self.after is not None else last, END])
+        targets = dict.fromkeys(["tools", "post_model_hook" if self.post_hook is not None else last, END])
         graph.add_edge(START, first)
-        if self.before is not None:
-            graph.add_node("pre_model_hook", self.before)
+        if self.pre_hook is not None:
+            graph.add_node("pre_model_hook", self.pre_hook)
             graph.add_edge("pre_model_hook", "model")
         graph.add_node("model", self, retry_policy=policy, destinations=list(targets))
         graph.add_node("tools", self.tools)
-        if self.after is not None:
-            graph.add_node("post_model_hook", self.after)
+        if self.post_hook is not None:
+            graph.add_node("post_model_hook", self.post_hook)
             graph.add_conditional_edges("post_model_hook", self._after_hook, {"tools": "tools", last: last})
         if self.answer is not None:
             graph.add_node("respond", self._respond, retry_policy=policy)
@@ -134,24 +136,24 @@ class _AgentNodes:
         else:
             graph.add_edge("tools", first)
 
-    def plainly(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
+    def sync(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Call the model, for the sync driver."""
-        return run_here(self.__call__, state, runtime, control=runtime.control)
+        return run_on_this_thread(self.__call__, state, runtime, control=runtime.control)
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Command[Any]:
         """Call the model, and go to the tools that it requests, to the hook, or to the end."""
         request, update = await self._request(state, runtime)
         response = await ask(await self._model_for(state, runtime), request, runtime, name=self.name)
         message = response.message
-        if message.tool_calls and runtime.remaining_steps < _STEPS_OF_A_TURN:
+        if message.tool_calls and runtime.remaining_steps < _STEPS_WITH_TOOLS:
             message = Message(NO_STEPS_LEFT, role="assistant", id=message.id, name=self.name)
         goto: Any = [Send("tools", call) for call in message.tool_calls] or self._last
-        if self.after is not None:
+        if self.post_hook is not None:
             goto = "post_model_hook"
         return Command(update={"messages": [message], **update}, goto=goto)
 
     async def _request(self, state: Any, runtime: Runtime[Any]) -> tuple[ModelRequest, dict[str, Any]]:
-        """Return the next request, and the update with the notes of the agent's memory strategy."""
+        """Return the next request, and an update with the notes of the agent's memory strategy, if there are any."""
         messages = _as_messages(state.get("llm_input_messages") or state.get("messages") or ())
         all_notes: Mapping[str, Any] = state.get(MEMORY_NOTES) or {}
         own_notes = all_notes.get(self.name)
@@ -167,7 +169,7 @@ class _AgentNodes:
         return request, {MEMORY_NOTES: {self.name: dict(window.notes)}} if window.notes else {}
 
     async def _apply_prompt(self, state: Any, messages: Sequence[Message], runtime: Runtime[Any]) -> tuple[str, Any]:
-        """Return the system prompt and the conversation; leading system messages become part of the prompt."""
+        """Return the system prompt and the conversation, whose leading system messages become part of the prompt."""
         prompt = self.prompt
         if prompt is not None and callable(prompt):
             prompt = await acall_with_kwargs(prompt, {"state": state, "runtime": runtime})
@@ -180,11 +182,9 @@ class _AgentNodes:
                 f"The prompt of agent {self.name!r} is {prompt!r}. Pass text, a message, or a list of messages."
             )
         parts = [prompt.text if isinstance(prompt, Message) else prompt] if prompt else []
-        count = 0
-        while count < len(messages) and messages[count].role == "system":
-            parts.append(messages[count].text)
-            count += 1
-        return "\n\n".join(parts), messages[count:] if count else messages
+        leading = list(takewhile(lambda message: message.role == "system", messages))
+        parts += [message.text for message in leading]
+        return "\n\n".join(parts), messages[len(leading) :] if leading else messages
 
     async def _model_for(self, state: Any, runtime: Runtime[Any]) -> ChatModel:
         if self._fixed_model is not None:
@@ -192,40 +192,41 @@ class _AgentNodes:
         return as_chat_model(await acall_with_kwargs(self.model, {"state": state, "runtime": runtime}))
 
     async def _respond(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        """Request the structured answer."""
+        """Request the structured answer, as the last node."""
         assert self.answer is not None
         request, update = await self._request(state, runtime)
         model = await self._model_for(state, runtime)
         return {"structured_response": await self.answer.ask(model, request, runtime), **update}
 
     def _after_hook(self, state: Any) -> Any:
-        """Go to the tools that the last message still requests after the hook, or to the end."""
+        """Return the calls that the last message still requests after the hook, or else the last node."""
         return [Send("tools", call) for call in requested_calls(state)] or self._last
 
     def _after_tools(self, state: Any) -> str:
-        """Go to the model, or to the end after a `return_direct` tool."""
+        """Return the first node, to call the model again; the last node after a `return_direct` tool."""
         messages: Iterator[Any] = map(as_message, reversed(state["messages"]))
         calls = next((message.tool_calls for message in messages if getattr(message, "tool_calls", ())), ())
         return self._last if any(call.name in self._direct for call in calls) else self._first
 
 
 def _as_messages(messages: Sequence[Any]) -> Sequence[Message]:
-    """Return the conversation with messages of ours; a state may hold those of LangChain."""
+    """Convert the messages of a state, which may be LangChain's, to ours."""
     if all(type(message) is Message for message in messages):
         return messages
     return [cast(Message, as_message(message)) for message in messages]
 
 
 def _is_function(model: Any) -> bool:
-    has_method = isinstance(model, type) or hasattr(model, "complete") or hasattr(model, "ainvoke")
-    return callable(model) and not has_method
+    """Return True for a function that returns models: a model may be callable too."""
+    is_model = isinstance(model, type) or hasattr(model, "complete") or hasattr(model, "ainvoke")
+    return callable(model) and not is_model
 
 
-def _state(state_schema: Any, *, has_input: bool, has_memory: bool) -> Any:
-    """Return the schema of the state: the user's fields and those that the agent needs."""
-    schema = read_schema(state_schema) if state_schema is not None else read_schema(AgentState)
+def _build_schema(state_schema: Any, *, has_pre_hook: bool, has_memory: bool) -> Any:
+    """Return the schema of the state: the user's fields, and those that the agent needs."""
+    schema = read_schema(state_schema if state_schema is not None else AgentState)
     required_fields: dict[str, Any] = {"messages": Annotated[list[Message], add_messages], "structured_response": Any}
-    if has_input:
+    if has_pre_hook:
         required_fields["llm_input_messages"] = list[Message]
     if has_memory:
         required_fields[MEMORY_NOTES] = MemoryNotes

@@ -1,4 +1,4 @@
-"""Reflection: draft an answer, have a critic judge it, and revise it until the critic is satisfied.
+"""Reflection: a model drafts an answer, a critic judges it, and the model revises it until the critic is satisfied.
 
 draft -> critique -> revise -> critique ... until satisfied, or out of iterations
 """
@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Self
 
 from pydantic import BaseModel, Field, model_validator
-from typing_extensions import TypedDict  # pydantic refuses that of typing below Python 3.12
+from typing_extensions import TypedDict  # pydantic rejects typing.TypedDict before Python 3.12
 
+from statewright.agents.agent import DEFAULT_RETRIES
 from statewright.agents.kwargs_injection import acall_with_kwargs
 from statewright.agents.loop.model_call import cut_short_reason, retry_policy
 from statewright.agents.prebuilt.member import MESSAGES, Member
@@ -39,11 +40,11 @@ _REVISE: Final = "A critic has read your answer. Write a complete new version th
 class Critique(BaseModel):
     """A critic's judgement of a draft."""
 
-    satisfied: bool = Field(description="Whether the answer can stay as it is.")
+    satisfied: bool = Field(description="Whether the answer needs no change.")
     critique: str = Field(default="", description="What is to be improved, and how.")
 
     @model_validator(mode="after")
-    def _says_something(self) -> Self:
+    def _require_critique(self) -> Self:
         if not self.satisfied and not self.critique.strip():
             raise ValueError("You are not satisfied, and the critique is empty. Say what is to be improved.")
         return self
@@ -53,12 +54,12 @@ class ReflectionState(TypedDict, total=False):
     """The state of a reflection."""
 
     messages: Annotated[list[Message], add_messages]
-    """The conversation. Only the last draft becomes part of it."""
+    """The conversation, to which only the last draft is added."""
     drafts: Annotated[list[str], operator.add]
     critiques: Annotated[list[str], operator.add]
-    """One for each draft that was judged."""
+    """The critiques of the drafts, in the same order; the last draft may have none."""
     stop_reason: str | None
-    """`satisfied`, `stop_when` or `max_iterations`; `length` or `refused` if the last draft ended so."""
+    """`satisfied`, `stop_when` or `max_iterations`; `length` or `refused` if the last draft was cut off or refused."""
     draft_reason: str | None
     """`length` or `refused` if the last draft was cut off or refused."""
 
@@ -73,31 +74,31 @@ def create_reflection(
     max_iterations: int = 3,
     stop_when: Callable[..., Any] | None = None,
     settings: Mapping[str, Any] | None = None,
-    retries: int | RetryPolicy = 4,
+    retries: int | RetryPolicy = DEFAULT_RETRIES,
     checkpointer: Checkpointer | None = None,
     store: Store | None = None,
     name: str = "reflection",
     **options: Any,
 ) -> CompiledGraph:
-    """Create a graph that improves its answer: `invoke({"messages": [...]})` returns the conversation with it.
+    """Create a graph that improves its answer: `invoke({"messages": [...]})` returns the conversation with the answer.
 
     Drafts are written by `create_agent` with `model`, `tools`, `prompt` and `settings`, and judged by `critic_model`,
-    by default the same model. There are at most `max_iterations` drafts, and the last of them is not judged.
-    `stop_when` is a function of any of `draft`, `critique`, `iteration` and `state`: if it returns true, the draft is
-    final although the critic is not satisfied. A critique that does not fit its schema is requested again a few times;
-    then ModelAnswerInvalid is raised. `options` are those of `StateGraph.compile`. Raises InvalidConfig for invalid
+    by default the same model. There are at most `max_iterations` drafts, of which the last is not judged. `stop_when`
+    may name the parameters `draft`, `critique`, `iteration` and `state`; if it returns true, the draft is final even if
+    the critic is not satisfied. A critique that does not fit its schema is requested again a few times before
+    ModelAnswerInvalid is raised. `options` are those of `StateGraph.compile`. Raises InvalidConfig for invalid
     arguments.
     """
     if max_iterations < 1:
-        raise InvalidConfig(f"max_iterations of {name!r} is {max_iterations}. Let it write at least one draft.")
+        raise InvalidConfig(f"max_iterations of reflection {name!r} is {max_iterations}. Allow at least one draft.")
     author = create_agent(model, tools, prompt=prompt, settings=settings, retries=retries, name=name)
-    member = Member(author, read_schema(AgentState), own_fields=["structured_response"])
+    member = Member(author, read_schema(AgentState), shares_response=False)
     critic = as_chat_model(critic_model if critic_model is not None else model)
-    steps = _ReflectionNodes(member, critic, critic_prompt, max_iterations, stop_when)
+    nodes = _ReflectionNodes(member, critic, critic_prompt, max_iterations, stop_when)
     graph = StateGraph(ReflectionState)
-    graph.add_node("draft", steps.draft, destinations=["critique", END], metadata=member.metadata("draft"))
-    graph.add_node("critique", steps.critique, retry_policy=retry_policy(retries), destinations=["revise", END])
-    graph.add_node("revise", steps.revise, destinations=["critique", END], metadata=member.metadata("revise"))
+    graph.add_node("draft", nodes.draft, destinations=["critique", END], metadata=member.metadata("draft"))
+    graph.add_node("critique", nodes.critique, retry_policy=retry_policy(retries), destinations=["revise", END])
+    graph.add_node("revise", nodes.revise, destinations=["critique", END], metadata=member.metadata("revise"))
     graph.add_edge(START, "draft")
     return graph.compile(checkpointer, store=store, name=name, **options)
 
@@ -111,16 +112,16 @@ class _ReflectionNodes:
     prompt: str
     max_iterations: int
     stop_when: Callable[..., Any] | None
-    form: StructuredOutput = field(default_factory=lambda: StructuredOutput(Critique))
+    output: StructuredOutput = field(default_factory=lambda: StructuredOutput(Critique))
 
     async def draft(self, state: Any) -> Command[Any]:
-        """Write the first draft. A new turn of a thread starts over."""
+        """Write the first draft. Each turn of a thread starts with a new one."""
         draft, reason = await self._write_draft(state.get(MESSAGES, ()))
-        fresh = {"critiques": Overwrite([]), "stop_reason": None, "draft_reason": reason}
-        return self._critique_or_end({**fresh, "drafts": Overwrite([draft])}, draft, 1)
+        reset = {"critiques": Overwrite([]), "stop_reason": None, "draft_reason": reason}
+        return self._critique_or_end({**reset, "drafts": Overwrite([draft])}, draft, 1)
 
     async def revise(self, state: Any) -> Command[Any]:
-        """Write the next draft, given every earlier draft and its critique."""
+        """Write the next draft, from all earlier drafts and their critiques."""
         messages = [*state.get(MESSAGES, ())]
         for draft, critique in zip(state["drafts"], state["critiques"], strict=True):
             messages += [Message(draft, "assistant"), Message(f"{_REVISE}\n\n{critique}")]
@@ -132,7 +133,7 @@ class _ReflectionNodes:
         draft = state["drafts"][-1]
         messages = [*state.get(MESSAGES, ()), Message(draft, "assistant"), Message(_JUDGE)]
         request = ModelRequest(messages=messages, system=self.prompt, metadata={"agent": "critic", "state": state})
-        verdict: Critique = await self.form.ask(self.critic, request, runtime)
+        verdict: Critique = await self.output.ask(self.critic, request, runtime)
         update: dict[str, Any] = {"critiques": [verdict.critique], "draft_reason": state.get("draft_reason")}
         if verdict.satisfied:
             return self._end(update, draft, "satisfied")

@@ -1,4 +1,4 @@
-"""Structured output: answers validated by a class or a JSON Schema, and requested again if they do not fit."""
+"""Structured output: answers validated by a class or a JSON Schema, and requested again if they are invalid."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from statewright.models import ChatModel, ModelRequest, OutputForm
 from statewright.models.adapters.conversion import without_fence
 
 ATTEMPTS: Final = 3
-"""Maximum number of requests until an answer fits."""
+"""Maximum number of requests until an answer is valid."""
 
-_NOW_IN_FORM: Final = "Now give your final answer to the conversation above, in the requested form."
-_CUT_OFF: Final = "it was cut off at the limit of tokens. Raise max_tokens, or ask for less."
+_ANSWER_NOW: Final = "Now give your final answer to the conversation above, in the requested form."
+_CUT_OFF: Final = "it was cut off at the token limit. Raise max_tokens, or request less."
 
 
 class StructuredOutput:
@@ -36,17 +36,17 @@ class StructuredOutput:
         self.output = OutputForm(schema, str(name))
 
     async def ask(self, model: ChatModel, request: ModelRequest, runtime: Runtime[Any]) -> Any:
-        """Request an answer and parse it. Raises ModelAnswerInvalid if none of a few attempts fits."""
+        """Request an answer and parse it. Raises ModelAnswerInvalid if it is still invalid after a few attempts."""
         messages = list(request.messages)
         if messages and messages[-1].role == "assistant":
-            messages.append(Message(_NOW_IN_FORM))
+            messages.append(Message(_ANSWER_NOW))
         request = replace(request, messages=messages, output=self.output, tools=(), tool_choice="auto")
         problem = ""
         for position in range(ATTEMPTS):
             response = await ask(model, request, runtime, position=position, show=False)
             if response.finish_reason == "refused":
                 raise _final_error(f"The model refused to answer as {self.output.name!r}: {response.text[:200]}")
-            if response.finish_reason == "length":  # though it may be JSON by chance
+            if response.finish_reason == "length":  # even if it happens to be valid JSON
                 problem = _CUT_OFF
             else:
                 try:
@@ -56,11 +56,12 @@ class StructuredOutput:
             feedback = f"Your answer does not have the requested form: {problem}\nAnswer with nothing but the JSON."
             request = replace(request, messages=[*request.messages, response.message, Message(feedback)])
         raise _final_error(
-            f"The model was asked for {self.output.name!r} {ATTEMPTS} times; its last answer does not fit: {problem}"
+            f"The model gave no valid {self.output.name!r} in {ATTEMPTS} answers. The last one is invalid: {problem}"
         )
 
 
 def _value_schema(source: Any) -> ValueSchema:
+    """Return the schema of a `response_format`. Raises InvalidConfig if it cannot be used as one."""
     cause: Exception | None = None
     try:
         if isinstance(source, Mapping | type) or get_origin(source) is not None:
@@ -77,7 +78,7 @@ def _value_schema(source: Any) -> ValueSchema:
 
 
 def _final_error(message: str) -> ModelAnswerInvalid:
-    """Return the error after the last attempt, which no retry policy retries."""
+    """Return the error after the last attempt, which retry policies do not retry."""
     error = ModelAnswerInvalid(message)
     error.is_final = True
     return error

@@ -1,6 +1,6 @@
-"""A supervisor: an agent that delegates work to others by tools, and continues with their reports.
+"""A supervisor: an agent that delegates work to other agents by tools, and continues with their results.
 
-supervisor -> the agents that it names, concurrently -> supervisor ... until it names none
+supervisor -> the agents to which it hands over, concurrently -> supervisor ... until it hands over to none
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
 from statewright.agents.agent import as_tool
-from statewright.agents.prebuilt.handoff import PREFIX, Handoff, HandoffTool, handoffs_in, tool_name
+from statewright.agents.prebuilt.handoff import DEFAULT_PREFIX, Handoff, HandoffTool, handoffs_in, tool_name
 from statewright.agents.prebuilt.member import MESSAGES, Member, MemberOutput, check_agents, share_notes, stored_types
 from statewright.agents.prebuilt.react import AgentState, create_agent
 from statewright.checkpoint import Checkpointer
@@ -21,7 +21,7 @@ from statewright.state import read_schema
 from statewright.store import Store
 
 OutputMode = Literal["last_message", "full_history"]
-"""The messages of an agent that the conversation keeps: the last one, or all."""
+"""The messages of an agent that are added to the conversation: the last one, or all."""
 
 
 def create_supervisor(
@@ -32,7 +32,7 @@ def create_supervisor(
     tools: Iterable[Any] = (),
     output_mode: OutputMode = "last_message",
     add_handoff_messages: bool = True,
-    handoff_tool_prefix: str = PREFIX,
+    handoff_tool_prefix: str = DEFAULT_PREFIX,
     response_format: Any = None,
     state_schema: Any = None,
     context_schema: Any = None,
@@ -45,12 +45,12 @@ def create_supervisor(
 ) -> CompiledGraph:
     """Create a graph in which a supervisor delegates: `invoke({"messages": [...]})` returns the conversation.
 
-    The supervisor is `create_agent` with `model`, `prompt`, `tools`, `response_format` and `supervisor_options`, and
-    with a tool for each agent, named `<handoff_tool_prefix>_<agent>`, unless `tools` has one of `create_handoff_tool`.
-    Agents named by one answer run concurrently. An agent that is given a task sees only that, else the whole
-    conversation. The run ends with an answer without a handoff. Without `add_handoff_messages` the conversation does
-    not show the handoffs. `options` are those of `StateGraph.compile`. Raises InvalidConfig for invalid agents and
-    names.
+    The supervisor is a `create_agent` with `model`, `prompt`, `tools`, `response_format` and `supervisor_options`, and
+    with a tool `<handoff_tool_prefix>_<agent>` for each agent, unless `tools` has a handoff tool for it. If one answer
+    hands over to several agents, they run concurrently. An agent sees only its task, or the whole conversation if it
+    got no task. The run ends with an answer that hands over to no agent. Without `add_handoff_messages` the
+    conversation does not contain the handoffs. `options` are those of `StateGraph.compile`. Raises InvalidConfig for
+    invalid agents and names.
     """
     if output_mode not in get_args(OutputMode):
         raise InvalidConfig(
@@ -58,7 +58,7 @@ def create_supervisor(
         )
     members = check_agents(agents, owner=f"Supervisor {name!r}")
     if supervisor_name in members:
-        raise InvalidConfig(f"An agent of {name!r} is named {supervisor_name!r}, like its supervisor. Rename one.")
+        raise InvalidConfig(f"An agent of {name!r} is named {supervisor_name!r}, as is its supervisor. Rename one.")
     own_tools = [as_tool(tool) for tool in tools]
     supervisor = create_agent(
         model,
@@ -72,14 +72,15 @@ def create_supervisor(
     )
     schema = read_schema(state_schema if state_schema is not None else AgentState)
     share_notes(schema, [supervisor, *members.values()])
-    head = _SupervisorNode(Member(supervisor, schema), shows_handoffs=add_handoff_messages)
+    supervisor_node = _SupervisorNode(Member(supervisor, schema), shows_handoffs=add_handoff_messages)
     graph = StateGraph(schema, context_schema=context_schema).allow_types(
         *stored_types([supervisor, *members.values()])
     )
-    graph.add_node(supervisor_name, head, destinations=[*members, END], metadata=head.member.metadata())
+    metadata = supervisor_node.member.metadata()
+    graph.add_node(supervisor_name, supervisor_node, destinations=[*members, END], metadata=metadata)
     graph.add_edge(START, supervisor_name)
     for agent in members.values():
-        member = Member(agent, schema, own_fields=["structured_response"])
+        member = Member(agent, schema, shares_response=False)
         worker = _WorkerNode(member, supervisor_name, output_mode, shows_handoffs=add_handoff_messages)
         graph.add_node(member.name, worker, metadata=member.metadata())
         graph.add_edge(member.name, supervisor_name)
@@ -87,14 +88,17 @@ def create_supervisor(
 
 
 def _handoff_tools(agents: Iterable[str], own_tools: Sequence[Any], prefix: str) -> list[HandoffTool]:
-    """Return a handoff tool for each agent that has none yet. Raises InvalidConfig."""
+    """Return a new handoff tool for each agent without one among `own_tools`.
+
+    Raises InvalidConfig for a tool that hands over to an unknown agent, and for duplicate tool names.
+    """
     own = [tool for tool in own_tools if isinstance(tool, HandoffTool)]
     names = list(agents)
     for tool in own:
         if tool.agent_name not in names:
             hint = suggestion(tool.agent_name, names, noun="Agents")
             raise InvalidConfig(
-                f"Tool {tool.name!r} hands over to {tool.agent_name!r}, which is not an agent here. {hint}"
+                f"Tool {tool.name!r} hands over to {tool.agent_name!r}, which is not one of the agents. {hint}"
             )
     covered = {tool.agent_name for tool in own}
     added = [
@@ -104,8 +108,8 @@ def _handoff_tools(agents: Iterable[str], own_tools: Sequence[Any], prefix: str)
     for tool in added:
         if tool.name in by_name:
             raise InvalidConfig(
-                f"Two tools of the supervisor are named {tool.name!r}. Rename the agent {tool.agent_name!r}, or give "
-                f"a tool for it: create_handoff_tool(agent_name={tool.agent_name!r}, name=...)."
+                f"Two tools of the supervisor are named {tool.name!r}. Rename the agent {tool.agent_name!r}, or pass "
+                f"a handoff tool: create_handoff_tool(agent_name={tool.agent_name!r}, name=...)."
             )
         by_name[tool.name] = tool
     return added
@@ -126,7 +130,7 @@ class _SupervisorNode:
 
 
 def _handoff_sends(handoffs: Sequence[Handoff]) -> list[Send]:
-    """Return the calls of agents in order: each agent once for the whole conversation, and once for each task."""
+    """Return the calls of agents, in order: one for each task, and one for each agent without a task."""
     sends: list[Send] = []
     for handoff in handoffs:
         send = Send(handoff.to, handoff.task)
@@ -139,17 +143,17 @@ def _without_handoffs(
     handoffs: Sequence[Handoff], messages: Sequence[Message | RemoveMessage]
 ) -> list[Message | RemoveMessage]:
     """Return the messages without handoffs and their tool calls."""
-    calls = {handoff.message.tool_call_id for handoff in handoffs}
-    kept_messages: list[Message | RemoveMessage] = []
+    call_ids = {handoff.message.tool_call_id for handoff in handoffs}
+    remaining: list[Message | RemoveMessage] = []
     for message in messages:
         if isinstance(message, Message) and message.tool_calls:
-            remaining_calls = tuple(call for call in message.tool_calls if call.id not in calls)
-            message = replace(message, tool_calls=remaining_calls)
-            if not remaining_calls and not message.text:
+            other_calls = tuple(call for call in message.tool_calls if call.id not in call_ids)
+            message = replace(message, tool_calls=other_calls)
+            if not other_calls and not message.text:
                 continue
-        if not (isinstance(message, Message) and message.tool_call_id in calls):
-            kept_messages.append(message)
-    return kept_messages
+        if not (isinstance(message, Message) and message.tool_call_id in call_ids):
+            remaining.append(message)
+    return remaining
 
 
 class _WorkerNode:
@@ -162,18 +166,19 @@ class _WorkerNode:
         self._shows_handoffs = shows_handoffs
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
-        """Run the agent on the task of a handoff, or on a state, and return its messages."""
+        """Run the agent on the task of a handoff, or on a state, and return the messages to add."""
         output = await self._member.call(self._member_input(state, runtime.state) if isinstance(state, str) else state)
-        messages = [*(output.messages if self._mode == "full_history" else self._final_messages(output))]
+        messages = [*(output.messages if self._mode == "full_history" else self._last_message(output))]
         if self._shows_handoffs:
             messages.extend(self._handback_messages(runtime.idempotency_key))
         return output.to_report(messages)
 
     def _member_input(self, task: str, state: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the state on which the agent runs: with its task as the only message, if it has one."""
         return {**state, MESSAGES: [Message(task, name=self._supervisor)]} if task else state
 
-    def _final_messages(self, output: MemberOutput) -> list[Message | RemoveMessage]:
-        """Return the last message. A tool result becomes an assistant message, since its call is not kept."""
+    def _last_message(self, output: MemberOutput) -> list[Message | RemoveMessage]:
+        """Return the last message, if any. A tool result becomes an assistant message, since its call is not kept."""
         last = output.last
         if last is None:
             return []
@@ -182,7 +187,7 @@ class _WorkerNode:
         return [Message(last.text, "assistant", last.id, self._member.name)]
 
     def _handback_messages(self, key: str) -> list[Message]:
-        """Return messages that hand back to the supervisor: models would continue a final assistant message."""
+        """Return messages that hand back to the supervisor, whose model might continue a final assistant message."""
         call = ToolCall(f"back-{key}", tool_name(self._supervisor, "transfer_back_to"))
         text = f"Handed back to {self._supervisor}."
         return [

@@ -1,6 +1,6 @@
-"""A swarm: agents of one conversation, of which one is active and may hand over to another.
+"""A swarm: agents that share a conversation, of which one is active and may hand over to another.
 
-The active agent is part of the state, and takes the next turn of the thread as well.
+The active agent is part of the state, and also starts the next turn of the thread.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class SwarmState(AgentState, total=False):
     """The state of a swarm. A custom state needs at least `messages`."""
 
     active_agent: str
-    """The agent of this turn, and of the beginning of the next one."""
+    """The agent that is active now, and that starts the next turn."""
 
 
 def create_swarm(
@@ -40,40 +40,40 @@ def create_swarm(
 ) -> CompiledGraph:
     """Create a graph of agents that hand a conversation over to each other by tools of `create_handoff_tool`.
 
-    `default_active_agent` starts; later turns of a thread start with `active_agent` of the state. Agents share the
-    whole conversation. Of several handoffs in one answer the first is followed, and the others are reported as errors.
-    Tools that return a Command for the parent graph work too. `options` are those of `StateGraph.compile`. Raises
-    InvalidConfig for invalid agents, and for handoffs to unknown agents.
+    `default_active_agent` starts the first turn of a thread, `active_agent` of the state the later ones. Agents share
+    the whole conversation. Of several handoffs in one answer the first is followed, and the others are reported to the
+    model as errors. Tools that return a Command for the parent graph work too. `options` are those of
+    `StateGraph.compile`. Raises InvalidConfig for invalid agents, and for handoffs to unknown agents.
     """
     members = check_agents(agents, owner=f"Swarm {name!r}")
     if default_active_agent not in members:
         hint = suggestion(default_active_agent, members, noun="Agents")
-        raise InvalidConfig(f"Swarm {name!r} begins with {default_active_agent!r}, which is not an agent of it. {hint}")
+        raise InvalidConfig(f"Swarm {name!r} starts with {default_active_agent!r}, which is not an agent of it. {hint}")
     for agent in members.values():
         _check_handoffs(agent, [*members])
-    schema = _state(state_schema)
+    schema = _build_schema(state_schema)
     share_notes(schema, members.values())
     graph = StateGraph(schema, context_schema=context_schema).allow_types(*stored_types(members.values()))
-    names = {name: name for name in members}
     for agent in members.values():
         member = Member(agent, schema)
-        other_names = [member_name for member_name in names if member_name != agent.name]
+        others = [other for other in members if other != agent.name]
         graph.add_node(
-            agent.name, _SwarmNode(member, [*names]), destinations=[*other_names, END], metadata=member.metadata()
+            agent.name, _SwarmNode(member, [*members]), destinations=[*others, END], metadata=member.metadata()
         )
 
-    def active(state: Any) -> str:
-        chosen = state.get("active_agent") or default_active_agent
-        if chosen not in names:
-            hint = suggestion(str(chosen), names, noun="Agents")
-            raise InvalidConfig(f"active_agent is {chosen!r}, which is not an agent of swarm {name!r}. {hint}")
-        return chosen
+    def active_agent(state: Any) -> str:
+        active = state.get("active_agent") or default_active_agent
+        if active not in members:
+            hint = suggestion(str(active), members, noun="Agents")
+            raise InvalidConfig(f"active_agent is {active!r}, which is not an agent of swarm {name!r}. {hint}")
+        return active
 
-    graph.add_conditional_edges(START, active, names)
+    graph.add_conditional_edges(START, active_agent, {member: member for member in members})
     return graph.compile(checkpointer, store=store, name=name, **options)
 
 
 def _check_handoffs(agent: CompiledGraph, names: Sequence[str]) -> None:
+    """Raise InvalidConfig if an agent hands over to an unknown agent, or to itself."""
     for tool in handoff_tools(agent):
         if tool.agent_name not in names:
             hint = suggestion(tool.agent_name, names, noun="Agents")
@@ -85,7 +85,8 @@ def _check_handoffs(agent: CompiledGraph, names: Sequence[str]) -> None:
             raise InvalidConfig(f"Tool {tool.name!r} of agent {agent.name!r} hands over to the agent itself.")
 
 
-def _state(state_schema: Any) -> StateSchema:
+def _build_schema(state_schema: Any) -> StateSchema:
+    """Return the schema of the state: the user's fields, and `active_agent`."""
     schema = read_schema(state_schema if state_schema is not None else SwarmState)
     if "active_agent" not in schema.keys:
         schema.add("active_agent", str)
@@ -93,7 +94,7 @@ def _state(state_schema: Any) -> StateSchema:
 
 
 class _SwarmNode:
-    """The node of one agent."""
+    """The node of one agent of a swarm."""
 
     def __init__(self, member: Member, names: Sequence[str]) -> None:
         self._member = member
@@ -104,23 +105,22 @@ class _SwarmNode:
         handoffs = handoffs_in(output.messages)
         if not handoffs:
             return [output.to_report(output.messages, active_agent=self._member.name), Command[Any](goto=END)]
-        chosen = handoffs[0].to
-        if chosen not in self._names:
-            raise UnknownTarget(self._member.name, chosen, self._names, via="a handoff")
-        messages = _with_refusals(handoffs[1:], chosen, output.messages)
-        return [output.to_report(messages, active_agent=chosen), Command[Any](goto=chosen)]
+        target = handoffs[0].to
+        if target not in self._names:
+            raise UnknownTarget(self._member.name, target, self._names, via="a handoff")
+        messages = _with_refusals(handoffs[1:], target, output.messages)
+        return [output.to_report(messages, active_agent=target), Command[Any](goto=target)]
 
 
 def _with_refusals(
-    refused: Sequence[Handoff], chosen: str, messages: Sequence[Message | RemoveMessage]
+    refused: Sequence[Handoff], target: str, messages: Sequence[Message | RemoveMessage]
 ) -> list[Message | RemoveMessage]:
-    """Return the messages, with errors as the results of the refused handoffs."""
-    calls = {handoff.message.tool_call_id for handoff in refused}
+    """Return the messages, with errors in place of the results of the refused handoffs."""
+    call_ids = {handoff.message.tool_call_id for handoff in refused}
+    error = f"Error: only one agent can take over, and {target} does."
     return [
-        replace(
-            message, content=f"Error: one agent takes over at a time, and {chosen} does.", metadata={"status": "error"}
-        )
-        if isinstance(message, Message) and message.tool_call_id in calls
+        replace(message, content=error, metadata={"status": "error"})
+        if isinstance(message, Message) and message.tool_call_id in call_ids
         else message
         for message in messages
     ]

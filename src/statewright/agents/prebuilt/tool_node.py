@@ -1,4 +1,4 @@
-"""A node that calls the tools requested by the last message of a conversation, each in a task of its own."""
+"""A node that makes the tool calls requested by the last message of a conversation, each as a separate task."""
 
 from __future__ import annotations
 
@@ -18,21 +18,22 @@ from statewright.agents.tools.calling import (
 from statewright.errors import InternalError, InvalidConfig, InvalidUpdateError
 from statewright.graph import END, Command, Runtime, Send
 from statewright.messages import Message, ToolCall, as_message
-from statewright.runtime.concurrency.private_loop import run_here
+from statewright.runtime.concurrency.private_loop import run_on_this_thread
 
 T = TypeVar("T")
 
 ErrorHandling = bool | str | Callable[[Exception], str] | type[Exception] | tuple[type[Exception], ...]
-"""The handling of errors of tools: reported to the model, with the default text, another text, or that of a function;
-for some error types only; or raised."""
-_KEPT: Final = (Command, *RESULTS, list)
+"""The handling of errors of tools: True reports them to the model, False raises them; a string, or a function of the
+error, is the text to report; error types select the errors to report."""
+_SPECIAL_ANSWERS: Final = (Command, *RESULTS)
+"""The types of answers of tools that are not converted to text."""
 
 
 class ToolNode:
-    """Calls tools concurrently. As a node it takes a state with messages, or one call by a Send.
+    """A node that makes tool calls concurrently. Its input is a state with messages, or one call as that of a Send.
 
-    A tool may return text, JSON values, a message, or a Command. A failing tool is retried alone. With
-    `handle_tool_errors=False` an error of a tool fails the run; a wrong call is always reported to the model.
+    A tool may return text, JSON values, a message, or a Command. Each call is retried separately. With
+    `handle_tool_errors=False` an error of a tool fails the run; invalid calls are always reported to the model.
     """
 
     def __init__(
@@ -45,28 +46,27 @@ class ToolNode:
     ) -> None:
         self.name = name
         self.messages_key = messages_key
-        listed = list(tools)
-        self.tools_by_name: Mapping[str, Tool] = _tools_by_name(map(as_tool, listed))
-        self._tools = tuple(listed)
+        self._tools = tuple(tools)
+        self.tools_by_name: Mapping[str, Tool] = _tools_by_name(map(as_tool, self._tools))
         self._handling = handle_tool_errors
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> Any:
-        """Return the results of the calls as messages, and the Commands of tools. Several calls become tasks first."""
-        call = self._one_call(state, runtime)
+        """Make one call, and return its result as a message, with the Commands of the tool; several become tasks."""
+        call = self._single_call(state, runtime)
         return call if isinstance(call, Command) else await self._call_tool(call, runtime)
 
-    def plainly(self, state: Any, runtime: Runtime[Any]) -> Any:
+    def sync(self, state: Any, runtime: Runtime[Any]) -> Any:
         """Like `__call__`, for the sync driver: plain functions are called on the current thread."""
-        call = self._one_call(state, runtime)
+        call = self._single_call(state, runtime)
         if isinstance(call, Command):
             return call
         tool = self.tools_by_name.get(call.name)
         if tool is None or (getattr(tool, "is_plain", False) and tool_options(tool).timeout is None):
             return _run_without_waiting(self._call_tool(call, runtime, in_place=True))
-        return run_here(self._call_tool, call, runtime, control=runtime.control)
+        return run_on_this_thread(self._call_tool, call, runtime, control=runtime.control)
 
-    def _one_call(self, state: Any, runtime: Runtime[Any]) -> ToolCall | Command[Any]:
-        """Return the call to make; if there are several, a Command with a task for each."""
+    def _single_call(self, state: Any, runtime: Runtime[Any]) -> ToolCall | Command[Any]:
+        """Return the call to make; if there is not exactly one, a Command with a task for each."""
         if isinstance(state, ToolCall):
             return state
         calls = requested_calls(state, self.messages_key)
@@ -77,7 +77,7 @@ class ToolNode:
     async def _call_tool(self, call: ToolCall, runtime: Runtime[Any], in_place: bool = False) -> Any:
         context = ToolContext.for_call(call, runtime, state=runtime.state, tools=self._tools, in_place=in_place)
         try:
-            answer = await run_tool_call(call, self.tools_by_name, context, kept=_KEPT)
+            answer = await run_tool_call(call, self.tools_by_name, context, kept=(*_SPECIAL_ANSWERS, list))
             for command in _commands_in(answer):
                 check_saveable(call, command.update, runtime)
         except Exception as error:
@@ -85,6 +85,7 @@ class ToolNode:
         return self._convert_answer(call, context, answer)
 
     def _handle_error(self, call: ToolCall, context: ToolContext, error: Exception) -> Message:
+        """Return the message that reports an error to the model, or raise the error."""
         handling = self._handling
         if isinstance(error, WrongCall):
             return failure_message(call, context, error)
@@ -97,9 +98,9 @@ class ToolNode:
         return failure_message(call, context, error, text)
 
     def _convert_answer(self, call: ToolCall, context: ToolContext, answer: Any) -> Any:
-        """Convert an answer to an update, and Commands."""
-        listed = cast("list[Any]", answer) if isinstance(answer, list) else []
-        parts: list[Any] = listed if any(isinstance(part, _KEPT[:3]) for part in listed) else [answer]
+        """Convert an answer to an update with the result, and Commands."""
+        items = cast("list[Any]", answer) if isinstance(answer, list) else []
+        parts: list[Any] = items if any(isinstance(item, _SPECIAL_ANSWERS) for item in items) else [answer]
         commands = _commands_in(answer)
         messages = [answer_message(call, context, part) for part in parts if not isinstance(part, Command)]
         if not messages and not any(self._answers_call(call, command) for command in commands):
@@ -109,11 +110,11 @@ class ToolNode:
         return [*([self._update(messages)] if messages else []), *commands]
 
     def _answers_call(self, call: ToolCall, command: Command[Any]) -> bool:
-        """Return True if the update of a Command has the message that answers the call."""
+        """Return True if the update of a Command contains the result of the call."""
         update = command.update
         messages = cast("Mapping[str, Any]", update).get(self.messages_key) if isinstance(update, Mapping) else None
-        listed = cast("list[Any]", messages) if isinstance(messages, list) else []
-        return any(getattr(message, "tool_call_id", None) == call.id for message in map(as_message, listed))
+        items = cast("list[Any]", messages) if isinstance(messages, list) else []
+        return any(getattr(message, "tool_call_id", None) == call.id for message in map(as_message, items))
 
     def _update(self, messages: Sequence[Message]) -> dict[str, Any]:
         return {self.messages_key: list(messages)}
@@ -139,7 +140,7 @@ def _run_without_waiting(coroutine: Coroutine[Any, Any, T]) -> T:
     except StopIteration as returned:
         return returned.value
     coroutine.close()
-    raise InternalError("A tool that is a plain function was awaited.")
+    raise InternalError("The call of a tool that is a plain function had to wait.")
 
 
 def requested_calls(state: Any, messages_key: str = "messages") -> Sequence[ToolCall]:
@@ -150,7 +151,7 @@ def requested_calls(state: Any, messages_key: str = "messages") -> Sequence[Tool
     value: Any = cast("Mapping[str, Any]", state).get(messages_key) if isinstance(state, Mapping) else state
     messages = cast("list[Any]", value if isinstance(value, list) else getattr(value, messages_key, None) or [])
     if not messages:
-        raise InvalidUpdateError(f"{messages_key!r} holds no message whose tools could be called.")
+        raise InvalidUpdateError(f"{messages_key!r} has no messages, so there are no tool calls to make.")
     last = as_message(messages[-1])
     return last.tool_calls if isinstance(last, Message) else ()
 

@@ -1,9 +1,9 @@
 """The mutable data of a network, as its tools, hooks and routers receive it.
 
-User code may write in any way: `data.count += 1`, `data["count"] = 1`, `data.files.append("x")`. But the state of a
-graph must not be changed in place, so user code works on a copy, each field of which is made when it is first read.
+User code may change data in any way: `data.count += 1`, `data["count"] = 1`, `data.files.append("x")`. But the state of
+a graph must not be changed in place, so user code works on a copy, of which each field is copied when it is first read.
 Afterwards the copy is compared with the original, and the fields that differ become the update of the task. So all ways
-of writing are equivalent, and a task that fails or is retried has written nothing.
+to change data are equivalent, and a task that fails or is retried has changed nothing.
 """
 
 from __future__ import annotations
@@ -19,20 +19,23 @@ from statewright.errors import InvalidConfig, InvalidSchema, InvalidUpdateError,
 from statewright.state import SchemaKind, StateSchema, read_schema, type_adapter
 
 PREFIX: Final = "data."
-"""The prefix of the data's fields in the state of a network's graph."""
+"""The prefix of the fields of the data in the states of graphs."""
 _IMMUTABLE: Final = (str, int, float, bool, bytes, type(None))
 
 
 class Data(MutableMapping[str, Any]):
-    """Data with fields by attribute or by key. A declared field without a value is None as an attribute.
+    """Data with fields as attributes and as keys. As an attribute, a declared field without a value is None.
 
-    Data without a schema accepts any field; with one, an unknown name is an error.
+    Without a schema any field may be set; with one, an unknown name is an error.
     """
 
     __slots__ = ("_base", "_names", "_own")
     _base: dict[str, Any]
+    """The original values, which are never changed."""
     _own: dict[str, Any]
+    """Copies of the values that were read, and the values that were set."""
     _names: tuple[str, ...] | None
+    """The declared fields; None without a schema."""
 
     def __init__(self, values: Mapping[str, Any] | None = None, names: tuple[str, ...] | None = None) -> None:
         object.__setattr__(self, "_base", dict(values or {}))
@@ -40,7 +43,7 @@ class Data(MutableMapping[str, Any]):
         object.__setattr__(self, "_names", names)
 
     def __getattribute__(self, name: str) -> Any:
-        # A field may have the name of a mapping method, such as `items`. The field takes precedence.
+        # A field takes precedence over a mapping method of the same name, such as `items`.
         if not name.startswith("_") and (name in _base_of(self) or name in _own_of(self)):
             return self[name]
         return object.__getattribute__(self, name)
@@ -56,7 +59,7 @@ class Data(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if not isinstance(name, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise TypeError(f"The name of a field of the data is {name!r}. Use text.")
+            raise TypeError(f"The name of a field of the data is {name!r}. Use a string.")
         if self._names is not None and name not in self._names:
             raise AttributeError(f"The data has no field {name!r}. {suggestion(name, self._names, noun='Fields')}")
         self._own[name] = value
@@ -75,14 +78,14 @@ class Data(MutableMapping[str, Any]):
             raise AttributeError(name)
         if name in self._own or name in self._base:
             return self[name]
-        if self._names is not None and name in self._names:
+        if self._names is None:
+            raise AttributeError(
+                f"The data has no field {name!r} yet. {suggestion(name, tuple(self), noun='Fields')} Read it with "
+                f"get({name!r}), or declare the fields in a class."
+            )
+        if name in self._names:
             return None
-        if self._names is not None:
-            raise AttributeError(f"The data has no field {name!r}. {suggestion(name, self._names, noun='Fields')}")
-        raise AttributeError(
-            f"The data has no field {name!r} yet. {suggestion(name, tuple(self), noun='Fields')} Read it with "
-            f"get({name!r}), or declare the fields in a class."
-        )
+        raise AttributeError(f"The data has no field {name!r}. {suggestion(name, self._names, noun='Fields')}")
 
     def __setattr__(self, name: str, value: Any) -> None:
         self[name] = value
@@ -94,13 +97,13 @@ class Data(MutableMapping[str, Any]):
         return f"Data({', '.join(f'{name}={self[name]!r}' for name in self)})"
 
 
+# Read the slots without `__getattribute__`, which uses these.
 _base_of = Data.__dict__["_base"].__get__
 _own_of = Data.__dict__["_own"].__get__
-"""The slots, read without `__getattribute__`."""
 
 
 class DataSchema:
-    """The schema of a network's data: the fields of a class, or any fields."""
+    """The schema of a network's data: the fields of a class, or arbitrary fields."""
 
     def __init__(self, source: type | None = None) -> None:
         self.source = source
@@ -112,8 +115,8 @@ class DataSchema:
 
     @property
     def entries(self) -> dict[str, Any]:
-        """The fields for the state of a graph; each write replaces the value."""
-        return {f"{PREFIX}{name}": field.hint for name, field in self._schema.fields.items()}
+        """The fields of the data for the schema of a graph; each write replaces the value."""
+        return with_prefix({name: field.hint for name, field in self._schema.fields.items()})
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -121,17 +124,20 @@ class DataSchema:
         return tuple(self._schema.fields) if self.source is not None else None
 
     def build(self, values: Mapping[str, Any]) -> Any:
-        """Build the object that readers get: an instance of the class, or `Data`."""
+        """Build the object that user code gets: an instance of the class, or `Data`."""
         if self._schema.kind is SchemaKind.MAPPING:
             return Data(values, self.names)
         return self._instance({name: self._copy_value(name, values) for name in self._schema.fields})
 
     def _copy_value(self, name: str, values: Mapping[str, Any]) -> Any:
-        """Return a copy of a field's value, or its default in a thread that is older than the field."""
-        start = self._schema.fields[name].start
-        return copy.deepcopy(values[name]) if name in values else start() if start is not None else None
+        """Return a copy of a field's value; its default in a thread that is older than the field."""
+        if name in values:
+            return copy.deepcopy(values[name])
+        create_default = self._schema.fields[name].start
+        return create_default() if create_default is not None else None
 
     def _instance(self, values: Mapping[str, Any]) -> Any:
+        """Return an instance of the class, built without validation and without its `__init__`."""
         source = cast(Any, self.source)
         if self._schema.kind is SchemaKind.PYDANTIC:
             return source.model_construct(**values)
@@ -141,9 +147,10 @@ class DataSchema:
         return instance
 
     def changes(self, data: Any, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the fields in which data differs from the values that it was built from.
+        """Return the fields in which data differs from the values from which it was built.
 
-        Raises InvalidUpdateError for a value that does not fit its field's type, AttributeError for an unknown field.
+        Raises InvalidUpdateError for a value that does not fit its field's type, and AttributeError for an unknown
+        field.
         """
         fields = touched_fields(data)
         self._check_attributes(data)
@@ -154,7 +161,7 @@ class DataSchema:
         }
 
     def _validate(self, name: str, value: Any) -> Any:
-        """Return the new value of a field, validated by its type. Raises InvalidUpdateError if it does not fit."""
+        """Return the new value of a field, validated by its type. Raises InvalidUpdateError if it is invalid."""
         field = self._schema.fields.get(name)
         if self.source is None or field is None or value is None:
             return value
@@ -167,7 +174,7 @@ class DataSchema:
         except ValidationError as error:
             problems = "; ".join(problem["msg"] for problem in error.errors(include_url=False))
             raise InvalidUpdateError(
-                f"Field {name!r} of the data was set to {repr(value)[:200]}, which is not of its type {field.hint}: "
+                f"Field {name!r} of the data was set to {repr(value)[:200]}, which does not fit its type {field.hint}: "
                 f"{problems}."
             ) from None
 
@@ -183,11 +190,11 @@ class DataSchema:
 def read_data(data: Any, schema: type | None = None) -> tuple[DataSchema, dict[str, Any]]:
     """Return the schema and the values of user-supplied data: a class, an instance, a mapping, or None.
 
-    `schema` is the class with the fields of a mapping. Raises InvalidConfig for a class whose instances need values,
-    and for anything else.
+    `schema` is the class that declares the fields of a mapping. Raises InvalidConfig for a class that cannot be
+    instantiated without arguments, and for anything else.
     """
     if schema is not None:
-        return _read_as(DataSchema(schema), data)
+        return _read_with_schema(DataSchema(schema), data)
     if data is None:
         return DataSchema(), {}
     if isinstance(data, type):
@@ -205,8 +212,8 @@ def read_data(data: Any, schema: type | None = None) -> tuple[DataSchema, dict[s
     )
 
 
-def _read_as(schema: DataSchema, data: Any) -> tuple[DataSchema, dict[str, Any]]:
-    """Return the values of data for a schema. Raises InvalidConfig for a field that the schema does not have."""
+def _read_with_schema(schema: DataSchema, data: Any) -> tuple[DataSchema, dict[str, Any]]:
+    """Return a schema, and the values of data for it. Raises InvalidConfig for an undeclared field."""
     values = field_values(data) if data is not None else _read_class(cast("type", schema.source))[1]
     unknown = next((name for name in values if name not in (schema.names or ())), None)
     if unknown is not None:
@@ -216,6 +223,7 @@ def _read_as(schema: DataSchema, data: Any) -> tuple[DataSchema, dict[str, Any]]
 
 
 def _read_class(source: type) -> tuple[DataSchema, dict[str, Any]]:
+    """Return the schema of a class, and the values of a new instance; no values for a TypedDict."""
     schema = DataSchema(source)
     if isinstance(schema.build({}), Data):
         return schema, {}
@@ -223,8 +231,8 @@ def _read_class(source: type) -> tuple[DataSchema, dict[str, Any]]:
         return schema, field_values(source())
     except Exception as error:
         raise InvalidConfig(
-            f"The schema of a network's data is {source.__qualname__}, which cannot be created without values: "
-            f"{error} Pass an instance."
+            f"The schema of a network's data is {source.__qualname__}, which cannot be instantiated without "
+            f"arguments: {error}. Pass an instance."
         ) from error
 
 
@@ -240,15 +248,25 @@ def field_values(data: Any) -> dict[str, Any]:
 
 
 def touched_fields(data: Any) -> dict[str, Any]:
-    """Return the fields of data that may have changed: those that were read or written."""
+    """Return the fields of data that may have changed: those that were read or set, if known, or else all."""
     return data._own if isinstance(data, Data) else field_values(data)  # pyright: ignore[reportPrivateUsage]
+
+
+def with_prefix(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return fields of the data under their names in the state of a graph."""
+    return {f"{PREFIX}{name}": value for name, value in fields.items()}
+
+
+def data_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of the data in the state of a graph, without the prefix of their names."""
+    return {name.removeprefix(PREFIX): value for name, value in values.items() if name.startswith(PREFIX)}
 
 
 def _is_same(value: Any, old: Any) -> bool:
     if value is old:
         return True
     try:
-        # 1 == True == 1.0: a value of another type is a change.
+        # 1 == True == 1.0, but a value of another type is a change.
         return type(value) is type(old) and bool(value == old)
-    except Exception:  # e.g. arrays, whose comparison is not a bool
+    except Exception:  # e.g. the comparison of arrays, which has no truth value
         return False

@@ -1,4 +1,4 @@
-"""The result of one call of an agent, the reasons why calls and runs end, and limits on their usage."""
+"""Results of agent calls, the reasons why calls and runs end, and limits on their usage."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, Literal, cast
 
-from statewright.checkpoint import stored_as
+from statewright.checkpoint import register_codec
 from statewright.messages import Message, ToolCall, as_message
 from statewright.models import ModelResponse, Usage
 
 USER: Final = "user"
 """The agent name of the user's turns among the results."""
 StopReason = Literal["completed", "done", "max_iter", "stop_when", "usage_limit", "stopped", "length", "refused"]
-"""The reason why a network or agent ended: the router chose no agent, or the model was done; the routing model called
-`done`; the maximum number of calls was reached; `stop_when` was true; a usage limit was reached; a hook stopped it; the
-last answer was cut off at its token limit; or it was refused, by the model or a filter."""
+"""The reason why a network or an agent ended. In order: the router chose no agent, or the model finished; the routing
+model called `done`; the maximum number of calls was reached; `stop_when` returned true; a usage limit was reached; a
+hook stopped it; the last answer was cut off at its token limit; the model or a content filter refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentResult:
-    """The messages of one call of an agent, in order."""
+    """The result of one call of an agent: its messages, in order, and its usage."""
 
     agent_name: str
     messages: Sequence[Message]
@@ -35,7 +35,7 @@ class AgentResult:
     requests: int = 0
     """The number of model calls."""
     stop_reason: str | None = None
-    """The reason why the agent ended before its model was done: see `StopReason`."""
+    """The reason why the agent ended before its model finished, see `StopReason`; None if it finished."""
 
     @property
     def output(self) -> list[Message]:
@@ -44,12 +44,12 @@ class AgentResult:
 
     @property
     def tool_results(self) -> list[Message]:
-        """The tool results, as messages of the role `tool`."""
+        """The messages that are tool results."""
         return [message for message in self.messages if message.role == "tool"]
 
     @property
     def tool_calls(self) -> list[Message]:
-        """Alias of `tool_results` with AgentKit's name."""
+        """Alias of `tool_results`, under AgentKit's name."""
         return self.tool_results
 
     @property
@@ -59,7 +59,7 @@ class AgentResult:
 
     @property
     def text(self) -> str:
-        """The text of the last message with text."""
+        """The text of the last message that has text; empty if none has."""
         return next((message.text for message in reversed(self.output) if message.text), "")
 
     def called(self, tool: str) -> ToolCall | None:
@@ -69,7 +69,7 @@ class AgentResult:
 
     @property
     def checksum(self) -> str:
-        """A hash of the messages and their instant, to recognise a result that is delivered twice."""
+        """A hash of the agent, the messages and their time, to recognise a result that is delivered twice."""
         messages = [message.to_dict() for message in self.messages]
         text = json.dumps([self.agent_name, messages, self.created_at.isoformat()])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
@@ -88,7 +88,7 @@ class AgentResult:
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> AgentResult:
-        """Return the result that `to_json` wrote, or that AgentKit exported with `output` and `toolCalls`."""
+        """Return the result in the output of `to_json`, or in an export of AgentKit with `output` and `toolCalls`."""
         messages = value.get("messages")
         if messages is None:
             messages = map(_from_agentkit, [*value.get("output", ()), *value.get("toolCalls", ())])
@@ -105,7 +105,7 @@ class AgentResult:
 
 
 def _from_agentkit(message: Any) -> Any:
-    """Convert a message of AgentKit, which has separate types for tool calls and tool results."""
+    """Convert a message of AgentKit, which has separate types for text, tool calls and tool results."""
     if not isinstance(message, Mapping):
         return message
     fields = dict(cast("Mapping[str, Any]", message))
@@ -123,7 +123,7 @@ def _from_agentkit(message: Any) -> Any:
 
 
 _STORED: Final = ("agent_name", "messages", "created_at", "id", "usage", "requests", "stop_reason")
-"""The fields in the order in which they are stored."""
+"""The stored fields, in the order of the stored list."""
 
 
 def _encode_result(result: AgentResult) -> list[Any]:
@@ -138,7 +138,7 @@ def _decode_result(parts: list[Any]) -> AgentResult:
     return AgentResult(**fields)
 
 
-stored_as(57, AgentResult, _encode_result, _decode_result)
+register_codec(57, AgentResult, _encode_result, _decode_result)
 
 
 # -- usage
@@ -146,7 +146,7 @@ stored_as(57, AgentResult, _encode_result, _decode_result)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageLimits:
-    """Limits on the usage of one run of a network, checked before each model call, summaries included."""
+    """Limits on the usage of one run of a network, checked before each model call, including those for summaries."""
 
     requests: int | None = None
     input_tokens: int | None = None
@@ -155,10 +155,10 @@ class UsageLimits:
     cost: float | None = None
     """In US dollars."""
     _unpriced: set[str] = field(default_factory=set[str], init=False, repr=False, compare=False)
-    """The models of unknown price for which a warning was logged."""
+    """Models without a known price, for which a warning was logged."""
 
     def reached(self, usage: Usage, requests: int) -> str | None:
-        """Return a description of the limit that allows no further call; None if all allow it."""
+        """Return a description of the first limit that has been reached; None if there is none."""
         amounts = {
             "requests": requests,
             "input_tokens": usage.input_tokens,
@@ -172,24 +172,24 @@ class UsageLimits:
                 return f"{name}: {amount:g} of {limit:g}"
         return None
 
-    def check_price(self, usage: Usage, model: str) -> None:
-        """Log a warning, once per model, if the cost limit cannot include a call because the price is unknown."""
+    def warn_if_unpriced(self, usage: Usage, model: str) -> None:
+        """Log a warning, once per model, if there is a cost limit and the price of a call is unknown."""
         if self.cost is None or not usage.tokens or usage.cost or model in self._unpriced:
             return
         self._unpriced.add(model)
         logging.getLogger("statewright").warning(
-            "The usage limit of %g dollars does not include model %s, whose price is unknown. "
-            "Limit tokens or requests too.",
+            "The usage limit of %g dollars does not count model %s, whose price is unknown. "
+            "Set a limit on tokens or requests too.",
             self.cost,
             model,
         )
 
 
 class Allowance:
-    """The usage that the limits of a run still allow; anything without limits."""
+    """The usage that the limits of a run still allow; unlimited without limits."""
 
     def __init__(self, limits: UsageLimits | None, usage: Usage, requests: int) -> None:
-        """`usage` and `requests` are those of the run so far."""
+        """`usage` and `requests` are the usage and the model calls of the run so far."""
         self._limits = limits
         self._usage = usage
         self._requests = requests
@@ -203,7 +203,7 @@ class Allowance:
         """Count a model call. `model` names the model if the response does not."""
         if self._limits is not None:
             self._usage, self._requests = self._usage + response.usage, self._requests + 1
-            self._limits.check_price(response.usage, repr(response.model) if response.model else model)
+            self._limits.warn_if_unpriced(response.usage, repr(response.model) if response.model else model)
 
 
 def total_usage(results: Iterable[AgentResult]) -> tuple[Usage, int]:

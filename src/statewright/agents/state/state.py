@@ -47,7 +47,7 @@ class State(Generic[T]):
 
     @property
     def data(self) -> T:
-        """The mutable data: fields by attribute, and by key if it is a mapping."""
+        """The mutable data, with its fields as attributes; those of a mapping are keys, too."""
         return self._data
 
     @property
@@ -57,16 +57,16 @@ class State(Generic[T]):
 
     @property
     def turns(self) -> list[AgentResult]:
-        """All turns since, the user's included."""
+        """All turns after the initial messages, including the user's."""
         return list(self._turns)
 
     @property
     def results(self) -> list[AgentResult]:
-        """The results of agents."""
+        """The results of the agents, without the user's turns."""
         return [result for result in self._turns if result.agent_name != USER]
 
     def results_from(self, start: int) -> list[AgentResult]:
-        """Return the results from an index on."""
+        """Return the results from the index `start` on."""
         return self.results[start:]
 
     def append_result(self, result: AgentResult) -> None:
@@ -78,17 +78,17 @@ class State(Generic[T]):
         self._turns = list(results)
 
     def format_history(self, formatter: Formatter | None = None) -> list[Message]:
-        """Return the conversation as it is sent to a model: the initial messages, and those of each turn."""
-        to_messages = formatter or result_messages
-        return [*self._messages, *(message for result in self._turns for message in to_messages(result))]
+        """Return the conversation to send to a model: the initial messages, and those of each turn."""
+        format_turn = formatter or result_messages
+        return [*self._messages, *(message for turn in self._turns for message in format_turn(turn))]
 
     def clone(self) -> State[T]:
         """Return a copy with independent data."""
         values = copy.deepcopy(field_values(self._data))
-        return self.of(self.data_schema, values, self._messages, self._turns, self.thread_id)
+        return self.from_values(self.data_schema, values, self._messages, self._turns, self.thread_id)
 
     @classmethod
-    def of(
+    def from_values(
         cls,
         data_schema: DataSchema,
         values: Mapping[str, Any],
@@ -96,13 +96,13 @@ class State(Generic[T]):
         turns: Iterable[AgentResult],
         thread_id: str | None,
     ) -> State[Any]:
-        """Return a state with data built from values, which are copied when they are first read."""
+        """Return a state with the data in a graph's state; values are copied when they are first read."""
         state = cast("State[Any]", cls(messages=messages, results=turns, thread_id=thread_id))
         state.data_schema, state._data = data_schema, data_schema.build(values)
         return state
 
     def to_json(self) -> dict[str, Any]:
-        """Return the state as plain JSON, thread included. Raises InvalidConfig for data that JSON cannot express."""
+        """Return the state as plain JSON, with its thread id. Raises InvalidConfig for data that JSON cannot hold."""
         return {
             "data": {name: _to_json_value(name, value) for name, value in field_values(self._data).items()},
             "messages": [message.to_dict() for message in self._messages],
@@ -112,7 +112,7 @@ class State(Generic[T]):
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any], data: type[T] | None = None) -> State[T]:
-        """Return the state that `to_json` wrote; `data` is the class of its data. Raises InvalidConfig if invalid."""
+        """Return the state in the output of `to_json`; `data` is the class of its data. Raises InvalidConfig."""
         try:
             fields: Any = value.get("data") or {}
             results = [AgentResult.from_json(result) for result in value.get("results", value.get("_results", ()))]
@@ -125,7 +125,8 @@ class State(Generic[T]):
             )
         except (KeyError, TypeError, ValueError, AttributeError, InvalidUpdateError) as error:
             raise InvalidConfig(
-                f"The value is not a state of a network with data of class {data!r}: {error!r}. Use to_json."
+                f"The value is not the JSON of a state with data of class {data!r}: {error!r}. Pass the output of "
+                f"State.to_json."
             ) from error
         return state
 
@@ -134,7 +135,7 @@ class State(Generic[T]):
 
 
 def _to_json_value(name: str, value: Any) -> Any:
-    """Convert a value to JSON; numbers that are not finite become None, as in answers of tools."""
+    """Convert a value to plain JSON; infinite numbers and NaN become None, as in the answers of tools."""
     try:
         return json.loads(to_json(value, inf_nan_mode="null"))
     except (PydanticSerializationError, ValueError) as error:

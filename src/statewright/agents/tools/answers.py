@@ -1,4 +1,4 @@
-"""Convert the answers of tools: to text, to message parts with images and audio, and iterators to lists."""
+"""Convert the answers of tools: to text, or to message parts with images and audio; and read iterators in them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any, Final, Self, cast
 
 from statewright.errors import ToolError
 from statewright.models.conversation.files import audio_part, image_part, omission_note
-from statewright.runtime.concurrency.private_loop import run_privately
+from statewright.runtime.concurrency.private_loop import run_on_private_loop
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 
 
 def as_text(value: Any) -> str:
-    """Return text unchanged, anything else as JSON."""
+    """Return text unchanged, and anything else as JSON."""
     if isinstance(value, str):
         return value
     try:
@@ -22,7 +22,7 @@ def as_text(value: Any) -> str:
         pass
     try:
         return str(value)
-    except Exception:  # an integer of thousands of digits, or an error in a user's class
+    except Exception:  # an integer with thousands of digits, or an error in a user-defined class
         return f"<{type(value).__name__}>"
 
 
@@ -30,17 +30,17 @@ def as_text(value: Any) -> str:
 
 
 def content_parts(answer: Any) -> list[dict[str, Any]] | None:
-    """Return the parts of a message for an answer that is a list of parts with images or audio; None for any other.
+    """Return the message parts for an answer that is a list of parts with images or audio; None for other answers.
 
-    The parts are maps as tools of MCP servers answer them: `{"type": "image", "data": <base64>, "mime_type": ...}`,
-    `audio` likewise, and `text`. Every other part becomes text, as JSON.
+    The parts are mappings, as the tools of MCP servers return them: `{"type": "image", "data": <base64>, "mime_type":
+    ...}`, `audio` likewise, and `text`. Other parts are converted to text, as JSON.
     """
     if not isinstance(answer, list) or not answer:
         return None
     parts = cast("list[Any]", answer)
     if not all(map(_is_part, parts)) or not any(map(_is_file, parts)):
         return None
-    return [_part(part) for part in parts]
+    return [_convert_part(part) for part in parts]
 
 
 def _is_part(part: Any) -> bool:
@@ -48,12 +48,13 @@ def _is_part(part: Any) -> bool:
 
 
 def _is_file(part: Mapping[str, Any]) -> bool:
+    """Return True for an image, audio, or the content of a resource."""
     if part["type"] == "resource":
         return isinstance(part.get("blob"), str)
     return part["type"] in ("image", "audio") and isinstance(part.get("data"), str)
 
 
-def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+def _convert_part(part: Mapping[str, Any]) -> dict[str, Any]:
     if not _is_file(part):
         is_text = part["type"] == "text" and isinstance(part.get("text"), str)
         return {"type": "text", "text": part["text"] if is_text else json.dumps(dict(part), ensure_ascii=False)}
@@ -69,31 +70,31 @@ def _part(part: Mapping[str, Any]) -> dict[str, Any]:
 # -- iterators
 
 MAX_VALUES: Final = 100_000
-"""Maximum number of values: an endless generator would fill the memory until the process is killed."""
+"""Maximum number of values that iterators yield: an endless generator would use up all memory."""
 MAX_TEXT: Final = 10_000_000
-"""Maximum characters and bytes of all values together; no model reads a tenth of this."""
+"""Maximum characters and bytes of all values together, far more than any model can read."""
 _MAX_DEPTH: Final = 20
-"""Levels of nested lists and maps that are searched for generators."""
+"""Maximum depth to which nested lists and mappings are searched for iterators."""
 _SCALARS: Final = (str, int, float, bool, type(None), bytes)
 
 
 async def read_iterators(tool: str, answer: Any, *, in_place: bool = False) -> Any:
-    """Return an answer with its iterators replaced by lists; unchanged if it has none.
+    """Return an answer with its iterators replaced by their values; unchanged if it has none.
 
-    Plain iterators are read on a worker thread, or on the current thread with `in_place`: reading them runs the code
-    of the tool. Raises ToolError for too many values, and the errors of the iterators.
+    Reading a plain iterator runs the tool's code, on a worker thread, or with `in_place` on the current thread. Raises
+    ToolError for too many values, and the errors of the iterators.
     """
     with IteratorReader(tool) as reader:
         if isinstance(answer, AsyncIterable):
             values = cast("AsyncIterable[Any]", answer)
-            return run_privately(reader.read_async, values) if in_place else await reader.read_async(values)
+            return run_on_private_loop(reader.read_async, values) if in_place else await reader.read_async(values)
         if not _holds_iterator(answer):
             return answer
         return reader.read(answer) if in_place else await call_in_thread(reader.read, answer)
 
 
 class IteratorReader:
-    """Reads the iterators of one call. On exit, a generator that a thread still reads is closed."""
+    """Reads the iterators of one call. After its `with` block, a thread that still reads a generator stops."""
 
     def __init__(self, tool: str) -> None:
         self._tool = tool
@@ -108,12 +109,12 @@ class IteratorReader:
         self._is_closed = True
 
     def read_call(self, call: Callable[[], Any]) -> Any:
-        """Call a function and read the plain iterators in its answer."""
+        """Call a function, and return its answer as `read` returns it."""
         return self.read(call())
 
     def read(self, answer: Any) -> Any:
         """Return an answer with its plain iterators replaced by tuples; unchanged if it has none."""
-        return self._read_nested(answer, 0) if _holds_iterator(answer) else answer
+        return self._read_nested(answer, 0)
 
     async def read_async(self, values: AsyncIterable[Any]) -> list[Any]:
         """Return all values of an asynchronous iterator."""
@@ -162,9 +163,9 @@ class IteratorReader:
 
 
 def _holds_iterator(answer: Any) -> bool:
-    """Return True for an iterator, or for a list or map that contains one."""
+    """Return True for an iterator, or for a list or mapping that contains one."""
     seen: set[int] = set()
-    """Ids of visited lists and maps, which may contain each other."""
+    """The ids of visited lists and mappings, which may contain each other."""
     stack: list[Any] = [answer]
     while stack:
         value = stack.pop()

@@ -1,10 +1,10 @@
-"""Call a tool, for a workflow (`call_tool`) or as a model requested it (`answer_call`).
+"""Call tools, for workflows (`call_tool`) or at the request of models (`answer_call`).
 
-The answer of `call_tool` is plain JSON without credentials. A tool's exception is raised unchanged, with a note that
-names the tool: retry policies decide by its type. See `docs/decisions/0026-tools.md`.
+The answer of `call_tool` is plain JSON without credentials. An exception of the tool is raised unchanged, with a note
+that names the tool, so that retry policies can decide by its type. See `docs/decisions/0026-tools.md`.
 
-The answer to a model's call is always a message. Wrong arguments, exceptions, timeouts and answers that cannot be
-written as JSON are reported to the model, which may try another way. Only faults of the run itself are raised.
+A model's call is always answered by a message. Wrong arguments, exceptions, timeouts, and answers that cannot be
+written as JSON are reported to the model, which may try something else. Only faults of the run itself are raised.
 """
 
 from __future__ import annotations
@@ -18,23 +18,23 @@ from typing import Any, Final, NotRequired, TypedDict, TypeVar, cast
 from pydantic_core import PydanticSerializationError, to_json
 
 from statewright.agents.tools.answers import as_text, content_parts, read_iterators
-from statewright.agents.tools.tool import Credentials, HttpError, Tool, ToolContext, ToolOptions, WrongCall
+from statewright.agents.tools.tool import Credentials, HttpError, Tool, ToolContext, ToolOptions, WrongCall, status_of
 from statewright.data.encodable import encodable_text
 from statewright.errors import InternalError, RunError, SerdeError, StorageError, ToolError, add_note, suggestion
 from statewright.graph import Runtime
 from statewright.messages import Message, ToolCall, ToolResult, encodable_message
-from statewright.redaction import text_of
+from statewright.models.adapters.conversion import without_none
+from statewright.redaction import full_text
 from statewright.runtime import get_runtime, interrupt, part_of_attempt
 
 
 async def call_tool(
     tool: Tool, arguments: Mapping[str, Any], *, context: ToolContext, kept: tuple[type, ...] = ()
 ) -> Any:
-    """Call a tool and return its answer as text or JSON. Answers of the types in `kept` are returned unchanged.
+    """Call a tool and return its answer as text or plain JSON. Answers of the types in `kept` are returned unchanged.
 
-    The values of a generator become a list. A message is replaced by its content unless messages are kept.
-
-    Raises ToolError for a wrong call, and the errors of the tool itself.
+    An iterator is replaced by its values, and a message by its content unless messages are kept. Raises ToolError for a
+    wrong call, and the errors of the tool.
     """
     masked_error: Exception | None = None
     try:
@@ -50,15 +50,16 @@ async def call_tool(
             if not isinstance(error, ToolError):
                 add_note(error, f"Raised by tool {tool.name!r}.")
             raise
-    # Outside of the handler: the error with the secret must not become the context of this one.
+    # Raised after the `except` block, so that the error with the secret does not become the context of this one.
     add_note(masked_error, f"Raised by tool {tool.name!r}.")
     raise masked_error
 
 
 def as_json(tool: str, answer: Any) -> Any:
-    """Convert an answer to text or plain JSON: dataclasses and models become maps, numbers that are not finite None.
+    """Convert an answer to text or plain JSON.
 
-    Raises ToolError for values that JSON cannot express.
+    Dataclasses and pydantic models become mappings; infinite numbers and NaN become None. Raises ToolError for values
+    that JSON cannot express.
     """
     if isinstance(answer, str):
         return encodable_text(str(answer))
@@ -69,21 +70,19 @@ def as_json(tool: str, answer: Any) -> Any:
     except (PydanticSerializationError, ValueError, RecursionError) as error:
         raise ToolError(
             f"Tool {tool!r} returned a {type(answer).__name__}, which cannot be written as JSON: {error}. "
-            f"Return text, numbers, lists and maps."
+            f"Return strings, numbers, lists and mappings."
         ) from error
 
 
 def mask_error(error: Exception, credentials: Credentials) -> Exception | None:
-    """Return an equivalent error with its secrets masked; None if it contains none.
+    """Return an equivalent error with its secrets masked; None if it contains no secret.
 
-    The retry policy treats it like the original: connection errors and HTTP statuses are kept.
+    Retry policies treat it like the original, since connection errors and HTTP statuses are preserved.
     """
-    if not credentials.appear_in(text_of(error)):
+    if not credentials.appear_in(full_text(error)):
         return None
     text = credentials.hidden_in(f"{type(error).__name__}: {error}")
-    status = getattr(error, "status", None)
-    status = getattr(getattr(error, "response", None), "status_code", None) if status is None else status
-    if isinstance(status, int):
+    if (status := status_of(error)) is not None:
         return HttpError(text, status=status, retry_after=getattr(error, "retry_after", None))
     for kind in (ConnectionError, TimeoutError):
         if isinstance(error, kind):
@@ -94,20 +93,21 @@ def mask_error(error: Exception, credentials: Credentials) -> Exception | None:
 # -- calls of a model
 
 T = TypeVar("T")
-_NOT_FOR_MODELS: Final = (RunError, StorageError, InternalError)
+_RUN_FAULTS: Final = (RunError, StorageError, InternalError)
+"""Errors of the run itself, which are not reported to models."""
 _YES: Final = frozenset({"y", "yes", "approve", "approved", "accept", "ok", "true"})
 RESULTS: Final = (Message, ToolResult)
-"""Types of answers that are not converted to JSON."""
+"""The types of answers that are results already, and are not converted to JSON."""
 MAX_LOGGED_ERROR: Final = 200
 """Maximum characters of an error in the log."""
 
 
 class ModelRetry(Exception):
-    """Raised by a tool to tell the model what to correct, and let it try again."""
+    """Raised by a tool to report to the model what to correct in its next attempt."""
 
 
 async def run_guarded(answer: Awaitable[T], call: ToolCall) -> T:
-    """Await the answer of a call, and convert SystemExit and stray cancellations to ToolErrors."""
+    """Await the answer of a call. Converts SystemExit, and cancellations by the tool itself, to ToolError."""
     try:
         return await answer
     except SystemExit as error:
@@ -119,7 +119,7 @@ async def run_guarded(answer: Awaitable[T], call: ToolCall) -> T:
 
 
 def _is_being_cancelled() -> bool:
-    """Return True if the current task was asked to stop."""
+    """Return True if the cancellation of the current task was requested."""
     try:
         task = asyncio.current_task()
     except RuntimeError:  # no event loop, so nothing can be cancelled
@@ -128,9 +128,9 @@ def _is_being_cancelled() -> bool:
 
 
 async def answer_call(call: ToolCall, tools: Mapping[str, Tool], context: ToolContext) -> Message:
-    """Make a call and return the message that answers it; for a failure, with `metadata={"status": "error"}`.
+    """Make a call and return its result as a message; the message of a failure has `metadata={"status": "error"}`.
 
-    Raises errors of the runtime itself: a lost lease, an exhausted budget.
+    Raises only errors of the run itself, such as a lost lease or an exhausted budget.
     """
     try:
         answer = await run_tool_call(call, tools, context, kept=RESULTS)
@@ -140,9 +140,9 @@ async def answer_call(call: ToolCall, tools: Mapping[str, Tool], context: ToolCo
 
 
 def answer_message(call: ToolCall, context: ToolContext, answer: Any) -> Message:
-    """Return the message with the answer of a tool; an answer that is a message is bound to the call.
+    """Return the message with the answer of a tool; an answer that is a message gets the id of the call.
 
-    Images and audio become parts of the message, everything else text.
+    Images and audio become parts of the message; everything else becomes text.
     """
     if isinstance(answer, ToolResult):
         answer = answer.to_message()
@@ -150,15 +150,15 @@ def answer_message(call: ToolCall, context: ToolContext, answer: Any) -> Message
         _record_call(call, context, None)
         content = f"{call.name} was executed." if answer is None else content_parts(answer) or as_text(answer)
         return _result_message(call, content)
-    failed = (answer.metadata or {}).get("status") == "error"
-    _record_call(call, context, answer.text if failed else None)
+    is_error = (answer.metadata or {}).get("status") == "error"
+    _record_call(call, context, answer.text if is_error else None)
     message = Message(answer.content, "tool", answer.id, answer.name or call.name, (), call.id, answer.metadata)
     return encodable_message(message)
 
 
 def failure_message(call: ToolCall, context: ToolContext, error: Exception, text: str | None = None) -> Message:
     """Return the message that reports a failed call to the model. Raises errors of the run itself."""
-    if isinstance(error, _NOT_FOR_MODELS):
+    if isinstance(error, _RUN_FAULTS):
         raise error
     if text is None:
         describe = _error_text if isinstance(error, ModelRetry | ToolError) else _describe_error
@@ -170,10 +170,10 @@ def failure_message(call: ToolCall, context: ToolContext, error: Exception, text
 async def run_tool_call(
     call: ToolCall, tools: Mapping[str, Tool], context: ToolContext, *, kept: tuple[type, ...] = ()
 ) -> Any:
-    """Make a call, after approval if required, and return the answer. Raises ToolError, and errors of the tool."""
+    """Make a call, after approval if required, and return the answer. Raises ToolError, and the errors of the tool."""
     if call.invalid is not None:
-        written = call.invalid[:MAX_LOGGED_ERROR]
-        raise WrongCall(f"The arguments of tool {call.name!r} are not a JSON object: {written!r}.")
+        excerpt = call.invalid[:MAX_LOGGED_ERROR]
+        raise WrongCall(f"The arguments of tool {call.name!r} are not a JSON object: {excerpt!r}.")
     tool = tools.get(call.name)
     if tool is None:
         raise WrongCall(f"Tool {call.name!r} does not exist. {suggestion(call.name, tools, noun='Tools')}")
@@ -192,16 +192,16 @@ async def run_tool_call(
                 return await run_guarded(call_tool(tool, arguments, context=call_context, kept=kept), call)
         except TimeoutError as error:
             if not limit.expired():
-                raise  # a TimeoutError of the tool
+                raise  # by the tool itself
             if part is not None:
-                part.abandoned = True  # a plain function keeps running: its later steps are rejected
+                part.abandoned = True  # a plain function keeps running, but its later steps are rejected
             raise ToolError(
                 f"Tool {call.name!r} took longer than {options.timeout} seconds and was abandoned."
             ) from error
 
 
 def check_saveable(call: ToolCall, update: Any, runtime: Runtime[Any]) -> None:
-    """Raise ToolError for an update that cannot be saved, which is reported to the model instead of failing the run."""
+    """Raise ToolError for an update that cannot be saved: the model gets the error, and the run does not fail."""
     try:
         runtime.check_saveable(update)
     except SerdeError as error:
@@ -214,7 +214,7 @@ def tool_options(tool: Tool) -> ToolOptions:
 
 
 def _describe_error(error: BaseException) -> str:
-    """Return the type and the text of an error, with those of the errors in a group."""
+    """Return the type and the text of an error; of a group, also those of the errors in it."""
     text = _error_text(error)
     if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
@@ -226,7 +226,7 @@ def _describe_error(error: BaseException) -> str:
 def _error_text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception:  # an error in a user's class
+    except Exception:  # an error in a user-defined class
         return ""
 
 
@@ -238,28 +238,28 @@ def _result_message(
 
 
 def _record_call(call: ToolCall, context: ToolContext, error: str | None) -> None:
-    """Record the event of a call in the log of the run, if there is one."""
+    """Record a call in the log of the run, if there is a log."""
     if context.runtime is not None and context.runtime.is_recorded:
         agent = getattr(context.agent, "name", None)
-        failure = error[:MAX_LOGGED_ERROR] if error is not None else None
-        event = {"tool": call.name, "call": call.id, "agent": agent, "error": failure}
-        context.runtime.record("tool_called", {key: value for key, value in event.items() if value is not None})
+        excerpt = error[:MAX_LOGGED_ERROR] if error is not None else None
+        event = without_none({"tool": call.name, "call": call.id, "agent": agent, "error": excerpt})
+        context.runtime.record("tool_called", event)
 
 
 # -- approval
 
 
 def _approved_arguments(call: ToolCall, tool: Tool, context: ToolContext) -> Mapping[str, Any]:
-    """Return the approved arguments of a call. Raises ToolError if they do not fit, or the call is refused.
+    """Return the approved arguments of a call. Raises ToolError if they are invalid, or the call is refused.
 
-    The question shows the arguments as the tool will read them: text that is read as true is shown as true.
+    The question contains the arguments as the tool reads them: a string that the tool reads as true is shown as true.
     """
-    check = getattr(tool, "checked", None)
-    arguments: Mapping[str, Any] = check(call.arguments) if check is not None else call.arguments
-    required = tool_options(tool).approve
-    if callable(required):
-        required = required(arguments, context)
-    if not required:
+    validate = getattr(tool, "checked", None)
+    arguments: Mapping[str, Any] = validate(call.arguments) if validate is not None else call.arguments
+    is_required = tool_options(tool).approve
+    if callable(is_required):
+        is_required = is_required(arguments, context)
+    if not is_required:
         return call.arguments
     question = {"kind": "approval", "tool": call.name, "arguments": dict(arguments), "tool_call_id": call.id}
     decision = interrupt(question, key=f"approve {call.id}", schema=bool | str | ApprovalDecision)
@@ -274,16 +274,15 @@ class ApprovalDecision(TypedDict):
 
     approved: bool
     arguments: NotRequired[dict[str, Any]]
-    """Replacements of the model's arguments."""
+    """The arguments to use in place of the model's."""
     reason: NotRequired[str]
-    """The reason of a refusal, which is reported to the model."""
+    """The reason for a refusal, which is reported to the model."""
 
 
 def read_decision(answer: Any) -> tuple[bool, Mapping[str, Any] | None, str]:
-    """Read a decision: whether the call is approved, replaced arguments if any, and the reason of a refusal.
+    """Return whether a call is approved, the arguments to use if they are replaced, and the reason for a refusal.
 
-    It is a bool; or text, where anything but a yes is a refusal and its reason; or a mapping with `approved`, and
-    optionally `arguments` and `reason`.
+    A decision is a bool; text, of which any but a "yes" is the reason for a refusal; or an ApprovalDecision.
     """
     if isinstance(answer, str):
         is_approved = answer.strip().lower() in _YES

@@ -1,6 +1,6 @@
-"""Python functions as tools: described by their docstrings and annotations, or by a schema.
+"""Functions as tools: described by their docstring and annotations, or handlers described by a schema.
 
-A handler gets all arguments as one value, which its schema describes.
+A handler gets all arguments as one value.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from statewright.agents.tools.tool import Approval, ToolContext, ToolOptions, Wr
 from statewright.data.json_schema import UnusableSchema
 from statewright.errors import ToolError
 from statewright.graph import is_coroutine_function
-from statewright.runtime.concurrency.private_loop import run_privately
+from statewright.runtime.concurrency.private_loop import run_on_private_loop
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 
 
 class _CallableTool:
-    """A tool that calls a function. A plain function is called, and a generator read, on a worker thread."""
+    """A tool that calls a function. Plain functions are called, and generators read, on worker threads."""
 
     def __init__(
         self, name: str, description: str, function: Callable[..., Any], options: ToolOptions, *, can_write: bool
     ) -> None:
-        """`can_write` is True if the function can write to the state, so that its calls must be made in order."""
+        """`can_write` means that the function can write to the state, so that its calls must be made in order."""
         self.name = name
         self.description = description
         self.options = options
@@ -48,7 +48,7 @@ class ToolFunction(_CallableTool):
     """A function as a tool, described by its name, docstring and annotations.
 
     Injected parameters, see `injected`, are not arguments of the tool. Calling the object calls the function. Raises
-    ToolError for a function whose arguments cannot be described.
+    ToolError for a function whose arguments JSON cannot express.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class ToolFunction(_CallableTool):
         super().__init__(name, description, function, options or ToolOptions(), can_write=can_write)
         self.parameters: Mapping[str, Any] = self._signature.schema
         self.never_from_context = frozenset(never_from_context)
-        """Arguments that a workflow does not fill from its context: they must be written explicitly."""
+        """Arguments that a workflow must write explicitly, since it does not fill them from its context."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(*args, **kwargs)
@@ -83,13 +83,14 @@ class ToolFunction(_CallableTool):
 
 
 async def call_function(call: Callable[[], Any], function: Callable[..., Any], *, in_place: bool = False) -> Any:
-    """Call a function and return its answer: a coroutine function on the loop, another on a worker thread or in place.
+    """Call a function and return its answer. Plain functions are called on a worker thread.
 
-    In place nothing is awaited: an awaitable answer is run on a private event loop.
+    With `in_place` all functions are called on the current thread, which has no running event loop: an awaitable answer
+    runs on a private one.
     """
     if in_place:
         answer = call()
-        return run_privately(_await_answer, answer) if inspect.isawaitable(answer) else answer
+        return run_on_private_loop(_await_answer, answer) if inspect.isawaitable(answer) else answer
     if is_coroutine_function(function):
         return await call()
     answer = await call_in_thread(call)
@@ -125,9 +126,9 @@ def tool(
     in_order: bool | None = None,
     return_direct: bool = False,
 ) -> Any:
-    """Make a tool of a function: a decorator, with or without options.
+    """Decorate a function to make it a tool, with or without options; see ToolOptions.
 
-    The options are described at ToolOptions. Raises ToolError for a function whose arguments cannot be described.
+    Raises ToolError for a function whose arguments JSON cannot express.
     """
     options = ToolOptions(
         approve=approve, timeout=timeout, strict=strict, in_order=in_order, return_direct=return_direct
@@ -145,11 +146,12 @@ _FIELD: Final = re.compile(r":param\s+(?:[^:]*\s)?(\w+):\s*(.*)$")
 
 
 class Docstring(NamedTuple):
-    """The parts of a docstring: Google's `Args:` and Sphinx's `:param name:` are supported."""
+    """The parts of a docstring in Google's style (`Args:`) or in Sphinx's (`:param name:`)."""
 
     description: str
     """The text before the first section."""
     parameters: dict[str, str]
+    """The descriptions of the parameters, by name."""
 
 
 def read_docstring(text: str | None) -> Docstring:
@@ -185,7 +187,7 @@ def _add_argument_line(parameters: dict[str, str], line: str) -> None:
 # -- handlers with a schema
 
 Handler = Callable[..., Any]
-"""`(arguments)` or `(arguments, context)`; plain or a coroutine function."""
+"""`(arguments)` or `(arguments, context)`: a plain function or a coroutine function."""
 
 
 _NO_ARGUMENTS: Final[Mapping[str, Any]] = {"type": "object", "properties": {}, "additionalProperties": False}
@@ -216,8 +218,8 @@ class HandlerTool(_CallableTool):
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """Return the answer of the handler. Raises ToolError for wrong arguments, and errors of the handler."""
-        further = (context,) if self._takes_context else ()
-        return await self._call(context, self._read(arguments), *further)
+        extra = (context,) if self._takes_context else ()
+        return await self._call(context, self._read(arguments), *extra)
 
     def _read(self, arguments: Mapping[str, Any]) -> Any:
         try:
@@ -245,8 +247,8 @@ def create_tool(
     """Create a tool from a name, a schema and a handler.
 
     `parameters` is a pydantic model, a TypedDict or a dataclass, of which the handler gets an instance; or a JSON
-    Schema of an object, for which it gets a dict; None for no arguments. Options are those of `tool`. Raises ToolError
-    for an invalid name or schema.
+    Schema of an object, for which it gets a dict; or None for no arguments. For the options see ToolOptions. Raises
+    ToolError for an invalid name or schema.
     """
     options = ToolOptions(
         approve=approve, timeout=timeout, strict=strict, in_order=in_order, return_direct=return_direct

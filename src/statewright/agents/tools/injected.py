@@ -1,13 +1,13 @@
-"""Injected parameters of a tool: hidden from the model, and filled by the runtime.
+"""Injected parameters of tools, which are hidden from the model and filled by the runtime.
 
 They are recognised by their annotation: `ToolContext`, `Runtime`, `State`, `NetworkRun`, or `Annotated` with one of the
-markers below. LangGraph's `ToolRuntime` and markers and LangChain's `RunnableConfig` and markers mean the same, and are
-recognised by the names of their classes, so that neither package is loaded. In functions the names `network`, `state`,
-`store` and `runtime` suffice if a parameter has no annotation, or Any; with another annotation, such as `state: str`,
-it is an ordinary argument.
+markers below. LangGraph's `ToolRuntime`, LangChain's `RunnableConfig`, and the markers of both are equivalent. They are
+recognised by the names of their classes, so that neither package is imported. In functions, parameters named `network`,
+`state`, `store` and `runtime` are injected too if they have no annotation, or Any; with another annotation, such as
+`state: str`, they are ordinary arguments.
 
-A parameter without a value keeps its default, or gets None if its annotation allows that; otherwise the run fails,
-since the model could not correct it.
+A parameter without a value keeps its default, or gets None if its annotation allows None. Otherwise the run fails,
+since the model could not correct this.
 """
 
 from __future__ import annotations
@@ -27,17 +27,18 @@ from statewright.agents.tools.tool import ToolContext, describe_problems
 from statewright.channels import MISSING
 from statewright.errors import InvalidConfig, ToolError
 from statewright.graph import Runtime
+from statewright.models.adapters.conversion import without_none
 from statewright.state import type_adapter
 from statewright.store import Store
 
-_KEYS: Final = ("tags", "metadata", "callbacks", "recursion_limit", "max_concurrency", "configurable")
-"""The keys of a RunnableConfig that belong to the run as a whole."""
+_CONFIG_KEYS: Final = ("tags", "metadata", "callbacks", "recursion_limit", "max_concurrency", "configurable")
+"""The keys of a RunnableConfig that are copied from the config of the run."""
 
 
 def runnable_config(context: ToolContext) -> Any:
     """Return the config of the run as a RunnableConfig; MISSING outside of a run.
 
-    `metadata` has also the ids of the execution, under the names that LangGraph gives them.
+    Its `metadata` also has the ids of the execution, under LangGraph's names.
     """
     config = context.config
     if config is None or context.runtime is None:
@@ -51,16 +52,20 @@ def runnable_config(context: ToolContext) -> Any:
         "langgraph_node": info.node,
         "langgraph_checkpoint_ns": info.namespace,
     }
-    metadata = {**{name: value for name, value in ids.items() if value is not None}, **own_metadata}
-    present = {name: config[name] for name in _KEYS if config.get(name) is not None}
-    configurable = {name: value for name, value in config["configurable"].items() if value is not None}
-    return {"tags": [], "callbacks": None, **present, "metadata": metadata, "configurable": configurable}
+    present = without_none({name: config.get(name) for name in _CONFIG_KEYS})
+    return {
+        "tags": [],
+        "callbacks": None,
+        **present,
+        "metadata": {**without_none(ids), **own_metadata},
+        "configurable": without_none(config["configurable"]),
+    }
 
 
 def tool_runtime(kind: Any, context: ToolContext) -> Any:
-    """Return a ToolRuntime of LangGraph, whose class is the annotation; MISSING outside of a run.
+    """Return an instance of LangGraph's ToolRuntime, or of the subclass `kind`; MISSING outside of a run.
 
-    Fields that another version of the class has, and that mean nothing here, keep their defaults.
+    Versions of the class have different fields: those that are unknown here keep their defaults.
     """
     config = runnable_config(context)
     if config is MISSING:
@@ -84,12 +89,12 @@ def tool_runtime(kind: Any, context: ToolContext) -> Any:
 Fill = Callable[[ToolContext], Any]
 """Returns the value of a parameter in one call; MISSING if there is none."""
 _MARKER_MODULES: Final = (f"{__name__}.", "langchain.", "langchain_core.", "langgraph.", "statewright.langchain.")
-"""Prefixes of the modules whose markers are recognised by name."""
+"""The prefixes of the modules whose classes are recognised by name."""
 
 
 @dataclass(frozen=True, slots=True)
 class InjectedState:
-    """Marks a parameter that gets the agent's state, or a read-only copy of one field."""
+    """Marks a parameter that gets the agent's state, or a copy of one of its fields."""
 
     field: str | None = None
 
@@ -106,24 +111,24 @@ class InjectedToolCallId:
 
 @dataclass(frozen=True, slots=True)
 class InjectedSource:
-    """The source of one parameter."""
+    """The source of the value of one injected parameter."""
 
     fill: Fill
     changes_state: bool = False
-    """True if the tool can write to the state through it, so that its calls must be made in order."""
+    """True if the tool can write to the state through the value, so that its calls must be made in order."""
     needs: str = ""
-    """A description of the value, for the error if there is none."""
+    """A description of the value, for the error if it is missing."""
     remedy: str = ""
-    """The remedy for a missing value, for the same error."""
+    """The remedy, for the same error."""
     has_default: bool = False
     accepts_none: bool = False
     is_state: bool = False
-    """True if the value contains the state or a field of it, which a LangChain tool gets in LangChain's form."""
+    """True if the value contains the state or one of its fields, which LangChain's tools get in LangChain's form."""
     state_class: Any = None
     """The pydantic model or dataclass to convert the state to."""
 
     def value(self, tool: str, parameter: str, context: ToolContext) -> Any:
-        """Return the value, or MISSING to use the default. Raises InvalidConfig if there is neither."""
+        """Return the value; MISSING to use the default. Raises InvalidConfig if there is neither."""
         value = self.fill(context)
         if value is not MISSING:
             return value if self.state_class is None else self._as_class(tool, parameter, value)
@@ -132,8 +137,8 @@ class InjectedSource:
         if self.accepts_none:
             return None
         raise InvalidConfig(
-            f"Tool {tool!r} cannot be called: its injected argument {parameter!r} gets {self.needs}, but there is none "
-            f"here. {self.remedy} Or give {parameter!r} a default."
+            f"Tool {tool!r} cannot be called: its injected argument {parameter!r} needs {self.needs}, which is not "
+            f"available here. {self.remedy} Or give {parameter!r} a default."
         )
 
     def _as_class(self, tool: str, parameter: str, state: Any) -> Any:
@@ -145,16 +150,16 @@ class InjectedSource:
             raise injected_type_error(tool, parameter, describe_problems(error.errors())) from error
 
 
-def injected_type_error(tool: str, parameters: str, wrong: str) -> InvalidConfig:
+def injected_type_error(tool: str, parameter: str, problems: str) -> InvalidConfig:
     """Return the error for an injected value that does not fit the annotation of its parameter."""
     return InvalidConfig(
-        f"Tool {tool!r} cannot be called: the value of its injected argument {parameters!r} does not fit the "
-        f"annotation: {wrong}. Annotate it with the class of the graph's state, with dict, or with Any."
+        f"Tool {tool!r} cannot be called: the value of its injected argument {parameter!r} does not fit the "
+        f"annotation: {problems}. Annotate it with the class of the graph's state, with dict, or with Any."
     )
 
 
 def _source_in_context(name: str, needs: str, remedy: str, *, changes_state: bool = False) -> InjectedSource:
-    """Return the source that reads an attribute of the context."""
+    """Return a source that reads an attribute of the context."""
     return InjectedSource(partial(_read_context, name), changes_state, needs, remedy)
 
 
@@ -186,9 +191,9 @@ _BY_CLASS: Final[Mapping[Any, InjectedSource]] = {
 def injected_sources(
     tool: str, parameters: Iterable[inspect.Parameter], *, by_name: bool = True
 ) -> dict[str, InjectedSource]:
-    """Return the sources of the injected parameters of a tool. Unless `by_name`, only annotations count.
+    """Return the sources of the injected parameters of a tool. With `by_name=False` only annotations count.
 
-    Raises ToolError for one that is marked with LangChain's InjectedToolArg alone and has no default.
+    Raises ToolError for a parameter whose only marker is LangChain's InjectedToolArg, and that has no default.
     """
     sources = {parameter.name: _injected_source(tool, parameter, by_name) for parameter in parameters}
     return {name: source for name, source in sources.items() if source is not None}
@@ -220,7 +225,7 @@ def _injected_source(tool: str, parameter: inspect.Parameter, by_name: bool) -> 
 
 
 def split_hint(hint: Any) -> tuple[list[Any], list[Any]]:
-    """Return the types that a hint names, and the markers on them, at any depth of unions and Annotated."""
+    """Return the types in a hint, and the markers on them, at any depth of unions and Annotated."""
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
         types, markers = split_hint(args[0])
@@ -245,14 +250,14 @@ def _source_of_marker(marker: Any, types: Iterable[Any]) -> InjectedSource | Non
 
 
 def _marker_name(value: Any) -> str | None:
-    """Return the name of a marker, or class of LangChain or LangGraph, that a class or an instance derives from."""
-    kinds: tuple[type[Any], ...] = (value if isinstance(value, type) else type(value)).__mro__
-    names = (kind.__name__ for kind in kinds if f"{kind.__module__}.".startswith(_MARKER_MODULES))
+    """Return the name of the marker, or LangChain's or LangGraph's class, that a class or an instance derives from."""
+    classes: tuple[type[Any], ...] = (value if isinstance(value, type) else type(value)).__mro__
+    names = (cls.__name__ for cls in classes if f"{cls.__module__}.".startswith(_MARKER_MODULES))
     return next((name for name in names if name.startswith("Injected") or name in _BY_FOREIGN_CLASS), None)
 
 
 def _source_of_class(types: Iterable[Any]) -> InjectedSource | None:
-    """Return the source for one of the types, or for a base class of it."""
+    """Return the source for the first of the types that has one, itself or by a base class; None if none has."""
     classes = [kind for part in types if isinstance(kind := get_origin(part) or part, type)]
     source = next((_BY_CLASS[kind] for kind in classes if kind in _BY_CLASS), None)
     if source is not None:
@@ -261,7 +266,7 @@ def _source_of_class(types: Iterable[Any]) -> InjectedSource | None:
         build_source = _BY_FOREIGN_CLASS.get(_marker_name(kind) or "")
         if build_source is not None:
             return build_source(kind)
-    # State and NetworkRun are above this module, so they declare their source themselves.
+    # State and NetworkRun are in modules that import this one, so they name their source themselves.
     name = next((name for kind in classes if (name := getattr(kind, "injected_as", None)) is not None), None)
     return _BY_NAME[name] if name is not None else None
 
@@ -276,8 +281,9 @@ _BY_FOREIGN_CLASS: Final[Mapping[str, Callable[[Any], InjectedSource]]] = {
 
 
 def _state_source(types: Iterable[Any]) -> InjectedSource:
-    classes = [kind for kind in types if isinstance(kind, type)]
-    with_fields = (kind for kind in classes if hasattr(kind, "model_fields") or dataclasses.is_dataclass(kind))
+    """Return the source of the state, converted to the pydantic model or dataclass among the types, if there is one."""
+    classes = (kind for kind in types if isinstance(kind, type))
+    with_fields = (cls for cls in classes if hasattr(cls, "model_fields") or dataclasses.is_dataclass(cls))
     return replace(_BY_NAME["state"], is_state=True, state_class=next(with_fields, None))
 
 
@@ -299,4 +305,4 @@ def _read_field(context: ToolContext, field: str) -> Any:
         value = cast("Mapping[str, Any]", data).get(field, MISSING)
     else:
         value = getattr(data, field, MISSING)
-    return copy.deepcopy(value)  # concurrent calls must not share what they read
+    return copy.deepcopy(value)  # concurrent calls must not share a mutable value

@@ -1,4 +1,4 @@
-"""Validation of values that models write: the arguments of a function, or any value by a class or a JSON Schema."""
+"""Validation of values that models write: arguments by the signature of a function, any value by a class or schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from statewright.data.json_schema import json_schema_validator
 from statewright.errors import ToolError, suggestion
 from statewright.state import modern_typeddict, type_adapter
 
-_SHOWN: Final = 100
+_MAX_QUOTED: Final = 100
 """Maximum characters of a quoted value."""
 _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL)
 
@@ -27,14 +27,14 @@ _POSITIONAL: Final = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_P
 class Signature:
     """The parameters of a function: injected ones, and arguments with their JSON Schema."""
 
-    def __init__(self, tool: str, function: Callable[..., Any], described: Mapping[str, str]) -> None:
+    def __init__(self, tool: str, function: Callable[..., Any], descriptions: Mapping[str, str]) -> None:
         self._tool = tool
         parameters = _parameters_of(tool, function)
         self._injected = injected_sources(tool, parameters)
         arguments = [parameter for parameter in parameters if parameter.name not in self._injected]
         self._names = [parameter.name for parameter in arguments if not _is_var_keyword(parameter)]
-        self._model = _model(tool, arguments, described)
-        self.schema = _schema(self._model)
+        self._model = _build_model(tool, arguments, descriptions)
+        self.schema = _build_schema(self._model)
 
     @property
     def changes_state(self) -> bool:
@@ -42,7 +42,7 @@ class Signature:
         return any(source.changes_state for source in self._injected.values())
 
     def injected_kwargs(self, context: ToolContext) -> dict[str, Any]:
-        """Return the values of injected parameters. Raises InvalidConfig for one with neither a value nor a default."""
+        """Return the values of the injected parameters. Raises InvalidConfig for one with no value and no default."""
         values = {name: source.value(self._tool, name, context) for name, source in self._injected.items()}
         return {name: value for name, value in values.items() if value is not MISSING}
 
@@ -62,7 +62,7 @@ class Signature:
 
     def _validated(self, arguments: Mapping[str, Any]) -> BaseModel:
         for name in self._injected:
-            if name in arguments:  # also with **kwargs: injected values cannot be overwritten
+            if name in arguments:  # with **kwargs too, injected values cannot be overwritten
                 raise WrongCall(
                     self._refusal_message([{"type": "extra_forbidden", "loc": (name,), "input": arguments[name]}])
                 )
@@ -81,13 +81,14 @@ class Signature:
         if error["type"] == "missing":
             return f"{name!r} is missing"
         if error["type"] == "extra_forbidden" and len(error["loc"]) == 1:
+            # Without the list of all arguments, which the message has anyway.
             hint = suggestion(name, self._names, noun="Arguments").split("Arguments:")[0].rstrip(" ?")
             return f"argument {name!r} does not exist{f' ({hint}?)' if hint else ''}"
-        return f"{name!r} is {repr(error['input'])[:_SHOWN]}: {error['msg']}"
+        return f"{name!r} is {repr(error['input'])[:_MAX_QUOTED]}: {error['msg']}"
 
 
 class _PlainSchema(GenerateJsonSchema):
-    """JSON Schemas without titles, which only repeat names, and without warnings about unserializable defaults."""
+    """Generates schemas without titles, which only repeat names, and without warnings about unserializable defaults."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}  # noqa: RUF012  # pydantic's declaration
 
@@ -102,9 +103,12 @@ def _parameters_of(tool: str, function: Callable[..., Any]) -> list[inspect.Para
         raise ToolError(
             f"The signature of tool {tool!r} cannot be read: {error}. Annotate it with known types."
         ) from error
-    nameless = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
-    if nameless:
-        raise ToolError(f"Tool {tool!r} takes {nameless[0]!r} by position only. Give the parameter a name.")
+    positional = [parameter.name for parameter in parameters if parameter.kind in _POSITIONAL]
+    if positional:
+        raise ToolError(
+            f"Tool {tool!r} takes {positional[0]!r} by position only, but arguments are passed by name. Make it a "
+            f"named parameter."
+        )
     return parameters
 
 
@@ -112,23 +116,23 @@ def _is_var_keyword(parameter: inspect.Parameter) -> bool:
     return parameter.kind is inspect.Parameter.VAR_KEYWORD
 
 
-def _model(tool: str, parameters: list[inspect.Parameter], described: Mapping[str, str]) -> type[BaseModel]:
-    """Build the model of the arguments. Fields are numbered and names are aliases, since a name may be `schema`."""
+def _build_model(tool: str, parameters: list[inspect.Parameter], descriptions: Mapping[str, str]) -> type[BaseModel]:
+    """Build a model of the arguments. Their names are aliases of numbered fields, since one may be `schema`."""
     var_keyword = next(filter(_is_var_keyword, parameters), None)
     named = [parameter for parameter in parameters if not _is_var_keyword(parameter)]
     fields: dict[str, Any] = {
-        _field_name(index): _field_definition(parameter, described) for index, parameter in enumerate(named)
+        _field_name(index): _field_definition(parameter, descriptions) for index, parameter in enumerate(named)
     }
-    # Models write numbers for names, and templates render everything as text: both are accepted.
+    # Language models write numbers in place of strings, and templates render numbers as strings: both are accepted.
     config = ConfigDict(extra="forbid" if var_keyword is None else "allow", coerce_numbers_to_str=True)
     try:
-        return create_model("Arguments", __base__=_base(var_keyword, config), **fields)
+        return create_model("Arguments", __base__=_base_model(var_keyword, config), **fields)
     except (PydanticUserError, TypeError) as error:
         raise ToolError(f"The arguments of tool {tool!r} have types that JSON cannot express: {error}") from error
 
 
-def _base(var_keyword: inspect.Parameter | None, config: ConfigDict) -> type[BaseModel]:
-    """Return the base model, which validates further arguments by the annotation of `**kwargs`."""
+def _base_model(var_keyword: inspect.Parameter | None, config: ConfigDict) -> type[BaseModel]:
+    """Return a base model, which validates extra arguments by the annotation of `**kwargs`, if there is one."""
     if var_keyword is None or var_keyword.annotation in (inspect.Parameter.empty, Any):
         return type("Arguments", (BaseModel,), {"model_config": config})
     hints = {"__pydantic_extra__": dict[str, modern_typeddict(var_keyword.annotation)]}
@@ -139,29 +143,29 @@ def _field_name(index: int) -> str:
     return f"argument_{index}"
 
 
-def _field_definition(parameter: inspect.Parameter, described: Mapping[str, str]) -> tuple[Any, Any]:
+def _field_definition(parameter: inspect.Parameter, descriptions: Mapping[str, str]) -> tuple[Any, Any]:
     is_unannotated = parameter.annotation is inspect.Parameter.empty
     kind: Any = Any if is_unannotated else modern_typeddict(parameter.annotation)
     if _is_text(kind):
         kind = Annotated[kind, BeforeValidator(_to_text)]
     default: Any = ... if parameter.default is inspect.Parameter.empty else parameter.default
-    options: dict[str, Any] = {"description": described[parameter.name]} if parameter.name in described else {}
+    options: dict[str, Any] = {"description": descriptions[parameter.name]} if parameter.name in descriptions else {}
     return kind, Field(default, alias=parameter.name, **options)
 
 
 def _is_text(kind: Any) -> bool:
-    """Return True if a parameter takes only text, or text and None."""
+    """Return True for the annotation of a parameter that takes only strings, or strings and None."""
     if get_origin(kind) is Annotated:
         return _is_text(get_args(kind)[0])
     return kind is str or (get_origin(kind) in (Union, UnionType) and set(get_args(kind)) == {str, NoneType})
 
 
 def _to_text(value: Any) -> Any:
-    """Convert a map, list or bool to text: a template that is one placeholder yields the value itself."""
+    """Convert a mapping, list or bool to text: a template that is only a placeholder yields the value itself."""
     return as_text(value) if isinstance(value, dict | list | bool) else value
 
 
-def _schema(model: type[BaseModel]) -> dict[str, Any]:
+def _build_schema(model: type[BaseModel]) -> dict[str, Any]:
     schema = model.model_json_schema(schema_generator=_PlainSchema)
     schema.pop("title", None)
     schema.setdefault("properties", {})
@@ -186,9 +190,9 @@ def _type_name(schema: Mapping[str, Any]) -> str:
 
 
 class ValueSchema:
-    """A JSON Schema, or the one of a pydantic model, a dataclass or a TypedDict, and the validation by it.
+    """A JSON Schema, a pydantic model, a dataclass or a TypedDict, by which values are validated.
 
-    Raises UnusableSchema for an invalid JSON Schema, and errors of pydantic for a class that it does not support.
+    Raises UnusableSchema for an invalid JSON Schema, and pydantic's errors for a class that pydantic does not support.
     """
 
     def __init__(self, source: Any) -> None:
@@ -201,7 +205,7 @@ class ValueSchema:
             self.schema = cast("dict[str, Any]", self._adapter.json_schema())
 
     def read(self, value: Any) -> Any:
-        """Return a value as an instance of the class, or unchanged. Raises ValueError with all problems."""
+        """Return a valid value, as an instance of the class if there is one. Raises ValueError with all problems."""
         if self._adapter is not None:
             return _read(self._adapter.validate_python, value)
         problems = "; ".join(_error_path(error) + str(error.message) for error in self._validator.iter_errors(value))
@@ -210,11 +214,11 @@ class ValueSchema:
         return value
 
     def read_json(self, text: str) -> Any:
-        """Like `read`, for a value that is written as JSON."""
+        """Like `read`, for a value as JSON text."""
         return self.read(json.loads(text)) if self._adapter is None else _read(self._adapter.validate_json, text)
 
     def to_json(self, value: Any) -> Any:
-        """Return a value that was read as plain JSON."""
+        """Convert a value that `read` returned to plain JSON."""
         return value if self._adapter is None else self._adapter.dump_python(value, mode="json")
 
 

@@ -1,7 +1,7 @@
-"""The port of tools, the context, credentials and options of their calls, and their errors.
+"""The port of tools; the context, the credentials and the options of their calls; and their errors.
 
-Templates, models and logs must not see credentials: their repr shows no values, and answers and errors of a tool are
-masked where they repeat one.
+Templates, models and logs must not receive credentials: their repr has no values, and they are masked in the answers
+and errors of tools.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from statewright.store import Store
 
 
 class Credentials(Mapping[str, Any]):
-    """The values of one integration, for one call."""
+    """The credentials of an integration, for one call of a tool."""
 
     __slots__ = ("_secrets", "_values", "alias")
 
@@ -44,18 +44,18 @@ class Credentials(Mapping[str, Any]):
         return f"Credentials({self.alias!r}: {', '.join(self._values) or 'nothing'})"
 
     def __reduce__(self) -> Any:
-        raise TypeError("Credentials are not stored or sent anywhere.")
+        raise TypeError("Credentials cannot be pickled or copied: they must not be stored or sent anywhere.")
 
     def keep_secret(self, text: str) -> None:
-        """Mask another text too, such as one derived from a secret."""
+        """Mask this text too, for example because it is derived from a secret."""
         self._secrets.add(text)
 
     def appear_in(self, text: str) -> bool:
         """Return True if the text contains a secret."""
-        return self._secrets.appear_in(text)
+        return self._secrets.occur_in(text)
 
     def hidden_in(self, value: Any) -> Any:
-        """Return the text, or the value of JSON, with its secrets masked."""
+        """Return a text, or a JSON value, with its secrets masked."""
         return self._secrets.mask_json(value)
 
 
@@ -71,11 +71,11 @@ class ToolContext:
     """The context of one tool call, for functions with a parameter of this annotation."""
 
     credentials: Credentials = field(default_factory=lambda: NO_CREDENTIALS)
-    """The values of the integration of the call; empty if there is none."""
+    """The credentials of the tool's integration; empty if it has none."""
     stream_writer: Callable[[Any], None] = _discard
     """Writes a value to the stream of the run."""
     idempotency_key: str | None = None
-    """The same for every attempt at the call, for services that support such keys."""
+    """A key that is the same for every attempt at the call, for services that support idempotency keys."""
     tool_call_id: str | None = None
     """The id of the model's tool call; None if no model requested it."""
     runtime: Runtime[Any] | None = None
@@ -89,7 +89,7 @@ class ToolContext:
     tools: Sequence[Any] = ()
     """All tools that the model may call, as they were passed to a ToolNode."""
     in_place: bool = False
-    """True to call a plain function on the current thread, where nothing else is waiting."""
+    """True to call plain functions on the current thread, since no event loop is running there."""
 
     @classmethod
     def for_call(cls, call: ToolCall, runtime: Runtime[Any], **fields: Any) -> ToolContext:
@@ -126,8 +126,8 @@ class ToolContext:
 class Tool(Protocol):
     """A tool that workflows and models may call with arguments.
 
-    A tool may also have `in_order = True`: its calls in one answer are made one after another, each on the state that
-    the previous one left; and `options`, see ToolOptions.
+    A tool may also have `options`, see ToolOptions; and `in_order = True`: the calls in one answer are then made one
+    after another, each on the state that the previous one left.
     """
 
     @property
@@ -140,16 +140,16 @@ class Tool(Protocol):
         ...
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        """Return the answer. Raises ToolError for wrong arguments, and any error of the tool itself."""
+        """Return the answer. Raises ToolError for wrong arguments, and the errors of the tool itself."""
         ...
 
 
 # -- options
 
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
-"""Tool names that every provider accepts."""
+"""The tool names that every provider accepts."""
 Approval = bool | Callable[[Mapping[str, Any], ToolContext], bool]
-"""True if a person must approve each call; or a function that decides this for a call's arguments and context."""
+"""True if a person must approve each call; or a function that decides this from the arguments and the context."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,11 +158,11 @@ class ToolOptions:
 
     approve: Approval = False
     timeout: float | None = None
-    """Seconds after which a call fails; the failure is reported to the model."""
+    """Seconds after which a call fails, which is reported to the model."""
     strict: bool | None = None
     """True if the provider should enforce the schema of the arguments; None leaves it to the provider's adapter."""
     in_order: bool | None = None
-    """True to make calls one after another; None does so for tools that can write to a network's state."""
+    """True to make calls one after another; by default, those of tools that can write to a network's state."""
     return_direct: bool = False
     """True to end the agent with the answer of the tool, without another model call."""
 
@@ -183,12 +183,22 @@ def check_name(name: str) -> str:
 
 
 def describe_problems(errors: Iterable[Any], root: str = "") -> str:
-    """Return the errors that pydantic lists as text; `root` stands for the path of the whole value."""
+    """Return pydantic's list of errors as text; `root` is the name of the value as a whole."""
     return "; ".join(f"{'.'.join(map(str, error['loc'])) or root}: {error['msg']}" for error in errors)
 
 
+def status_of(error: BaseException) -> int | None:
+    """Return the HTTP status of an error, from any of the attributes that libraries use; None if it has none."""
+    for holder in (error, getattr(error, "response", None)):
+        for name in ("status", "status_code"):
+            status = getattr(holder, name, None)
+            if isinstance(status, int):
+                return status
+    return None
+
+
 class WrongCall(ToolError):
-    """A wrong call: there is no such tool, its arguments do not fit, or the call was refused."""
+    """An invalid call: the tool does not exist, the arguments are wrong, or the approval was refused."""
 
 
 class HttpError(ToolError):
@@ -200,10 +210,10 @@ class HttpError(ToolError):
         """The seconds of the service's Retry-After; None if it sent none."""
         super().__init__(message)
         if status == 429 or status >= 500:
-            # Retry policies judge a ToolError by its cause, and this fault may be temporary.
+            # This fault may be temporary. Retry policies decide about a ToolError by its cause.
             self.__cause__ = ConnectionError(f"The service is busy or failing (status {status}).")
 
     @property
     def response(self) -> SimpleNamespace:
-        """The status in the form of HTTP libraries' errors, where other retry policies look for it."""
+        """The status under the attribute of HTTP libraries' errors, for retry policies that look there."""
         return SimpleNamespace(status_code=self.status)

@@ -1,1 +1,1 @@
-"""`statewright chat`: a conversation with an agent, a network, a graph or a workflow in the terminal."""
+"""`statewright chat`: a conversation in the terminal with an agent, a network, a graph or a workflow."""

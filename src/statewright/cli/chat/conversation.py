@@ -1,4 +1,4 @@
-"""`statewright chat`: a conversation in the terminal that is saved, and can be continued later."""
+"""The command `statewright chat`, and the loop that reads the lines of a conversation and handles them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 from statewright.checkpoint import InMemorySaver
 from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import (
-    Lines,
+    LineReader,
     QuestionPrompt,
     SlashCommand,
     check_is_not_command,
@@ -20,7 +20,7 @@ from statewright.cli.chat.input import (
     read_command,
 )
 from statewright.cli.chat.target import ChatTarget, load_chat_target
-from statewright.cli.chat.turn import Ending, Turns
+from statewright.cli.chat.turn import TurnOutcome, TurnRunner
 from statewright.cli.console.failure import CANCELLED, DONE, FAILED, WAITING, UsageError
 from statewright.cli.console.options import DatabaseOptions, ModelOptions
 from statewright.cli.workflow.follow import SavedRun
@@ -41,17 +41,17 @@ def chat(
         str | None, typer.Option("--thread", metavar="ID", help="The conversation to continue. Default: a new one.")
     ] = None,
     reasoning: Annotated[bool, typer.Option("--reasoning", help="Show the reasoning of models.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Show neither hints nor token counts.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Hide hints and token counts.")] = False,
     *,
     models: ModelOptions,
     database: DatabaseOptions,
 ) -> None:
     """Chat with an agent, a network or a workflow in the terminal.
 
-    Every step is saved; --thread continues a conversation. Ctrl-C stops an answer; at the prompt it leaves.
+    Every step is saved, and --thread continues a conversation. Ctrl-C stops an answer, or exits at the prompt.
 
-    Exits with 3 if a question is left open. Without a terminal, each line of input is a turn, and the exit code is 1 if
-    the last turn failed.
+    Without a terminal, each line of standard input is a turn. Exit codes: 0 done, 1 the last turn failed (without a
+    terminal), 2 usage error, 3 a question was left open, 130 Ctrl-C.
     """
     chosen_models = read_models(models.model, models.base_url)
     chat_target = load_chat_target(target, chosen_models)
@@ -61,52 +61,53 @@ def chat(
     saved = SavedRun(
         thread=thread or new_thread_id(),
         target=target,
-        options=database.words if saver is not None else (),
-        models=chosen_models.options,
+        args=database.args if saver is not None else (),
+        model_args=chosen_models.args,
     )
     display = Display(reasoning=reasoning, quiet=quiet, show_speakers=chat_target.has_several_speakers)
     with saver or nullcontext(), asyncio.Runner() as loop:
         try:
             raise SystemExit(Conversation(chat_target, saved, display, loop).run())
         except KeyboardInterrupt:
-            display.leave()
+            display.exit()
             raise SystemExit(CANCELLED) from None
 
 
 class Conversation:
-    """Reads and handles lines until the user leaves."""
+    """Reads lines and handles them, as messages or commands, until the user exits."""
 
     def __init__(self, target: ChatTarget, saved: SavedRun, display: Display, loop: asyncio.Runner) -> None:
         self._target = target
         self._display = display
-        self._lines = Lines()
+        self._lines = LineReader()
         self._loop = loop
         self._has_exited = False
-        self._begin(saved)
+        self._select_thread(saved)
 
-    def _begin(self, saved: SavedRun) -> None:
+    def _select_thread(self, saved: SavedRun) -> None:
+        """Talk on another thread."""
         prompt = QuestionPrompt(self._lines, self._display)
         self._saved = saved
-        self._turns = Turns(self._target, saved.thread, self._display, prompt, self._loop)
+        self._turns = TurnRunner(self._target, saved.thread, self._display, prompt, self._loop)
 
     def run(self) -> int:
-        """Read lines until the user leaves, and return the exit code."""
-        ending = self._open_thread()
+        """Read and handle lines until the user exits, and return the exit code."""
+        outcome = self._open_thread()
         while not self._has_exited:
             line = self._lines.read("> ")
             if line is None:
                 break
             if line.strip():
-                ending = self._handle_line(line.strip(), ending)
+                outcome = self._handle_line(line.strip(), outcome)
         if self._turns.thread_status().waits:
             return WAITING
-        return FAILED if ending == "failed" and not self._lines.is_terminal else DONE
+        return FAILED if outcome == "failed" and not self._lines.is_terminal else DONE
 
-    def _open_thread(self) -> Ending:
+    def _open_thread(self) -> TurnOutcome:
         """Show the thread, and resume it if it waits for an answer."""
         self._show_thread()
         if self._lines.is_terminal:
-            self._display.hint("/help lists commands. Ctrl-C stops an answer, Ctrl-D leaves.")
+            self._display.hint("Type /help for the commands. Ctrl-C stops an answer, Ctrl-D exits.")
         status = self._turns.thread_status()
         if status.waits:
             return self._handle_pending_commands(self._turns.resume())
@@ -114,8 +115,8 @@ class Conversation:
             self._display.hint("The last turn was not finished. /retry continues it.")
         return "done"
 
-    def _handle_line(self, line: str, previous: Ending) -> Ending:
-        """Handle a line and return how the last turn ended: `previous` for a command that runs nothing."""
+    def _handle_line(self, line: str, previous: TurnOutcome) -> TurnOutcome:
+        """Handle a line, and return the outcome of the last turn: `previous` if the line does not run one."""
         command = read_command(line)
         if command is not None:
             return self._run_command(command, previous)
@@ -126,25 +127,25 @@ class Conversation:
             return previous
         return self._handle_pending_commands(self._turns.say(line))
 
-    def _handle_pending_commands(self, ending: Ending) -> Ending:
-        """Run the commands that were typed instead of an answer, asking again after each. Return the final ending."""
+    def _handle_pending_commands(self, outcome: TurnOutcome) -> TurnOutcome:
+        """Run commands that were typed instead of an answer, and ask again after each. Return the final outcome."""
         while (command := self._turns.pending_command) is not None:
             self._turns.pending_command = None
             turns = self._turns
-            self._run_command(command, ending)
+            self._run_command(command, outcome)
             if command.name in ("skip", "retry") or self._has_exited or self._turns is not turns:
-                return ending
-            ending = self._turns.resume()
-        return ending
+                return outcome
+            outcome = self._turns.resume()
+        return outcome
 
     # -- commands
 
-    def _run_command(self, command: SlashCommand, previous: Ending) -> Ending:
+    def _run_command(self, command: SlashCommand, previous: TurnOutcome) -> TurnOutcome:
         match command.name:
             case "exit":
                 self._has_exited = True
             case "new":
-                self._begin(replace(self._saved, thread=new_thread_id()))
+                self._select_thread(replace(self._saved, thread=new_thread_id()))
                 self._show_thread()
                 return "done"
             case "thread":
@@ -159,10 +160,10 @@ class Conversation:
                 self._display.line(format_commands())
         return previous
 
-    def _retry(self, previous: Ending) -> Ending:
+    def _retry(self, previous: TurnOutcome) -> TurnOutcome:
         status = self._turns.thread_status()
         if not (status.is_unfinished or status.waits):
-            self._display.line("There is nothing to retry: the last turn is finished.")
+            self._display.line("There is nothing to retry: the last turn was finished.")
             return previous
         return self._handle_pending_commands(self._turns.resume())
 

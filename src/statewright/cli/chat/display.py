@@ -1,7 +1,7 @@
 """Display of a conversation: answers on standard output, everything else on standard error.
 
-On a terminal everything but answers is dim; elsewhere all lines are plain. Control characters in the output of models
-and tools never reach the terminal.
+On a terminal, notes and hints are dim; elsewhere, all lines are plain. Control characters in the output of models and
+tools never reach the terminal.
 """
 
 from __future__ import annotations
@@ -12,15 +12,16 @@ import sys
 from typing import IO, Any, Final
 
 from statewright.cli.chat.pieces import OutputPiece, OutputSequencer
-from statewright.cli.console.printing import count_of, printable_for
+from statewright.cli.console.printing import pluralize, printable_for
 from statewright.models import Usage
 from statewright.text import printable, shorten
 
 DIM, RED, BOLD, BLUE = "2", "31", "1", "34"
-_WIDTH: Final = 160
-"""The longest line about a tool without a terminal, in characters."""
-_NARROWEST: Final = 10
-"""The shortest line to which text is cut, in characters, however narrow the terminal is."""
+"""ANSI codes of styles."""
+_DEFAULT_WIDTH: Final = 160
+"""The maximum length of a note if there is no terminal, in characters."""
+_MIN_WIDTH: Final = 10
+"""The length to which notes are cut on a narrower terminal, in characters."""
 
 
 class Display:
@@ -32,13 +33,13 @@ class Display:
         self._show_speakers = show_speakers
         self._pieces = OutputSequencer()
         self._unfinished: IO[str] | None = None
-        """The stream whose last line is unfinished, if any."""
-        self._is_speaking = False
+        """The stream whose last line has no line break yet, if any."""
+        self._is_in_message = False
         """True while a message is being written."""
-        self._is_waiting = False
-        """True while the activity sign is on the screen."""
+        self._shows_activity = False
+        """True while the activity indicator is on the screen."""
         self.last_text = ""
-        """The text of the last message of this run."""
+        """The text of the last message of the current run."""
 
     # -- turns
 
@@ -47,39 +48,38 @@ class Display:
         self._pieces = OutputSequencer()
 
     def end_turn(self) -> None:
-        """End the turn, and show its token usage if that is known."""
+        """End the turn, and show its token usage if known."""
         if usage := format_usage(self._pieces.usage):
             self.hint(usage)
 
     def begin_run(self) -> None:
-        """Begin a run. A terminal shows an activity sign until the first output."""
-        self._is_speaking, self.last_text = False, ""
+        """Begin a run. On a terminal, show an activity indicator until the first output."""
+        self._is_in_message, self.last_text = False, ""
         if sys.stderr.isatty():
             self._write(sys.stderr, styled("…", DIM, sys.stderr))
-            self._is_waiting, self._unfinished = True, None
+            self._shows_activity, self._unfinished = True, None
 
     def show_part(self, mode: str, part: Any) -> None:
         """Show a part of the stream."""
-        for piece in self._pieces.take(mode, part):
+        for piece in self._pieces.feed(mode, part):
             self._show(piece)
 
     def end_run(self) -> None:
-        """End a run, and show what is still buffered."""
+        """End a run, and show output that is still buffered."""
         for piece in self._pieces.end():
             self._show(piece)
-        self.stop_waiting()
+        self._hide_activity()
         self._end_line()
 
-    def stop_waiting(self) -> None:
-        """Remove the activity sign."""
-        if self._is_waiting:
-            self._is_waiting = False
+    def _hide_activity(self) -> None:
+        if self._shows_activity:
+            self._shows_activity = False
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
-    def leave(self) -> None:
-        """Leave the cursor on a new line, even in the middle of an answer."""
-        self.stop_waiting()
+    def exit(self) -> None:
+        """Move the cursor to a new line, even in the middle of an answer."""
+        self._hide_activity()
         self._write(sys.stderr, "\n")
 
     def answer(self, text: str) -> None:
@@ -90,7 +90,7 @@ class Display:
     def _show(self, piece: OutputPiece) -> None:
         match piece.kind:
             case "text":
-                self._say(piece)
+                self._show_text(piece)
             case "thought":
                 if self._reasoning:
                     self._write(sys.stderr, styled(piece.text, DIM, sys.stderr))
@@ -101,14 +101,14 @@ class Display:
             case "failure":
                 self.note(f"✗ {piece.name}: {piece.text}")
             case "again":
-                self.note("(the answer broke off; asking again)")
+                self.note("(the answer broke off; trying again)")
             case "end":
-                self._is_speaking = False
+                self._is_in_message = False
                 self._end_line()
 
-    def _say(self, piece: OutputPiece) -> None:
-        if not self._is_speaking:
-            self._is_speaking, self.last_text = True, ""
+    def _show_text(self, piece: OutputPiece) -> None:
+        if not self._is_in_message:
+            self._is_in_message, self.last_text = True, ""
             self._end_line()
             if self._show_speakers and piece.name:
                 self._write(sys.stdout, f"{styled(piece.name, BOLD, sys.stdout)}: ")
@@ -118,16 +118,16 @@ class Display:
     # -- lines
 
     def note(self, text: str) -> None:
-        """Show a note, cut to one line of the terminal."""
+        """Show a dim note, cut to one line of the terminal."""
         self.line(to_one_line(text), DIM)
 
     def hint(self, text: str) -> None:
-        """Show hints, unless the display is quiet."""
+        """Show a dim hint, unless the display is quiet."""
         if not self._quiet:
             self.line(text, DIM)
 
     def line(self, text: str, style: str = "") -> None:
-        """Write lines to standard error."""
+        """Show one or more lines."""
         self._end_line()
         self._write(sys.stderr, styled(text, style, sys.stderr) + "\n")
 
@@ -142,7 +142,8 @@ class Display:
             self._write(self._unfinished, "\n")
 
     def _write(self, file: IO[str], text: str) -> None:
-        self.stop_waiting()
+        """Write text to a stream, after a line break if the last line of the other stream is unfinished."""
+        self._hide_activity()
         if self._unfinished is not None and self._unfinished is not file and text != "\n":
             self._write(self._unfinished, "\n")
         file.write(text)
@@ -151,7 +152,7 @@ class Display:
 
 
 def styled(text: str, style: str, file: IO[str]) -> str:
-    """Return text for a stream: styled and without control characters for a terminal, else unchanged."""
+    """Return text with a style and without control characters if the stream is a terminal, else unchanged."""
     if not file.isatty():
         return text
     safe = printable(text)
@@ -160,13 +161,13 @@ def styled(text: str, style: str, file: IO[str]) -> str:
 
 def to_one_line(text: str) -> str:
     """Return text on one line, cut to the width of the terminal."""
-    width = shutil.get_terminal_size().columns - 1 if sys.stderr.isatty() else _WIDTH
-    return shorten(" ".join(text.split()), max(width, _NARROWEST))
+    width = shutil.get_terminal_size().columns - 1 if sys.stderr.isatty() else _DEFAULT_WIDTH
+    return shorten(" ".join(text.split()), max(width, _MIN_WIDTH))
 
 
 def format_usage(usage: Usage) -> str:
-    """Return the token usage and cost as text; empty if unknown."""
+    """Format token usage and cost; empty if unknown."""
     if not usage.tokens:
         return ""
     cost = f", ${usage.cost:.4f}" if usage.cost else ""
-    return f"{count_of(usage.input_tokens, 'token')} in, {usage.output_tokens} out{cost}"
+    return f"{pluralize(usage.input_tokens, 'token')} in, {usage.output_tokens} out{cost}"

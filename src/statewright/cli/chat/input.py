@@ -1,4 +1,4 @@
-"""Input of a conversation: lines from a terminal, a file or a pipe, slash commands, and answers to questions."""
+"""Input of a conversation: lines of standard input, slash commands, and answers to questions."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from statewright.cli.workflow.inputs import read_value
 from statewright.errors import nearest, suggestion
 
 
-class Lines:
+class LineReader:
     """Standard input, line by line. On a terminal, lines can be edited and recalled with the arrow keys."""
 
     def __init__(self) -> None:
         stdin: Any = sys.stdin
         self.is_terminal: bool = stdin.isatty()
         if self.is_terminal:
-            with suppress(ImportError):  # not available on every system
-                import readline  # noqa: F401  # pyright: ignore[reportUnusedImport]  # input() uses it then
+            with suppress(ImportError):  # not available on all systems
+                import readline  # noqa: F401  # pyright: ignore[reportUnusedImport]  # makes input() use it
         elif isinstance(stdin, io.TextIOWrapper):
             stdin.reconfigure(errors="replace")
 
     def read(self, prompt: str) -> str | None:
-        """Return the next line, or None at the end of the input. The prompt is shown on a terminal only."""
+        """Return the next line, or None at the end of the input. The prompt is only shown on a terminal."""
         if not self.is_terminal:
             line = sys.stdin.readline()
             return line.rstrip("\r\n") if line else None
         try:
             return input(prompt)
         except EOFError:
-            warn("")
+            warn("")  # Ctrl-D leaves the cursor after the prompt
             return None
 
 
-# -- commands: lines that begin with a slash
+# -- slash commands
 
 COMMANDS: Final = {
-    "exit": "leave; the thread is saved",
-    "new": "begin another thread",
+    "exit": "exit; the thread is saved",
+    "new": "start a new thread",
     "thread": "show the thread, and the command that continues it",
     "history": "show the conversation so far",
     "retry": "continue a turn that failed or was stopped",
@@ -56,19 +56,19 @@ COMMANDS: Final = {
 
 
 class SlashCommand(NamedTuple):
-    """A command that was typed."""
+    """A command that the user has typed."""
 
     name: str
 
 
 def read_command(text: str) -> SlashCommand | None:
-    """Return the command of a line, or None if the line is not a command."""
-    name = text.strip().removeprefix("/")
-    return SlashCommand(name) if name in COMMANDS and text.strip().startswith("/") else None
+    """Return the command on a line, or None if the line is not a command."""
+    slash, name = text.strip()[:1], text.strip()[1:]
+    return SlashCommand(name) if slash == "/" and name in COMMANDS else None
 
 
 def check_is_not_command(text: str) -> None:
-    """Raise UsageError for an unknown command: a single word after a slash, or a near miss of a command."""
+    """Raise UsageError for an unknown command: a single word with a slash, or a misspelt command followed by text."""
     word, *more = text.split()
     commands = [f"/{name}" for name in COMMANDS]
     if word.startswith("/") and word[1:].isalpha() and (not more or nearest(word, commands)):
@@ -76,41 +76,41 @@ def check_is_not_command(text: str) -> None:
 
 
 def format_commands() -> str:
-    """Return the list of commands with their descriptions."""
-    return "\n".join(f"/{name:8} {meaning}" for name, meaning in COMMANDS.items())
+    """Format the list of commands with their descriptions."""
+    return "\n".join(f"/{name:8} {description}" for name, description in COMMANDS.items())
 
 
 YES: Final = frozenset({"y", "yes"})
 NO: Final = frozenset({"n", "no"})
 EDIT: Final = frozenset({"e", "edit"})
-_CHOICES: Final = "y: yes; n: no; e: edit the arguments; anything else: no, for this reason"
+_CHOICES: Final = "y: yes; n: no; e: edit the arguments; any other text: no, with this text as the reason"
 
 
 class QuestionPrompt:
-    """Shows questions and reads the answers from the terminal or another input."""
+    """Shows questions and reads the answers from standard input."""
 
-    def __init__(self, lines: Lines, display: Display) -> None:
+    def __init__(self, lines: LineReader, display: Display) -> None:
         self._lines = lines
         self._display = display
 
     def ask(self, question: Interrupt) -> Any:
-        """Return the answer to a question, or the command that was typed instead: `/exit` at the end of the input."""
+        """Return the answer to a question, or the command typed instead, which is `/exit` at the end of the input."""
         approval = _approval(question.value)
         if approval is None:
             self._display.line(f"? {question_text(question.value)}", BLUE)
             return self._read(read_value)
-        self._display.line(f"? May {approval['tool']} be called?", BLUE)
+        self._display.line(f"? Allow the call of {approval['tool']}?", BLUE)
         self._display.line(to_json(approval.get("arguments")))
         self._display.note(_CHOICES)
         return self._read(lambda text: self._read_decision(text, approval))
 
     def ask_at_breakpoint(self, prompt: str) -> Any:
-        """Return the text typed at a breakpoint, or the command that was typed instead."""
+        """Return the text typed at a breakpoint, or the command typed instead."""
         self._display.line(f"? {prompt}", BLUE)
         return self._read(str)
 
     def _read(self, parse: Callable[[str], Any]) -> Any:
-        """Read lines until one is a command or can be parsed."""
+        """Read lines until one is a command, or can be parsed as an answer."""
         while True:
             text = self._lines.read("answer> ")
             if text is None:
@@ -126,7 +126,7 @@ class QuestionPrompt:
                 self._display.error(str(error))
 
     def _read_decision(self, text: str, approval: Mapping[str, Any]) -> Any:
-        """Return the decision about a tool call, in the form that tools read."""
+        """Return the decision about a tool call, as the value that resumes the tool."""
         word, _, arguments = text.partition(" ")
         if text.lower() in YES:
             return {"approved": True}
@@ -137,22 +137,22 @@ class QuestionPrompt:
         return {"approved": False, "reason": text}
 
     def _read_edit(self, text: str, approval: Mapping[str, Any]) -> Any:
-        """Return an approval with edited arguments, which are read from the next line if `text` is empty."""
+        """Return an approval with edited arguments, read from the next line if `text` is empty."""
         if not text:
-            self._display.note("Type a JSON object; arguments that it omits stay unchanged.")
+            self._display.note("Type a JSON object with the arguments to change.")
             text = self._lines.read("arguments> ") or ""
         try:
             arguments: object = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise UsageError(f"The arguments are not valid JSON ({error}). Nothing was decided.") from error
+            raise UsageError(f"The arguments are not valid JSON ({error}). The call is still pending.") from error
         if not isinstance(arguments, dict):
-            raise UsageError("The arguments are not a JSON object. Nothing was decided.")
+            raise UsageError("The arguments are not a JSON object. The call is still pending.")
         proposed = cast("Mapping[str, Any]", approval.get("arguments") or {})
         return {"approved": True, "arguments": {**proposed, **cast("dict[str, Any]", arguments)}}
 
 
 def _approval(value: Any) -> Mapping[str, Any] | None:
-    """Return the value of a question that asks for the approval of a tool call; None for other questions."""
+    """Return the value of a question if it asks to approve a tool call, else None."""
     if not isinstance(value, Mapping):
         return None
     request = cast("Mapping[str, Any]", value)
@@ -160,7 +160,7 @@ def _approval(value: Any) -> Mapping[str, Any] | None:
 
 
 def question_text(value: Any) -> str:
-    """Return the text of a question; as JSON if it has no text."""
+    """Return the text of a question; if it has none, its value as JSON."""
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):

@@ -1,7 +1,7 @@
-"""The order in which the output of a run is shown.
+"""Sequencing of streamed output, for a display that shows one message at a time.
 
-Several agents may stream at the same time. The first message is shown as it comes; the others are buffered and follow
-when it is complete.
+Several agents may stream concurrently. The first message is shown as it arrives; the others are buffered until it is
+complete.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ class OutputPiece:
 
 
 class _ModelCall(NamedTuple):
-    """A call of a model: the task that makes it, and its position among the calls of that task."""
+    """A model call: the task that makes it, and its position among the calls of that task."""
 
     task: str
     position: str
 
 
 _MESSAGE_ID: Final = re.compile(r"([^-]+)-(\d+)(?:-\d+)*")
-"""The task, the position of the model call in it, and the number of the retry if there was one."""
+"""A message id: the task, the position of the model call in it, and the number of the retry, if any."""
 
 
-def _model_call_of(message_id: str) -> _ModelCall:
-    """Return the model call of a message; a message with another kind of id is a call of its own."""
+def _parse_message_id(message_id: str) -> _ModelCall:
+    """Return the model call that an id names; an id of another form is treated as a call by itself."""
     if match := _MESSAGE_ID.fullmatch(message_id):
         return _ModelCall(match[1], match[2])
     return _ModelCall(message_id, "")
@@ -51,29 +51,30 @@ class _OpenMessage:
 
     call: _ModelCall
     buffer: list[OutputPiece] = field(default_factory=list[OutputPiece])
-    """Pieces that could not be shown yet."""
+    """Pieces that have not been shown yet."""
     calls: dict[int, list[str]] = field(default_factory=dict[int, list[str]])
     """Name and arguments of incomplete tool calls, by index."""
     is_complete: bool = False
 
 
 class OutputSequencer:
-    """Turns parts of the stream modes `messages` and `tasks` into output, one message after the other."""
+    """Turns parts of the stream modes `messages` and `tasks` into pieces of output, one message after the other."""
 
     def __init__(self) -> None:
         self._messages: dict[str, _OpenMessage] = {}
-        """By message id, in the order in which they began. The first one is shown as it comes."""
+        """Messages that have not been shown entirely, by id, in the order in which they began."""
         self._usage: dict[str, Usage] = {}
+        """Token usage by message id."""
 
     @property
     def usage(self) -> Usage:
-        """The total token usage that models have reported."""
+        """The total token usage reported by models."""
         return sum(self._usage.values(), Usage())
 
-    def take(self, mode: str, part: Any) -> Iterator[OutputPiece]:
+    def feed(self, mode: str, part: Any) -> Iterator[OutputPiece]:
         """Add a part of the stream, and yield the output that can now be shown."""
         if mode == "tasks":
-            if "error" in part:
+            if "error" in part:  # the end of a task
                 self._finish_task(part["id"])
         else:
             message, origin = part
@@ -84,7 +85,7 @@ class OutputSequencer:
         yield from self._pop_ready()
 
     def end(self) -> Iterator[OutputPiece]:
-        """End the run, and yield the remaining output."""
+        """Mark all messages as complete, and yield the remaining output."""
         for open_message in self._messages.values():
             _finish(open_message)
         yield from self._pop_ready()
@@ -96,7 +97,7 @@ class OutputSequencer:
                 _finish(open_message)
 
     def _mark_restarted(self, call: _ModelCall) -> None:
-        """Mark the unfinished messages of a call as restarted; their tool calls are dropped."""
+        """Mark the incomplete messages of a model call as restarted, and drop their incomplete tool calls."""
         for open_message in self._messages.values():
             if open_message.call == call and not open_message.is_complete:
                 open_message.calls = {}
@@ -116,9 +117,9 @@ class OutputSequencer:
             self._usage[message_id] = chunk.usage
 
     def _message(self, message_id: str) -> _OpenMessage:
-        """Return the message with an id. A task streams one message at a time, so its earlier ones are complete."""
+        """Return the open message with an id. A task streams one at a time: a new one completes the others."""
         if message_id not in self._messages:
-            call = _model_call_of(message_id)
+            call = _parse_message_id(message_id)
             self._mark_restarted(call)
             self._finish_task(call.task)
             self._messages[message_id] = _OpenMessage(call)
@@ -130,8 +131,9 @@ class OutputSequencer:
             return
         open_message = _OpenMessage(_ModelCall(message.id or "", ""))
         if message.role == "tool":
-            failed = (message.metadata or {}).get("status") == "error"
-            open_message.buffer.append(OutputPiece("failure" if failed else "result", message.text, message.name or ""))
+            has_failed = (message.metadata or {}).get("status") == "error"
+            kind = "failure" if has_failed else "result"
+            open_message.buffer.append(OutputPiece(kind, message.text, message.name or ""))
         elif message.text:
             open_message.buffer.append(OutputPiece("text", message.text, message.name or str(origin.get("node") or "")))
         open_message.calls = {index: [call.name, call.written] for index, call in enumerate(message.tool_calls)}
@@ -139,7 +141,7 @@ class OutputSequencer:
         self._messages[message.id or f"complete {id(message)}"] = open_message
 
     def _pop_ready(self) -> Iterator[OutputPiece]:
-        """Yield the output that can be shown now: the first message, and those after it as each is complete."""
+        """Yield the output of the first message, and of the following ones if all before them are complete."""
         while self._messages:
             first = next(iter(self._messages))
             open_message = self._messages[first]
@@ -152,6 +154,7 @@ class OutputSequencer:
 
 
 def _add_call(open_message: _OpenMessage, delta: ToolCallDelta) -> None:
+    """Add a delta to a tool call, which is shown as soon as its arguments are complete."""
     call = open_message.calls.setdefault(delta.index, ["", ""])
     call[0] += delta.name or ""
     call[1] += delta.arguments
@@ -161,7 +164,7 @@ def _add_call(open_message: _OpenMessage, delta: ToolCallDelta) -> None:
 
 
 def _is_complete(arguments: str) -> bool:
-    """Return True if the streamed arguments of a call are complete, so that the call can be shown already."""
+    """Return True if the streamed arguments of a call are a complete JSON object."""
     if not arguments.endswith("}"):
         return False
     try:
@@ -171,6 +174,7 @@ def _is_complete(arguments: str) -> bool:
 
 
 def _finish(open_message: _OpenMessage) -> None:
+    """Mark a message as complete, including its tool calls."""
     for name, arguments in open_message.calls.values():
         open_message.buffer.append(OutputPiece("call", arguments, name))
     open_message.calls = {}

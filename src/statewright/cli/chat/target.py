@@ -1,4 +1,4 @@
-"""The partner of a conversation: a graph over messages, an agent, a network or a workflow in YAML."""
+"""The graph that a user chats with, and how it takes messages and answers."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ChatTarget:
-    """A graph that takes input and keeps the conversation in its field `messages`."""
+    """A graph that takes messages and keeps the conversation in its field `messages`."""
 
     app: CompiledGraph
     has_several_speakers: bool = False
-    """True if several agents speak, so that their names should be shown."""
-    answers_pauses: bool = False
-    """True if text typed at a breakpoint resumes the run as its answer."""
+    """True if several agents answer, so that their names should be shown."""
+    answers_breakpoints: bool = False
+    """True if text typed at a breakpoint is passed to the run as an answer."""
 
     def make_input(self, text: str) -> Any:
-        """Return the input of a run for a user's message."""
+        """Return the input of a run for a message of the user."""
         return {"messages": [Message(text)]}
 
     def past_messages(self, values: Any) -> Sequence[Message]:
@@ -36,9 +36,9 @@ class ChatTarget:
         return values.get("messages") or ()
 
     def final_answer(self, values: Any, *, is_over: bool) -> str:
-        """Return the answer of a run that did not stream it; empty if there is none.
+        """Return the final answer, for a run that may not have streamed it; empty if there is none.
 
-        `is_over`: True if the run has ended and does not wait for anything.
+        `is_over` is True if the run has ended, and False if it waits.
         """
         return ""
 
@@ -46,6 +46,7 @@ class ChatTarget:
 @dataclass(frozen=True, slots=True)
 class _NetworkTarget(ChatTarget):
     network: Network[Any] | None = None
+    """Always set; None is only a default because the fields before it have defaults."""
 
     def make_input(self, text: str) -> Any:
         return {"input": Message(text)}
@@ -73,12 +74,12 @@ def load_chat_target(target: str, models: Models) -> ChatTarget:
     """Load the graph of a target. Raises UsageError for a graph without messages, and the errors of `load`."""
     app, network = load(target, models)
     if is_workflow(target):
-        return _WorkflowTarget(app, answers_pauses=True)
+        return _WorkflowTarget(app, answers_breakpoints=True)
     if network is not None:
         return _NetworkTarget(app, has_several_speakers=len(network.agents) > 1, network=network)
     if "messages" not in app.graph.schema.keys:
         raise UsageError(
-            f"Graph {app.name!r} cannot chat: its state has no field `messages`. "
+            f"You cannot chat with graph {app.name!r}: its state has no field `messages`. "
             f"Run it with `statewright run {target}`."
         )
     return ChatTarget(app)

@@ -1,4 +1,4 @@
-"""Turns of a conversation: runs that are streamed until they are idle, with their questions answered."""
+"""Turns of a conversation. In a turn, runs are streamed and questions answered until there is nothing left to do."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
 from statewright.cli.chat.input import QuestionPrompt, SlashCommand
 from statewright.cli.chat.target import ChatTarget
-from statewright.cli.console.failure import failure_message, location_lines
+from statewright.cli.console.failure import format_failure, format_location
 from statewright.cli.console.table import format_instant
 from statewright.cli.threads.describe import due_nodes, thread_status
 from statewright.cli.workflow.follow import format_question
@@ -21,17 +21,16 @@ from statewright.futures import resolve
 from statewright.graph import Command
 from statewright.runtime import OnBusy
 
-Ending = Literal["done", "failed", "stopped", "waiting"]
+TurnOutcome = Literal["done", "failed", "stopped", "waiting"]
 """How a turn ended: `stopped` by the user, or `waiting` with an open question."""
 
 
 class ThreadStatus(NamedTuple):
-    """The status of a thread, with what it waits for."""
+    """The status of a thread, with its open interrupts and due nodes."""
 
     status: str
-    questions: Sequence[Interrupt] = ()
+    interrupts: Sequence[Interrupt] = ()
     due_nodes: Sequence[str] = ()
-    """The nodes that are due."""
 
     @property
     def is_unfinished(self) -> bool:
@@ -48,13 +47,13 @@ NEW_THREAD: Final = ThreadStatus("new")
 
 
 class _NextInput(NamedTuple):
-    """Input with which the run continues."""
+    """The input of the next run of a turn."""
 
     value: Any
 
 
-class Turns:
-    """The turns of one thread. All run on one event loop, so that connections to models stay open."""
+class TurnRunner:
+    """Runs the turns of one thread, all on one event loop, so that connections to models stay open."""
 
     def __init__(
         self, target: ChatTarget, thread: str, display: Display, prompt: QuestionPrompt, loop: asyncio.Runner
@@ -65,38 +64,38 @@ class Turns:
         self._loop = loop
         self._config = {"thread_id": thread}
         self.pending_command: SlashCommand | None = None
-        """The command that was typed in place of an answer in the last turn, if any."""
+        """The command typed instead of an answer in the last turn, if any."""
 
     # -- turns
 
-    def say(self, text: str) -> Ending:
-        """Run a turn for a user's message. Unfinished work of the thread is discarded."""
+    def say(self, text: str) -> TurnOutcome:
+        """Run a turn for a message of the user. Unfinished work of the thread is discarded."""
         self.pending_command = None
-        return self._turn(_NextInput(self._target.make_input(text)))
+        return self._run_turn(_NextInput(self._target.make_input(text)))
 
-    def resume(self) -> Ending:
+    def resume(self) -> TurnOutcome:
         """Resume the thread: ask its open questions, or run the nodes that are due."""
         self.pending_command = None
         status = self.thread_status()
-        return self._turn(_NextInput(None) if status.is_unfinished else self._next_input(status))
+        return self._run_turn(_NextInput(None) if status.is_unfinished else self._ask_questions(status))
 
-    def _turn(self, step: Ending | _NextInput) -> Ending:
-        """Run and ask questions until the run is idle or the user leaves it."""
+    def _run_turn(self, step: TurnOutcome | _NextInput) -> TurnOutcome:
+        """Run the graph and ask its questions in turn, until nothing is left to do or the user skips a question."""
         self._display.begin_turn()
         while isinstance(step, _NextInput):
             self._display.begin_run()
-            ending = self._run(step.value)
+            outcome = self._run(step.value)
             self._display.end_run()
-            step = self._next_input(self.thread_status()) if ending == "done" else ending
+            step = self._ask_questions(self.thread_status()) if outcome == "done" else outcome
         self._display.end_turn()
         return step
 
-    def _next_input(self, status: ThreadStatus) -> Ending | _NextInput:
-        """Ask the open questions, and return the answers as the next input, or how the turn ended."""
+    def _ask_questions(self, status: ThreadStatus) -> TurnOutcome | _NextInput:
+        """Ask the open questions, and return the answers as the next input, or the outcome of the turn."""
         if status.status == "paused":
-            return self._at_breakpoint(status)
+            return self._ask_at_breakpoint(status)
         answers: dict[str, Any] = {}
-        for question in status.questions:
+        for question in status.interrupts:
             if question.kind != "question":
                 self._display.note(
                     f"The run waits: {format_question(question)}. Continue it with `statewright resume`."
@@ -104,38 +103,39 @@ class Turns:
                 continue
             answer = self._prompt.ask(question)
             if isinstance(answer, SlashCommand):
-                return self._leave_with(answer)
+                return self._suspend_for(answer)
             answers[question.id] = answer
         if answers:
             return _NextInput(cast(Any, Command)(resume=answers))
-        return "waiting" if status.questions else "done"
+        return "waiting" if status.interrupts else "done"
 
-    def _at_breakpoint(self, status: ThreadStatus) -> Ending | _NextInput:
-        """Ask at a breakpoint, and return the next input or how the turn ended."""
+    def _ask_at_breakpoint(self, status: ThreadStatus) -> TurnOutcome | _NextInput:
+        """Ask at a breakpoint, and return the next input or the outcome of the turn."""
         names = ", ".join(dict.fromkeys(status.due_nodes))
-        takes_answer = self._target.answers_pauses
+        takes_answer = self._target.answers_breakpoints
         hint = "Your answer continues it" if takes_answer else "Any input continues it"
-        answer = self._prompt.ask_at_breakpoint(f"The run stopped before {names}. {hint}, /skip leaves it.")
+        answer = self._prompt.ask_at_breakpoint(f"The run stopped before {names}. {hint}; /skip leaves it stopped.")
         if isinstance(answer, SlashCommand):
-            return self._leave_with(answer)
+            return self._suspend_for(answer)
         return _NextInput(cast(Any, Command)(resume=answer) if takes_answer else None)
 
-    def _leave_with(self, command: SlashCommand) -> Ending:
+    def _suspend_for(self, command: SlashCommand) -> TurnOutcome:
+        """Leave the question open, so that the conversation runs the command."""
         self.pending_command = command
         return "waiting"
 
     # -- runs
 
-    def _run(self, run_input: Any) -> Ending:
+    def _run(self, run_input: Any) -> TurnOutcome:
         try:
             if not self._loop.run(self._follow(run_input)):
-                self._display.line("Stopped. /retry continues.")
+                self._display.line("Stopped. Type /retry to continue.")
                 return "stopped"
             self._show_answer()
-        except InvalidResume as error:  # the question is still open, so it is asked again
+        except InvalidResume as error:  # the question is still open, and will be asked again
             self._display.error(str(error))
         except Exception as error:
-            self._display.error(failure_message(error), *location_lines(error))
+            self._display.error(format_failure(error), *format_location(error))
             return "failed"
         return "done"
 
@@ -143,15 +143,15 @@ class Turns:
         """Stream a run to the display. Return False if the user stopped it."""
         try:
             try:
-                await self._show(run_input, "reject")
-            except ThreadBusy:
+                await self._stream(run_input, "reject")
+            except ThreadBusy:  # tell the user, then wait
                 self._show_busy()
-                await self._show(run_input, "enqueue")
+                await self._stream(run_input, "enqueue")
         except asyncio.CancelledError:
             return False
         return True
 
-    async def _show(self, run_input: Any, on_busy: OnBusy) -> None:
+    async def _stream(self, run_input: Any, on_busy: OnBusy) -> None:
         parts: Any = self._target.app.astream(
             run_input,
             self._config,
@@ -167,8 +167,8 @@ class Turns:
 
     def _show_busy(self) -> None:
         lease = resolve(self._saver.lease(self._config["thread_id"]))
-        until = f", until {format_instant(lease.until)} at most if it was killed" if lease is not None else ""
-        self._display.line(f"Another run holds the thread. Waiting for it{until}. Ctrl-C gives up.")
+        until = f", until {format_instant(lease.until)} at the latest if it was killed" if lease is not None else ""
+        self._display.line(f"Another run holds the thread. Waiting for it{until}. Press Ctrl-C to give up.")
 
     def _show_answer(self) -> None:
         """Show the answer in the state, unless it was streamed."""
@@ -194,21 +194,17 @@ class Turns:
         )
 
     def past_messages(self) -> Sequence[tuple[str, str]]:
-        """Return the conversation so far as pairs of speaker and text."""
+        """Return the conversation so far, as pairs of speaker and text."""
         try:
             messages = self._target.past_messages(self._target.app.get_state(self._config).values)
         except StatewrightError as error:
-            self._display.error(failure_message(error))
+            self._display.error(format_failure(error))
             return ()
         return [
-            (_speaker(message), message.text)
+            ("you" if message.role == "user" else message.name or "assistant", message.text)
             for message in messages
             if message.role in ("user", "assistant") and message.text
         ]
-
-
-def _speaker(message: Any) -> str:
-    return "you" if message.role == "user" else message.name or "assistant"
 
 
 def is_same_answer(first: str, second: str) -> bool:

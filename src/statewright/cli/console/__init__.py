@@ -1,1 +1,1 @@
-"""Output and options that all commands share: printing, tables, progress, errors and exit codes."""
+"""What all commands share: options, printing, tables, progress, error messages and exit codes."""

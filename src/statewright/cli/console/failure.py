@@ -1,4 +1,4 @@
-"""Errors of the command line: usage errors, exit codes, and where in the user's code a failure was raised."""
+"""Errors of the command line: usage errors, exit codes, messages, and the location of a failure in the user's code."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from statewright.cli.console.printing import warn
 from statewright.errors import StatewrightError, UnansweredInterrupts, WrongEncryptionKey
 
 DONE, FAILED, USAGE_ERROR, WAITING, CANCELLED, TERMINATED = 0, 1, 2, 3, 130, 143
-"""The exit codes."""
+"""Exit codes. WAITING also covers a paused run; 130 and 143 are those of a shell for SIGINT and SIGTERM."""
 
 
 class UsageError(Exception):
-    """The command line is wrong; the message says what is wrong and what to do."""
+    """A wrong command line, or a file or environment that cannot be used; the message says what to do."""
 
 
 def exit_with(message: str, code: int) -> NoReturn:
@@ -30,45 +30,50 @@ def exit_with(message: str, code: int) -> NoReturn:
 
 
 @contextmanager
-def reporting_os_errors(problem: str, advice: str = "") -> Generator[None]:
-    """Raise UsageError for an error of the operating system, whose reason follows the problem in the message."""
+def report_os_errors(problem: str, advice: str = "") -> Generator[None]:
+    """Turn an OSError into a UsageError with the message `PROBLEM: REASON. ADVICE`."""
     try:
         yield
     except OSError as error:
         raise UsageError(f"{problem}: {error.strerror}.{advice}") from error
 
 
-def message_of(error: StatewrightError) -> str:
+def format_error(error: StatewrightError) -> str:
     """Return the message of an error followed by its error code."""
-    if isinstance(error, UnansweredInterrupts):  # its own message is advice for Python code
+    if isinstance(error, UnansweredInterrupts):  # its own message advises authors of Python code
         return (
-            f"Thread {error.thread_id!r} waits for answers ({', '.join(error.open_ids)}), so new input would throw its "
-            f"work away. Answer with `statewright resume`, or give another --thread. [{error.code}]"
+            f"Thread {error.thread_id!r} waits for answers ({', '.join(error.open_ids)}); new input would discard its "
+            f"work. Answer with `statewright resume`, or use another --thread. [{error.code}]"
         )
-    hint = " The option for it is --key-file PATH." if isinstance(error, WrongEncryptionKey) else ""
+    hint = " Use the option --key-file PATH." if isinstance(error, WrongEncryptionKey) else ""
     return f"{error}{hint} [{error.code}]"
 
 
-def failure_message(error: Exception) -> str:
+def format_failure(error: Exception) -> str:
     """Return the type and message of an error, with the node that raised it."""
-    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("in node")]
-    sentence = message_of(error) if isinstance(error, StatewrightError) else str(error)
-    return f"{type(error).__name__}: {sentence}{f' ({notes[0]})' if notes else ''}"
+    note = node_note(error)
+    message = format_error(error) if isinstance(error, StatewrightError) else str(error)
+    return f"{type(error).__name__}: {message}{f' ({note})' if note else ''}"
 
 
-def location_lines(error: Exception) -> list[str]:
-    """Return a line with the location of the failure in the user's code; no line if it did not fail there."""
-    line = user_line(error)
+def node_note(error: Exception) -> str | None:
+    """Return the note `in node NAME ...` that the runtime adds to an error raised by a node; None if there is none."""
+    return next((note for note in getattr(error, "__notes__", ()) if note.startswith("in node")), None)
+
+
+def format_location(error: Exception) -> list[str]:
+    """Return the location of a failure in the user's code as lines to print: one line, or none if it is unknown."""
+    line = find_user_line(error)
     return [f"  {line}"] if line is not None else []
 
 
 # -- the location of a failure: a line of the user's own code, not of a library
 
 
-def user_line(error: BaseException) -> str | None:
+def find_user_line(error: BaseException) -> str | None:
     """Return `at FILE:LINE in FUNCTION` for the innermost line of the user's code; None if there is none.
 
-    The cause of an error is searched if the error itself has not passed through the user's code.
+    If the error itself did not pass through the user's code, its causes are searched.
     """
     for link in _chain(error):
         frames = traceback.extract_tb(link.__traceback__)
@@ -79,7 +84,7 @@ def user_line(error: BaseException) -> str | None:
 
 
 def _chain(error: BaseException) -> list[BaseException]:
-    """Return the error followed by its causes; the first member of a group comes before the group."""
+    """Return the error followed by its causes. The first member of an exception group comes before the group."""
     chain: list[BaseException] = []
     link: BaseException | None = error
     while link is not None and all(link is not seen for seen in chain):
@@ -91,7 +96,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def _is_user_code(filename: str) -> bool:
-    """Return True for the user's code: not generated, not installed, not part of Python or of this library."""
+    """Return True for a file that is not generated, not installed, and not part of Python or of this library."""
     path = Path(filename)
     if not path.is_file() or {"site-packages", "dist-packages"} & set(path.parts):
         return False
@@ -106,7 +111,7 @@ def _library_folders() -> tuple[Path, ...]:
 
 
 def _relative_path(filename: str) -> str:
-    """Return a path relative to the current folder if it is below that, else the absolute path."""
+    """Return the path relative to the current folder if it is inside it, else the absolute path."""
     path = Path(filename).resolve()
     try:
         return str(path.relative_to(Path.cwd().resolve()))

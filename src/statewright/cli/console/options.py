@@ -1,7 +1,7 @@
-"""Options shared by several commands. Light to import; `cli.db.database` interprets the values.
+"""Options that several commands share. This module is fast to import; `cli.db.database` interprets the values.
 
-Options that belong together are the fields of a dataclass, which a command takes as one parameter. Typer knows no such
-groups: `cli.commands.expand_groups` replaces the parameter by its fields.
+Options that belong together are the fields of a dataclass, which a command takes as one parameter. Typer does not
+support such groups: `cli.commands.expand_groups` replaces the parameter with its fields.
 """
 
 from __future__ import annotations
@@ -14,14 +14,19 @@ import typer
 
 from statewright.ids import DEFAULT_WORKSPACE
 
-VARIABLE: Final = "STATEWRIGHT_DATABASE"
-DEFAULT: Final = Path(".statewright/runs.db")
+DATABASE_VARIABLE: Final = "STATEWRIGHT_DATABASE"
+DEFAULT_DATABASE: Final = Path(".statewright/runs.db")
 MEMORY: Final = "memory:"
-"""Value of --database that saves nothing."""
+"""The value of --database with which nothing is saved."""
 
 DatabaseOption = Annotated[
     str | None,
-    typer.Option("--database", "--db", metavar="PATH", help=f"The database file. Default: ${VARIABLE} or {DEFAULT}."),
+    typer.Option(
+        "--database",
+        "--db",
+        metavar="PATH",
+        help=f"The database file. Default: ${DATABASE_VARIABLE}, or {DEFAULT_DATABASE}.",
+    ),
 ]
 ServerDatabaseOption = Annotated[
     str | None,
@@ -29,15 +34,17 @@ ServerDatabaseOption = Annotated[
         "--database",
         "--db",
         metavar="PATH",
-        help=f"The database file. Default: ${VARIABLE}, that of the project, or {DEFAULT}.",
+        help=f"The database file. Default: ${DATABASE_VARIABLE}, the project's database, or {DEFAULT_DATABASE}.",
     ),
 ]
 KeyOption = Annotated[
-    Path | None, typer.Option("--key-file", metavar="PATH", help="The file with the encryption key of the database.")
+    Path | None, typer.Option("--key-file", metavar="PATH", help="A file with the encryption key of the database.")
 ]
 GraphOption = Annotated[
     str | None,
-    typer.Option("--graph", metavar="FILE.py[:GRAPH]", help="The graph with the types of the state."),
+    typer.Option(
+        "--graph", metavar="FILE.py[:GRAPH]", help="The graph of the thread, for values of user-defined types."
+    ),
 ]
 BranchOption = Annotated[str, typer.Option("--branch", metavar="NAME", help="The branch of the thread.")]
 LimitOption = Annotated[int, typer.Option("--limit", "-n", metavar="N", min=1, help="List at most N entries.")]
@@ -45,27 +52,27 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 ThreadArgument = Annotated[str, typer.Argument(metavar="THREAD", help="The id of the thread.")]
 BaseUrlOption = Annotated[
     str | None,
-    typer.Option("--base-url", metavar="URL", help="The URL of the model server. Default: that of the provider."),
+    typer.Option("--base-url", metavar="URL", help="The URL of the model server. Default: the provider's URL."),
 ]
 
 
 @dataclass(frozen=True, kw_only=True)
 class DatabaseOptions:
-    """The database of a command, and its key."""
+    """The database of a command, and its encryption key."""
 
     database: DatabaseOption = None
     key_file: KeyOption = None
 
     @property
-    def words(self) -> tuple[str, ...]:
-        """The options as words of another command line that uses the same database."""
+    def args(self) -> tuple[str, ...]:
+        """The options as command-line arguments, for a suggested command that uses the same database."""
         path = ("--database", self.database) if self.database else ()
         return (*path, *(("--key-file", str(self.key_file)) if self.key_file else ()))
 
 
 @dataclass(frozen=True, kw_only=True)
 class ServerDatabaseOptions(DatabaseOptions):
-    """The database of a server, which its project may name."""
+    """The database of a server, which may be configured in its project."""
 
     database: ServerDatabaseOption = None
 
@@ -81,7 +88,7 @@ class WorkspaceOptions(DatabaseOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ModelOptions:
-    """The models of a command."""
+    """The models that a command uses."""
 
     model: Annotated[
         list[str] | None,
@@ -97,17 +104,17 @@ class ModelOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class RunOptions:
-    """The limits and the output of a run."""
+    """The script, limits and output of a run."""
 
     script: Annotated[
         Path | None,
         typer.Option(
             "--script",
             metavar="FILE",
-            help="A JSON file with outputs of the states of a workflow, which replace its models and tools.",
+            help="A JSON file with scripted outputs of a workflow's states, used instead of its models and tools.",
         ),
     ] = None
-    json: Annotated[bool, typer.Option("--json", help="Print the state as one JSON document.")] = False
+    json: Annotated[bool, typer.Option("--json", help="Print the state as a JSON document.")] = False
     recursion_limit: Annotated[
         int | None, typer.Option("--recursion-limit", metavar="N", help="The maximum number of supersteps.")
     ] = None
@@ -120,12 +127,10 @@ class RunOptions:
             "--max-items",
             metavar="N",
             min=1,
-            help="The maximum number of branches into which a workflow splits one result.",
+            help="The maximum number of items over which a workflow fans out.",
         ),
     ] = None
-    show_traceback: Annotated[bool, typer.Option("--traceback", help="Print the Python traceback of a failure.")] = (
-        False
-    )
+    show_traceback: Annotated[bool, typer.Option("--traceback", help="Print the Python traceback on failure.")] = False
 
     @property
     def config(self) -> dict[str, Any]:

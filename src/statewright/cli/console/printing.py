@@ -1,7 +1,7 @@
-"""Output of all commands. Text for a terminal is stripped of control characters.
+"""Printing, with control characters removed from text for a terminal.
 
-Names, errors and values come from models, tools, states and foreign files, so they may contain escape sequences. Output
-to a pipe or a file is not altered.
+Names, errors and values come from models, tools, states and files of unknown origin, so they may contain escape
+sequences. Output to a pipe or a file is not altered.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ def warn(text: object) -> None:
 
 
 def printable_for(text: str, file: IO[str]) -> str:
-    """Return the text as it may be written to the stream: without control characters for a terminal."""
+    """Return the text without control characters if the stream is a terminal, else unchanged."""
     return printable(text) if file.isatty() else text
 
 
-def count_of(count: int, noun: str) -> str:
-    """Return a count with its noun in the right number."""
+def pluralize(count: int, noun: str) -> str:
+    """Return a count with its noun, in the plural unless the count is 1."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

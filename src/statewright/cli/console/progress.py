@@ -1,4 +1,4 @@
-"""Progress display on a terminal: one line per node with its number of runs, its time and what it waits for."""
+"""Progress display on a terminal: a line per node with the number of its tasks, its duration and what it waits for."""
 
 from __future__ import annotations
 
@@ -21,23 +21,25 @@ _WAITS: Final = {"question": "waits for an answer", "event": "waits for an event
 
 @dataclass(slots=True)
 class NodeProgress:
-    """Counts of the tasks of one node; `seconds` is the wall time during which at least one of them ran."""
+    """The progress of one node: counts of its tasks, and its duration."""
 
     running: int = 0
     finished: int = 0
     failed: int = 0
     seconds: float = 0.0
+    """Wall time during which at least one task ran, up to the last time that none did."""
     expected: int = 0
-    """Tasks of the current superstep, if known; `done` of them have ended."""
+    """Tasks in the current superstep; 0 if unknown."""
     done: int = 0
+    """Tasks of the current superstep that have ended."""
     waiting: Counter[str] = field(default_factory=Counter[str])
-    """Waiting tasks by the kind of their interrupt."""
+    """Waiting tasks by kind of interrupt."""
     since: float = 0.0
-    """When the first of the tasks that are running now was started."""
+    """When the first of the currently running tasks started, by the monotonic clock."""
 
     @property
     def text(self) -> str:
-        """The progress as text: `3 of 7` for a fan-out, else the number of runs; and what its tasks wait for."""
+        """The progress as text: `3 of 7` during a fan-out, else the number of finished tasks; then the waits."""
         is_partial = self.expected > 1 and self.done < self.expected and not self.waiting
         progress = f"{self.done} of {self.expected}" if is_partial else f"{self.finished}×" if self.finished else ""
         waits = [f"{_WAITS[kind]}{f' ({count} tasks)' if count > 1 else ''}" for kind, count in self.waiting.items()]
@@ -49,7 +51,7 @@ class NodeProgress:
 
 
 class Progress:
-    """Follows the `tasks` and `checkpoints` parts of a stream, and draws on standard error if that is a terminal."""
+    """Tracks the progress of a run from its stream, and displays it on standard error if that is a terminal."""
 
     def __init__(self) -> None:
         self.nodes: dict[str, NodeProgress] = {}
@@ -73,15 +75,15 @@ class Progress:
         if self._live is not None:
             self._live.stop()
 
-    def take(self, part: dict[str, Any]) -> None:
-        """Record the start or end of a task, or the tasks that a checkpoint lists as next."""
+    def record(self, part: dict[str, Any]) -> None:
+        """Record a part of the stream: the start or end of a task, or a checkpoint with the next tasks."""
         if "next" in part:
             for name, count in Counter[str](part["next"]).items():
                 self._node(name).expected, self._node(name).done = count, 0
             return
         node = self._node(part["name"])
-        if "error" not in part:
-            node.waiting.clear()  # it is resumed
+        if "error" not in part:  # the start of a task
+            node.waiting.clear()  # the node was resumed
             if not node.running:
                 node.since = time.monotonic()
             node.running += 1
@@ -103,11 +105,11 @@ class Progress:
         for name, node in self.nodes.items():
             if not (node.running or node.done or node.finished or node.failed):
                 continue  # due, but not started yet
-            table.add_row(_sign(node), escape(name), node.text, f"{node.elapsed(now):.2f} s")
+            table.add_row(_status_mark(node), escape(name), node.text, f"{node.elapsed(now):.2f} s")
         return table
 
 
-def _sign(node: NodeProgress) -> str:
+def _status_mark(node: NodeProgress) -> str:
     if node.failed:
         return "[red]✗"
     if node.running:

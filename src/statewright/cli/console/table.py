@@ -1,8 +1,8 @@
-"""Output by Rich, which is slow to import: states in colour, and tables.
+"""Output with Rich: coloured states, and tables. Rich is slow to import, so other output does not use it.
 
-A table is as wide as the terminal at most, and nothing is cut off: on a terminal a long cell is folded; elsewhere each
-record is one line, and a cell is never broken. Rich itself would make all columns narrower alike, and so break names
-that users copy while there is room in other columns.
+A table is at most as wide as the terminal, and nothing is truncated: on a terminal, long cells are folded; elsewhere,
+each record is one line. Column widths are computed here, because Rich shrinks all columns in proportion, and so breaks
+names that users copy even if other columns have room.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ T = TypeVar("T")
 
 
 class PrintableConsole(Console):
-    """Strips control characters from text, as `say` does; styles and control segments of Rich stay."""
+    """A console that removes control characters from text, as `say` does, but keeps those of Rich itself."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the segments of a renderable."""
@@ -38,7 +38,7 @@ class PrintableConsole(Console):
 
 
 def print_state(state: Any, *, as_json: bool) -> None:
-    """Print a state as JSON: coloured on a terminal unless `as_json` is set, which means for a program."""
+    """Print a state as JSON, in colour on a terminal unless `as_json` asks for plain JSON."""
     if as_json or not sys.stdout.isatty():
         say(to_json(state))
     else:
@@ -53,12 +53,13 @@ class Column(NamedTuple):
 
     title: str = ""
     keep_words: bool = False
-    """True for names that users copy: words are broken only as the last resort."""
+    """True for names that users copy: their words are broken only as a last resort."""
     right: bool = False
+    """True to align cells to the right."""
 
 
 def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> None:
-    """Print rows, under titles if the columns have titles. Long cells are folded, never cut off."""
+    """Print rows, under titles if the columns have titles. Long cells are folded, never truncated."""
     cells = [[_cell(cell) for cell in row] for row in rows]
     terminal = PrintableConsole(highlight=False)
     widths = [
@@ -78,7 +79,7 @@ def print_table(columns: Sequence[Column], rows: Iterable[Sequence[object]]) -> 
 
 
 def print_records(records: Iterable[T], cells: Mapping[Column, Callable[[T], object]]) -> None:
-    """Print a table with a row for each record; each column has a function that returns its cell."""
+    """Print a table with a row per record; `cells` has a function for each column that returns its cell."""
     print_table(list(cells), [[cell(record) for cell in cells.values()] for record in records])
 
 
@@ -90,7 +91,7 @@ def print_list(
     to_data: Callable[[T], Any] = lambda record: record,
     if_empty: str = "",
 ) -> None:
-    """Print records as JSON, or as a table; `if_empty` is printed in place of a table without rows."""
+    """Print records as JSON or as a table; `if_empty` replaces an empty table."""
     if as_json:
         say(to_json([to_data(record) for record in records]))
     elif records or not if_empty:
@@ -101,11 +102,11 @@ def print_list(
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
     """Print names and values, one pair per line."""
-    print_table([Column(keep_words=True), Column()], [(Text(name, "bold"), meaning) for name, meaning in fields])
+    print_table([Column(keep_words=True), Column()], [(Text(name, "bold"), value) for name, value in fields])
 
 
 def _cell(value: object) -> Text:
-    """Return a cell without line breaks, since each row is one record."""
+    """Return a value as the text of a cell, without line breaks and tabs."""
     text = value if isinstance(value, Text) else Text(str(value))
     if text.plain.isprintable():
         return text
@@ -113,11 +114,15 @@ def _cell(value: object) -> Text:
 
 
 def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequence[Text]], room: int) -> None:
-    """Make columns narrower until they fit: the widest first, columns of names last, and the first of these at last."""
+    """Narrow columns, in place, until the table fits into `room` characters.
+
+    The widest column is narrowed first, in four rounds with ever smaller minimum widths. The first two spare columns of
+    names, the third only the first column, and the last none.
+    """
     if sum(widths) <= room:
         return
     widths[:] = [min(width, max(room, 1)) for width in widths]
-    words = [
+    longest_words = [
         max(
             cell_len(word)
             for text in (column.title, *(row[index].plain for row in cells))
@@ -126,41 +131,41 @@ def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequen
         for index, column in enumerate(columns)
     ]
     preferred, minimal = (
-        [word if column.keep_words else min(word, narrow) for column, word in zip(columns, words, strict=True)]
+        [word if column.keep_words else min(word, narrow) for column, word in zip(columns, longest_words, strict=True)]
         for narrow in (_NARROW, _NARROWEST)
     )
-    first_only = [words[0], *(min(word, _NARROWEST) for word in words[1:])]
-    for floors in (preferred, minimal, first_only, [1] * len(columns)):
-        _shrink_to(widths, floors, room)
+    first_only = [longest_words[0], *(min(word, _NARROWEST) for word in longest_words[1:])]
+    for minimums in (preferred, minimal, first_only, [1] * len(columns)):
+        _shrink_to(widths, minimums, room)
 
 
-def _shrink_to(widths: list[int], floors: Sequence[int], room: int) -> None:
-    """Shrink the widest column until the table fits or every column has reached its minimum."""
+def _shrink_to(widths: list[int], minimums: Sequence[int], room: int) -> None:
+    """Shrink the widest column repeatedly, until the table fits or every column has reached its minimum width."""
     while (excess := sum(widths) - room) > 0:
-        wide = [index for index in range(len(widths)) if widths[index] > floors[index]]
-        if not wide:
+        shrinkable = [index for index in range(len(widths)) if widths[index] > minimums[index]]
+        if not shrinkable:
             return
-        widest = max(wide, key=widths.__getitem__)
-        next_widest = max((widths[index] for index in wide if index != widest), default=0)
-        width = max(floors[widest], min(next_widest, widths[widest] - 1), widths[widest] - excess)
-        widths[widest] = width
+        widest = max(shrinkable, key=widths.__getitem__)
+        next_widest = max((widths[index] for index in shrinkable if index != widest), default=0)
+        widths[widest] = max(minimums[widest], min(next_widest, widths[widest] - 1), widths[widest] - excess)
 
 
 def _print(terminal: Console, table: Table) -> None:
-    with terminal.capture() as captured:
+    """Print a table without trailing spaces."""
+    with terminal.capture() as capture:
         terminal.print(table)
-    output = "\n".join(line.rstrip() for line in captured.get().splitlines())
-    terminal.file.write(f"{output}\n")  # its styles are the console's own, and its texts are printable
+    output = "\n".join(line.rstrip() for line in capture.get().splitlines())
+    terminal.file.write(f"{output}\n")  # safe: the escape sequences are Rich's own, and the texts are printable
 
 
 def format_instant(instant: datetime) -> str:
-    """Return an instant in local time, to the second."""
+    """Format an instant in local time, to the second."""
     return instant.astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 _GAP: Final = 2
-"""Characters between two columns."""
+"""Characters between columns."""
 _NARROW: Final = 8
-"""Preferred minimum width of a column, in characters; most node names fit into it."""
+"""Preferred minimum width of a column, in characters; enough for most node names."""
 _NARROWEST: Final = 4
-"""Minimum width where names in other columns would have to be broken otherwise."""
+"""Minimum width of a column if names in other columns would have to be broken otherwise."""

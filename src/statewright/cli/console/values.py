@@ -1,4 +1,4 @@
-"""Values of any type as JSON for output, by the policy of `statewright.data.jsonable`."""
+"""Conversion of any value to JSON for output, by the rules of `statewright.data.jsonable`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from statewright.messages import Message
 
 
 def to_json(value: Any) -> str:
-    """Return a value as an indented JSON document; values without a JSON form are converted."""
+    """Return a value as an indented JSON document, converted if it has no JSON form."""
     return json.dumps(jsonable(value), ensure_ascii=False, allow_nan=False, indent=2)
 
 
 def jsonable(value: Any) -> Any:
-    """Convert a value to JSON types; messages in their short form."""
+    """Convert a value to JSON types; messages take their short form."""
     return to_jsonable(value, _simplified)
 
 

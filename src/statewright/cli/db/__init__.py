@@ -1,1 +1,1 @@
-"""`statewright db`: open, check, back up and restore the database file."""
+"""`statewright db`: check, back up, restore and shrink the database file; and opening it for other commands."""

@@ -1,4 +1,4 @@
-"""`statewright db backup`, `restore` and `vacuum`: operations on the database file."""
+"""`statewright db backup`, `restore` and `vacuum`: copy, replace and shrink the database file."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from typing import Annotated
 
 import typer
 
-from statewright.cli.console.failure import UsageError, reporting_os_errors
+from statewright.cli.console.failure import UsageError, report_os_errors
 from statewright.cli.console.options import DatabaseOption, DatabaseOptions
-from statewright.cli.console.printing import count_of, say
+from statewright.cli.console.printing import pluralize, say
 from statewright.cli.db.check import DatabaseCheck
-from statewright.cli.db.database import check_is_database, existing_database, locate_database, open_saver, read_key
+from statewright.cli.db.database import check_is_database, locate_database, open_saver, read_key, require_database
 from statewright.cli.db.files import (
-    check_target,
+    check_output_path,
     copy_database,
     draft_path,
     is_in_use,
     move_into_place,
     remove_database,
-    replacing,
+    replace_atomically,
     set_aside,
 )
 from statewright.cli.db.newer_work import find_newer_work
@@ -35,11 +35,11 @@ def backup(
     database: DatabaseOption = None,
 ) -> None:
     """Copy the database, even while it is in use. An encrypted database stays encrypted."""
-    path = existing_database(database)
+    path = require_database(database)
     if target.exists() and target.samefile(path):
-        raise UsageError("The backup would replace the database itself. Give another path.")
-    check_target(target, "backup", force=force)
-    with replacing(target) as draft:
+        raise UsageError("The backup would replace the database itself. Choose another path.")
+    check_output_path(target, "backup", force=force)
+    with replace_atomically(target) as draft:
         copy_database(path, draft)
     say(f"Copied {path} to {target} ({target.stat().st_size} bytes).")
 
@@ -48,16 +48,16 @@ def restore(
     source: Annotated[Path, typer.Argument(metavar="SOURCE", help="The backup.")],
     force: Annotated[
         bool,
-        typer.Option("--force", help="Replace the database even if it is in use, holds newer work or cannot be read."),
+        typer.Option(
+            "--force", help="Replace the database even if it is in use, contains newer work or cannot be read."
+        ),
     ] = False,
     *,
     database: DatabaseOptions,
 ) -> None:
-    """Replace the database with a backup. Refused if the database is in use or holds newer work."""
+    """Replace the database with a backup, unless the database is in use or contains newer work."""
     if not source.exists():
-        raise UsageError(
-            f"Backup {str(source)!r} does not exist. Give the path of one that `statewright db backup` wrote."
-        )
+        raise UsageError(f"Backup {str(source)!r} does not exist. Use one that `statewright db backup` has written.")
     check_is_database(source)
     path = _path_to_restore(database.database, source)
     draft = draft_path(path)
@@ -71,56 +71,59 @@ def restore(
         remove_database(draft)
     say(f"Restored {path} from {source}: {threads}.")
     if damaged_path is not None:
-        say(f"The previous file could not be read; it is now {damaged_path}.")
+        say(f"The previous database could not be read. It was renamed to {damaged_path}.")
 
 
 def _path_to_restore(database: str | None, source: Path) -> Path:
-    """Return the path of the database to replace. Raises UsageError for an unsuitable path."""
+    """Return the path of the database to replace. Raises UsageError if it must not be replaced."""
     path = locate_database(database)
     if path is None:
-        raise UsageError("There is no database to restore. Name one with --database PATH.")
+        raise UsageError("There is no database to restore. Specify one with --database PATH.")
     if path.exists() and path.samefile(source):
-        raise UsageError("The backup is the database itself. Give another path.")
+        raise UsageError("The backup is the database itself. Choose another path.")
     if path.exists() and path.stat().st_size:
-        check_is_database(path)  # a file of another program is never overwritten, not even with --force
-    with reporting_os_errors(f"The folder {str(path.parent)!r} cannot be created"):
+        check_is_database(path)  # a file of another program is never overwritten, even with --force
+    with report_os_errors(f"The folder {str(path.parent)!r} cannot be created"):
         path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
 
 def _check_backup(draft: Path, source: Path, key: bytes | None) -> str:
-    """Check the heads of a backup and return its number of threads as text. Raises DamagedDatabase."""
+    """Check the heads of a backup, and return the number of its threads as text. Raises DamagedDatabase."""
     with SqliteSaver(draft, key=key) as saver:
         database_check = DatabaseCheck(saver)
         database_check.read_heads()
     problems = database_check.problems
     if problems:
-        raise DamagedDatabase(f"{count_of(len(problems), 'problem')}: {problems[0]}", where=str(source))
-    return count_of(len(database_check.threads), "thread")
+        raise DamagedDatabase(f"{pluralize(len(problems), 'problem')}: {problems[0]}", where=str(source))
+    return pluralize(len(database_check.threads), "thread")
 
 
 def check_replaceable(path: Path, draft: Path) -> None:
-    """Raise UsageError if the database is in use, holds newer work than the backup, or cannot be read."""
+    """Raise UsageError if the database is in use, contains newer work than the backup, or cannot be read."""
     if not path.stat().st_size:
         return
     try:
         if is_in_use(path):
-            raise UsageError(f"The database {str(path)!r} is in use. Stop what uses it, or pass --force.")
-        newer = find_newer_work(path, draft)
+            raise UsageError(f"The database {str(path)!r} is in use. Stop the processes that use it, or pass --force.")
+        newer_work = find_newer_work(path, draft)
     except (sqlite3.Error, *UNREADABLE) as error:
         raise UsageError(
-            f"The database {str(path)!r} cannot be read: {error}. Pass --force to set it aside and restore the backup."
+            f"The database {str(path)!r} cannot be read: {error}. Pass --force to rename it and restore the backup."
         ) from error
-    if newer is not None:
-        raise UsageError(f"The database {str(path)!r} holds {newer}. Back it up first, or pass --force to lose it.")
+    if newer_work is not None:
+        raise UsageError(
+            f"The database {str(path)!r} contains {newer_work}. Back it up first, or pass --force to discard this."
+        )
 
 
 def _replace(draft: Path, path: Path) -> Path | None:
-    """Replace a database with the draft. An unreadable database is set aside; return its new path."""
+    """Replace a database with the draft. An unreadable database is renamed instead, and its new path returned."""
     damaged_path = None
     try:
         if path.exists() and path.stat().st_size and is_in_use(path):
-            copy_database(draft, path)  # in one transaction, so that other processes see the new state at once
+            # The file itself stays, because other processes have it open; they see the new content at once.
+            copy_database(draft, path)
             return None
     except (DamagedDatabase, sqlite3.DatabaseError) as error:
         if isinstance(error, sqlite3.OperationalError):
@@ -136,8 +139,8 @@ def _replace(draft: Path, path: Path) -> Path | None:
 
 
 def vacuum(*, database: DatabaseOptions) -> None:
-    """Shrink the database file after `threads prune` or `threads rm`. Blocks writers while it runs."""
-    path = existing_database(database.database)
+    """Shrink the database file, e.g. after `threads prune` or `threads rm`. Blocks writers while it runs."""
+    path = require_database(database.database)
     with open_saver(database) as saver:
         freed = saver.database.vacuum()
     say(f"Vacuumed {path}: {path.stat().st_size} bytes, {max(freed, 0)} fewer than before.")

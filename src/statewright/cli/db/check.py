@@ -1,18 +1,18 @@
-"""`statewright db check`: verify that a database is intact."""
+"""`statewright db check`: check that a database is intact."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated, Final, NoReturn
 
 import typer
 
 from statewright.cli.console.failure import FAILED, exit_with
 from statewright.cli.console.options import DatabaseOptions
-from statewright.cli.console.printing import count_of, say
-from statewright.cli.db.database import existing_database, iter_pages, open_saver, with_stand_ins
+from statewright.cli.console.printing import pluralize, say
+from statewright.cli.db.database import call_with_stand_ins, iter_pages, open_saver, require_database
 from statewright.errors import DamagedDatabase, StorageError
 from statewright.futures import resolve
 from statewright.ids import DEFAULT_WORKSPACE
@@ -26,29 +26,29 @@ def check(
     *,
     database: DatabaseOptions,
 ) -> None:
-    """Check that the database is intact and every thread can be read. Exits with 1 if not."""
-    path = existing_database(database.database)
+    """Check that the database is intact and all threads can be read. Exits with 1 if not."""
+    path = require_database(database.database)
     try:
         with open_saver(database) as saver:
             database_check = DatabaseCheck(saver)
             database_check.read_heads()
             if full:
                 database_check.read_all()
-    except DamagedDatabase as error:  # even the list of tables is unreadable
+    except DamagedDatabase as error:  # the database cannot even be opened
         _exit_with_problems([f"the file: {short_reason(error)}"], path)
     if database_check.problems:
         _exit_with_problems(database_check.problems, path)
-    read = count_of(database_check.read_count, "checkpoint" if full else "head")
-    say(f"ok: {path}, {count_of(len(database_check.threads), 'thread')}, {read} read")
+    read = pluralize(database_check.read_count, "checkpoint" if full else "head")
+    say(f"ok: {path}, {pluralize(len(database_check.threads), 'thread')}, {read} read")
 
 
 def _exit_with_problems(problems: list[str], path: Path) -> NoReturn:
-    lines = [f"Error: {count_of(len(problems), 'problem')} in {path}:", *problems]
-    exit_with("\n  ".join(lines) + "\nA backup replaces it: statewright db restore BACKUP", FAILED)
+    lines = [f"Error: {pluralize(len(problems), 'problem')} in {path}:", *problems]
+    exit_with("\n  ".join(lines) + "\nReplace it with a backup: statewright db restore BACKUP", FAILED)
 
 
 class DatabaseCheck:
-    """A check of a database, which reads its contents and collects problems."""
+    """A check of a database that reads its contents and collects the problems."""
 
     def __init__(self, saver: SqliteSaver) -> None:
         self._saver = saver
@@ -83,7 +83,7 @@ class DatabaseCheck:
 
     def _attempt(self, subject: str, read: Callable[[], object]) -> None:
         try:
-            with_stand_ins(self._saver.serde, read)
+            call_with_stand_ins(self._saver.serde, read)
         except StorageError as error:
             self.problems.append(f"{subject}: {short_reason(error)}")
 
@@ -104,12 +104,11 @@ class DatabaseCheck:
 
     def _read_history(self, workspace: str, thread: str, namespace: str) -> None:
         saver = self._saver.for_workspace(workspace)
-        count = sum(len(page) for page in iter_pages(saver, thread, namespace))
-        self.read_count += count
+        self.read_count += sum(len(page) for page in iter_pages(saver, thread, namespace))
 
 
 def _thread_name(workspace: str, thread: str) -> str:
-    """Return the name of a thread for a message, with its workspace unless that is the default one."""
+    """Return the name of a thread for a message, with its workspace unless that is the default workspace."""
     return f"thread {thread!r}" + (f" of workspace {workspace!r}" if workspace != DEFAULT_WORKSPACE else "")
 
 
@@ -122,7 +121,7 @@ def short_reason(error: StorageError) -> str:
     return str(error).partition(". Restore a copy of it")[0]
 
 
-_BRANCHES = (
+_BRANCHES: Final = (
     "SELECT workspace, thread_id, namespace, branch FROM lines JOIN threads ON threads.id = lines.thread "
     "ORDER BY workspace, thread_id, lines.id"
 )

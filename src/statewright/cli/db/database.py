@@ -1,7 +1,7 @@
 """Locating and opening the database of a command.
 
-It is named by `--database`, else by the environment, else it is `.statewright/runs.db`. Only `run` creates one. Values
-of user-defined types are read with the types of a graph, or with stand-ins where they are not needed.
+It is named by `--database`, else by the environment, else it is `.statewright/runs.db`. Most commands require that it
+exists. Values of user-defined types are decoded by the types of a graph, or as stand-ins if the values do not matter.
 """
 
 from __future__ import annotations
@@ -14,8 +14,14 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from statewright.checkpoint import DEFAULT_WORKSPACE, Checkpointer, SavedCheckpoint
-from statewright.cli.console.failure import UsageError, reporting_os_errors
-from statewright.cli.console.options import DEFAULT, MEMORY, VARIABLE, DatabaseOptions, WorkspaceOptions
+from statewright.cli.console.failure import UsageError, report_os_errors
+from statewright.cli.console.options import (
+    DATABASE_VARIABLE,
+    DEFAULT_DATABASE,
+    MEMORY,
+    DatabaseOptions,
+    WorkspaceOptions,
+)
 from statewright.cli.db.files import connect_to_read
 from statewright.errors import CheckpointNotFound, InvalidConfig, SerdeError, suggestion
 from statewright.futures import resolve
@@ -26,72 +32,71 @@ from statewright.storage.sqlite import SqliteSaver
 
 T = TypeVar("T")
 _TABLES: Final = frozenset({"threads", "checkpoints"})
-"""Tables of which a database of Statewright has at least one, in every format."""
+"""A Statewright database has at least one of these tables, in every version of its format."""
 PAGE: Final = 500
 """Checkpoints read at a time."""
 _KEY_SIZES: Final = (16, 24, 32)
+"""Valid sizes of an encryption key, in bytes."""
 
 
 def locate_database(database: str | None) -> Path | None:
-    """Return the path of the database that the command line names; it need not exist. None if nothing is saved."""
-    value = database or os.environ.get(VARIABLE)
+    """Return the path of the database, which need not exist; None if nothing is saved."""
+    value = database or os.environ.get(DATABASE_VARIABLE)
     if value == MEMORY:
         return None
     if value in ("", ":memory:"):
-        raise UsageError(
-            f"{value!r} is not the path of a database. For a run that is not saved give --database {MEMORY}."
-        )
+        raise UsageError(f"{value!r} is not the path of a database. To run without saving, use --database {MEMORY}.")
     try:
-        return path_of(value or str(DEFAULT))
+        return path_of(value or str(DEFAULT_DATABASE))
     except InvalidConfig as error:
         raise UsageError(str(error)) from error
 
 
-def existing_database(database: str | None) -> Path:
+def require_database(database: str | None) -> Path:
     """Return the path of an existing database. Raises UsageError if there is none."""
     path = locate_database(database)
     if path is None:
-        raise UsageError(f"{MEMORY} saves nothing that could be inspected. Name a database with --database PATH.")
+        raise UsageError(f"With {MEMORY!r} nothing is saved. Specify a database file with --database PATH.")
     check_is_database(path)
     return path
 
 
 def check_is_database(path: Path) -> None:
-    """Raise UsageError for a file that does not exist or is not a database of Statewright."""
+    """Raise UsageError for a file that does not exist or is not a Statewright database."""
     if not path.exists():
         raise UsageError(
-            f"Database {str(path)!r} does not exist. `statewright run FILE.py` creates one; "
-            f"--database PATH or the variable {VARIABLE} names another."
+            f"Database {str(path)!r} does not exist. Create it with `statewright run FILE.py`, or specify another one "
+            f"with --database PATH or the environment variable {DATABASE_VARIABLE}."
         )
     if not path.is_file():
-        raise UsageError(f"{str(path)!r} is not a file. Give the path of a database.")
-    if not _TABLES & list_tables(path):
-        raise UsageError(f"{str(path)!r} is not a database of Statewright: it holds no threads. Give another path.")
+        raise UsageError(f"{str(path)!r} is not a file. Use the path of a database file.")
+    if not _has_our_tables(path):
+        raise UsageError(f"{str(path)!r} is not a Statewright database: it has no threads. Use another path.")
 
 
-def list_tables(path: Path) -> frozenset[str]:
-    """Return the tables of a SQLite file; of an unreadable one our own, so that the error is reported on opening it."""
+def _has_our_tables(path: Path) -> bool:
+    """Return True if a SQLite file has tables of Statewright, or cannot be read: opening it then reports the error."""
     try:
         with closing(connect_to_read(path)) as connection:
-            return frozenset(name for (name,) in connection.execute("SELECT name FROM sqlite_master"))
+            return any(name in _TABLES for (name,) in connection.execute("SELECT name FROM sqlite_master"))
     except sqlite3.Error:
-        return _TABLES
+        return True
 
 
 def open_saver(options: DatabaseOptions) -> SqliteSaver:
     """Open the saver of an existing database."""
-    return SqliteSaver(existing_database(options.database), key=read_key(options.key_file))
+    return SqliteSaver(require_database(options.database), key=read_key(options.key_file))
 
 
 @contextmanager
 def open_workspace_saver(options: WorkspaceOptions, graph: str | None = None) -> Generator[SqliteSaver]:
-    """Open the saver of a workspace, named by slug or id, with the types of a graph if one is given.
+    """Open the saver of a workspace, named by slug or id, with the types of `graph` if it is given.
 
-    An error about an unknown type becomes advice to name the graph.
+    An error about an unknown type becomes advice to use --graph.
     """
     with open_saver(options) as database_saver:
         saver = saver_for_workspace(database_saver, options.workspace)
-        with pointing_to_graph(saver.serde, graph):
+        with advise_naming_graph(saver.serde, graph):
             allow_types(saver, graph)
             yield saver
 
@@ -115,13 +120,13 @@ def _workspace_ids(saver: SqliteSaver) -> Mapping[str, str]:
 
 
 def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> SqliteSaver:
-    """Open the saver of a database, and create the database if there is none."""
+    """Open the saver of a database, creating the database if needed."""
     key = read_key(key_file)
     if path.exists() and path.stat().st_size:
         check_is_database(path)
     folder = path.parent
-    with reporting_os_errors(f"The folder {str(folder)!r} cannot be created", " Give --database PATH."):
-        if path == DEFAULT and not folder.exists():
+    with report_os_errors(f"The folder {str(folder)!r} cannot be created", " Use another --database PATH."):
+        if path == DEFAULT_DATABASE and not folder.exists():
             folder.mkdir()
             (folder / ".gitignore").write_text("*\n", encoding="utf-8")  # run data does not belong in version control
         folder.mkdir(parents=True, exist_ok=True)
@@ -129,10 +134,10 @@ def open_or_create_saver(path: Path, key_file: Path | None, **options: Any) -> S
 
 
 def read_key(key_file: Path | None) -> bytes | None:
-    """Read a key from a file: 16, 24 or 32 bytes, raw or as hexadecimal digits. No message contains it."""
+    """Read an encryption key from a file: 16, 24 or 32 bytes, raw or in hexadecimal. Errors never contain it."""
     if key_file is None:
         return None
-    with reporting_os_errors(f"The key file {str(key_file)!r} cannot be read"):
+    with report_os_errors(f"The key file {str(key_file)!r} cannot be read"):
         content = key_file.read_bytes()
     try:
         key = bytes.fromhex(content.decode("ascii"))
@@ -140,8 +145,8 @@ def read_key(key_file: Path | None) -> bytes | None:
         key = content if len(content) in _KEY_SIZES else content.rstrip(b"\r\n")
     if len(key) not in _KEY_SIZES:
         raise UsageError(
-            f"The key file {str(key_file)!r} holds {len(content)} bytes. It must hold 16, 24 or 32 bytes, "
-            f"or as many in hexadecimal digits."
+            f"The key file {str(key_file)!r} contains {len(content)} bytes. It must contain a key of 16, 24 or 32 "
+            f"bytes, raw or in hexadecimal."
         )
     return key
 
@@ -150,12 +155,13 @@ def check_thread(saver: Checkpointer, thread_id: str) -> None:
     """Raise CheckpointNotFound for an unknown thread."""
     if resolve(saver.branches(thread_id)):
         return
+    # A thread without checkpoints has no branches, but is listed.
     if all(entry.thread_id != thread_id for entry in resolve(saver.threads(prefix=thread_id))):
         raise CheckpointNotFound(f"Thread {thread_id!r} does not exist{_suggest_thread(saver, thread_id)}")
 
 
 def _suggest_thread(saver: Checkpointer, thread_id: str) -> str:
-    """Return the end of a message about an unknown thread: workspaces that have such a thread, else similar names."""
+    """Return the end of a message about an unknown thread: other workspaces that have it, else similar ids."""
     if isinstance(saver, SqliteSaver):
         workspaces = [
             name for name in resolve(saver.workspaces()) if resolve(saver.for_workspace(name).branches(thread_id))
@@ -163,25 +169,28 @@ def _suggest_thread(saver: Checkpointer, thread_id: str) -> str:
         if workspaces:
             names = " and ".join(repr(name) for name in workspaces)
             command = f"statewright threads show {thread_id} --workspace {workspaces[0]}"
-            return f" in workspace {saver.workspace!r}. There is one in {names}: {command}"
-    names = [entry.thread_id for entry in resolve(saver.threads(limit=10))]
-    return f". {suggestion(thread_id, names, noun='The last threads')}"
+            return f" in workspace {saver.workspace!r}. It exists in {names}: {command}"
+    thread_ids = [entry.thread_id for entry in resolve(saver.threads(limit=10))]
+    return f". {suggestion(thread_id, thread_ids, noun='The last threads')}"
 
 
 def find_checkpoint(
     saver: Checkpointer, thread_id: str, branch: str, *, checkpoint: str | None = None, step: int | None = None
 ) -> SavedCheckpoint:
-    """Return a checkpoint by its id or by its step on the branch; by default the head of the branch."""
+    """Return a checkpoint by its id or by its step on the branch, by default the head of the branch.
+
+    Raises UsageError if both are given, and CheckpointNotFound.
+    """
     check_thread(saver, thread_id)
     if checkpoint is not None and step is not None:
-        raise UsageError("Give only one of --checkpoint and --step.")
+        raise UsageError("Use only one of --checkpoint and --step.")
     if step is not None:
-        return _at_step(saver, thread_id, branch, step)
+        return _find_step(saver, thread_id, branch, step)
     checkpoint_id = CheckpointId(checkpoint) if checkpoint is not None else None
     saved = resolve(saver.load(thread_id, branch=branch, checkpoint_id=checkpoint_id))
     if saved is None and checkpoint is not None:
         raise CheckpointNotFound(
-            f"Thread {thread_id!r} has no checkpoint {checkpoint!r}. `statewright threads history` lists them."
+            f"Thread {thread_id!r} has no checkpoint {checkpoint!r}. List them with `statewright threads history`."
         )
     if saved is None:
         hint = suggestion(branch, resolve(saver.branches(thread_id)), noun="Branches")
@@ -189,16 +198,16 @@ def find_checkpoint(
     return saved
 
 
-def _at_step(saver: Checkpointer, thread_id: str, branch: str, step: int) -> SavedCheckpoint:
+def _find_step(saver: Checkpointer, thread_id: str, branch: str, step: int) -> SavedCheckpoint:
     steps: list[int] = []
     for saved in resolve(saver.history(thread_id, branch=branch)):
         if saved.checkpoint.step == step:
             return saved
         steps.append(saved.checkpoint.step)
-    hint = f"They are {min(steps)} to {max(steps)}" if steps else "There are none"
+    steps_text = f"Its steps are {min(steps)} to {max(steps)}" if steps else "It has no steps"
     raise CheckpointNotFound(
-        f"Branch {branch!r} of thread {thread_id!r} has no step {step}. {hint}; "
-        f"`statewright threads history` lists them."
+        f"Branch {branch!r} of thread {thread_id!r} has no step {step}. {steps_text}; "
+        f"list them with `statewright threads history`."
     )
 
 
@@ -216,44 +225,44 @@ def iter_pages(saver: Checkpointer, thread_id: str, namespace: str) -> Iterator[
 def allow_types(saver: Checkpointer, graph: str | None) -> None:
     """Register the types in the state of a graph with the saver, if a graph is given."""
     if graph is not None:
-        # Imported here, because few of the commands on threads are given a graph.
+        # Imported here, because most commands on threads are called without a graph.
         from statewright.cli.workflow.load import load_graph
 
         saver.allow(load_graph(graph).program.stored_types)
 
 
 @contextmanager
-def pointing_to_graph(serde: Serde, graph: str | None) -> Generator[None]:
-    """Turn the error about an unknown type into advice to name the graph."""
+def advise_naming_graph(serde: Serde, graph: str | None) -> Generator[None]:
+    """Turn an error about an unknown type into advice to use --graph."""
     try:
         yield
     except SerdeError as error:
-        if not _is_of_unknown_type(serde, error):
+        if not _is_about_unknown_type(serde, error):
             raise
-        hint = "Name the graph that defines it with --graph FILE.py" if graph is None else f"{graph} does not define it"
+        hint = "Pass the graph that defines it with --graph FILE.py" if graph is None else f"{graph} does not define it"
         raise UsageError(f"{str(error).rstrip('.')}. {hint}. [{error.code}]") from error
 
 
-def _is_of_unknown_type(serde: Serde, error: SerdeError) -> bool:
-    """Return True if the error is about an unregistered type. Tags belong to the built-in types."""
-    return serde.named(error.key_path) is None and not error.key_path.startswith("tag ")
+def _is_about_unknown_type(serde: Serde, error: SerdeError) -> bool:
+    """Return True if the error is about an unregistered type. Tags stand for built-in types."""
+    return serde.class_of(error.key_path) is None and not error.key_path.startswith("tag ")
 
 
-def with_stand_ins(serde: Serde, read: Callable[[], T]) -> T:
-    """Call `read` with stand-ins for values of unknown types; they are stored again unchanged.
+def call_with_stand_ins(serde: Serde, operation: Callable[[], T]) -> T:
+    """Call an operation that does not use values, with stand-ins for values of unknown types.
 
-    For operations that do not use the values. Raises SerdeError if a value of a registered type cannot be read.
+    Stand-ins are stored unchanged. Raises SerdeError if a value of a registered type cannot be decoded.
     """
     while True:
         try:
-            return read()
+            return operation()
         except SerdeError as error:
-            if not _is_of_unknown_type(serde, error):
+            if not _is_about_unknown_type(serde, error):
                 raise
-            _stand_in(serde, error.key_path)
+            _register_stand_in(serde, error.key_path)
 
 
-def _stand_in(serde: Serde, name: str) -> None:
+def _register_stand_in(serde: Serde, name: str) -> None:
     class StandIn:
         def __init__(self, stored: Any) -> None:
             self.stored = stored

@@ -1,4 +1,4 @@
-"""Database files: copied while others write, moved into place, set aside, removed."""
+"""Operations on database files: copying them while in use, replacing, renaming and deleting them."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Final
 
-from statewright.cli.console.failure import UsageError, reporting_os_errors
+from statewright.cli.console.failure import UsageError, report_os_errors
 from statewright.errors import DamagedDatabase, StorageUnavailable
 
 _COMPANIONS: Final = ("-wal", "-shm", "-journal")
 """Suffixes of SQLite's companion files. Left behind, SQLite would apply them to the next database at that path."""
-_PATIENCE: Final = 10.0
+_BUSY_TIMEOUT: Final = 10.0
 """Seconds that a copy waits for other writers."""
 
 
 def draft_path(path: Path) -> Path:
-    """Return the path of a draft that will replace a file."""
+    """Return the path of the draft that this process writes to replace a file."""
     return path.with_name(f".{path.name}.{os.getpid()}")
 
 
 def copy_database(source: Path, target: Path) -> None:
-    """Copy a database over another one in one transaction, while others may write to the source.
+    """Copy a database over another one in a single transaction; other processes may use the source.
 
     Raises DamagedDatabase if the source or the target is not a valid database, and StorageUnavailable if one of them
-    cannot be read or written now. Nothing is changed in either case.
+    cannot be read or written now. In both cases, nothing is changed.
     """
     try:
         with (
-            closing(connect_to_read(source)) as read,
-            closing(sqlite3.connect(target, timeout=_PATIENCE)) as destination,
+            closing(connect_to_read(source)) as source_connection,
+            closing(sqlite3.connect(target, timeout=_BUSY_TIMEOUT)) as target_connection,
         ):
-            read.backup(destination)
+            source_connection.backup(target_connection)
     except sqlite3.DatabaseError as error:
-        damaged = getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
-        if damaged:
+        # The low byte is the primary result code of SQLite.
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             raise DamagedDatabase(str(error), where=str(source)) from error
         raise StorageUnavailable(f"{source} cannot be copied to {target}: {error}. Nothing was changed.") from error
 
@@ -46,12 +46,12 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     """Open a connection to an existing database, also in a folder without write permission."""
     uri = path.resolve().as_uri()
     # `rw` although nothing is changed: in WAL mode even a reader creates the -shm file, which `ro` would forbid.
-    connection = sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=_PATIENCE)
+    connection = sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=_BUSY_TIMEOUT)
     try:
         connection.execute("SELECT 1 FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
         connection.close()
-        if path.with_name(path.name + "-wal").exists():  # the file is not complete without it
+        if path.with_name(path.name + "-wal").exists():  # `immutable` would ignore it, and miss its transactions
             raise
         return sqlite3.connect(f"{uri}?immutable=1", uri=True)
     except BaseException:
@@ -60,19 +60,19 @@ def connect_to_read(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def check_target(target: Path, noun: str, *, force: bool) -> None:
-    """Raise UsageError if a file cannot be written to a path: it exists, or its folder does not."""
+def check_output_path(target: Path, noun: str, *, force: bool) -> None:
+    """Raise UsageError if a file exists at the path, unless `force`, or if its folder does not exist."""
     if target.exists() and not force:
-        raise UsageError(f"There is a file {str(target)!r} already. Give another name, or pass --force to replace it.")
+        raise UsageError(f"File {str(target)!r} already exists. Use another name, or pass --force to replace it.")
     if not target.parent.is_dir():
         raise UsageError(
-            f"The folder {str(target.parent)!r} for the {noun} does not exist. Create it, or give another path."
+            f"The folder {str(target.parent)!r} for the {noun} does not exist. Create it, or use another path."
         )
 
 
 @contextmanager
-def replacing(target: Path) -> Generator[Path]:
-    """Yield the path of a draft, and move the draft over the target at the end; on an error it is deleted."""
+def replace_atomically(target: Path) -> Generator[Path]:
+    """Yield the path of a draft to write, and move it over the target at the end; on an error, delete it."""
     draft = draft_path(target)
     try:
         yield draft
@@ -83,8 +83,8 @@ def replacing(target: Path) -> Generator[Path]:
 
 
 def move_into_place(draft: Path, path: Path) -> None:
-    """Move a finished database over a file that is not in use."""
-    with reporting_os_errors(f"{str(path)!r} cannot be written", " Give another path."):
+    """Move a complete database over a file that is not in use."""
+    with report_os_errors(f"{str(path)!r} cannot be written", " Use another path."):
         remove_companions(path)
         draft.replace(path)
 
@@ -104,18 +104,18 @@ def remove_companions(path: Path) -> None:
 def set_aside(path: Path) -> Path:
     """Rename an unreadable database with its companion files, and return its new path."""
     number = 1
-    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+    while (new_path := path.with_name(f"{path.name}.damaged-{number}")).exists():
         number += 1
-    path.rename(aside)
+    path.rename(new_path)
     for suffix in _COMPANIONS:
         companion = path.with_name(path.name + suffix)
         if companion.exists():
-            companion.rename(aside.with_name(aside.name + suffix))
-    return aside
+            companion.rename(new_path.with_name(new_path.name + suffix))
+    return new_path
 
 
 def is_in_use(path: Path) -> bool:
-    """Return True if another process has the database open: only the last user may change its journal mode."""
+    """Return True if another process has the database open: then SQLite does not allow to leave WAL mode."""
     with closing(sqlite3.connect(path, timeout=0)) as connection:
         try:
             (mode,) = connection.execute("PRAGMA journal_mode=DELETE").fetchone()

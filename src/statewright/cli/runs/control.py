@@ -25,7 +25,7 @@ def cancel(
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Cancel a run and the runs that it has started. A finished run is not changed."""
+    """Cancel a run and its child runs. A run that has ended is not changed."""
     with open_client(url) as client:
         _print_status(client.runs.cancel(run, reason))
 
@@ -33,8 +33,8 @@ def cancel(
 def pause(run: RunArgument, url: UrlOption = None) -> None:
     """Pause a run after its current step."""
     with open_client(url) as client:
-        paused = client.runs.pause(run)
-    say(f"{paused.id} is {paused.status}{'' if paused.status == 'paused' else ', and will pause after its step'}.")
+        record = client.runs.pause(run)
+    say(f"{record.id} is {record.status}{'' if record.status == 'paused' else ' and will pause after its step'}.")
 
 
 def retry(run: RunArgument, url: UrlOption = None) -> None:
@@ -47,7 +47,12 @@ def resume(
     run: RunArgument,
     answer: Annotated[
         list[str] | None,
-        typer.Option("--answer", "-a", metavar="[ID=]VALUE", help="The answer to a question, JSON or text."),
+        typer.Option(
+            "--answer",
+            "-a",
+            metavar="[ID=]VALUE",
+            help="The answer to a question, as JSON or text. With several open questions: ID=VALUE for each.",
+        ),
     ] = None,
     url: UrlOption = None,
 ) -> None:
@@ -59,19 +64,19 @@ def resume(
 
 
 def _match_answers(client: Client, run_id: str, answers: Sequence[str]) -> dict[str, Any]:
-    """Return the answers by question id. Raises UsageError if it is unclear which question is meant."""
-    waits = {wait.id: wait for wait in list_waits(client, client.runs.get(run_id)) if wait.kind == "question"}
-    if not waits:
-        raise UsageError(f"Run {run_id} has no open question. Show what it waits for: statewright runs show {run_id}")
-    if all(is_approval(wait) for wait in waits.values()):
+    """Return the answers by question id. Raises UsageError if it is unclear which question they answer."""
+    questions = {wait.id: wait for wait in list_waits(client, client.runs.get(run_id)) if wait.kind == "question"}
+    if not questions:
+        raise UsageError(f"Run {run_id} has no open questions. See what it waits for: statewright runs show {run_id}")
+    if all(is_approval(wait) for wait in questions.values()):
         raise UsageError(f"Run {run_id} waits for an approval. Decide on it with: statewright runs approve {run_id}")
     pairs = [answer.partition("=") for answer in answers]
-    if all(name in waits and equals for name, equals, _ in pairs):
-        return {name: read_value(value) for name, _, value in pairs}
-    if len(answers) == 1 and len(waits) == 1:
-        return {next(iter(waits)): read_value(answers[0])}
-    lines = [f"Run {run_id} has {len(waits)} open questions. Name the one to answer with --answer ID=VALUE:"]
-    raise UsageError("\n".join([*lines, *(f"  {wait.id}  {format_wait(wait)}" for wait in waits.values())]))
+    if all(question_id in questions and equals for question_id, equals, _ in pairs):
+        return {question_id: read_value(value) for question_id, _, value in pairs}
+    if len(answers) == 1 and len(questions) == 1:
+        return {next(iter(questions)): read_value(answers[0])}
+    lines = [f"Run {run_id} has {len(questions)} open questions. Answer by id, with --answer ID=VALUE:"]
+    raise UsageError("\n".join([*lines, *(f"  {wait.id}  {format_wait(wait)}" for wait in questions.values())]))
 
 
 def signal(
@@ -80,11 +85,14 @@ def signal(
     payload: Annotated[
         list[str] | None,
         typer.Option(
-            "--payload", "-p", metavar="JSON|@FILE|KEY=VALUE", help="The payload, which becomes part of the state."
+            "--payload",
+            "-p",
+            metavar="JSON|@FILE|KEY=VALUE",
+            help="The payload, which becomes part of the state; repeated values are merged.",
         ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="Send at most one signal with this key.")
+        str | None, typer.Option("--key", metavar="KEY", help="An idempotency key: it sends at most one signal.")
     ] = None,
     url: UrlOption = None,
 ) -> None:
@@ -99,21 +107,24 @@ def approve(
     approval_or_run: Annotated[
         str | None,
         typer.Argument(
-            metavar="APPROVAL|RUN", help="An approval, or the run that requests it. Default: list the open approvals."
+            metavar="APPROVAL|RUN",
+            help="The id of an approval, or of the run that requests it. Default: list the open approvals.",
         ),
     ] = None,
-    reject: Annotated[bool, typer.Option("--reject", help="Reject instead.")] = False,
-    edit: Annotated[str | None, typer.Option("--edit", metavar="JSON|@FILE", help="Approve edited content.")] = None,
-    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="The name of the approver.")] = None,
+    reject: Annotated[bool, typer.Option("--reject", help="Reject instead of approving.")] = False,
+    edit: Annotated[
+        str | None, typer.Option("--edit", metavar="JSON|@FILE", help="Approve with this content instead.")
+    ] = None,
+    by: Annotated[str | None, typer.Option("--by", metavar="NAME", help="The name of the person who decides.")] = None,
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
     """Approve or reject the request of a run, or approve edited content."""
     if reject and edit is not None:
-        raise UsageError("Give only one of --reject and --edit.")
+        raise UsageError("Use only one of --reject and --edit.")
     with open_client(url) as client:
         if approval_or_run is None:
-            _list_open(client, as_json=json)
+            _print_open_approvals(client, as_json=json)
             return
         approval = _decide(client, _resolve_approval(client, approval_or_run), reject=reject, edit=edit, by=by)
     say(
@@ -124,7 +135,7 @@ def approve(
 
 
 def _resolve_approval(client: Client, approval_or_run: str) -> str:
-    """Return the id of an approval; a run id means its open one. Raises UsageError if there are none or several."""
+    """Return the id of an approval; a run id stands for its only open approval. Raises UsageError if it is not one."""
     if not approval_or_run.startswith("run_"):
         return approval_or_run
     run = client.runs.get(approval_or_run)
@@ -132,28 +143,27 @@ def _resolve_approval(client: Client, approval_or_run: str) -> str:
     if len(pending) == 1:
         return pending[0].id
     if not pending:
-        raise UsageError(f"Run {run.id} is {run.status}, and does not wait for an approval.")
-    raise UsageError(
-        f"Run {run.id} waits for several approvals: {', '.join(approval.id for approval in pending)}. Name one of them."
-    )
+        raise UsageError(f"Run {run.id} is {run.status} and does not wait for an approval.")
+    ids = ", ".join(approval.id for approval in pending)
+    raise UsageError(f"Run {run.id} waits for several approvals: {ids}. Decide on one of them by its id.")
 
 
-def _decide(client: Client, approval: str, *, reject: bool, edit: str | None, by: str | None) -> Approval:
+def _decide(client: Client, approval_id: str, *, reject: bool, edit: str | None, by: str | None) -> Approval:
     if reject:
-        return client.approvals.reject(approval, by=by)
+        return client.approvals.reject(approval_id, by=by)
     if edit is not None:
-        return client.approvals.edit(approval, read_value(read_text(edit)), by=by)
-    return client.approvals.approve(approval, by=by)
+        return client.approvals.edit(approval_id, read_value(read_text(edit)), by=by)
+    return client.approvals.approve(approval_id, by=by)
 
 
-def _list_open(client: Client, *, as_json: bool) -> None:
+def _print_open_approvals(client: Client, *, as_json: bool) -> None:
     print_list(
         list(client.approvals.iterate(pending=True)),
         {
             Column("APPROVAL", keep_words=True): lambda approval: approval.id,
             Column("RUN", keep_words=True): lambda approval: approval.workflow_run_id,
             Column("STEP", keep_words=True): lambda approval: approval.step_name,
-            Column("ASKED", keep_words=True): lambda approval: format_instant(approval.created_at),
+            Column("REQUESTED", keep_words=True): lambda approval: format_instant(approval.created_at),
             Column("PROMPT"): lambda approval: approval.prompt,
             Column("CONTENT"): lambda approval: one_line_json(approval.content),
         },

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json as json_format
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Sequence
 from itertools import islice
 from typing import Annotated, Any
 
 import typer
 
-from statewright.api.resource import LARGEST_PAGE
+from statewright.api.resource import MAX_PAGE_SIZE
 from statewright.cli.console.options import JsonOption, LimitOption
 from statewright.cli.console.printing import say, warn
 from statewright.cli.console.table import Column, format_instant, print_fields, print_list, print_records, print_table
@@ -17,7 +18,7 @@ from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import RunArgument, UrlOption, open_client
 from statewright.cli.runs.start import read_metadata
 from statewright.cli.runs.text import event_cells, format_optional_instant, format_run_error, format_wait, list_waits
-from statewright.client import Client, Event, RunWithSteps, Step, Wait
+from statewright.client import Client, Event, RunWithSteps, Step
 
 
 def show(
@@ -26,7 +27,7 @@ def show(
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Show a run: its status, steps, open questions and last events."""
+    """Show a run: its status, its steps, what it waits for, and its last events."""
     with open_client(url) as client:
         record = client.runs.get(run)
         events = _last_events(client, record.id, limit)
@@ -35,7 +36,7 @@ def show(
         details = {"waits": [wait.raw for wait in waits], "events": [event.raw for event in events]}
         say(to_json({**record.raw, **details}))
         return
-    _print_run(record, waits)
+    _print_run(record)
     if record.step_runs:
         say()
         print_records(
@@ -50,7 +51,7 @@ def show(
         )
     if waits:
         say()
-        print_table([Column("WAITS")], [(format_wait(wait),) for wait in waits])
+        print_table([Column("WAITING FOR")], [(format_wait(wait),) for wait in waits])
     if events:
         say()
         columns = (Column("AT", keep_words=True), Column("EVENT", keep_words=True), Column("STEP"), Column("DETAILS"))
@@ -58,16 +59,16 @@ def show(
 
 
 def _last_events(client: Client, run_id: str, limit: int) -> Sequence[Event]:
-    last: list[Event] = []
+    events = deque[Event](maxlen=limit)
     after = 0
-    while page := client.runs.events(run_id, after=after, page_size=LARGEST_PAGE).items:
-        last = [*last, *page][-limit or len(last) + len(page) :]
+    while page := client.runs.events(run_id, after=after, page_size=MAX_PAGE_SIZE).items:
+        events.extend(page)
         after = page[-1].seq
-    return last
+    return events
 
 
-def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
-    ended = run.completed_at or run.failed_at or run.cancelled_at
+def _print_run(run: RunWithSteps) -> None:
+    ended_at = run.completed_at or run.failed_at or run.cancelled_at
     fields = {
         "run": run.id,
         "graph": f"{run.graph}  {run.definition_id or ''}",
@@ -78,7 +79,7 @@ def _print_run(run: RunWithSteps, waits: Sequence[Wait]) -> None:
         "tags": ", ".join(run.tags),
         "created": format_optional_instant(run.created_at),
         "started": format_optional_instant(run.started_at),
-        "ended": format_optional_instant(ended),
+        "ended": format_optional_instant(ended_at),
         "due": format_optional_instant(run.next_run_at),
         "cost": f"{run.total_cost_usd:.4f} USD" if run.total_cost_usd else None,
         "input": _json(run.input),
@@ -101,25 +102,20 @@ def _seconds(step: Step) -> str:
 def logs(
     run: RunArgument,
     step: Annotated[str | None, typer.Option("--step", metavar="NAME", help="Only the logs of this step.")] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print each line as JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print each line as a JSON object.")] = False,
     url: UrlOption = None,
 ) -> None:
-    """Print the logs and the output of the steps of a run, by step and attempt."""
+    """Print the logs and output of the steps of a run, by step and attempt."""
     with open_client(url) as client:
-        lines = list(_lines(client.runs.logs(run, step=step)))
+        step_logs = client.runs.logs(run, step=step)
+    lines = [{"step": log.step_name, "attempt": log.attempt, **line} for log in step_logs for line in log.lines]
     if not lines:
         warn(f"Step {step!r} has no logs." if step is not None else "The run has no logs.")
     for line in lines:
-        say(json_format.dumps(line, ensure_ascii=False) if json else _log_line(line))
+        say(json_format.dumps(line, ensure_ascii=False) if json else _format_log_line(line))
 
 
-def _lines(step_logs: Sequence[Any]) -> Iterator[dict[str, Any]]:
-    for log in step_logs:
-        for line in log.lines:
-            yield {"step": log.step_name, "attempt": log.attempt, **line}
-
-
-def _log_line(line: dict[str, Any]) -> str:
+def _format_log_line(line: dict[str, Any]) -> str:
     step = f"{line['step']}#{line['attempt']}"
     kind = line.get("level") or line.get("stream") or ""
     return f"{line.get('at', '')}  {step:<20}  {kind:<8}  {line.get('message', '').rstrip()}"
@@ -155,12 +151,12 @@ def ls(
         "metadata": read_metadata(metadata or ()),
     }
     with open_client(url) as client:
-        if limit <= LARGEST_PAGE:
-            listed_runs = client.runs.list(page_size=limit, **filters).items
+        if limit <= MAX_PAGE_SIZE:  # a single page, no larger than needed
+            runs = client.runs.list(page_size=limit, **filters).items
         else:
-            listed_runs = list(islice(client.runs.iterate(**filters), limit))
+            runs = list(islice(client.runs.iterate(**filters), limit))
     print_list(
-        listed_runs,
+        runs,
         {
             Column("RUN", keep_words=True): lambda run: run.id,
             Column("GRAPH"): lambda run: run.graph,
@@ -171,5 +167,5 @@ def ls(
         },
         as_json=json,
         to_data=lambda run: run.raw,
-        if_empty="There are no such runs." if any(filters.values()) else "There are no runs.",
+        if_empty="No runs match the filters." if any(filters.values()) else "There are no runs.",
     )

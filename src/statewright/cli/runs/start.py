@@ -1,4 +1,4 @@
-"""`statewright runs start` and `watch`: start a run, and follow it until it has ended or waits for outside input."""
+"""`statewright runs start` and `watch`: start a run, and follow it until it ends or waits for input."""
 
 from __future__ import annotations
 
@@ -28,18 +28,21 @@ def start(
     ] = None,
     definition: Annotated[
         str | None,
-        typer.Option("--definition", metavar="ID", help="The id of a stored definition, instead of a graph."),
+        typer.Option("--definition", metavar="ID", help="The id of a stored definition to run instead of a graph."),
     ] = None,
     wait: Annotated[
         bool, typer.Option("--wait", "-w", help="Wait until the run ends or needs input, and print its output.")
     ] = False,
     idempotency_key: Annotated[
         str | None,
-        typer.Option("--idempotency-key", metavar="KEY", help="Start at most one run with this key."),
+        typer.Option("--idempotency-key", metavar="KEY", help="A key with which at most one run is started."),
     ] = None,
-    thread: Annotated[str | None, typer.Option("--thread", metavar="ID", help="The thread to continue.")] = None,
+    thread: Annotated[
+        str | None, typer.Option("--thread", metavar="ID", help="The thread to run on. Default: a new one.")
+    ] = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", min=0, help="Fail the run if it takes longer.")
+        float | None,
+        typer.Option("--timeout", metavar="SECONDS", min=0, help="Fail the run if it takes longer than this."),
     ] = None,
     tag: Annotated[list[str] | None, typer.Option("--tag", metavar="TAG", help="A tag of the run. Repeatable.")] = None,
     metadata: Annotated[
@@ -49,9 +52,9 @@ def start(
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Start a run and print its id, or with --wait its output."""
+    """Start a run and print its id, or its output with --wait."""
     if (graph is None) == (definition is None):
-        raise UsageError("Give the name of a graph, or --definition ID.")
+        raise UsageError("Specify either the name of a graph or --definition ID.")
     options: dict[str, Any] = {
         "definition_id": definition,
         "idempotency_key": idempotency_key,
@@ -65,8 +68,8 @@ def start(
         if wait:
             exit_with_outcome(client, follow_run(client, run.id, lambda _: None), url, as_json=json)
     say(to_json(run.raw) if json else run.id)
-    if idempotency_key is not None and not run.created:  # without a key, the client has only repeated its own request
-        warn("This key had already started this run; no new run was started.")
+    if idempotency_key is not None and not run.created:  # without a key, the client retried its own request
+        warn("No new run was started: this run was started earlier with the same idempotency key.")
 
 
 def read_metadata(values: Sequence[str]) -> dict[str, str]:
@@ -75,18 +78,18 @@ def read_metadata(values: Sequence[str]) -> dict[str, str]:
     for text in values:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise UsageError(f"--metadata {text!r} is not NAME=VALUE.")
+            raise UsageError(f"--metadata {text!r} does not have the form NAME=VALUE.")
         metadata[name] = value
     return metadata
 
 
 def watch(
     run: RunArgument,
-    after: Annotated[int, typer.Option("--after", metavar="N", min=0, help="Begin after event number N.")] = 0,
+    after: Annotated[int, typer.Option("--after", metavar="N", min=0, help="Start after event number N.")] = 0,
     to_the_end: Annotated[
-        bool, typer.Option("--to-the-end", help="Keep following while the run waits for input.")
+        bool, typer.Option("--to-the-end", help="Follow until the run ends, even while it waits for input.")
     ] = False,
-    json: Annotated[bool, typer.Option("--json", help="Print each event as a line of JSON.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print each event as a JSON object on one line.")] = False,
     url: UrlOption = None,
 ) -> None:
     """Follow the events of a run until it ends or waits for input.
@@ -102,7 +105,7 @@ def watch(
             record = follow_run(client, run, print_event, after=after, to_the_end=to_the_end)
         except KeyboardInterrupt:
             exit_with(
-                f"Stopped watching; the run continues. Watch it again with: statewright runs watch {run}", CANCELLED
+                f"Stopped watching; the run continues. Resume watching with: statewright runs watch {run}", CANCELLED
             )
         if json:
             raise SystemExit(EXIT_CODES.get(record.status, FAILED))
@@ -110,41 +113,38 @@ def watch(
 
 
 _PICKUP_TIME: Final = 0.1
-"""Seconds within which a worker picks up a due run."""
+"""Seconds within which a worker normally picks up a due run."""
 
 
 def follow_run(
     client: Client, run_id: str, notify: Callable[[Event], None], *, after: int = 0, to_the_end: bool = False
 ) -> Run:
-    """Pass the events of a run to `notify` until it is idle or, with `to_the_end`, has ended, and return the run.
+    """Pass the events of a run to `notify` until it ends or, unless `to_the_end`, waits for input. Return the run.
 
-    A run that waits for a timer is not idle.
+    A run that only waits for a timer is still followed.
     """
     for event in client.runs.follow(run_id, after=after):
         notify(event)
-        if not to_the_end and _may_be_idle(event) and _is_idle(client, run_id, event.seq):
+        may_be_idle = event.event_type == "WORKFLOW_PAUSED" and event.payload.get("reason") != "timer"
+        if not to_the_end and may_be_idle and _is_idle(client, run_id, event.seq):
             break
     return client.runs.get(run_id)
 
 
-def _may_be_idle(event: Event) -> bool:
-    return event.event_type == "WORKFLOW_PAUSED" and event.payload.get("reason") != "timer"
-
-
-def _is_idle(client: Client, run_id: str, last: int) -> bool:
-    """Return True if no event follows, and none is about to, e.g. because an answer has just been sent."""
+def _is_idle(client: Client, run_id: str, last_event: int) -> bool:
+    """Return True if no event follows the last one, and none is about to, e.g. because an answer was just sent."""
     for attempt in range(2):
         if attempt:
             time.sleep(_PICKUP_TIME)
         run = client.runs.get(run_id)
         is_due = run.next_run_at is not None and run.next_run_at <= SystemClock().now()
-        if run.status not in ("waiting", "paused") or is_due or client.runs.events(run_id, after=last).items:
+        if run.status not in ("waiting", "paused") or is_due or client.runs.events(run_id, after=last_event).items:
             return False
     return True
 
 
 def exit_with_outcome(client: Client, run: Run, url: str | None, *, as_json: bool) -> NoReturn:
-    """Print the result of a run or what it waits for, and exit with the code of its status."""
+    """Print the output or error of a run, or what it waits for, and exit with the code of its status."""
     code = EXIT_CODES.get(run.status, FAILED)
     if as_json:
         say(to_json(run.raw))

@@ -1,4 +1,4 @@
-"""Text about runs: events, waits, errors, and the commands that continue a run."""
+"""Runs as text: their events, waits and errors, and the commands that continue them."""
 
 from __future__ import annotations
 
@@ -20,37 +20,38 @@ EXIT_CODES: Final[Mapping[str, int]] = {
     "waiting": WAITING,
     "paused": WAITING,
 }
-"""Exit codes by the status of the followed run."""
-_DETAIL_LENGTH: Final = 100
-"""The longest detail on the line of an event, in characters."""
+"""Exit codes by status of the followed run."""
+_MAX_DETAIL: Final = 100
+"""The maximum length of one detail of an event, in characters."""
 
 
 def format_event(event: Event) -> str:
-    """Return an event as one line."""
+    """Format an event as one line."""
     at, event_type, step, details = event_cells(event)
     return f"{at}  {event_type:<22}  {step:<16}  {details}".rstrip()
 
 
 def event_cells(event: Event) -> tuple[str, str, str, str]:
-    """Return the time, the type, the step and the details of an event."""
+    """Return the time, type, step and details of an event, as text."""
     details = {name: value for name, value in event.payload.items() if name != "stepName" and value is not None}
     text = "  ".join(f"{name}={short_json(value)}" for name, value in details.items())
     at = event.created_at.astimezone().strftime("%H:%M:%S.%f")[:-3]
     return at, event.event_type, event.payload.get("stepName") or "", text
 
 
-def short_json(value: Any, longest: int = _DETAIL_LENGTH) -> str:
-    """Return a value as JSON, cut to a number of characters."""
-    return shorten(one_line_json(value), longest)
+def short_json(value: Any) -> str:
+    """Return a value as JSON on one line, shortened to the maximum length of a detail."""
+    return shorten(one_line_json(value), _MAX_DETAIL)
 
 
 def one_line_json(value: Any) -> str:
-    """Return a value as JSON; a printable string stays as it is."""
+    """Return a value as JSON on one line; a printable string is returned unchanged, without quotes."""
     return value if isinstance(value, str) and value.isprintable() else json.dumps(value, ensure_ascii=False)
 
 
-def format_optional_instant(at: datetime | None) -> str:
-    return format_instant(at) if at is not None else ""
+def format_optional_instant(instant: datetime | None) -> str:
+    """Format an instant in local time; empty for None."""
+    return format_instant(instant) if instant is not None else ""
 
 
 def list_waits(client: Client, run: Run) -> list[Wait]:
@@ -60,18 +61,18 @@ def list_waits(client: Client, run: Run) -> list[Wait]:
 
 
 def is_approval(wait: Wait) -> bool:
-    """Return True if an approval is requested."""
+    """Return True if the run waits for an approval."""
     value: Any = wait.value
     return isinstance(value, dict) and value.get("type") == "approval"  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 def format_wait(wait: Wait) -> str:
-    """Return a wait as one line."""
+    """Format a wait as one line."""
     until = f", until {format_instant(wait.due_at)}" if wait.due_at is not None else ""
     if is_approval(wait):
         return f"step {wait.step_name} waits for an approval{until}: {wait.value.get('prompt') or ''}".rstrip(": ")
     if wait.kind == "timer":
-        return f"step {wait.step_name} waits{until}"
+        return f"step {wait.step_name} waits for a timer{until}"
     expected = f"the signal {wait.signal_type!r}" if wait.kind == "event" else f"an answer: {one_line_json(wait.value)}"
     return f"step {wait.step_name} waits for {expected}{until}"
 
@@ -81,28 +82,29 @@ def next_commands(run: Run, waits: Sequence[Wait], url: str | None) -> list[str]
     server = ["--url", url] if url is not None else []
     if run.status == "paused":
         return [_command_line("resume", run.id, *server)]
-    commands = dict.fromkeys(_next_command(run, wait, len(waits)) for wait in waits)
-    return [_command_line(*words, *server) for words in commands if words]
+    commands = dict.fromkeys(_next_command(run, wait, is_single=len(waits) == 1) for wait in waits)
+    return [_command_line(*args, *server) for args in commands if args]
 
 
-def _next_command(run: Run, wait: Wait, count: int) -> tuple[str, ...]:
+def _next_command(run: Run, wait: Wait, *, is_single: bool) -> tuple[str, ...]:
+    """Return the arguments of the command that ends a wait; none for a timer."""
     if is_approval(wait):
         return ("approve", run.id)
     if wait.kind == "event":
         return ("signal", run.id, wait.signal_type or "", "--payload", "{}")
-    answer = "VALUE" if count == 1 else f"{wait.id}=VALUE"
+    answer = "VALUE" if is_single else f"{wait.id}=VALUE"
     return ("resume", run.id, "--answer", answer) if wait.kind == "question" else ()
 
 
-def _command_line(*words: str) -> str:
-    return shlex.join(["statewright", "runs", *words])
+def _command_line(*args: str) -> str:
+    return shlex.join(["statewright", "runs", *args])
 
 
 def format_run_error(run: Run) -> str:
-    """Return the error of a failed run as one line."""
+    """Format the error of a failed run as one line."""
     value: Any = run.error
     if not isinstance(value, dict):
-        return short_json(value) if value else "The run has failed."
+        return short_json(value) if value else "The run failed."
     error = cast("dict[str, Any]", value)
     code = error.get("code")
     step = error.get("step") or error.get("stepName")

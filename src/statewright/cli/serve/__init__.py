@@ -1,1 +1,1 @@
-"""`statewright serve` and `dev`, and the commands that administer a server: keys, workspaces, definitions."""
+"""`statewright serve` and `dev`, and the commands that administer a server: `keys`, `workspaces`, `definitions`."""

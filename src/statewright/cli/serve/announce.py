@@ -1,4 +1,4 @@
-"""Startup message of a server: its URL, the graphs that it serves, and how to start a run."""
+"""The startup message of the development server: its URL, the graphs that it serves, and how to start a run."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from rich.text import Text
 
 from statewright.cli.console.printing import say
 from statewright.cli.console.table import Column, PrintableConsole, print_table
-from statewright.cli.serve.server import Auth
 from statewright.client import DEFAULT_URL
+from statewright.server.settings import Auth
 from statewright.service import Catalog, Served
 
 _KINDS: Final = {"graph": "Python", "states": "states in YAML", "steps": "steps in JSON"}
@@ -22,20 +22,20 @@ _KINDS: Final = {"graph": "Python", "states": "states in YAML", "steps": "steps 
 def announce(url: str, catalog: Catalog, database: object, auth: Auth) -> None:
     """Print the startup message, coloured on a terminal."""
     terminal = PrintableConsole(highlight=False, soft_wrap=True)
-    terminal.print(Text("Statewright listens at ").append(url, style="bold cyan"))
+    terminal.print(Text("Statewright is listening on ").append(url, style="bold cyan"))
     if catalog.served:
-        terminal.print("It serves:")
+        terminal.print("Serving:")
         print_table([Column(keep_words=True), Column(), Column()], [_row(served) for served in catalog.served])
         _print_start_commands(terminal, url, catalog.served[0], auth)
     else:
-        terminal.print("It serves no graphs yet. Add a workflow of steps: statewright definitions add FILE.json")
+        terminal.print("No graphs to serve yet. Add a step workflow with: statewright definitions add FILE.json")
     terminal.print(f"Runs are stored in {database}", style="dim", markup=False)
     terminal.file.flush()
 
 
 def announce_reload(catalog: Catalog) -> None:
     """Print the graphs that are served after a reload."""
-    say(f"It serves: {', '.join(served.name for served in catalog.served) or 'no graph'}", flush=True)
+    say(f"Serving: {', '.join(served.name for served in catalog.served) or 'no graphs'}", flush=True)
 
 
 def _row(served: Served) -> tuple[Text, str, Text]:
@@ -57,7 +57,7 @@ def start_command(url: str, graph: str, body: str) -> str:
 
 
 def curl_command(url: str, graph: str, body: str, auth: Auth) -> str:
-    """Return the curl command that starts a run; it reads the key from the environment."""
+    """Return the curl command that starts a run; a required key is read from the environment."""
     key = ' -H "x-api-key: $STATEWRIGHT_API_KEY"' if auth == "keys" else ""
     data = shlex.quote(f'{{"graph": {json.dumps(graph, ensure_ascii=False)}, "input": {body}}}')
     return (
@@ -73,10 +73,11 @@ _EXAMPLES: Final[Mapping[Any, Any]] = {
     "array": [],
     "object": {},
 }
+"""Example values by JSON Schema type."""
 
 
 def example_input(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an example input: the required fields, or the first optional one."""
+    """Return an example input with the required fields, or with the first optional one if none is required."""
     properties: Mapping[str, Any] = schema.get("properties") or {}
-    names = [field for field in schema.get("required") or list(properties)[:1] if field in properties]
+    names = [name for name in schema.get("required") or list(properties)[:1] if name in properties]
     return {name: _EXAMPLES.get(properties[name].get("type")) for name in names}

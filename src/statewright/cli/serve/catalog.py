@@ -1,4 +1,4 @@
-"""The catalog of a project: imports its modules, reads its files and reports all problems together."""
+"""Building the catalog of a project: its modules are imported, its files read, and all problems reported together."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, cast
 
-from statewright.cli.console.failure import UsageError, message_of
+from statewright.cli.console.failure import UsageError, format_error
 from statewright.cli.console.printing import warn
-from statewright.cli.workflow.load import import_from_folder, is_steps_file, load_served, served_names
+from statewright.cli.workflow.load import choose_served_graphs, import_from_folder, is_steps_file, load_served
 from statewright.cli.workflow.models import NO_MODELS, Models, PinnedModel
 from statewright.errors import InvalidGraph, Problem, StatewrightError, WorkflowError, suggestion
 from statewright.models import ChatModel
@@ -22,34 +22,34 @@ from statewright.workflow.states.resources.chat_models import ModelNames
 from statewright.workflow.steps import read_definition, registered
 from statewright.workflow.steps.llm.resources import qualify_model_name
 
-_KINDS: Final = (".py", ".yaml", ".yml", ".json")
+_SUFFIXES: Final = (".py", ".yaml", ".yml", ".json")
 
 
 def select_project(target: str | None) -> Project:
-    """Return the project of the current folder or, for a file, its project reduced to that file. Raises UsageError."""
+    """Return the project of the current folder or, for a file, its project with only that file. Raises UsageError."""
     if target is None:
         project = load_project(Path.cwd())
         if project.file is None:
             raise UsageError(
-                "There is no statewright.toml in this folder or above it. Write one that lists what is served, "
-                "or name a file: FILE.py, FILE.yaml or FILE.json."
+                "There is no statewright.toml in this folder or above it. Create one that lists the graphs to serve, "
+                "or pass a file: FILE.py, FILE.yaml or FILE.json."
             )
         return project
     file, _, name = target.partition(":")
     path = Path(file)
-    if path.suffix.lower() not in _KINDS or not path.is_file():
+    if path.suffix.lower() not in _SUFFIXES or not path.is_file():
         problem = f"{file!r} does not end in .py, .yaml or .json" if path.is_file() else f"File {file!r} does not exist"
-        raise UsageError(f"{problem}. Give a file with a graph in Python, states in YAML, or steps in JSON.")
-    return _narrowed(load_project(path), path.resolve(), name)
+        raise UsageError(f"{problem}. Pass a file with a graph in Python, states in YAML, or steps in JSON.")
+    return _restrict_to_file(load_project(path), path.resolve(), name)
 
 
-def _narrowed(project: Project, path: Path, name: str) -> Project:
-    """Return the project as if it listed only one file."""
+def _restrict_to_file(project: Project, path: Path, name: str) -> Project:
+    """Return the project as if it listed only one file, or with `name` only one graph of it."""
     if path.suffix != ".py":
         graphs = {path.stem: ServedGraph(name=path.stem, file=path)}
         return replace(project, graphs=graphs, workflows={})
     module = import_from_folder(path.parent, path.name)
-    names = {path.stem: name} if name else served_names(module)
+    names = {path.stem: name} if name else choose_served_graphs(module)
     graphs = {served_name: ServedGraph(name=served_name, target=f"{path}:{key}") for served_name, key in names.items()}
     return replace(project, graphs=graphs, workflows={}, handler_modules=(*project.handler_modules, path.stem))
 
@@ -57,14 +57,14 @@ def _narrowed(project: Project, path: Path, name: str) -> Project:
 def build_catalog(project: Project, models: Models = NO_MODELS) -> Catalog:
     """Build the catalog of a project. Its modules are imported, with its folder on `sys.path`.
 
-    A default model in `models` overrides the models in files. Raises WorkflowError with every problem, and UsageError
-    for a model that cannot be connected.
+    A default model in `models` overrides the models named in files. Raises WorkflowError with all problems, and
+    UsageError for a model that cannot be connected.
     """
     return _CatalogBuilder(project, models).build()
 
 
 class _CatalogBuilder:
-    """Fills a catalog and collects problems."""
+    """Fills a catalog, and collects the problems of its graphs and files."""
 
     def __init__(self, project: Project, models: Models) -> None:
         self._project = project
@@ -76,7 +76,7 @@ class _CatalogBuilder:
         self._catalog = Catalog(
             handlers=registered.allowing(*project.handler_modules),
             models=lambda name: cast("ChatModel", default or _step_model(name, names)),
-            tools=project.tool_registry().some(project.functions),
+            tools=project.tool_registry().subset(project.functions),
             project=project,
             states_models={"default": default} if default is not None else None,
         )
@@ -85,32 +85,32 @@ class _CatalogBuilder:
         project = self._project
         for name in project.handler_modules:
             with self._collect_problems("handlers", "modules"):
-                self._module(name)
+                self._import_module(name)
         # Graphs in modules come first, because a module may register handlers that files refer to.
-        for entry in sorted(project.graphs.values(), key=lambda workflow: workflow.file is not None):
+        for entry in sorted(project.graphs.values(), key=lambda graph: graph.file is not None):
             with self._collect_problems("graphs", entry.name, at=entry.at):
                 self._serve(entry)
         for workflow in project.workflows.values():
             with self._collect_problems("workflows", workflow.name):
                 self._serve(ServedGraph(name=workflow.name, file=workflow.file, description=workflow.description))
-        self._problems += self._unknown_graphs()
+        self._problems += self._find_unknown_graphs()
         if self._problems:
             raise WorkflowError(self._problems, source=str(project.file or project.folder))
         return self._catalog
 
     @contextmanager
     def _collect_problems(self, *keys: str, at: tuple[int, int] = (0, 0)) -> Generator[None]:
-        """Record errors as problems of a key in the project file, at a line and column if they are known."""
+        """Record errors as problems of a key in the project file, at its line and column if known."""
         try:
             yield
         except (StatewrightError, UsageError, OSError, UnicodeDecodeError) as error:
-            self._problems += [Problem(format_path(keys), *at, message) for message in _sentences(error)]
+            self._problems += [Problem(format_path(keys), *at, message) for message in _error_messages(error)]
 
     def _serve(self, entry: ServedGraph) -> None:
         if entry.file is not None:
             self._serve_file(entry, entry.file)
         elif entry.target is not None:
-            module = self._module(entry.target.rpartition(":")[0] or entry.target)
+            module = self._import_module(entry.target.rpartition(":")[0] or entry.target)
             app = load_served(entry.target, module, self._models)
             self._catalog.serve(
                 entry.name,
@@ -120,7 +120,7 @@ class _CatalogBuilder:
                 on_failure=entry.on_failure,
             )
 
-    def _module(self, module_name: str) -> ModuleType:
+    def _import_module(self, module_name: str) -> ModuleType:
         if module_name not in self._modules:
             self._modules[module_name] = import_from_folder(self._project.folder, module_name)
         return self._modules[module_name]
@@ -128,23 +128,23 @@ class _CatalogBuilder:
     def _serve_file(self, entry: ServedGraph, file: Path) -> None:
         if is_steps_file(file, default=True):
             if entry.description is not None:
-                raise UsageError(f"{file.name} has its description itself. Remove the description in the project.")
+                raise UsageError(f"{file.name} has its own description. Remove the one in the project file.")
             definition = read_definition(file.read_bytes(), source=str(file))
             self._catalog.serve_steps(definition, name=entry.name, on_failure=entry.on_failure)
             return
         from statewright.workflow.states import load_workflow
-        from statewright.workflow.states.resources.missing import missing_resources
+        from statewright.workflow.states.resources.missing import find_missing_resources
 
         workflow = load_workflow(file)
-        missing = () if self._catalog.states_models else missing_resources(workflow.definition, self._project)
+        missing = () if self._catalog.states_models else find_missing_resources(workflow.definition, self._project)
         for warning in (*workflow.problems, *missing):
             warn(f"warning: {file}: {warning}")
         text = file.read_text(encoding="utf-8")
         description = entry.description or ""
         self._catalog.serve_states(text, name=entry.name, description=description, on_failure=entry.on_failure)
 
-    def _unknown_graphs(self) -> Iterator[Problem]:
-        """Yield problems for unknown graphs in `on_failure`."""
+    def _find_unknown_graphs(self) -> Iterator[Problem]:
+        """Yield a problem for each `on_failure` that names an unknown graph."""
         names = [*self._project.graphs, *self._project.workflows]
         for entry in self._project.graphs.values():
             if entry.on_failure is not None and entry.on_failure not in names:
@@ -154,14 +154,14 @@ class _CatalogBuilder:
 
 
 def _step_model(name: str, names: ModelNames) -> Any:
-    """Return the model that an LLM step names, connected at its first request; None for an unknown name."""
+    """Return the model named by an LLM step, connected on its first request; None for an unknown name."""
     return names.find(name if names.is_qualified(name) else qualify_model_name(name) or name)
 
 
-def _sentences(error: Exception) -> Sequence[str]:
-    """Return the message of an error, or the message of each of its problems."""
+def _error_messages(error: Exception) -> Sequence[str]:
+    """Return the message of each problem of an error, or its only message."""
     if isinstance(error, WorkflowError):
         return [f"{error.source}: {problem}" for problem in error.problems]
     if isinstance(error, InvalidGraph):
         return [str(problem) for problem in error.problems]
-    return [message_of(error) if isinstance(error, StatewrightError) else str(error)]
+    return [format_error(error) if isinstance(error, StatewrightError) else str(error)]

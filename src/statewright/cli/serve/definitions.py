@@ -1,4 +1,4 @@
-"""`statewright definitions`: check workflows of steps in JSON and store them on a server."""
+"""`statewright definitions`: check step workflows, and store them on a server."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from typing import Annotated, Any
 
 import typer
 
-from statewright.cli.console.failure import reporting_os_errors
+from statewright.cli.console.failure import report_os_errors
 from statewright.cli.console.options import JsonOption, LimitOption
-from statewright.cli.console.printing import count_of, say
+from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import Column, format_instant, print_list
 from statewright.cli.console.values import to_json
 from statewright.cli.runs.client_session import UrlOption, open_client
 from statewright.workflow.steps import read_definition
 
-FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A workflow of steps in JSON.")]
+FileArgument = Annotated[Path, typer.Argument(metavar="FILE", help="A step workflow in JSON.")]
 
 
 def check(file: FileArgument) -> None:
-    """Check a workflow of steps, and list every problem. Handlers are checked by the server."""
+    """Check a step workflow, and list all problems. Its handlers are checked by the server that stores it."""
     definition = load_definition(file)
-    say(f"ok: {definition['name']} {definition['version']}, {count_of(len(definition['steps']), 'step')}")
+    say(f"ok: {definition['name']} {definition['version']}, {pluralize(len(definition['steps']), 'step')}")
 
 
 def add(file: FileArgument, json: JsonOption = False, url: UrlOption = None) -> None:
-    """Store a version of a workflow on a server. Storing an identical version changes nothing."""
+    """Store a version of a step workflow on a server. Storing an identical version again changes nothing."""
     body = load_definition(file)
     with open_client(url) as client:
         stored = client.definitions.add(body)
@@ -49,7 +49,7 @@ def ls(limit: LimitOption = 20, json: JsonOption = False, url: UrlOption = None)
         },
         as_json=json,
         to_data=lambda version: version.raw,
-        if_empty="No definitions are stored. Add one with: statewright definitions add FILE.json",
+        if_empty="There are no stored definitions. Add one with: statewright definitions add FILE.json",
     )
 
 
@@ -58,18 +58,18 @@ def show(
     json: JsonOption = False,
     url: UrlOption = None,
 ) -> None:
-    """Print a stored version as it was written; with --json, its metadata too."""
+    """Print a stored version as it was written. With --json, include its metadata."""
     with open_client(url) as client:
         stored = client.definitions.get(definition)
     say(to_json(stored.raw if json else stored.definition))
 
 
 def load_definition(file: Path) -> dict[str, Any]:
-    """Read and check a workflow of steps, and return it as written.
+    """Read and check a step workflow, and return it as written.
 
-    Raises WorkflowError with every problem, and UsageError for a file that cannot be read.
+    Raises WorkflowError with all problems, and UsageError for a file that cannot be read.
     """
-    with reporting_os_errors(f"The file {str(file)!r} cannot be read"):
-        text = file.read_bytes()
-    read_definition(text, source=str(file))
-    return json_format.loads(text)
+    with report_os_errors(f"The file {str(file)!r} cannot be read"):
+        content = file.read_bytes()
+    read_definition(content, source=str(file))
+    return json_format.loads(content)

@@ -1,4 +1,4 @@
-"""`statewright serve` and `dev`: a production server, and a development server that reloads."""
+"""`statewright serve`, the production server, and `statewright dev`, the development server, which reloads code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from statewright.cli.serve.announce import announce, announce_reload
 from statewright.cli.serve.catalog import build_catalog, select_project
 from statewright.cli.serve.reload import Reloader
 from statewright.cli.serve.server import (
-    Auth,
     ServerLocation,
     build_server_settings,
     build_service_settings,
@@ -32,17 +31,18 @@ from statewright.cli.workflow.models import Models, read_models
 from statewright.observe import configure_logging
 from statewright.project import Project, load_project
 from statewright.server import require_libraries
+from statewright.server.settings import Auth
 
 ADMIN_TOKEN_VARIABLE: Final = "STATEWRIGHT_ADMIN_TOKEN"
 """The default environment variable with the admin token."""
 DRAIN_TIMEOUT: Final = 20.0
 """Seconds that running steps have to finish before the server exits."""
-RELOAD_DRAIN_TIMEOUT: Final = 5.0
-"""The same before a reload; short, because a developer is waiting."""
+DEV_DRAIN_TIMEOUT: Final = 5.0
+"""The same for the development server; short, because a developer waits for the reload."""
 
 TargetArgument = Annotated[
     str | None,
-    typer.Argument(metavar="FILE", help="FILE.py[:GRAPH], FILE.yaml or FILE.json. Default: the project's graphs."),
+    typer.Argument(metavar="FILE", help="FILE.py[:GRAPH], FILE.yaml or FILE.json. Default: all graphs of the project."),
 ]
 
 
@@ -53,7 +53,7 @@ class ServerOptions(ServerDatabaseOptions):
     host: Annotated[
         str | None,
         typer.Option(
-            "--host", metavar="ADDRESS", help="The address to listen on. Default: that of the project, or 127.0.0.1."
+            "--host", metavar="ADDRESS", help="The address to listen on. Default: the project's, or 127.0.0.1."
         ),
     ] = None
     port: Annotated[
@@ -64,21 +64,21 @@ class ServerOptions(ServerDatabaseOptions):
             metavar="N",
             min=0,
             max=65535,
-            help="The port; 0 takes a free one. Default: that of the project, or 8123.",
+            help="The port; 0 picks a free one. Default: the project's, or 8123.",
         ),
     ] = None
     model: Annotated[
         str | None,
-        typer.Option("--model", "-m", metavar="MODEL", help="The model to use in place of those in the files."),
+        typer.Option("--model", "-m", metavar="MODEL", help="The model to use instead of those named in files."),
     ] = None
     base_url: BaseUrlOption = None
 
-    def location(self, project: Project) -> ServerLocation:
+    def resolve_location(self, project: Project) -> ServerLocation:
         """Return the address to listen on and the database."""
         return resolve_location(project, self, self.host, self.port)
 
-    def read_model(self) -> Models:
-        """Return the model of the command line. Raises UsageError."""
+    def read_models(self) -> Models:
+        """Return the model options as `Models`. Raises UsageError."""
         return read_models([self.model] if self.model is not None else None, self.base_url)
 
 
@@ -88,14 +88,14 @@ def serve(
     options: ServerOptions,
     auth: Annotated[
         Literal["keys", "none"],
-        typer.Option("--auth", help="Whether callers need an API key; `none` is only allowed on a loopback address."),
+        typer.Option("--auth", help="Whether requests need an API key; `none` is only allowed on a loopback address."),
     ] = "keys",
     admin_token_env: Annotated[
         str | None,
         typer.Option(
             "--admin-token-env",
             metavar="NAME",
-            help=f"The environment variable with the admin token. Default: {ADMIN_TOKEN_VARIABLE}.",
+            help=f"The environment variable that holds the admin token. Default: {ADMIN_TOKEN_VARIABLE}.",
         ),
     ] = None,
     log_format: Annotated[
@@ -104,13 +104,13 @@ def serve(
 ) -> None:
     """Serve the graphs of a project or of one file in production, until SIGTERM. Needs the extra `server`."""
     require_libraries()
-    models = options.read_model()
+    models = options.read_models()
     project = select_project(target)
-    location = options.location(project)
+    location = options.resolve_location(project)
     if auth == "none" and not location.is_loopback:
         raise UsageError(
-            f"With --auth none, anyone who can reach {location.host} could use the server. "
-            f"Give --auth keys and create a key: {_key_command(location)}. Or listen on 127.0.0.1."
+            f"With --auth none, anyone who can reach {location.host} could use the server. Use --auth keys, and "
+            f"create a key with: {_key_command(location)}. Or listen on 127.0.0.1."
         )
     settings = build_server_settings(
         project, location, auth, read_admin_token(admin_token_env), project.serving.drain or DRAIN_TIMEOUT
@@ -121,14 +121,14 @@ def serve(
     ):
         catalog = build_catalog(project, models)
         fields = {"url": socket_url(listening), "graphs": [served.name for served in catalog.served], "auth": auth}
-        logger.info("The server listens.", extra=fields)
+        logger.info("The server is listening.", extra=fields)
         if auth == "keys" and not _database_has_keys(location):
             logger.warning(
-                "No API key exists yet, and every request needs one.", extra={"make_one": _key_command(location)}
+                "No API key exists yet, and every request needs one.", extra={"create_with": _key_command(location)}
             )
-        started = run_server(project, catalog, location, settings, build_service_settings(project), listening)
-        logger.info("The server has ended.")
-    if not started:
+        has_started = run_server(project, catalog, location, settings, build_service_settings(project), listening)
+        logger.info("The server has stopped.")
+    if not has_started:
         raise SystemExit(FAILED)
 
 
@@ -141,26 +141,26 @@ def dev(
 ) -> None:
     """Serve the graphs of a project or of one file during development. Needs the extra `server`."""
     require_libraries()
-    models = options.read_model()
+    models = options.read_models()
     if child is None and reload:
         # The child imports the modules of the project; this process only needs its settings.
         project = select_project(None) if target is None else load_project(Path(target.partition(":")[0]))
-        location = options.location(project)
+        location = options.resolve_location(project)
         with open_listening_socket(location.host, location.port) as listening:
-            raise SystemExit(Reloader(listening, sys.argv[1:], target, RELOAD_DRAIN_TIMEOUT).run())
+            raise SystemExit(Reloader(listening, sys.argv[1:], target, DEV_DRAIN_TIMEOUT).run())
     if child is not None:
-        # Cached bytecode is matched by the size of the source and the second of its change, and a file may be saved
-        # twice in one second.
+        # Python detects stale bytecode by the size and the modification time, in seconds, of the source, but a file may
+        # be saved twice in one second.
         sys.dont_write_bytecode = True
     project = select_project(target)
-    _serve_for_development(project, options.location(project), models, child)
+    _serve_for_development(project, options.resolve_location(project), models, child)
 
 
 def _serve_for_development(project: Project, location: ServerLocation, models: Models, child: str | None) -> None:
     catalog = build_catalog(project, models)
     auth = choose_auth(location)
-    settings = build_server_settings(project, location, auth, drain=RELOAD_DRAIN_TIMEOUT)
-    limits = replace(build_service_settings(project), drain=RELOAD_DRAIN_TIMEOUT)
+    settings = build_server_settings(project, location, auth, drain_timeout=DEV_DRAIN_TIMEOUT)
+    service_settings = replace(build_service_settings(project), drain=DEV_DRAIN_TIMEOUT)
     parent = ParentLink(child) if child is not None else None
     is_first = parent is None or parent.wait_for_turn()
     if parent is not None:
@@ -171,8 +171,8 @@ def _serve_for_development(project: Project, location: ServerLocation, models: M
     else:
         announce_reload(catalog)
     with configure_logging("console"), configure_logging("console", level="WARNING", loggers=["uvicorn"]):
-        started = run_server(project, catalog, location, settings, limits, listening)
-    if not started:
+        has_started = run_server(project, catalog, location, settings, service_settings, listening)
+    if not has_started:
         raise SystemExit(FAILED)
 
 
@@ -180,13 +180,13 @@ def _serve_for_development(project: Project, location: ServerLocation, models: M
 
 
 def choose_auth(location: ServerLocation) -> Auth:
-    """Require keys unless the address is a loopback one. Raises UsageError if they are required and none exist."""
+    """Require keys except on a loopback address. Raises UsageError if keys are required and none exists."""
     if location.is_loopback:
         return "none"
     if _database_has_keys(location):
         return "keys"
     raise UsageError(
-        f"Anyone who can reach {location.host} could use the server, and there is no API key yet. "
+        f"Anyone who can reach {location.host} could use the server, so it requires API keys, and none exists yet. "
         f"Create one with: {_key_command(location)}. Or listen on 127.0.0.1."
     )
 
@@ -201,8 +201,8 @@ def _key_command(location: ServerLocation) -> str:
 
 
 def read_admin_token(variable: str | None) -> str | None:
-    """Return the admin token from the environment. Raises UsageError if a variable was named and is not set."""
+    """Return the admin token from the environment. Raises UsageError if a variable is named but not set."""
     token = os.environ.get(variable or ADMIN_TOKEN_VARIABLE)
     if variable is not None and not token:
-        raise UsageError(f"The variable {variable} is not set. Set it to the admin token.")
+        raise UsageError(f"The environment variable {variable} is not set. Set it to the admin token.")
     return token or None

@@ -1,4 +1,4 @@
-"""Assembly of service and HTTP server from the project file and the command line."""
+"""Assembly of the service and the HTTP server from the project file and the command line."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from statewright.async_futures import aresolve
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import MEMORY, VARIABLE, DatabaseOptions
+from statewright.cli.console.options import DATABASE_VARIABLE, MEMORY, DatabaseOptions
 from statewright.cli.db.database import locate_database, open_or_create_saver
 from statewright.clock import SystemClock
 from statewright.futures import resolve
@@ -22,16 +22,15 @@ from statewright.observe import LogCapture, Metrics, Redactor, tracing_from_envi
 from statewright.project import Project, Serving
 from statewright.runs import DEFAULT_WORKSPACE, ApiKey, Ledger, Run
 from statewright.server import ServerSettings, create_app
-from statewright.server.settings import is_loopback
+from statewright.server.settings import Auth, is_loopback
 from statewright.service import Catalog, Service, ServiceSettings, SpendingLimits
-from statewright.service.access import is_open
+from statewright.service.access import is_valid_key
 from statewright.service.access.workspaces import change_workspace, ensure_default_workspace
 from statewright.service.webhooks import WebhookSettings
 from statewright.storage.sqlite import SqliteLedger, SqliteSaver, SqliteStore
 
-HOST: Final = "127.0.0.1"
-PORT: Final = 8123
-Auth = Literal["keys", "none"]
+DEFAULT_HOST: Final = "127.0.0.1"
+DEFAULT_PORT: Final = 8123
 logger = logging.getLogger("statewright.server")
 
 
@@ -52,11 +51,11 @@ class ServerLocation:
 def resolve_location(
     project: Project, options: DatabaseOptions, host: str | None = None, port: int | None = None
 ) -> ServerLocation:
-    """Return the address and database from the command line, else the environment, else the project."""
+    """Resolve the address and database from the command line, else the environment, else the project."""
     serving = project.serving
     return ServerLocation(
-        host=host or serving.host or HOST,
-        port=next((number for number in (port, serving.port) if number is not None), PORT),
+        host=host or serving.host or DEFAULT_HOST,
+        port=next((number for number in (port, serving.port) if number is not None), DEFAULT_PORT),
         database=resolve_database(project, options.database),
         key_file=options.key_file,
     )
@@ -64,51 +63,51 @@ def resolve_location(
 
 def resolve_database(project: Project, database: str | None) -> Path:
     """Return the path of the database of a service. Raises UsageError for a database in memory."""
-    if not database and not os.environ.get(VARIABLE) and project.serving.database is not None:
+    if not database and not os.environ.get(DATABASE_VARIABLE) and project.serving.database is not None:
         return project.serving.database
     path = locate_database(database)
     if path is None:
         raise UsageError(
-            f"{MEMORY} saves nothing, and durable runs must be saved. Name a database with --database PATH."
+            f"A server must save its runs, which {MEMORY!r} does not. Specify a database file with --database PATH."
         )
     return path
 
 
 @contextmanager
 def open_storage(location: ServerLocation) -> Generator[tuple[SqliteSaver, SqliteLedger, SqliteStore]]:
-    """Open saver, ledger and store of a service; the database is created if there is none."""
+    """Open the saver, ledger and store of a service, creating the database if needed."""
     with open_or_create_saver(location.database, location.key_file) as saver:
         yield saver, SqliteLedger(saver.database), SqliteStore(saver.database)
 
 
 def build_service_settings(project: Project) -> ServiceSettings:
-    """Return the settings of the service from the project."""
+    """Build the settings of the service from the project."""
     return ServiceSettings(**_settings_of(project.serving, ServiceSettings))
 
 
 def build_spending_limits(project: Project) -> dict[str, SpendingLimits]:
-    """Return the daily spending limits by workspace from the project."""
+    """Build the daily spending limits by workspace from the project."""
     limits: Mapping[str, Mapping[str, Any]] = project.spending_limits
     return {name: SpendingLimits(**values) for name, values in limits.items()}
 
 
 def build_server_settings(
-    project: Project, location: ServerLocation, auth: Auth, admin_token: str | None = None, drain: float = 20.0
+    project: Project, location: ServerLocation, auth: Auth, admin_token: str | None = None, drain_timeout: float = 20.0
 ) -> ServerSettings:
-    """Return the settings of the HTTP server. Raises InvalidConfig."""
+    """Build the settings of the HTTP server. Raises InvalidConfig."""
     settings = _settings_of(project.serving, ServerSettings)
-    settings |= {"host": location.host, "port": location.port, "drain_timeout": drain}
+    settings |= {"host": location.host, "port": location.port, "drain_timeout": drain_timeout}
     return ServerSettings(**settings, auth=auth, admin_token=admin_token)
 
 
 def _settings_of(serving: Serving, kind: type[ServerSettings | ServiceSettings]) -> dict[str, Any]:
-    """Return the settings of a project that are fields of a class, by name; without those that are not set."""
+    """Return the values in the project's `[serve]` table that are fields of `kind`, without those that are not set."""
     values = {field.name: getattr(serving, field.name, None) for field in fields(kind)}
     return {name: value for name, value in values.items() if value is not None}
 
 
 async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:
-    """Create the default workspace if needed, and apply the settings of the project to it."""
+    """Create the default workspace if needed, and apply the project's retention to it."""
     await ensure_default_workspace(ledger, SystemClock().now())
     days = project.serving.retention_days
     if days is not None:
@@ -118,7 +117,7 @@ async def prepare_default_workspace(ledger: Ledger, project: Project) -> None:
 async def has_keys(ledger: Ledger) -> bool:
     """Return True if an API key exists that is neither revoked nor expired."""
     now = SystemClock().now()
-    return any(is_open(key, now) for key in await aresolve(ledger.find(ApiKey)))
+    return any(is_valid_key(key, now) for key in await aresolve(ledger.find(ApiKey)))
 
 
 def run_server(
@@ -129,8 +128,8 @@ def run_server(
     service_settings: ServiceSettings,
     listening: socket.socket,
 ) -> bool:
-    """Serve on a socket until SIGTERM or SIGINT, and shut down cleanly. Return False if the server could not start."""
-    from statewright.server.serve import ignore_repeated_signals, server_of
+    """Serve on a socket until SIGTERM or SIGINT, then shut down cleanly. Return False if the server could not start."""
+    from statewright.server.serve import create_server, ignore_repeated_signals
 
     metrics, webhooks = Metrics(), WebhookSettings(allow_hosts=project.serving.webhook_hosts)
     with (
@@ -154,7 +153,7 @@ def run_server(
             meter=metrics,
         )
         app = create_app(service, settings=settings, metrics=metrics, webhooks=webhooks)
-        server = server_of(app, settings)
+        server = create_server(app, settings)
         with ignore_repeated_signals():
             server.run(sockets=[listening])
         return server.started

@@ -1,7 +1,7 @@
 """Listening sockets, and their handover from one server process to the next.
 
-A reloading parent process holds the socket and a connection to its child. The child reports that it is ready once it
-has loaded everything, waits for permission to start, and exits if the parent is gone.
+The reloading parent process owns the listening socket, and a connection to each child. A child reports that it is ready
+when it has loaded everything, waits for permission to start, and exits if its parent is gone.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from collections.abc import Sequence
 from statewright.cli.console.failure import UsageError
 
 BACKLOG = 2048
-"""Connections that may wait while no process accepts them, such as during a handover."""
+"""Connections that may wait while no process accepts them, e.g. during a handover."""
 
 
 def open_listening_socket(host: str, port: int) -> socket.socket:
-    """Open a listening socket; port 0 takes any free one. Raises UsageError if the address is taken or not local."""
+    """Open a listening socket; port 0 picks a free port. Raises UsageError if the address is in use or not local."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
     except (OSError, UnicodeError) as error:
         raise UsageError(
-            f"Address {host!r} does not exist: {error}. Give --host 127.0.0.1, or one of this machine."
+            f"The address {host!r} cannot be resolved: {error}. Use --host 127.0.0.1, or an address of this machine."
         ) from None
     listening = socket.socket(family, kind, protocol)
     try:
@@ -36,16 +36,18 @@ def open_listening_socket(host: str, port: int) -> socket.socket:
         listening.listen(BACKLOG)
     except OSError as error:
         listening.close()
-        raise UsageError(_bind_failure(host, port, error)) from None
+        raise UsageError(_bind_error_message(host, port, error)) from None
     return listening
 
 
-def _bind_failure(host: str, port: int, error: OSError) -> str:
+def _bind_error_message(host: str, port: int, error: OSError) -> str:
     if error.errno == errno.EADDRINUSE:
-        return f"Port {port} of {host} is taken. Stop what listens there, or choose another with --port."
+        return f"Port {port} on {host} is already in use. Stop the other process, or choose another port with --port."
     if error.errno == errno.EACCES:
-        return f"Port {port} is only for administrators. Choose one above 1023 with --port."
-    return f"Cannot listen on {host}, port {port}: {error.strerror}. Give --host 127.0.0.1, or one of this machine."
+        return f"Port {port} requires administrator rights. Choose a port above 1023 with --port."
+    return (
+        f"Cannot listen on {host}, port {port}: {error.strerror}. Use --host 127.0.0.1, or an address of this machine."
+    )
 
 
 def socket_url(listening: socket.socket) -> str:
@@ -59,20 +61,23 @@ def socket_url(listening: socket.socket) -> str:
 # -- handover
 
 _READY, _FIRST, _NEXT = b"r", b"f", b"n"
-"""Messages: ready (child to parent); start as the first server, or as its successor (parent to child)."""
+"""Messages: `_READY` from child to parent; from parent to child, start as the first server or as a successor."""
 
 
 class ParentLink:
     """The child's end of the connection."""
 
     def __init__(self, descriptors: str) -> None:
-        """`descriptors` are the file descriptors of the listening socket and of the connection, such as `4:5`."""
+        """`descriptors` are the file descriptors of the listening socket and the connection, e.g. `4:5`."""
         listening, connection = (int(descriptor) for descriptor in descriptors.split(":"))
         self.listening = socket.socket(fileno=listening)
         self._connection = socket.socket(fileno=connection)
 
     def wait_for_turn(self) -> bool:
-        """Report that everything is loaded and wait until the previous server has ended. True for the first server."""
+        """Report that everything is loaded, and wait until the previous server has stopped.
+
+        Return True for the first server. Raises SystemExit if the parent is gone.
+        """
         try:
             self._connection.sendall(_READY)
             message = self._connection.recv(1)
@@ -83,7 +88,7 @@ class ParentLink:
         return message == _FIRST
 
     def exit_with_parent(self) -> None:
-        """Shut down cleanly when the parent is gone, because nothing else would stop this process."""
+        """Shut down cleanly when the parent is gone, since nothing else would stop this process."""
         threading.Thread(target=self._watch_parent, daemon=True).start()
 
     def _watch_parent(self) -> None:
@@ -92,17 +97,17 @@ class ParentLink:
 
 
 class ServerProcess:
-    """The parent's end: a child process that serves or is about to."""
+    """The parent's end of the connection, and the child process, which serves or is about to."""
 
     def __init__(self, listening: socket.socket, args: Sequence[str]) -> None:
         self._connection, child_end = socket.socketpair()
         descriptors = (listening.fileno(), child_end.fileno())
-        command = [sys.executable, "-m", "statewright", *args, "--child", "{}:{}".format(*descriptors)]
+        command = [sys.executable, "-m", "statewright", *args, "--child", f"{descriptors[0]}:{descriptors[1]}"]
         self.process = subprocess.Popen(command, pass_fds=descriptors)
         child_end.close()
 
     def wait_until_ready(self) -> bool:
-        """Wait until the child has loaded everything. False if it failed."""
+        """Wait until the child has loaded everything. Return False if it failed."""
         try:
             return self._connection.recv(1) == _READY
         except OSError:
@@ -113,7 +118,7 @@ class ServerProcess:
         self._connection.sendall(_FIRST if is_first else _NEXT)
 
     def stop(self, seconds: float) -> int:
-        """Stop the child, by force after some seconds, and return its exit code."""
+        """Stop the child, killing it after `seconds`, and return its exit code."""
         if self.process.poll() is None:
             self.process.terminate()
         try:

@@ -1,1 +1,1 @@
-"""`statewright threads`: inspect saved threads and change them, directly in the database."""
+"""`statewright threads`: inspect and change saved threads, directly in the database."""

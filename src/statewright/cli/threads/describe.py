@@ -1,4 +1,4 @@
-"""Status and contents of saved checkpoints, as data for output."""
+"""The status of threads, and checkpoints as data for output."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ def due_nodes(saved: SavedCheckpoint) -> list[str]:
 
 
 def due_tasks(saved: SavedCheckpoint) -> list[str]:
-    """Return the due nodes like `due_nodes`, with the agent for turns of a network."""
+    """Return the due nodes like `due_nodes`, labelled with the agent for turns of a network."""
     return list(dict.fromkeys(task_label(task) for task in _due(saved)))
 
 
 def task_label(task: Task) -> str:
-    """Return the node of a task; for a turn in a network with the agent."""
+    """Return the node of a task, followed by the agent if the task is a turn of a network."""
     agent = cast("Any", task.arg.get("agent")) if isinstance(task.arg, dict) else None  # pyright: ignore[reportUnknownMemberType]
     return f"{task.node} ({agent})" if task.node == "agent" and isinstance(agent, str) else task.node
 
 
 def _due(saved: SavedCheckpoint) -> list[Task]:
     checkpoint = saved.checkpoint
-    due = [*checkpoint.frontier, *(deferred.task for deferred in checkpoint.held)]
+    due = [*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred)]
     return [task for task in due if task.id not in saved.pending.completed]
 
 
 def thread_status(saved: SavedCheckpoint, lease: Lease | None) -> str:
-    """Return the status of a branch at its head."""
+    """Return the status of a branch, given its head and the lease on the thread."""
     pending = saved.pending
     if is_held(lease):
         return "running"
@@ -39,7 +39,7 @@ def thread_status(saved: SavedCheckpoint, lease: Lease | None) -> str:
         return "waiting"
     if pending.paused:
         return "paused"
-    if saved.checkpoint.at_rest:
+    if saved.checkpoint.is_complete:
         return "completed"
     return "failed" if pending.errors else "pending"
 
@@ -50,12 +50,12 @@ def is_held(lease: Lease | None) -> bool:
 
 
 def checkpoint_record(saved: SavedCheckpoint) -> dict[str, Any]:
-    """Return a checkpoint as data, without its values."""
+    """Return a checkpoint as data, without the values of the state."""
     metadata = {name: value for name, value in saved.metadata.items() if name != "nodes"}
     return {
         "checkpoint": saved.id,
         "parent": saved.parent_id,
-        "branch": saved.line.branch,
+        "branch": saved.branch_key.branch,
         "step": saved.checkpoint.step,
         "source": saved.source,
         "created_at": saved.created_at,

@@ -1,4 +1,4 @@
-"""`statewright threads fork`, `prune`, `copy`, `rm`, `release`, `export`, `import`: change and move saved threads."""
+"""Commands that change saved threads: `threads fork`, `prune`, `copy`, `rm`, `release`, `export` and `import`."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ import typer
 from statewright.checkpoint import Checkpointer, PrunePolicy, short_owner
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import GraphOption, ThreadArgument, WorkspaceOptions
-from statewright.cli.console.printing import count_of, say
+from statewright.cli.console.printing import pluralize, say
 from statewright.cli.console.table import format_instant
 from statewright.cli.db.database import (
+    advise_naming_graph,
     allow_types,
+    call_with_stand_ins,
     check_is_database,
     check_thread,
     find_checkpoint,
     locate_database,
     open_or_create_saver,
     open_workspace_saver,
-    pointing_to_graph,
     read_key,
     saver_for_workspace,
-    with_stand_ins,
 )
-from statewright.cli.db.files import check_target, replacing
+from statewright.cli.db.files import check_output_path, replace_atomically
 from statewright.cli.threads.describe import is_held
 from statewright.cli.threads.show import CheckpointOption, StepOption
 from statewright.cli.threads.transfer import transfer_thread
@@ -51,30 +51,29 @@ def fork(
     *,
     database: WorkspaceOptions,
 ) -> None:
-    """Start a new branch at a checkpoint, by default the head. The nodes that were next there run again."""
+    """Start a new branch at a checkpoint, by default the head. The nodes that were due there run again."""
     with open_workspace_saver(database, graph) as saver:
 
         def fork_at_checkpoint() -> str:
             saved = find_checkpoint(saver, thread, source, checkpoint=checkpoint, step=step)
-            config = {"thread_id": thread, "checkpoint_id": saved.id, "branch": saved.line.branch}
+            config = {"thread_id": thread, "checkpoint_id": saved.id, "branch": saved.branch_key.branch}
             head = make_placeholder_graph(saver, saved.graph_version).fork(config, branch=branch)
             return f"{saved.checkpoint.step} ({saved.id}) as {head['configurable']['checkpoint_id']}"
 
-        position = with_stand_ins(saver.serde, fork_at_checkpoint)  # the values are not used
+        position = call_with_stand_ins(saver.serde, fork_at_checkpoint)
     say(f"Branch {branch!r} of thread {thread!r} begins at step {position}.")
-    if database.workspace == DEFAULT_WORKSPACE:  # the command line runs no graph in another one
-        words = (*database.words, "--branch", branch)
-        say(f"Continue it with: {SavedRun(thread=thread, target=graph or 'FILE.py', options=words).resume_command()}")
+    if database.workspace == DEFAULT_WORKSPACE:  # `resume` only works on the default workspace
+        args = (*database.args, "--branch", branch)
+        say(f"Continue it with: {SavedRun(thread=thread, target=graph or 'FILE.py', args=args).resume_command()}")
 
 
 def make_placeholder_graph(saver: Checkpointer, version: str | None) -> CompiledGraph:
-    """Return a graph that accepts any thread, for operations that do not involve its nodes."""
+    """Return a graph that accepts any thread, for operations of graphs that do not run nodes."""
     graph = StateGraph({}, version=version)
 
-    def none(state: object) -> None: ...
+    def do_nothing(state: object) -> None: ...
 
-    graph.add_node("none", none)
-    return graph.add_edge(START, "none").compile(saver)
+    return graph.add_node("none", do_nothing).add_edge(START, "none").compile(saver)
 
 
 def prune(
@@ -87,24 +86,28 @@ def prune(
     since: Annotated[
         str | None,
         typer.Option(
-            "--since", metavar="DURATION", help="Keep checkpoints younger than this, e.g. 90s, 15m, 12h, 7d or 4w."
+            "--since", metavar="DURATION", help="Keep checkpoints newer than this, e.g. 90s, 15m, 12h, 7d or 4w."
         ),
     ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print what would be deleted, and exit.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print how much would be deleted, without deleting it.")
+    ] = False,
     *,
     database: WorkspaceOptions,
 ) -> None:
     """Delete old checkpoints. The head of each branch and the logs are kept."""
     if keep is None and since is None:
-        raise UsageError("Give --keep N or --since DURATION, to select the checkpoints that are kept.")
+        raise UsageError("Specify which checkpoints to keep, with --keep N or --since DURATION.")
     keep_since = datetime.now(UTC) - read_duration(since) if since is not None else None
     policy = PrunePolicy(keep_last=keep, keep_since=keep_since)
     with open_workspace_saver(database) as saver:
         if thread is not None:
             check_thread(saver, thread)
-        pruned = with_stand_ins(saver.serde, lambda: resolve(saver.prune(policy, thread_id=thread, dry_run=dry_run)))
+        pruned = call_with_stand_ins(
+            saver.serde, lambda: resolve(saver.prune(policy, thread_id=thread, dry_run=dry_run))
+        )
     verb = "Would delete" if dry_run else "Deleted"
-    say(f"{verb} {count_of(pruned.checkpoints, 'checkpoint')} of {count_of(pruned.threads, 'thread')}.")
+    say(f"{verb} {pluralize(pruned.checkpoints, 'checkpoint')} of {pluralize(pruned.threads, 'thread')}.")
 
 
 def copy(
@@ -115,7 +118,7 @@ def copy(
 ) -> None:
     """Copy a thread with its history, branches and open questions."""
     if not new:
-        raise UsageError("The id of the copy is empty. Give another one.")
+        raise UsageError("The id of the copy is empty. Choose another one.")
     with open_workspace_saver(database) as saver:
         check_thread(saver, thread)
         check_id_is_free(saver, new)
@@ -125,7 +128,7 @@ def copy(
 
 def rm(
     thread: ThreadArgument,
-    force: Annotated[bool, typer.Option("--force", help="Delete the thread even while a run holds it.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Delete the thread even if a run holds it.")] = False,
     *,
     database: WorkspaceOptions,
 ) -> None:
@@ -133,41 +136,39 @@ def rm(
     with open_workspace_saver(database) as saver:
         check_thread(saver, thread)
         if not force:
-            check_is_idle(saver, thread)
+            check_is_idle(saver, thread, "Wait for it to end, or pass --force.")
         resolve(saver.delete_thread(thread))
     say(f"Deleted thread {thread!r}.")
 
 
-def release(
-    thread: ThreadArgument,
-    *,
-    database: WorkspaceOptions,
-) -> None:
-    """Release a thread from the run that holds it, e.g. on a lost machine. A run that is still alive is stopped."""
+def release(thread: ThreadArgument, *, database: WorkspaceOptions) -> None:
+    """Release a thread from the run that holds it, e.g. on a crashed machine. A run that is still alive will stop."""
     with open_workspace_saver(database) as saver:
         check_thread(saver, thread)
         lease = resolve(saver.lease(thread))
         if lease is not None:
             make_placeholder_graph(saver, None).release(thread)
-    say(f"Thread {thread!r} was free." if lease is None else f"Took {thread!r} from run {short_owner(lease.owner)}.")
+    if lease is None:
+        say(f"Thread {thread!r} is not held by a run.")
+    else:
+        say(f"Released thread {thread!r} from run {short_owner(lease.owner)}.")
 
 
 def check_id_is_free(saver: Checkpointer, thread: str) -> None:
-    """Raise UsageError if the thread exists already."""
+    """Raise UsageError if the thread already exists."""
     if resolve(saver.branches(thread)):
         raise UsageError(
-            f"There is a thread {thread!r} already. Give another id, or remove it: statewright threads rm."
+            f"Thread {thread!r} already exists. Use another id, or delete it with: statewright threads rm {thread}"
         )
 
 
-def check_is_idle(saver: Checkpointer, thread: str) -> None:
-    """Raise UsageError if a run holds the lease of the thread."""
+def check_is_idle(saver: Checkpointer, thread: str, advice: str) -> None:
+    """Raise UsageError if a run holds the lease on the thread."""
     lease = resolve(saver.lease(thread))
     if lease is not None and is_held(lease):
         raise UsageError(
-            f"Thread {thread!r} is held by run {short_owner(lease.owner)} "
-            f"(its lease ends at {format_instant(lease.until)}). "
-            f"Wait for it, or pass --force."
+            f"Thread {thread!r} is held by run {short_owner(lease.owner)}, whose lease ends at "
+            f"{format_instant(lease.until)}. {advice}"
         )
 
 
@@ -178,12 +179,12 @@ _DURATION: Final = re.compile(r"(?:\d+(?:\.\d+)?[smhdw])+")
 def read_duration(text: str) -> timedelta:
     """Parse a duration such as `90s`, `12h` or `1d12h`. Raises UsageError."""
     if not _DURATION.fullmatch(text):
-        raise UsageError(f"{text!r} is not a duration. Give a number and a unit, e.g. 90s, 15m, 12h, 7d or 4w.")
+        raise UsageError(f"{text!r} is not a duration. Use a number and a unit, e.g. 90s, 15m, 12h, 7d or 4w.")
     try:
         parts = re.findall(r"([\d.]+)(\w)", text)
         return sum((timedelta(**{_UNITS[unit]: float(number)}) for number, unit in parts), timedelta())
     except OverflowError as error:
-        raise UsageError(f"{text!r} is longer than any date allows. Give a shorter duration.") from error
+        raise UsageError(f"The duration {text!r} is too long. Use a shorter one.") from error
 
 
 # -- export and import
@@ -201,38 +202,38 @@ def export(
 ) -> None:
     """Export a thread with its whole history to a file, for `threads import`.
 
-    The file is a small database, encrypted with the key of --key-file.
+    The file is a small database, encrypted if --key-file is given.
     """
-    check_target(file, "file", force=force)
+    check_output_path(file, "file", force=force)
     key = read_key(database.key_file)
     with open_workspace_saver(database, graph) as source:
         check_thread(source, thread)
-        check_is_idle(source, thread)
-        with replacing(file) as draft, SqliteSaver(draft, key=key, serde=source.serde) as target:
+        check_is_idle(source, thread, "Wait for it to end.")
+        with replace_atomically(file) as draft, SqliteSaver(draft, key=key, serde=source.serde) as target:
             count = transfer_thread(source, thread, target, thread)
-    say(f"Wrote thread {thread!r} with {count_of(count, 'checkpoint')} to {file}.")
+    say(f"Exported thread {thread!r} with {pluralize(count, 'checkpoint')} to {file}.")
 
 
 def import_(
     file: FileArgument,
     name: Annotated[
-        str | None, typer.Option("--as", metavar="NAME", help="The id of the imported thread. Default: its own.")
+        str | None, typer.Option("--as", metavar="ID", help="The id of the imported thread. Default: its original id.")
     ] = None,
     graph: GraphOption = None,
     *,
     database: WorkspaceOptions,
 ) -> None:
-    """Import a thread from a file of `threads export`. Creates the database if there is none."""
+    """Import a thread from a file written by `threads export`. Creates the database if there is none."""
     if not file.exists():
-        raise UsageError(f"File {str(file)!r} does not exist. Give one that `statewright threads export` wrote.")
+        raise UsageError(f"File {str(file)!r} does not exist. Use one that `statewright threads export` has written.")
     check_is_database(file)
     path = locate_database(database.database)
     if path is None:
-        raise UsageError("There is no database to import into. Name one with --database PATH.")
+        raise UsageError("There is no database to import into. Specify one with --database PATH.")
     with (
         _open_export(file, read_key(database.key_file)) as source,
         open_or_create_saver(path, database.key_file, serde=source.serde) as database_saver,
-        pointing_to_graph(source.serde, graph),
+        advise_naming_graph(source.serde, graph),
     ):
         target = saver_for_workspace(database_saver, database.workspace)
         allow_types(source, graph)
@@ -240,11 +241,11 @@ def import_(
         target_id = name if name is not None else thread
         check_id_is_free(target, target_id)
         count = transfer_thread(source, thread, target, target_id)
-    say(f"Thread {target_id!r} has {count_of(count, 'checkpoint')}.")
+    say(f"Imported thread {target_id!r} with {pluralize(count, 'checkpoint')}.")
 
 
 def _open_export(file: Path, key: bytes | None) -> SqliteSaver:
-    """Open an exported file, with the key only if it is encrypted."""
+    """Open an exported file, which may be encrypted or not; the key may be only for the target database."""
     if key is not None:
         with suppress(WrongEncryptionKey):
             return SqliteSaver(file)
@@ -252,10 +253,11 @@ def _open_export(file: Path, key: bytes | None) -> SqliteSaver:
 
 
 def _only_thread(source: SqliteSaver, file: Path) -> str:
-    names = [entry.thread_id for entry in resolve(source.threads())]
-    if len(names) != 1:
+    """Return the id of the only thread in an exported file."""
+    thread_ids = [entry.thread_id for entry in resolve(source.threads())]
+    if len(thread_ids) != 1:
         raise UsageError(
-            f"{str(file)!r} holds {count_of(len(names), 'thread')}, and not the one that `statewright threads export` "
-            f"writes. Export the thread from it: statewright threads export THREAD FILE --database {file}."
+            f"{str(file)!r} contains {pluralize(len(thread_ids), 'thread')}, but an exported file contains one. Export "
+            f"the thread first, with: statewright threads export THREAD FILE --database {file}"
         )
-    return names[0]
+    return thread_ids[0]

@@ -1,10 +1,10 @@
-"""`statewright threads show`, `ls`, `history` and `diff`: inspect saved threads."""
+"""Commands that inspect saved threads: `threads show`, `ls`, `history` and `diff`."""
 
 from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
@@ -22,7 +22,7 @@ from statewright.cli.console.table import (
     print_state,
 )
 from statewright.cli.console.values import jsonable, to_json
-from statewright.cli.db.database import check_thread, find_checkpoint, open_workspace_saver, with_stand_ins
+from statewright.cli.db.database import call_with_stand_ins, check_thread, find_checkpoint, open_workspace_saver
 from statewright.cli.threads.describe import (
     checkpoint_record,
     due_nodes,
@@ -40,11 +40,9 @@ from statewright.runtime import diff as diff_of
 from statewright.storage.sqlite import SqliteSaver
 
 CheckpointOption = Annotated[
-    str | None, typer.Option("--checkpoint", metavar="ID", help="The id of a checkpoint. Default: the head.")
+    str | None, typer.Option("--checkpoint", metavar="ID", help="The checkpoint, by its id. Default: the head.")
 ]
-StepOption = Annotated[
-    int | None, typer.Option("--step", metavar="N", help="The step of a checkpoint, instead of its id.")
-]
+StepOption = Annotated[int | None, typer.Option("--step", metavar="N", help="The checkpoint, by its step.")]
 
 
 def show(
@@ -57,7 +55,7 @@ def show(
     *,
     database: WorkspaceOptions,
 ) -> None:
-    """Show a thread: its values, next nodes, open questions, branches, and the run that holds it."""
+    """Show a thread: its values, next nodes, open questions and branches, and the run that holds it."""
     with open_workspace_saver(database, graph) as saver:
         saved = find_checkpoint(saver, thread, branch, checkpoint=checkpoint, step=step)
         branches, lease = resolve(saver.branches(thread)), resolve(saver.lease(thread))
@@ -68,10 +66,10 @@ def show(
         return
     fields = [
         ("thread", thread),
-        *([("status", status)] if status is not None else []),  # only a head has one
+        *([("status", status)] if status is not None else []),  # only the head has a status
         ("checkpoint", saved.id),
         ("step", f"{saved.checkpoint.step} ({saved.source}), {format_instant(saved.created_at)}"),
-        ("branch", saved.line.branch),
+        ("branch", saved.branch_key.branch),
         ("branches", ", ".join(branches)),
         ("next", ", ".join(due_nodes(saved)) or "nothing"),
         ("held by", _format_holder(lease)),
@@ -94,7 +92,7 @@ def _format_holder(lease: Lease | None) -> str:
 
 
 def ls(
-    prefix: Annotated[str, typer.Option("--prefix", metavar="P", help="Only threads whose ids begin with P.")] = "",
+    prefix: Annotated[str, typer.Option("--prefix", metavar="P", help="Only threads whose id starts with P.")] = "",
     limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="List at most N threads.")] = 50,
     json: JsonOption = False,
     *,
@@ -118,14 +116,14 @@ def ls(
             Column("CHANGED", keep_words=True): lambda record: format_instant(record["changed_at"]),
         },
         as_json=json,
-        if_empty=f"There are no threads whose ids begin with {prefix!r}." if prefix else "There are no threads.",
+        if_empty=f"No thread ids start with {prefix!r}." if prefix else "There are no threads.",
     )
 
 
 def _thread_summary(saver: SqliteSaver, thread: str) -> dict[str, Any]:
-    """Return status, step and next nodes of a thread; an unreadable one is `damaged`, so that the list is complete."""
+    """Return the status, step and next nodes of a thread. An unreadable thread is listed too, as `damaged`."""
     try:
-        head = with_stand_ins(saver.serde, lambda: resolve(saver.load(thread)))
+        head = call_with_stand_ins(saver.serde, lambda: resolve(saver.load(thread)))
     except DamagedDatabase:
         return {"status": "damaged", "step": None, "next": []}
     if head is None:
@@ -144,24 +142,24 @@ def history(
         typer.Option("--branch", metavar="NAME", help="Only this branch and its ancestors. Default: all branches."),
     ] = None,
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", min=1, help="List only the newest N checkpoints.")
+        int | None, typer.Option("--limit", metavar="N", min=1, help="List only the N newest checkpoints.")
     ] = None,
     graph: GraphOption = None,
     json: JsonOption = False,
     *,
     database: WorkspaceOptions,
 ) -> None:
-    """List the checkpoints of a thread, newest first, with the nodes that ran and the next ones.
+    """List the checkpoints of a thread, newest first, with the nodes that ran and the next nodes.
 
     With --json, each checkpoint includes the values of the state.
     """
     with open_workspace_saver(database, graph) as saver:
         if json:
             checkpoints = read_history(saver, thread, branch, limit)
-        else:  # the values are not printed, so their types do not matter
+        else:
             # One more than is printed, because the previous checkpoint records which agent ran.
-            more = limit + 1 if limit is not None else None
-            checkpoints = with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, more))
+            count = limit + 1 if limit is not None else None
+            checkpoints = call_with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, count))
     if json:
         say(to_json([{**checkpoint_record(saved), "values": saved.checkpoint.values} for saved in checkpoints]))
     else:
@@ -169,7 +167,7 @@ def history(
 
 
 def read_history(saver: Checkpointer, thread: str, branch: str | None, limit: int | None) -> Sequence[SavedCheckpoint]:
-    """Return the checkpoints, newest first. Raises CheckpointNotFound for an unknown thread or branch."""
+    """Return checkpoints of a thread, newest first. Raises CheckpointNotFound for an unknown thread or branch."""
     check_thread(saver, thread)
     if branch is not None:
         find_checkpoint(saver, thread, branch)
@@ -182,20 +180,20 @@ def _print_history(checkpoints: Sequence[SavedCheckpoint], limit: int | None) ->
     cells: dict[Column, Callable[[SavedCheckpoint], object]] = {
         Column("STEP", keep_words=True, right=True): lambda saved: saved.checkpoint.step,
         Column("CHECKPOINT", keep_words=True): lambda saved: saved.id,
-        Column("BRANCH"): lambda saved: saved.line.branch,
-        Column("RAN"): lambda saved: _origin(saved, by_id.get(saved.parent_id)),
+        Column("BRANCH"): lambda saved: saved.branch_key.branch,
+        Column("RAN"): lambda saved: _format_origin(saved, by_id.get(saved.parent_id)),
         Column("NEXT"): lambda saved: ", ".join(due_tasks(saved)),
-        Column("AT", keep_words=True): lambda saved: format_instant(saved.created_at)[5:],
+        Column("AT", keep_words=True): lambda saved: format_instant(saved.created_at)[5:],  # without the year
     }
-    if len({saved.line.branch for saved in checkpoints}) <= 1:
+    if len({saved.branch_key.branch for saved in checkpoints}) <= 1:
         del cells[Column("BRANCH")]
     print_records(checkpoints, cells)
 
 
-def _origin(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
-    """Return the origin of a checkpoint: the nodes that ran, or `(input)`, `(fork)` or an update.
+def _format_origin(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
+    """Return the nodes that ran before a checkpoint; `(input)`, `(fork)` or `NODE (update)` if it has another origin.
 
-    The agents of a network are listed in the due tasks of the previous checkpoint.
+    The agents of a network are found in the due tasks of the parent.
     """
     if saved.source in ("input", "fork"):
         return f"({saved.source})"
@@ -210,8 +208,8 @@ def _origin(saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> str:
 
 def diff(
     thread: ThreadArgument,
-    a: Annotated[str, typer.Argument(metavar="A", help="A checkpoint: its id, or a step of the branch.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The checkpoint to compare with.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="The first checkpoint, by its id or its step on the branch.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="The second checkpoint.")],
     branch: BranchOption = "main",
     graph: GraphOption = None,
     json: JsonOption = False,
@@ -220,32 +218,32 @@ def diff(
 ) -> None:
     """Show the differences between the values of two checkpoints."""
     with open_workspace_saver(database, graph) as saver:
-        before, after = (named_checkpoint(saver, thread, branch, name) for name in (a, b))
+        before, after = (find_named_checkpoint(saver, thread, branch, name) for name in (a, b))
     if json:
         say(to_json(diff_record(before, after)))
     else:
         _print_diff(before, after)
 
 
-def named_checkpoint(saver: Checkpointer, thread: str, branch: str, name: str) -> SavedCheckpoint:
-    """Return a checkpoint by its step if the name is a short number, else by its id."""
+def find_named_checkpoint(saver: Checkpointer, thread: str, branch: str, name: str) -> SavedCheckpoint:
+    """Return a checkpoint by its step if the name is a number of fewer than 10 digits, else by its id."""
     is_step = name.isdecimal() and len(name) < 10
     selector: Any = {"step": int(name)} if is_step else {"checkpoint": name}
     return find_checkpoint(saver, thread, branch, **selector)
 
 
 def diff_record(before: SavedCheckpoint, after: SavedCheckpoint) -> dict[str, Any]:
-    """Return the differences as data. A side in which a field is absent is left out."""
+    """Return the differences of two checkpoints as data. A field has no `before` or `after` where it is absent."""
     names = ("checkpoint", "branch", "step", "next")
     sides = [{name: checkpoint_record(saved)[name] for name in names} for saved in (before, after)]
     values: dict[str, dict[str, Any]] = {}
-    for key, was, now in iter_changes(before, after):
-        values[key] = {**({"before": was[0]} if was else {}), **({"after": now[0]} if now else {})}
-    return {"thread": before.line.thread_id, "before": sides[0], "after": sides[1], "values": values}
+    for key, old, new in iter_changes(before, after):
+        values[key] = {**({"before": old[0]} if old else {}), **({"after": new[0]} if new else {})}
+    return {"thread": before.branch_key.thread_id, "before": sides[0], "after": sides[1], "values": values}
 
 
 def iter_changes(before: SavedCheckpoint, after: SavedCheckpoint) -> Iterator[tuple[str, list[Any], list[Any]]]:
-    """Yield the fields that differ, with a list of the value before and after; the list is empty if absent."""
+    """Yield the fields that differ, each with its old and its new value, in lists that are empty if it is absent."""
     old, new = jsonable(before.checkpoint.values), jsonable(after.checkpoint.values)
     # Compared as text, because 1, 1.0 and True are equal in Python.
     texts = ({key: to_json(value) for key, value in values.items()} for values in (old, new))
@@ -257,26 +255,25 @@ def _print_diff(before: SavedCheckpoint, after: SavedCheckpoint) -> None:
     terminal = PrintableConsole(highlight=False)
     for sign, saved, style in (("-", before, "red"), ("+", after, "green")):
         terminal.print(
-            Text(f"{sign} step {saved.checkpoint.step}  {saved.id}  {saved.line.branch}", style), soft_wrap=True
+            Text(f"{sign} step {saved.checkpoint.step}  {saved.id}  {saved.branch_key.branch}", style), soft_wrap=True
         )
-    count = 0
-    for key, was, now in iter_changes(before, after):
-        count += 1
+    changes = list(iter_changes(before, after))
+    for key, old, new in changes:
         terminal.print(Text(f"\n{key}", "bold"), soft_wrap=True)
-        for line in diff_lines(was, now):
+        for line in diff_lines(old, new):
             style = {"-": "red", "+": "green"}.get(line[0], "")
             terminal.print(Text(f"  {line}", style), soft_wrap=True)
-    if not count:
+    if not changes:
         say("\nThe values are equal.")
 
 
-def diff_lines(was: list[Any], now: list[Any]) -> list[str]:
-    """Return the diff of a value, line by line, with two lines of context."""
-    old, new = (to_json(values[0]).splitlines() if values else [] for values in (was, now))
-    lines = list(difflib.unified_diff(old, new, n=2, lineterm=""))[2:]
-    return ["..." if line.startswith("@@") else line for line in lines if not _is_first_hunk(line)]
+def diff_lines(old: list[Any], new: list[Any]) -> list[str]:
+    """Return the diff of a value, given as by `iter_changes`, line by line with two lines of context."""
+    old_lines, new_lines = (to_json(values[0]).splitlines() if values else [] for values in (old, new))
+    lines = list(difflib.unified_diff(old_lines, new_lines, n=2, lineterm=""))[2:]
+    # The header of a hunk becomes "...", or nothing if the hunk starts at the first line.
+    return ["..." if line.startswith("@@") else line for line in lines if not line.startswith(_FIRST_HUNKS)]
 
 
-def _is_first_hunk(line: str) -> bool:
-    """Return True for the header of a hunk that starts at the first line."""
-    return line.startswith(("@@ -1,", "@@ -1 ", "@@ -0,0 ", "@@ -1,0 "))
+_FIRST_HUNKS: Final = ("@@ -1 ", "@@ -1,", "@@ -0,0 ")
+"""How the headers of hunks start that begin at the first line."""

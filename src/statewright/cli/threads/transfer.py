@@ -1,9 +1,9 @@
-"""Transfer of a thread between two savers through their port: its history is committed again, oldest first.
+"""Transfer of a thread between two savers: its history is committed again to the target, oldest checkpoint first.
 
 Ids, parents, branches, subgraphs, open interrupts, saved results, metadata and logs are preserved; the new thread has
-no lease. The changed fields of a checkpoint are detected by identity: a saver that reads a stretch of history returns
-the same object for an unchanged field, and the same items for a list that has grown. Other savers cause fields to be
-stored whole, which is correct but takes more space.
+no lease. A checkpoint is committed as its changes since the parent, which are detected by identity: checkpoints that a
+saver reads together share the object of an unchanged field, and the items of a list that has grown. With a saver that
+does not share them, fields are stored whole, which is correct but takes more space.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from graphlib import TopologicalSorter
 from itertools import groupby
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple
 
 from statewright.channels import MISSING, difference
 from statewright.checkpoint import (
@@ -28,33 +28,34 @@ from statewright.checkpoint import (
     ThreadEntry,
 )
 from statewright.cli.db.database import PAGE, iter_pages
-from statewright.events import DurableKind, Event, Log
+from statewright.events import Event, Log
 from statewright.futures import resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id, draw_run_id
 
 _MAX_IN_FLIGHT: Final = 256
-"""Commits in flight at a time; they share transactions."""
+"""The maximum number of commits in flight; they share transactions."""
 
 
-def transfer_thread(source: Checkpointer, thread_id: str, target: Checkpointer, to: str) -> int:
-    """Copy a thread of `source` to the thread `to` of `target`, and return the number of checkpoints.
+def transfer_thread(source: Checkpointer, thread_id: str, target: Checkpointer, target_id: str) -> int:
+    """Copy a thread of `source` to the new thread `target_id` of `target`, and return the number of checkpoints.
 
-    If it fails, the new thread is deleted.
+    If the copy fails, the new thread is deleted.
     """
-    writer = _Writer(target, to)
+    writer = _Writer(target, target_id)
     try:
         events = resolve(source.events(thread_id))
         writer.register_runs(events)
         for namespace in resolve(source.namespaces(thread_id)):
             for saved, parent in _iter_in_order(source, thread_id, namespace):
                 writer.write(saved, parent)
-                if not writer.owns:
-                    writer.begin(saved, events)
+                if not writer.has_created_thread:
+                    writer.write_logs(saved, events)
         writer.flush()
-        _restore_changed_time(target, to, _changed_at(source, thread_id))
+        _restore_changed_time(target, target_id, _changed_at(source, thread_id))
     except BaseException:
-        if writer.owns or not resolve(target.branches(to)):  # otherwise the thread was created by someone else
-            resolve(target.delete_thread(to))
+        # A thread that another process has created in the meantime is not deleted.
+        if writer.has_created_thread or not resolve(target.branches(target_id)):
+            resolve(target.delete_thread(target_id))
         raise
     return writer.count
 
@@ -64,17 +65,17 @@ def _changed_at(source: Checkpointer, thread_id: str) -> datetime:
     return next((entry.changed_at for entry in entries if entry.thread_id == thread_id), datetime.now(UTC))
 
 
-def _restore_changed_time(target: Checkpointer, to: str, at: datetime) -> None:
-    """Set the time of the last change to that of the original thread."""
+def _restore_changed_time(target: Checkpointer, target_id: str, at: datetime) -> None:
+    """Set the time of the last change to that of the original thread, by a lease that ends at once."""
     owner = draw_run_id()
-    resolve(target.renew(to, LeaseRequest(owner, at, None, claims=True)))
+    resolve(target.renew(target_id, LeaseRequest(owner, at, None, claims=True)))
 
 
 # -- reading
 
 
 class _CheckpointRef(NamedTuple):
-    """A checkpoint without its values, for sorting."""
+    """What is needed of a checkpoint to sort it: the ids and the branch."""
 
     id: CheckpointId
     parent: CheckpointId | None
@@ -84,52 +85,55 @@ class _CheckpointRef(NamedTuple):
 def _iter_in_order(
     source: Checkpointer, thread_id: str, namespace: str
 ) -> Iterator[tuple[SavedCheckpoint, SavedCheckpoint | None]]:
-    """Yield the checkpoints of a namespace, each with its parent, which has been yielded before.
+    """Yield the checkpoints of a namespace, parents before children, each with its parent.
 
-    The head of each branch comes last, so that it becomes the head of the new branch.
+    The head of each branch comes last in its branch, so that it becomes the head of the new branch. The history is read
+    twice: first without keeping the values, to determine the order, then page by page in that order.
     """
-    refs = list(_checkpoint_refs(source, thread_id, namespace))  # the newest first
+    refs = _list_refs(source, thread_id, namespace)
     branches: Sequence[str] = resolve(source.branches(thread_id, namespace=namespace))
     heads = {
         head.id for name in branches if (head := resolve(source.load(thread_id, namespace=namespace, branch=name)))
     }
-    order = deque(_sorted(list(reversed(refs)), heads))
-    unordered: dict[CheckpointId, SavedCheckpoint] = {}
-    newest: dict[str, SavedCheckpoint] = {}
-    for saved in _pages(source, thread_id, namespace, [ref.id for ref in refs]):
-        latest = newest.get(saved.line.branch)
+    order = deque(_sort(list(reversed(refs)), heads))
+    read_early: dict[CheckpointId, SavedCheckpoint] = {}  # before their turn
+    latest_of_branch: dict[str, SavedCheckpoint] = {}
+    for saved in _read_oldest_first(source, thread_id, namespace, [ref.id for ref in refs]):
+        latest = latest_of_branch.get(saved.branch_key.branch)
         if latest is not None and latest.id == saved.id:
-            newest[saved.line.branch] = saved  # read again as the first checkpoint of the next page
+            latest_of_branch[saved.branch_key.branch] = (
+                saved  # read again, with values that are shared with the next page
+            )
             continue
-        unordered[saved.id] = saved
-        while order and order[0].id in unordered:
+        read_early[saved.id] = saved
+        while order and order[0].id in read_early:
             ref = order.popleft()
-            checkpoint = unordered.pop(ref.id)
-            parent = newest.get(ref.branch)
-            if ref.parent is not None and (parent is None or parent.id != ref.parent):  # it forks
+            checkpoint = read_early.pop(ref.id)
+            parent = latest_of_branch.get(ref.branch)
+            if ref.parent is not None and (parent is None or parent.id != ref.parent):  # a fork
                 parent = resolve(source.load(thread_id, namespace=namespace, checkpoint_id=ref.parent))
             yield checkpoint, parent if ref.parent is not None else None
-            newest[ref.branch] = checkpoint
+            latest_of_branch[ref.branch] = checkpoint
 
 
-def _checkpoint_refs(source: Checkpointer, thread_id: str, namespace: str) -> Iterator[_CheckpointRef]:
-    """Yield the checkpoints of a namespace, newest first. A parent that was pruned becomes None."""
+def _list_refs(source: Checkpointer, thread_id: str, namespace: str) -> list[_CheckpointRef]:
+    """Return references to the checkpoints of a namespace, newest first. A parent that was pruned becomes None."""
     refs = [
-        _CheckpointRef(saved.id, saved.parent_id, saved.line.branch)
+        _CheckpointRef(saved.id, saved.parent_id, saved.branch_key.branch)
         for page in iter_pages(source, thread_id, namespace)
         for saved in page
     ]
     ids = {ref.id for ref in refs}
-    for ref in refs:
-        yield ref if ref.parent in ids else ref._replace(parent=None)
+    return [ref if ref.parent in ids else ref._replace(parent=None) for ref in refs]
 
 
-def _pages(
+def _read_oldest_first(
     source: Checkpointer, thread_id: str, namespace: str, ids: Sequence[CheckpointId]
 ) -> Iterator[SavedCheckpoint]:
-    """Yield the listed checkpoints, oldest first, page by page, so that a long history never is in memory as a whole.
+    """Yield the checkpoints with these ids, which are newest first, from the oldest to the newest.
 
-    A page begins with the last checkpoint of the previous one, because only checkpoints read together share values.
+    They are read page by page, so that a long history is never entirely in memory. A page begins with the last
+    checkpoint of the previous one, because only checkpoints read together share values.
     """
     for start in reversed(range(0, len(ids), PAGE)):
         size = min(PAGE + 1, len(ids) - start)
@@ -140,8 +144,11 @@ def _pages(
         yield from reversed(page)
 
 
-def _sorted(refs: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterator[_CheckpointRef]:
-    """Sort checkpoints topologically: parents first and heads last, even if the clock was set back."""
+def _sort(refs: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterator[_CheckpointRef]:
+    """Sort checkpoints topologically: parents first, and heads after the rest of their branch.
+
+    The given order is kept where possible; it is wrong if the clock was set back.
+    """
     rank = {ref.id: number for number, ref in enumerate(refs)}
     sorter = TopologicalSorter[int]()
     for number, ref in enumerate(refs):
@@ -153,7 +160,7 @@ def _sorted(refs: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterato
     while sorter.is_active():
         for number in sorter.get_ready():
             heapq.heappush(ready, number)
-        number = heapq.heappop(ready)  # of those that are ready, the oldest: it is read first
+        number = heapq.heappop(ready)  # the oldest of those that are ready, because it is read first
         yield refs[number]
         sorter.done(number)
 
@@ -164,26 +171,27 @@ def _sorted(refs: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterato
 class _Writer:
     """Commits checkpoints to a new thread."""
 
-    def __init__(self, target: Checkpointer, to: str) -> None:
+    def __init__(self, target: Checkpointer, target_id: str) -> None:
         self._target = target
-        self._to = to
+        self._target_id = target_id
         self._heads: dict[BranchKey, CheckpointId] = {}
         self._in_flight: deque[Any] = deque()
-        self.owns = False
-        """True once this transfer has created the thread."""
+        self.has_created_thread = False
+        """True once a checkpoint is written, so that the thread is known to be this transfer's own."""
         self.count = 0
+        """Number of checkpoints written."""
 
     def write(self, saved: SavedCheckpoint, parent: SavedCheckpoint | None) -> None:
-        """Commit a checkpoint again; `parent` is its parent."""
-        branch = saved.line._replace(thread_id=self._to)
+        """Commit a checkpoint to the new thread."""
+        branch = saved.branch_key._replace(thread_id=self._target_id)
         self._commit(
             Commit(
-                line=branch,
+                branch_key=branch,
                 expected=self._heads.get(branch),
                 parent_id=parent.id if parent is not None else None,
                 checkpoint=saved.checkpoint,
                 deltas=changed_fields(parent.checkpoint.values, saved.checkpoint.values) if parent else None,
-                reported=_reported(saved.checkpoint, parent.checkpoint if parent else None),
+                reported=_reported_updates(saved.checkpoint, parent.checkpoint if parent else None),
                 source=saved.source,
                 run_id=saved.run_id,
                 created_at=saved.created_at,
@@ -199,30 +207,31 @@ class _Writer:
     def register_runs(self, events: Iterable[Event]) -> None:
         """Register the runs in the order in which they began, even if their first checkpoints were pruned."""
         for run in dict.fromkeys(event.run_id for event in events):
-            self._commit_temporary(BranchKey(self._to, _TEMPORARY), run, datetime.now(UTC), None)
+            self._commit_temporary(BranchKey(self._target_id, _TEMPORARY), run, datetime.now(UTC), None)
 
-    def begin(self, saved: SavedCheckpoint, events: Iterable[Event]) -> None:
-        """Record that the thread was created, now that its first checkpoint is written, and write the logs of its runs.
+    def write_logs(self, saved: SavedCheckpoint, events: Iterable[Event]) -> None:
+        """Write the logs of all runs after the first checkpoint, `saved`, whose success shows that the thread is new.
 
-        Logs of subgraphs, which may no longer exist, go with temporary checkpoints, the others with the first one.
+        Logs of subgraphs, which may no longer exist, are saved with temporary checkpoints, others with `saved`.
         """
         self.flush()
-        self.owns = True
-        branch = saved.line._replace(thread_id=self._to)  # of any branch: the thread may have no main branch
+        self.has_created_thread = True
+        branch = saved.branch_key._replace(thread_id=self._target_id)  # the thread may have no main branch
         for (run, namespace, at), group in groupby(events, lambda entry: (entry.run_id, entry.namespace, entry.at)):
-            log = Log(run, at or saved.created_at, tuple(_entry(event) for event in group))
+            entries: Iterable[Any] = ((it.kind, it.step, it.node, it.task_id, it.data) for it in group)
+            log = Log(run, at or saved.created_at, tuple(entries))
             if namespace:
-                self._commit_temporary(BranchKey(self._to, namespace), run, log.at, log)
+                self._commit_temporary(BranchKey(self._target_id, namespace), run, log.at, log)
             else:
                 self.flush()
                 resolve(self._target.save_results(branch, saved.id, Pending(), log=log))
 
     def _commit_temporary(self, branch: BranchKey, run_id: str, at: datetime, log: Log | None) -> None:
-        """Commit a checkpoint that is dropped at once. Its log stays, as it does when a call of a subgraph ends."""
+        """Commit a checkpoint that is dropped at once. Its log is kept, as when a subgraph call ends."""
         checkpoint = Checkpoint(draw_checkpoint_id(), 0, {}, ())
         self._commit(
             Commit(
-                line=branch,
+                branch_key=branch,
                 expected=None,
                 parent_id=None,
                 checkpoint=checkpoint,
@@ -231,7 +240,7 @@ class _Writer:
                 run_id=run_id,
                 created_at=at,
                 log=log,
-                drops=(branch.namespace,),
+                dropped_namespaces=(branch.namespace,),
                 overlaps=True,
             )
         )
@@ -242,7 +251,7 @@ class _Writer:
             resolve(self._in_flight.popleft())
 
     def flush(self) -> None:
-        """Wait until everything is written. Raises the first error."""
+        """Wait until all commits are written. Raises the first error."""
         while self._in_flight:
             resolve(self._in_flight.popleft())
 
@@ -251,19 +260,15 @@ _TEMPORARY: Final = "\x1fcarried"
 """A namespace that no subgraph can have."""
 
 
-def _entry(event: Event) -> tuple[DurableKind, int, str | None, str | None, Any]:
-    return cast(DurableKind, event.kind), event.step, event.node, event.task_id, event.data
-
-
 def changed_fields(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the changes between two states: items appended to lists, new values, MISSING for removed fields."""
+    """Return the changes between two states by field: appended items, a new value, or MISSING for a removed field."""
     old = dict.fromkeys(after, MISSING) | dict(before)
     changes = {key: difference(old[key], value) for key, value in after.items() if value is not old[key]}
     return changes | {key: MISSING for key in before if key not in after}
 
 
-def _reported(after: Checkpoint, before: Checkpoint | None) -> list[list[Any]] | None:
-    """Return the updates that a subgraph reports to its caller; None if there are none and were none before."""
-    if not after.reported and (before is None or not before.reported):
+def _reported_updates(saved: Checkpoint, parent: Checkpoint | None) -> list[list[Any]] | None:
+    """Return the updates that a subgraph reports to its caller; None if neither checkpoint has any."""
+    if not saved.reported and (parent is None or not parent.reported):
         return None
-    return [[name, update] for name, update in after.reported]
+    return [[name, update] for name, update in saved.reported]

@@ -1,1 +1,1 @@
-"""Commands that work on a graph or workflow file: run, resume, check, test, draw, init."""
+"""Commands on the files of graphs and workflows: `run`, `resume`, `check`, `test`, `draw`, `init`, `schema`."""

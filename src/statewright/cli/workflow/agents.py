@@ -1,4 +1,4 @@
-"""Preparing agents and networks: models from the command line, compiled as a network."""
+"""Preparation of agents and networks to run: they get the models of the command line, or of the project."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from statewright.agents import Agent, Network
 from statewright.agents.network.network import network_of
-from statewright.cli.console.failure import UsageError, message_of
+from statewright.cli.console.failure import UsageError, format_error
 from statewright.cli.workflow.models import Models
 from statewright.errors import InvalidConfig, ModelError
 from statewright.models import ChatModel
@@ -16,9 +16,9 @@ from statewright.project import load_project
 
 
 def prepare_network(target: Agent | Network[Any], models: Models | None, file: Path) -> Network[Any]:
-    """Return the network to run; a single agent becomes a network. With `models=None` no model is connected.
+    """Return the network to run; a single agent is wrapped in one. With `models=None`, no model is connected.
 
-    Raises UsageError for an agent without a model, or with one that cannot be connected.
+    Raises UsageError for an agent that has no model, or one that cannot be connected.
     """
     if isinstance(target, Agent):
         return network_of(target if models is None else _configure_agent(target, models, file))
@@ -28,19 +28,22 @@ def prepare_network(target: Agent | Network[Any], models: Models | None, file: P
 def _configure_agent(agent: Agent, models: Models, file: Path) -> Agent:
     models.check_names([agent.name], "Agents")
     name = models.by_name.get(agent.name) or models.default
-    model = (
-        _connect(name, models, file) if name is not None else _project_default(file) if agent.model is None else None
-    )
+    if name is not None:
+        model = _connect(name, models, file)
+    else:
+        model = _connect_project_default(file) if agent.model is None else None
     if model is None and agent.model is None:
-        raise UsageError(f"Agent {agent.name!r} has no model. Give it one with --model, e.g. --model openai:gpt-5.")
+        raise UsageError(f"Agent {agent.name!r} has no model. Choose one, e.g. with --model openai:gpt-5.")
     configured = agent.with_model(model) if model is not None else agent
     _connect_named([configured])
     return configured
 
 
 def _configure_network(network: Network[Any], models: Models, file: Path) -> Network[Any]:
-    """Return the network with models from the command line. Its agents stay the same objects, as its router may return
-    them."""
+    """Return the network with the models of the command line.
+
+    Its agents stay the same objects, because its router may return them.
+    """
     models.check_names(list(network.agents), "Agents")
     default = _connect(models.default, models, file) if models.default is not None else None
     by_agent = {name: _connect(model, models, file) for name, model in models.by_name.items()}
@@ -49,11 +52,11 @@ def _configure_network(network: Network[Any], models: Models, file: Path) -> Net
         agent.name for agent in network.agents.values() if agent.model is None and configured.model_for(agent) is None
     ]
     if without_model and network.default_model is None:
-        project_default = _project_default(file)
+        project_default = _connect_project_default(file)
         if project_default is None:
             raise UsageError(
-                f"Agent {without_model[0]!r} of network {network.name!r} has no model. Give one with --model, "
-                f"e.g. --model openai:gpt-5."
+                f"Agent {without_model[0]!r} of network {network.name!r} has no model. Choose one, e.g. with "
+                f"--model openai:gpt-5."
             )
         configured = configured.with_models(**dict.fromkeys(without_model, project_default))
     _connect_named([*(agent for agent in network.agents.values() if configured.model_for(agent) is None), configured])
@@ -61,12 +64,12 @@ def _configure_network(network: Network[Any], models: Models, file: Path) -> Net
 
 
 def _connect(name: str, models: Models, file: Path) -> ChatModel:
-    """Connect a model named on the command line, which may be defined in the project."""
+    """Connect a model named on the command line, which may be an alias defined in the project."""
     return models.connect(name, load_project(file))
 
 
-def _project_default(file: Path) -> ChatModel | None:
-    """Return the default model of the project, if its name includes a provider."""
+def _connect_project_default(file: Path) -> ChatModel | None:
+    """Connect the default model of the project; return None if there is none, or its provider is unknown."""
     from statewright.workflow.states.resources.chat_models import ModelNames
 
     project = load_project(file)
@@ -74,13 +77,13 @@ def _project_default(file: Path) -> ChatModel | None:
     try:
         return source.model if source is not None else None
     except ModelError as error:
-        raise UsageError(message_of(error)) from error
+        raise UsageError(format_error(error)) from error
 
 
 def _connect_named(owners: Iterable[Agent | Network[Any]]) -> None:
-    """Connect models that are named, so that a missing key is reported before anything runs."""
+    """Connect the models that agents and networks have by name, so that a missing key is reported before the run."""
     try:
-        for owner in owners:
+        for owner in owners:  # reading the attribute connects the model
             _ = owner.chat_model if isinstance(owner, Agent) else owner.default_chat_model
     except (ModelError, InvalidConfig) as error:
-        raise UsageError(message_of(error)) from error
+        raise UsageError(format_error(error)) from error

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from statewright.cli.console.failure import FAILED, USAGE_ERROR, UsageError, reporting_os_errors
+from statewright.cli.console.failure import FAILED, USAGE_ERROR, UsageError, report_os_errors
 from statewright.cli.console.options import DatabaseOptions, KeyOption
-from statewright.cli.console.printing import count_of, say, warn
+from statewright.cli.console.printing import pluralize, say, warn
 from statewright.cli.console.values import to_json
-from statewright.cli.workflow.load import graphs_in, is_workflow, load_graph, load_to_check
+from statewright.cli.workflow.load import is_workflow, list_targets, load_for_check, load_graph
 from statewright.errors import GraphError, StatewrightError
 from statewright.futures import resolve
 from statewright.runtime import CompiledGraph
-from statewright.runtime.core.graph_migration import fit_to_graph
+from statewright.runtime.core.graph_migration import migrate_to_graph
 
 if TYPE_CHECKING:
     from statewright.storage.sqlite import SqliteSaver
@@ -32,18 +32,18 @@ def check(
     ] = None,
     key_file: KeyOption = None,
 ) -> None:
-    """Check workflows and graphs, and list every problem. Exits with 2 if there are any.
+    """Check workflows and graphs, and list all problems. Exits with 2 if there are any.
 
-    With --against, also check that every unfinished thread of a database can continue with the graph. Exits with 1 if
+    With --against, also check that all unfinished threads of a database can continue with the graph. Exits with 1 if
     one cannot.
     """
     if against is not None and len(targets) > 1:
-        raise UsageError("--against takes a single graph. Give one file.")
+        raise UsageError("--against checks a single graph. Pass only one file.")
     apps = [app for target in targets for app in _check_target(target, is_single=against is not None)]
     if None in apps:
         raise SystemExit(USAGE_ERROR)
     if against is not None:
-        # Imported here, because a check of a file should not wait for the import of the database.
+        # Imported here, so that a check without a database does not wait for the import.
         from statewright.cli.db.database import open_saver
 
         with open_saver(DatabaseOptions(database=against, key_file=key_file)) as saver:
@@ -51,9 +51,9 @@ def check(
 
 
 def _check_target(target: str, *, is_single: bool) -> list[CompiledGraph | None]:
-    """Check the graph of a target, or every graph of its file unless a single one is required."""
+    """Check the graph of a target, or all graphs of its file unless a single one is required."""
     try:
-        targets = [target] if is_workflow(target) or is_single else graphs_in(target)
+        targets = [target] if is_workflow(target) or is_single else list_targets(target)
     except UsageError as error:  # the file cannot be imported
         warn(f"Error: {error}")
         return [None]
@@ -61,39 +61,40 @@ def _check_target(target: str, *, is_single: bool) -> list[CompiledGraph | None]
 
 
 def _check_graph(target: str) -> CompiledGraph | None:
-    """Load a graph and print a summary or its problems; return None for an invalid graph."""
+    """Load a graph, and print a summary or its problems. Return None for an invalid graph."""
     try:
-        app, missing = load_to_check(target)
+        app, missing = load_for_check(target)
     except (UsageError, GraphError) as error:
         warn(f"Error: {error}")
         return None
     for problem in missing:
         warn(f"warning: {target}: {problem}")
 
-    edges = sum(len(targets) for targets in app.graph.ways.values())
-    say(f"ok: {app.graph.name}, {count_of(len(app.graph.nodes), 'node')}, {count_of(edges, 'edge')}")
+    edges = sum(len(targets) for targets in app.graph.successors.values())
+    say(f"ok: {app.graph.name}, {pluralize(len(app.graph.nodes), 'node')}, {pluralize(edges, 'edge')}")
     return app
 
 
 def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
-    """Print the threads that cannot continue with the graph, and exit with 1 if there are any."""
+    """Print the unfinished branches that cannot continue with the graph, and exit with 1 if there are any."""
     saver.allow(app.program.stored_types)
-    accepted = refused = 0
-    for workspace_saver, thread_id, branch in _branches(saver):
-        problem = _problem(app, workspace_saver, thread_id, branch)
+    compatible = incompatible = 0
+    for workspace_saver, thread_id, branch in _iter_branches(saver):
+        problem = _find_problem(app, workspace_saver, thread_id, branch)
         if problem:
-            refused += 1
-            where = f", workspace {workspace_saver.workspace}" if workspace_saver.workspace != saver.workspace else ""
+            incompatible += 1
+            in_workspace = f", workspace {workspace_saver.workspace}"
+            where = in_workspace if workspace_saver.workspace != saver.workspace else ""
             say(f"{thread_id} ({branch}{where}): {problem}")
         elif problem is not None:
-            accepted += 1
-    say(f"{accepted} unfinished branches of threads fit, {refused} do not")
-    if refused:
+            compatible += 1
+    say(f"Unfinished branches: {compatible} can continue, {incompatible} cannot")
+    if incompatible:
         raise SystemExit(FAILED)
 
 
-def _branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
-    """Yield every branch of every thread, with the saver of its workspace."""
+def _iter_branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
+    """Yield all branches of all threads, as the saver of the workspace, the thread id and the branch."""
     for workspace in resolve(saver.workspaces()):
         workspace_saver = saver.for_workspace(workspace)
         for entry in resolve(workspace_saver.threads()):
@@ -101,13 +102,13 @@ def _branches(saver: SqliteSaver) -> Iterator[tuple[SqliteSaver, str, str]]:
                 yield workspace_saver, entry.thread_id, branch
 
 
-def _problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str) -> str | None:
-    """Return why a thread does not fit the graph; empty if it fits, None if it is completed."""
+def _find_problem(app: CompiledGraph, saver: SqliteSaver, thread_id: str, branch: str) -> str | None:
+    """Return why a branch cannot continue with the graph; empty if it can, None if it is completed."""
     try:
         saved = resolve(saver.load(thread_id, branch=branch))
-        if saved is None or saved.checkpoint.at_rest:
+        if saved is None or saved.checkpoint.is_complete:
             return None
-        fit_to_graph(app.program, saved)
+        migrate_to_graph(app.program, saved)
     except StatewrightError as error:
         return f"{error} [{error.code}]"
     return ""
@@ -120,24 +121,24 @@ Format = Literal["ascii", "mermaid", "dot", "svg", "json"]
 
 def draw(
     target: Annotated[str, typer.Argument(metavar="FILE", help="A workflow in YAML, or FILE.py[:GRAPH] with a graph.")],
-    form: Annotated[Format, typer.Option("--format", "-f", help="The format of the drawing.")] = "ascii",
+    drawing_format: Annotated[Format, typer.Option("--format", "-f", help="The format of the drawing.")] = "ascii",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="PATH", help="Write to a file instead of standard output.")
     ] = None,
     xray: Annotated[bool, typer.Option("--xray", help="Include the nodes of subgraphs.")] = False,
 ) -> None:
-    """Draw a graph from its declared edges."""
+    """Draw a graph from its declared edges, without running it."""
     drawing = load_graph(target).get_graph(xray=xray)
-    forms = {
+    renderers = {
         "ascii": drawing.draw_ascii,
         "mermaid": drawing.draw_mermaid,
         "dot": drawing.draw_dot,
         "svg": drawing.draw_svg,
         "json": lambda: to_json(drawing.to_json()),
     }
-    drawn = forms[form]().rstrip("\n")
+    text = renderers[drawing_format]().rstrip("\n")
     if output is None:
-        say(drawn)
+        say(text)
         return
-    with reporting_os_errors(f"The drawing cannot be written to {str(output)!r}"):
-        output.write_text(drawn + "\n", encoding="utf-8")
+    with report_os_errors(f"The drawing cannot be written to {str(output)!r}"):
+        output.write_text(text + "\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Running a graph or a workflow until it is idle: progress, result, open questions and next commands."""
+"""Running a graph or a workflow until it is idle, and printing its progress, result, questions and next commands."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from statewright.cli.console.failure import (
     USAGE_ERROR,
     WAITING,
     exit_with,
-    failure_message,
-    location_lines,
-    message_of,
+    format_error,
+    format_failure,
+    format_location,
+    node_note,
 )
 from statewright.cli.console.options import RunOptions
 from statewright.cli.console.printing import say, warn
@@ -36,46 +37,49 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SavedRun:
-    """The location of a saved run, as the options of later command lines."""
+    """The location of a saved run, from which command lines that continue it are made."""
 
     thread: str
     target: str
     """The file with the graph."""
-    options: tuple[str, ...] = ()
-    """Options for the database and the branch."""
-    models: tuple[str, ...] = ()
-    """Options for the models, or for the script in their place."""
+    args: tuple[str, ...] = ()
+    """Command-line arguments that select the database and the branch."""
+    model_args: tuple[str, ...] = ()
+    """Command-line arguments that select the models, or the script that replaces them."""
     is_in_database: bool = True
-    """True if it is in a database that other commands can open; False if it is in the graph's own saver."""
+    """True if the run is in a database that other commands can open; False if it is in the graph's own saver."""
 
-    def command(self, *words: str) -> str:
-        """Return a command line with the options."""
-        return shlex.join(["statewright", *words, *self.options])
+    def command(self, *args: str) -> str:
+        """Return a command line with the arguments that select the database and the branch."""
+        return shlex.join(["statewright", *args, *self.args])
 
     @property
     def show_command(self) -> str:
+        """The command line that shows the thread."""
         return self.command("threads", "show", self.thread)
 
-    def resume_command(self, *words: str) -> str:
-        return self.command("resume", self.thread, self.target, *words, *self.models)
+    def resume_command(self, *args: str) -> str:
+        """Return the command line that resumes the run, with further arguments."""
+        return self.command("resume", self.thread, self.target, *args, *self.model_args)
 
     @property
     def chat_command(self) -> str:
-        return self.command("chat", self.target, "--thread", self.thread, *self.models)
+        """The command line that continues the conversation."""
+        return self.command("chat", self.target, "--thread", self.thread, *self.model_args)
 
 
-RunEnd = tuple[Any, Sequence[Interrupt]]
+RunResult = tuple[Any, Sequence[Interrupt]]
 """The state of an idle run, and its open interrupts."""
 
 
-def follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> RunEnd:
+def follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> RunResult:
     """Run a graph until it is idle, showing its progress on a terminal."""
     state: Any = None
     questions: Sequence[Interrupt] = ()
     with Progress() as progress:
         for mode, part in app.stream(run_input, config, stream_mode=[*progress.modes, "values"], durability="sync"):
             if mode != "values":
-                progress.take(part)
+                progress.record(part)
             elif isinstance(part, dict) and INTERRUPT in part:
                 questions = cast(dict[str, Any], part)[INTERRUPT]
             else:
@@ -84,7 +88,7 @@ def follow(app: CompiledGraph, run_input: Any, config: dict[str, Any]) -> RunEnd
 
 
 def run_and_exit(
-    run: Callable[[], RunEnd],
+    run: Callable[[], RunResult],
     app: CompiledGraph,
     config: dict[str, Any],
     saved: SavedRun | None,
@@ -93,9 +97,10 @@ def run_and_exit(
     network: Network[Any] | None,
     is_workflow: bool,
 ) -> None:
-    """Run, print how the run has ended, and exit with the code of its status unless it has completed.
+    """Call `run`, print the outcome of the run, and exit with the code of its status unless it has completed.
 
-    A graph prints its final state; a network its last answer, and a workflow its result, unless JSON is requested.
+    The output of a graph is its final state, that of a network its last answer, that of a workflow its result. With
+    --json, it is the state or a record instead.
     """
     state: Any = None
     questions: Sequence[Interrupt] = ()
@@ -122,11 +127,11 @@ def run_and_exit(
 def _end_workflow(
     snapshot: StateSnapshot[Any], error: Exception | None, thread_id: str, saved: SavedRun | None, options: RunOptions
 ) -> None:
-    """Print the result of a workflow, or one JSON object however it has ended, and exit unless it has completed."""
+    """Print the result of a workflow, or with --json a record of any outcome. Exit unless it has completed."""
     values = snapshot.values
     if options.json:
         status = "failed" if error is not None else "waiting" if snapshot.next else "completed"
-        record = {"status": status, "error": failure_message(error) if error is not None else None}
+        record = {"status": status, "error": format_failure(error) if error is not None else None}
         record |= {name: values.get(name) for name in ("result", "context", "visits", "messages")}
         say(json.dumps(jsonable({**record, "thread_id": thread_id}), ensure_ascii=False))
     if error is not None:
@@ -176,7 +181,7 @@ def _exit_waiting(questions: Sequence[Interrupt], saved: SavedRun | None) -> NoR
 
 
 def format_question(question: Interrupt) -> str:
-    """Return an interrupt as one line: its id, value, event and deadline."""
+    """Format an interrupt as one line: its id, value, event and deadline."""
     event = f"  event {question.event!r}" if question.event is not None else ""
     preposition = "due at" if question.kind == "timer" else "until"
     until = f"  {preposition} {format_instant(question.due_at)}" if question.due_at is not None else ""
@@ -186,27 +191,26 @@ def format_question(question: Interrupt) -> str:
 def resume_commands(questions: Sequence[Interrupt], saved: SavedRun) -> list[str]:
     """Return the command lines that resume a waiting run."""
     open_questions = [question for question in questions if question.kind == "question"]
-    single = len(questions) == 1
+    is_single = len(questions) == 1
     answers = [
-        word for question in open_questions for word in ("--answer", "VALUE" if single else f"{question.id}=VALUE")
+        arg for question in open_questions for arg in ("--answer", "VALUE" if is_single else f"{question.id}=VALUE")
     ]
     events = sorted({question.event for question in questions if question.event is not None})
-    lines = [saved.resume_command(*answers)] if answers else []
-    lines += [saved.resume_command("--event", f"{event}=JSON") for event in events]
-    return (
-        [*lines, saved.resume_command("--due")] if any(question.due_at is not None for question in questions) else lines
-    )
+    commands = [saved.resume_command(*answers)] if answers else []
+    commands += [saved.resume_command("--event", f"{event}=JSON") for event in events]
+    if any(question.due_at is not None for question in questions):
+        commands.append(saved.resume_command("--due"))
+    return commands
 
 
 def _exit_failed(error: Exception, saved: SavedRun | None, *, show_traceback: bool) -> NoReturn:
     """Print the error with its location, and exit. An error that was not raised by a node may be a usage error."""
-    is_of_node = any(note.startswith("in node") for note in getattr(error, "__notes__", ()))
-    if isinstance(error, StatewrightError) and error.exit_code == USAGE_ERROR and not is_of_node:
-        exit_with(f"Error: {message_of(error)}", USAGE_ERROR)
+    if isinstance(error, StatewrightError) and error.exit_code == USAGE_ERROR and node_note(error) is None:
+        exit_with(f"Error: {format_error(error)}", USAGE_ERROR)
     if show_traceback:
         warn("".join(traceback.format_exception(error)).rstrip())
-    hint = " To run it without saving, give --database memory:." if isinstance(error, SerdeError) else ""
-    message = f"Error: {failure_message(error)}{hint}"
+    hint = " To run without saving, use --database memory:" if isinstance(error, SerdeError) else ""
+    message = f"Error: {format_failure(error)}{hint}"
     exit_with(
-        "\n".join([message, *location_lines(error), *_hints(saved, "Once that is fixed, continue with:")]), FAILED
+        "\n".join([message, *format_location(error), *_hints(saved, "Once that is fixed, continue with:")]), FAILED
     )

@@ -1,4 +1,4 @@
-"""`statewright init` and `schema`: start a project, and set up an editor for workflows in YAML."""
+"""`statewright init`, which creates an example project, and `statewright schema`, for editors of YAML workflows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from statewright.cli.console.failure import UsageError, reporting_os_errors
+from statewright.cli.console.failure import UsageError, report_os_errors
 from statewright.cli.console.printing import say
 from statewright.cli.console.values import to_json
 
@@ -55,7 +55,7 @@ def test_it_greets_twice() -> None:
 
 _README = """# A graph
 
-`graph.py` holds a graph that greets twice, and `test_graph.py` its test.
+`graph.py` defines a graph that greets twice, and `test_graph.py` tests it.
 
     statewright run graph.py --input name=Ada
     statewright draw graph.py
@@ -70,16 +70,18 @@ def init(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of the project.")] = Path("."),
     force: Annotated[bool, typer.Option("--force", help="Replace existing files.")] = False,
 ) -> None:
-    """Create a small project to start from: a graph and its test."""
+    """Create a small example project: a graph and its test."""
     existing = [name for name in FILES if (folder / name).exists()]
     if existing and not force:
-        raise UsageError(f"{', '.join(existing)} would be replaced in {str(folder)!r}. Pass --force to replace them.")
-    with reporting_os_errors(f"The project cannot be written to {str(folder)!r}"):
+        raise UsageError(
+            f"{str(folder)!r} already contains {', '.join(existing)}. Pass --force to replace existing files."
+        )
+    with report_os_errors(f"The project cannot be written to {str(folder)!r}"):
         folder.mkdir(parents=True, exist_ok=True)
         for name, content in FILES.items():
             (folder / name).write_text(content, encoding="utf-8")
-    line = shlex.join(["statewright", "run", str(folder / "graph.py"), "--input", "name=Ada"])
-    say(f"Wrote {', '.join(FILES)}. Now run:\n  {line}")
+    command = shlex.join(["statewright", "run", str(folder / "graph.py"), "--input", "name=Ada"])
+    say(f"Created {', '.join(FILES)}. Run the graph with:\n  {command}")
 
 
 # -- schema
@@ -89,6 +91,7 @@ def schema(
     language: Annotated[Literal["states"], typer.Argument(metavar="LANGUAGE", help="`states` for workflows in YAML.")],
 ) -> None:
     """Print the JSON Schema of a workflow language, for completion and validation in editors."""
-    from statewright.workflow.states.language.json_schema import language_schema  # `init` needs none of it
+    # Imported here, because `init` must work without the extra `states`.
+    from statewright.workflow.states.language.json_schema import language_schema
 
     say(to_json(language_schema()))

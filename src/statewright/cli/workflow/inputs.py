@@ -1,4 +1,4 @@
-"""Parsing of values on the command line: JSON, `@FILE`, `KEY=VALUE`, or text for agents."""
+"""Parsing of input on the command line: JSON, `@FILE`, `KEY=VALUE`, or text for agents."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any, Final, cast
 from statewright.cli.console.failure import UsageError
 from statewright.messages import Message
 
-_LONGEST_QUOTE: Final = 40
-"""Characters of an input up to which an error message quotes it."""
+_MAX_QUOTE: Final = 40
+"""The maximum length of an input that error messages quote, in characters."""
 
 
 def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
@@ -23,21 +23,22 @@ def read_input(inputs: Sequence[str], option: str = "--input") -> Any:
     for part in parts:
         if not isinstance(part, dict):
             raise UsageError(
-                f"Only mappings can be merged, and one {option} is {json.dumps(part)}. Give one JSON object."
+                f"Only JSON objects can be merged, but one {option} is {json.dumps(part)}. Pass a single value, or "
+                f"several objects."
             )
         merged.update(cast(dict[str, Any], part))
     return merged
 
 
 def read_message(inputs: Sequence[str]) -> Message:
-    """Return the message for an agent: text, or the contents of `@FILE`. Raises UsageError."""
+    """Return the message to an agent: text, or the contents of `@FILE`. Raises UsageError."""
     if len(inputs) != 1:
-        raise UsageError(f"An agent takes one message, and --input was given {len(inputs)} times. Give --input TEXT.")
+        raise UsageError(f"An agent takes one message, but there are {len(inputs)}. Pass --input TEXT once.")
     return Message(read_text(inputs[0]))
 
 
 def read_text(text: str) -> str:
-    """Return a text, or the contents of `@FILE`. Raises UsageError."""
+    """Return the text itself, or the contents of the file for `@FILE`. Raises UsageError."""
     return read_file(Path(text[1:]), "input file") if text.startswith("@") else text
 
 
@@ -56,19 +57,20 @@ def _read_part(text: str, option: str) -> Any:
     key, equals, value = text.partition("=")
     if equals and key.isidentifier():
         return {key: read_value(value, f"A value of {option}")}
-    return _parse(text, f"{option} {text!r}" if len(text) <= _LONGEST_QUOTE else option)
+    return _parse(text, f"{option} {text!r}" if len(text) <= _MAX_QUOTE else option)
 
 
 def _parse(text: str, source: str) -> Any:
+    """Parse JSON; `source` is the subject of error messages."""
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
         raise UsageError(
             f"{source} is not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}. "
-            f"Give a JSON object, @FILE or KEY=VALUE."
+            f"Pass a JSON object, @FILE or KEY=VALUE."
         ) from error
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, or thousands of brackets
-        raise UsageError(f"{source} is JSON that cannot be read: {error}. Give a smaller one.") from error
+    except (ValueError, RecursionError) as error:  # a number with thousands of digits, or thousands of brackets
+        raise UsageError(f"{source} is too large to be parsed: {error}.") from error
 
 
 def read_value(text: str, noun: str = "The value") -> Any:
@@ -78,4 +80,4 @@ def read_value(text: str, noun: str = "The value") -> Any:
     except json.JSONDecodeError:
         return text
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{noun} cannot be read: {error}. Give a smaller one.") from error
+        raise UsageError(f"{noun} is too large to be parsed: {error}.") from error

@@ -1,6 +1,7 @@
-"""Loading of targets as compiled graphs: workflow files, and graphs, agents and networks in Python.
+"""Loading of a target, the FILE of a command, as a compiled graph.
 
-A target is a workflow file, `FILE.py[:NAME]` or `MODULE[:NAME]`.
+A target is a workflow file, or `FILE.py[:NAME]` or `MODULE[:NAME]` with a graph, an agent, a network, or a function
+that makes one.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ if TYPE_CHECKING:
     GraphSource = CompiledGraph | StateGraph | Agent | Network[Any]
 
 DEFAULT_NAMES: Final = ("graph", "app", "network", "agent")
-SUFFIXES: Final = (".yaml", ".yml", ".json")
+"""The names by which one of several graphs in a module is chosen, in this order."""
+_WORKFLOW_SUFFIXES: Final = (".yaml", ".yml", ".json")
 
 
-class Loaded(NamedTuple):
-    """The graph of a target."""
+class LoadedGraph(NamedTuple):
+    """The compiled graph of a target."""
 
     app: CompiledGraph
     network: Network[Any] | None = None
@@ -45,47 +47,49 @@ class Loaded(NamedTuple):
 
 
 def load_graph(target: str) -> CompiledGraph:
-    """Load the graph of a target for inspection; no model is connected.
+    """Load the graph of a target for inspection, without connecting models.
 
-    Raises UsageError, InvalidGraph for a graph that is wrong, and WorkflowError for a workflow.
+    Raises UsageError, InvalidGraph for an invalid graph, and WorkflowError for an invalid workflow.
     """
     return _load_workflow(target) if is_workflow(target) else _compile(find_graph(target), None, target).app
 
 
-def load_to_check(target: str) -> tuple[CompiledGraph, Sequence[Problem]]:
-    """Load a graph like `load_graph`, with problems for the resources that the project of a workflow lacks."""
+def load_for_check(target: str) -> tuple[CompiledGraph, Sequence[Problem]]:
+    """Load a graph like `load_graph`, with problems for the resources of a workflow that its project lacks."""
     if not is_workflow(target):
         return load_graph(target), ()
-    workflow, project = _read_workflow(target)
-    from statewright.workflow.states.resources.missing import missing_resources  # after a missing extra was reported
+    workflow, project = _read_workflow(target)  # reports a missing extra before the import below would fail
+    from statewright.workflow.states.resources.missing import find_missing_resources
 
-    return workflow.compile(project=project), missing_resources(workflow.definition, project)
+    return workflow.compile(project=project), find_missing_resources(workflow.definition, project)
 
 
 def find_graph(target: str) -> GraphSource:
-    """Return the graph of a target as the file defines it; a builder is not compiled."""
+    """Return the graph of a target as defined in the file, without compiling it."""
     return _resolve(target, NO_MODELS)[0]
 
 
-def load(target: str, models: Models, script: Path | None = None, max_items: int | None = None) -> Loaded:
-    """Load the graph of a target to run it with the models of the command line.
+def load(target: str, models: Models, script: Path | None = None, max_items: int | None = None) -> LoadedGraph:
+    """Load the graph of a target to run it, with the models of the command line.
 
-    `script` and `max_items` are for workflow files only. Raises UsageError, also for a model that cannot be connected
-    and an invalid script, InvalidGraph and WorkflowError.
+    `script` and `max_items` only apply to workflow files. Raises InvalidGraph, WorkflowError, and UsageError, also for
+    a model that cannot be connected and an invalid script.
     """
     if is_workflow(target):
-        return Loaded(_load_workflow(target, models, script, max_items))
-    loaded, unused_models = _resolve(target, models)
-    if unused_models != NO_MODELS and isinstance(loaded, CompiledGraph | StateGraph):
+        return LoadedGraph(_load_workflow(target, models, script, max_items))
+    source, unused_models = _resolve(target, models)
+    if unused_models != NO_MODELS and isinstance(source, CompiledGraph | StateGraph):
         raise UsageError(
-            f"{target} is a graph whose code has chosen its models. --model is for workflows in YAML, agents and "
-            f"networks, and functions with a parameter `model` that make a graph."
+            f"{target} is a graph whose models are chosen in its code. --model only applies to workflows in YAML, "
+            f"agents, networks, and functions with a parameter `model` that return a graph."
         )
-    return _compile(loaded, unused_models, target)
+    return _compile(source, unused_models, target)
 
 
-def graphs_in(target: str) -> list[str]:
-    """Return a target for each graph and network of a file; the target itself if it names one or there are none.
+def list_targets(target: str) -> list[str]:
+    """Return a target for each graph and network of a file, else for each agent, else the target itself.
+
+    A target that already has a name is returned as it is.
 
     Raises UsageError for a file that cannot be imported.
     """
@@ -97,32 +101,33 @@ def graphs_in(target: str) -> list[str]:
 
 
 def load_served(target: str, module: ModuleType, models: Models) -> CompiledGraph:
-    """Load the graph of a target from its module to serve it, with models for agents that have none.
+    """Load the graph of a target from its imported module, to serve it. `models` are for agents without a model.
 
     Raises UsageError and InvalidGraph.
     """
-    loaded, unused_models = _resolve_in(vars(module), target, models)
-    return _compile(loaded, unused_models, module.__file__ or target).app
+    source, unused_models = _resolve_in(vars(module), target, models)
+    return _compile(source, unused_models, module.__file__ or target).app
 
 
-def served_names(module: ModuleType) -> dict[str, str]:
-    """Choose what a module serves if no name is given, as a map from served name to name in the module.
+def choose_served_graphs(module: ModuleType) -> dict[str, str]:
+    """Choose the graphs to serve from a module, as a mapping from served name to name in the module.
 
-    It serves compiled graphs, networks and the graph with a default name; without these, graph builders; without those,
-    agents. A single choice, or the one with a default name, is served under the name of the module.
+    These are the compiled graphs, the networks and the graph with a default name; if there are none, the graph
+    builders; if there are none either, the agents. The one with a default name, or the only one, is served under the
+    name of the module.
     """
     graphs = _distinct(module, _is_graph)
     default = next((key for key in DEFAULT_NAMES if key in graphs), None)
     ready = [key for key, graph in graphs.items() if key == default or not isinstance(graph, StateGraph)]
     chosen = ready or list(graphs) or list(_distinct(module, _is_agent))
-    first = next((key for key in DEFAULT_NAMES if key in chosen), chosen[0] if len(chosen) == 1 else None)
-    if module.__name__ in chosen:
-        first = None
-    return {module.__name__ if key == first else key: key for key in chosen}
+    main = next((key for key in DEFAULT_NAMES if key in chosen), chosen[0] if len(chosen) == 1 else None)
+    if module.__name__ in chosen:  # the name of the module is taken
+        main = None
+    return {module.__name__ if key == main else key: key for key in chosen}
 
 
 def _distinct(module: ModuleType, matches: Callable[[object], bool]) -> dict[str, Any]:
-    """Return the matching values of a module by their first names."""
+    """Return the matching values of a module by name. A value with several names has only the first."""
     by_id: dict[int, tuple[str, Any]] = {}
     for key, value in vars(module).items():
         if matches(value):
@@ -130,13 +135,14 @@ def _distinct(module: ModuleType, matches: Callable[[object], bool]) -> dict[str
     return dict(by_id.values())
 
 
-def _compile(loaded: GraphSource, models: Models | None, target: str) -> Loaded:
-    if not isinstance(loaded, CompiledGraph | StateGraph):
+def _compile(source: GraphSource, models: Models | None, target: str) -> LoadedGraph:
+    """Compile a graph source. Agents and networks get `models`; with None, no model is connected."""
+    if not isinstance(source, CompiledGraph | StateGraph):
         from statewright.cli.workflow.agents import prepare_network
 
-        network = prepare_network(loaded, models, Path(target.partition(":")[0]))
-        return Loaded(network.compile(), network)
-    return Loaded(loaded.compile() if isinstance(loaded, StateGraph) else loaded)
+        network = prepare_network(source, models, Path(target.partition(":")[0]))
+        return LoadedGraph(network.compile(), network)
+    return LoadedGraph(source.compile() if isinstance(source, StateGraph) else source)
 
 
 def has_durable_saver(app: CompiledGraph) -> bool:
@@ -145,9 +151,10 @@ def has_durable_saver(app: CompiledGraph) -> bool:
 
 
 def _resolve(target: str, models: Models) -> tuple[GraphSource, Models]:
-    """Resolve a target, and return it with the unused models: a named function is called, and may take a model.
+    """Return the graph source of a target, and the models that it does not use itself.
 
-    Of several graphs the one with a default name is chosen; agents count only if there is no graph and no network.
+    A target that names a function is called, and may take a model. Without a name, the only graph or network is chosen,
+    or the one with a default name; if there are none, the agents are considered.
     """
     return _resolve_in(vars(import_target(target.partition(":")[0])), target, models)
 
@@ -162,37 +169,39 @@ def _resolve_in(names: Mapping[str, Any], target: str, models: Models) -> tuple[
     if name not in candidates and inspect.isfunction(names.get(name)):
         return _call_factory(target, names[name], models)
     if name not in candidates:
-        raise UsageError(f"{file} has no graph {name!r}. " + suggestion(name, candidates, noun="Graphs"))
+        raise UsageError(f"{file} has no graph {name!r}. {suggestion(name, candidates, noun='Graphs')}")
     return candidates[name], models
 
 
 def _choose_graph(file: str, graphs: Mapping[str, Any]) -> GraphSource:
     if not graphs:
         raise UsageError(
-            f"{file} holds no graph. Assign a StateGraph, or what compile() returns, to a name in it, "
-            f"or name a function that returns one: {file}:NAME."
+            f"{file} defines no graph. Assign a StateGraph or a compiled graph to a module-level name, or name a "
+            f"function that returns one: {file}:NAME."
         )
     defaults = [graphs[key] for key in DEFAULT_NAMES if key in graphs]
     if len(graphs) > 1 and not defaults:
-        raise UsageError(f"{file} holds {len(graphs)} graphs: {', '.join(sorted(graphs))}. Name one: {file}:NAME.")
+        names = ", ".join(sorted(graphs))
+        raise UsageError(f"{file} defines {len(graphs)} graphs: {names}. Choose one: {file}:NAME.")
     return defaults[0] if defaults else next(iter(graphs.values()))
 
 
 def _is_graph(value: object) -> bool:
-    return isinstance(value, CompiledGraph | StateGraph) or _is_of(value, "Network")
+    return isinstance(value, CompiledGraph | StateGraph) or _is_agents_instance(value, "Network")
 
 
 def _is_agent(value: object) -> bool:
-    return _is_of(value, "Agent")
+    return _is_agents_instance(value, "Agent")
 
 
-def _is_of(value: object, name: str) -> bool:
-    """Return True for an agent or a network. There can be none while their package is not imported."""
-    package = sys.modules.get("statewright.agents")
-    return package is not None and isinstance(value, getattr(package, name))
+def _is_agents_instance(value: object, class_name: str) -> bool:
+    """Return True for an instance of a class of `statewright.agents`, without importing that package: it is slow."""
+    package = sys.modules.get("statewright.agents")  # if it is not imported, there are no instances
+    return package is not None and isinstance(value, getattr(package, class_name))
 
 
 def _call_factory(target: str, function: Any, models: Models) -> tuple[GraphSource, Models]:
+    """Call a function that makes a graph, with the default model if it has a parameter `model`."""
     signature, arguments = inspect.signature(function), dict[str, ChatModel]()
     if models.default is not None and "model" in signature.parameters:
         arguments["model"] = models.connect(models.default)
@@ -200,7 +209,7 @@ def _call_factory(target: str, function: Any, models: Models) -> tuple[GraphSour
         signature.bind(**arguments)
     except TypeError as error:
         raise UsageError(
-            f"The function {target} cannot be called: {error}. It may have one parameter, `model`, for --model."
+            f"The function {target} cannot be called: {error}. It may only have one parameter, `model`, for --model."
         ) from None
     try:
         result = function(**arguments)
@@ -215,8 +224,8 @@ def _call_factory(target: str, function: Any, models: Models) -> tuple[GraphSour
 
 
 def is_workflow(target: str) -> bool:
-    """Return True for a workflow file, as opposed to a Python file with a graph."""
-    return Path(target).suffix.lower() in SUFFIXES
+    """Return True for a workflow file, as opposed to Python code with a graph."""
+    return Path(target).suffix.lower() in _WORKFLOW_SUFFIXES
 
 
 def _load_workflow(
@@ -235,8 +244,8 @@ def _read_workflow(target: str) -> tuple[Workflow, Project]:
     path = Path(target)
     if is_steps_file(path):
         raise UsageError(
-            f"{target!r} is a workflow of steps, which runs on a server. Check it with `statewright definitions "
-            f"check`, or serve it with `statewright dev {target}`."
+            f"{target!r} is a step workflow, which only runs on a server. Check it with `statewright definitions "
+            f"check {target}`, or serve it with `statewright dev {target}`."
         )
     workflow, project = load_workflow(path), load_project(path)
     for warning in (*workflow.problems, *project.warnings):
@@ -245,7 +254,7 @@ def _read_workflow(target: str) -> tuple[Workflow, Project]:
 
 
 def is_steps_file(path: Path, *, default: bool = False) -> bool:
-    """Return True for a workflow of steps in JSON, and `default` for JSON that is invalid or neither steps nor states.
+    """Return True for a step workflow in JSON; `default` for JSON that is invalid, or neither or both steps and states.
 
     The default decides which loader reports the problem.
     """
@@ -265,9 +274,9 @@ def read_script(path: Path) -> dict[str, Any]:
     try:
         script: object = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"The script {str(path)!r} is not valid JSON: {error}. Give {{STATE: OUTPUT}}.") from error
+        raise UsageError(f"The script {str(path)!r} is not valid JSON: {error}. Use {{STATE: OUTPUT}}.") from error
     if not isinstance(script, dict):
-        raise UsageError(f"The script {str(path)!r} is not a JSON object. Give {{STATE: OUTPUT}}.")
+        raise UsageError(f"The script {str(path)!r} is not a JSON object. Use {{STATE: OUTPUT}}.")
     return script  # pyright: ignore[reportUnknownVariableType]
 
 
@@ -275,11 +284,9 @@ def read_script(path: Path) -> dict[str, Any]:
 
 
 def import_target(name: str) -> ModuleType:
-    """Import a file as a module that can import its neighbours, or a module by name from the current folder.
+    """Import a file, which can import modules in its folder, or a module by name, also from the current folder.
 
-    A file that has been imported before is not executed again.
-
-    Raises UsageError with the line of the file that failed.
+    A file that has already been imported is not executed again. Raises UsageError with the line that failed.
     """
     path = Path(name)
     if not path.exists() and path.suffix != ".py" and all(part.isidentifier() for part in name.split(".")):
@@ -287,64 +294,56 @@ def import_target(name: str) -> ModuleType:
         return _import(lambda: importlib.import_module(name), path)
     if not path.is_file():
         problem = f"{str(path)!r} is a folder" if path.is_dir() else f"File {str(path)!r} does not exist"
-        raise UsageError(f"{problem}. Give the path of a Python file that holds a graph.")
+        raise UsageError(f"{problem}. Pass the path of a Python file that defines a graph.")
     if path.suffix != ".py":
-        raise UsageError(f"{str(path)!r} is not a Python file. Give a file that ends in .py.")
+        raise UsageError(f"{str(path)!r} is not a Python file. Pass a file that ends in .py.")
     sys.path.insert(0, str(path.resolve().parent))
-    return _import(lambda: _from_file(path), path)
+    return _import(lambda: _import_file(path), path)
 
 
 def import_from_folder(folder: Path, name: str) -> ModuleType:
-    """Import a module of a project: `file.py` relative to its folder, or a module name.
-
-    Raises UsageError, like `import_target`.
-    """
+    """Import a module of a project: `file.py` relative to its folder, or a module name. Raises UsageError."""
     if name.endswith(".py"):
         return import_target(str(folder / name))
     sys.path.insert(0, str(folder.resolve()))
     return _import(lambda: importlib.import_module(name), Path(name))
 
 
-def _from_file(path: Path) -> ModuleType:
-    loaded = sys.modules.get(path.stem)
-    if loaded is not None and _is_of_file(loaded, path):
-        return loaded
+def _import_file(path: Path) -> ModuleType:
+    imported = sys.modules.get(path.stem)
+    if imported is not None and Path(getattr(imported, "__file__", None) or "").resolve() == path.resolve():
+        return imported
     spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None  # it is a file that ends in .py
+    assert spec is not None  # because the file ends in .py
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        sys.modules.pop(path.stem, None)  # a half-executed module is removed, as by `import`
+        sys.modules.pop(path.stem, None)  # a partly executed module is removed, as `import` does
         raise
     return module
 
 
-def _is_of_file(module: ModuleType, path: Path) -> bool:
-    file = getattr(module, "__file__", None)
-    return file is not None and Path(file).resolve() == path.resolve()
-
-
 def _import(load_module: Callable[[], ModuleType], path: Path) -> ModuleType:
+    """Call a function that imports a module, and turn its errors into UsageError."""
     try:
         return load_module()
-    except ModuleNotFoundError as error:
-        if not f"{path}.".startswith(f"{error.name}."):
-            raise UsageError(
-                f"{path} cannot be imported: ModuleNotFoundError: {error}{_failed_line(error, path)}"
-            ) from error
-        raise UsageError(f"{str(path)!r} is neither a file nor a module. Give the path of a Python file.") from error
     except Exception as error:
+        # The module itself or its package was not found, rather than a module that it imports.
+        if isinstance(error, ModuleNotFoundError) and f"{path}.".startswith(f"{error.name}."):
+            raise UsageError(
+                f"{str(path)!r} is neither a file nor a module. Pass the path of a Python file."
+            ) from error
         raise UsageError(
-            f"{path} cannot be imported: {type(error).__name__}: {error}{_failed_line(error, path)}"
+            f"{path} cannot be imported: {type(error).__name__}: {error}{_format_failed_line(error, path)}"
         ) from error
 
 
-def _failed_line(error: Exception, path: Path) -> str:
-    """Return the line of the file at which its import failed."""
-    if isinstance(error, SyntaxError):
+def _format_failed_line(error: Exception, path: Path) -> str:
+    """Return ` (line N)` for the line of the file at which its import failed; empty if it is unknown."""
+    if isinstance(error, SyntaxError):  # its message names the line
         return ""
     resolved = path.resolve()
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == resolved]

@@ -1,6 +1,6 @@
-"""Models named on the command line: a default, and models of single assistants or agents.
+"""Models named on the command line: a default, and models of particular assistants or agents.
 
-API keys come from the environment only. Models are connected before anything runs, so that errors show at once.
+API keys are only read from the environment. Models are connected before the run, so that errors are reported at once.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from statewright.cli.console.failure import UsageError, message_of
+from statewright.cli.console.failure import UsageError, format_error
 from statewright.errors import InvalidConfig, ModelError, suggestion
 from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelResponse, stream_model
 from statewright.project import Project
@@ -22,21 +22,21 @@ class Models:
 
     default: str | None = None
     by_name: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Models by the name of an assistant or agent."""
+    """Models by name of the assistant or agent."""
     base_url: str | None = None
 
     @property
-    def options(self) -> tuple[str, ...]:
-        """The options as words of a command line."""
+    def args(self) -> tuple[str, ...]:
+        """The options as command-line arguments, for a suggested command."""
         named = [f"{name}={model}" for name, model in self.by_name.items()]
         values = [*([self.default] if self.default is not None else []), *named]
         url = ("--base-url", self.base_url) if self.base_url is not None else ()
-        return (*(word for value in values for word in ("--model", value)), *url)
+        return (*(arg for value in values for arg in ("--model", value)), *url)
 
     def connect(self, name: str, project: Project | None = None) -> ChatModel:
-        """Connect a model by its name, which may be defined in the project.
+        """Connect a model by its name, which may be an alias defined in the project.
 
-        Raises UsageError for an unknown provider, a missing key or a missing library.
+        Raises UsageError for an unknown provider, a missing API key or a missing library.
         """
         from statewright.models.providers import connect_model
         from statewright.workflow.states.resources.chat_models import ModelNames
@@ -47,14 +47,14 @@ class Models:
             names = ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
             return names.connect(name)
         except (ModelError, InvalidConfig) as error:
-            raise UsageError(message_of(error)) from error
+            raise UsageError(format_error(error)) from error
 
     def check_names(self, names: Collection[str], noun: str) -> None:
-        """Raise UsageError for a model of an unknown assistant or agent."""
-        for name in self.by_name:
+        """Raise UsageError for a model that is named for an unknown assistant or agent."""
+        for name, model in self.by_name.items():
             if name not in names:
                 hint = suggestion(name, names, noun=noun)
-                raise UsageError(f"--model {name}={self.by_name[name]} is not used. {hint}")
+                raise UsageError(f"--model {name}={model}: there is no {name!r}. {hint}")
 
 
 NO_MODELS: Final = Models()
@@ -63,24 +63,24 @@ NO_MODELS: Final = Models()
 def read_models(values: Sequence[str] | None, base_url: str | None) -> Models:
     """Parse the options. Raises UsageError for two models of the same name, and for a URL without a model."""
     if base_url is not None and not values:
-        raise UsageError("--base-url needs a model. Give --model MODEL too.")
+        raise UsageError("--base-url requires a model. Pass --model MODEL too.")
     default: str | None = None
     by_name: dict[str, str] = {}
     for value in values or ():
         name, equals, model = value.partition("=")
-        is_named = bool(equals) and ":" not in name
+        is_named = bool(equals) and ":" not in name  # the `=` may be part of a model name, after the provider
         if not (model if is_named else value).strip() or (is_named and not name):
-            raise UsageError(f"--model {value!r} names no model. Give PROVIDER:MODEL, or NAME=PROVIDER:MODEL.")
+            raise UsageError(f"--model {value!r} does not name a model. Use PROVIDER:MODEL, or NAME=PROVIDER:MODEL.")
         if is_named and by_name.setdefault(name, model) != model:
-            raise UsageError(f"--model gives {name!r} two models. Give it one.")
+            raise UsageError(f"--model names two models for {name!r}. Name only one.")
         if not is_named and (default or value) != value:
-            raise UsageError(f"--model gives two default models, {default!r} and {value!r}. Give one.")
+            raise UsageError(f"--model names two default models, {default!r} and {value!r}. Name only one.")
         default = default if is_named else value
     return Models(default, by_name, base_url)
 
 
 class PinnedModel:
-    """Ignores the model that a request names, because the command line overrides the file."""
+    """A model that ignores the model name in requests, because the command line overrides the file."""
 
     def __init__(self, model: ChatModel) -> None:
         self._model = model
@@ -96,10 +96,10 @@ class PinnedModel:
 def connect_assistant_models(
     definition: Definition, project: Project, models: Models
 ) -> Mapping[str, ChatModel] | None:
-    """Connect the models of the command line, by the names of assistants; None if there are none.
+    """Connect the models of the command line, by name of the assistant or `default`; return None if there are none.
 
-    They override the models in the file. Raises UsageError for a model that cannot be connected and for the name of an
-    unknown assistant.
+    They override the models in the file. Raises UsageError for a model that cannot be connected, and for an unknown
+    assistant.
     """
     models.check_names([assistant.id for assistant in definition.assistants], "Assistants")
     names = {**({"default": models.default} if models.default is not None else {}), **models.by_name}

@@ -13,7 +13,7 @@ from statewright.checkpoint import InMemorySaver
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import BranchOption, DatabaseOptions, ModelOptions, RunOptions, ThreadArgument
 from statewright.cli.db.database import find_checkpoint, locate_database, open_or_create_saver, open_saver
-from statewright.cli.workflow.follow import RunEnd, SavedRun, follow, run_and_exit
+from statewright.cli.workflow.follow import RunResult, SavedRun, follow, run_and_exit
 from statewright.cli.workflow.inputs import read_input, read_message, read_text, read_value
 from statewright.cli.workflow.load import has_durable_saver, is_workflow, load
 from statewright.cli.workflow.models import Models, read_models
@@ -44,7 +44,7 @@ def run(
         ),
     ] = None,
     files: Annotated[
-        list[str] | None, typer.Option("--file", metavar="PATH", help="A file to pass to a workflow. Repeatable.")
+        list[str] | None, typer.Option("--file", metavar="PATH", help="A file for a workflow to read. Repeatable.")
     ] = None,
     thread: Annotated[
         str | None,
@@ -55,9 +55,9 @@ def run(
     database: DatabaseOptions,
     options: RunOptions,
 ) -> None:
-    """Run a graph or a workflow until it is complete or waits for input.
+    """Run a graph or a workflow until it completes or waits for input.
 
-    Every superstep is saved, so that the run can be inspected and resumed; `--database memory:` saves nothing.
+    Every superstep is saved, so that the run can be inspected and resumed; with `--database memory:` nothing is saved.
 
     Exit codes: 0 completed, 1 failed, 2 usage error, 3 waiting for input, 130 cancelled.
     """
@@ -69,8 +69,8 @@ def run(
     saver = open_run_saver(app, database)
     saved = None
     if saver is not None or has_durable_saver(app):
-        words = database.words if saver is not None else ()
-        saved = _saved_run(thread_id, target, chosen_models, options, words, is_in_database=saver is not None)
+        args = database.args if saver is not None else ()
+        saved = _make_saved_run(thread_id, target, chosen_models, options, args, is_in_database=saver is not None)
     with saver or nullcontext():
         if saver is not None or is_workflow(target):  # the result of a workflow is read from its thread
             app = app.with_services(checkpointer=saver or InMemorySaver())
@@ -90,27 +90,27 @@ def run(
 def _read_run_input(
     target: str, app: CompiledGraph, network: Network[Any] | None, inputs: Sequence[str], files: Sequence[str]
 ) -> Any:
-    """Return the input of a run. Raises UsageError, also for a field of a graph about which a run would only warn."""
+    """Return the input of a run. Raises UsageError, also for an unknown field, of which a run would only warn."""
     if is_workflow(target):
         if len(inputs) > 1:
-            raise UsageError("A workflow has one input. Give --input once: text, JSON, or @FILE.")
+            raise UsageError("A workflow takes one input. Pass --input once, with text, JSON or @FILE.")
         text = read_text(inputs[0]) if inputs else None
         return {"input": text, **({"files": list(files)} if files else {})}
     if network is not None:
         return {"input": read_message(inputs)}
     run_input = read_input(inputs or ["{}"])
-    if problem := app.program.start.updates.unknown_in(run_input):
+    if problem := app.program.start.updates.unknown_key_message(run_input):
         raise UsageError(problem)
     return run_input
 
 
-def _saved_run(
-    thread: str, target: str, models: Models, options: RunOptions, words: tuple[str, ...], *, is_in_database: bool
+def _make_saved_run(
+    thread: str, target: str, models: Models, options: RunOptions, args: tuple[str, ...], *, is_in_database: bool
 ) -> SavedRun:
-    """Return the location of a saved run; `words` are the options that name its database and branch."""
+    """Return the location of a saved run; `args` select its database and branch."""
     script = ("--script", str(options.script)) if options.script is not None and is_workflow(target) else ()
     return SavedRun(
-        thread=thread, target=target, options=words, models=(*script, *models.options), is_in_database=is_in_database
+        thread=thread, target=target, args=args, model_args=(*script, *models.args), is_in_database=is_in_database
     )
 
 
@@ -139,31 +139,31 @@ def resume(
             "--answer",
             "-a",
             metavar="[ID=]VALUE",
-            help="The answer to a question, JSON or text. With several open questions: ID=VALUE for each.",
+            help="The answer to a question, as JSON or text. With several open questions: ID=VALUE for each.",
         ),
     ] = None,
     event: Annotated[
         str | None, typer.Option("--event", metavar="NAME[=JSON]", help="An event to deliver, with its payload.")
     ] = None,
-    due: Annotated[bool, typer.Option("--due", help="Continue after timers and timeouts that are due.")] = False,
+    due: Annotated[bool, typer.Option("--due", help="Fire the timers and timeouts that are due.")] = False,
     branch: BranchOption = "main",
     *,
     models: ModelOptions,
     database: DatabaseOptions,
     options: RunOptions,
 ) -> None:
-    """Continue a thread: answer its questions, deliver an event, or retry it where it stopped.
+    """Continue a thread: answer its questions, deliver an event, or retry from where it stopped.
 
     The exit codes are those of `run`.
     """
     if sum((bool(answer), event is not None, due)) > 1:
-        raise UsageError("Give only one of --answer, --event and --due.")
+        raise UsageError("Use only one of --answer, --event and --due.")
     answers = read_answers(answer or ())
     chosen_models = read_models(models.model, models.base_url)
     app, network = load(target, chosen_models, options.script, options.max_items)
     saver = None if database.database is None and has_durable_saver(app) else open_saver(database)
-    words = (*database.words, *(("--branch", branch) if branch != "main" else ()))
-    saved = _saved_run(thread, target, chosen_models, options, words, is_in_database=saver is not None)
+    args = (*database.args, *(("--branch", branch) if branch != "main" else ()))
+    saved = _make_saved_run(thread, target, chosen_models, options, args, is_in_database=saver is not None)
     config = {**options.config, "thread_id": thread, "branch": branch}
     with saver or nullcontext():
         if saver is not None:
@@ -181,7 +181,7 @@ def resume(
         )
 
 
-def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> RunEnd:
+def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: str | None, due: bool) -> RunResult:
     """Resume the thread and run it until it is idle."""
     if event is not None:
         name, equals, payload = event.partition("=")
@@ -189,7 +189,9 @@ def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: s
     elif due:
         result = app.resume_due(config, durability="sync")
     else:
-        state, questions = follow(app, resume_input(answers), config)
+        # Without answers, None continues the run where it stopped.
+        run_input = cast(Any, Command)(resume=answers) if answers is not NO_ANSWER else None
+        state, questions = follow(app, run_input, config)
         return (state if state is not None else app.get_state(config).values), questions
     if result is None:  # nothing was due
         snapshot = app.get_state(config)
@@ -197,8 +199,8 @@ def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: s
     return _split_result(result)
 
 
-def _split_result(result: Any) -> RunEnd:
-    """Split the result of `invoke` into the state and the open interrupts."""
+def _split_result(result: Any) -> RunResult:
+    """Split the result of a run into the state and the open interrupts."""
     if not isinstance(result, dict) or INTERRUPT not in result:
         return cast(Any, result), ()
     state = dict(cast(dict[str, Any], result))
@@ -207,26 +209,22 @@ def _split_result(result: Any) -> RunEnd:
 
 
 NO_ANSWER: Final[Any] = object()
-"""Stands for the absence of an answer."""
-
-
-def resume_input(answers: Any) -> Any:
-    """Return the input that resumes a run with answers, or None, which continues it where it stopped."""
-    return cast(Any, Command)(resume=answers) if answers is not NO_ANSWER else None
+"""Marks the absence of an answer, since None is a valid answer."""
 
 
 def read_answers(values: Sequence[str]) -> Any:
     """Parse the values of `--answer`: a single value, or values by question id. Raises UsageError for a mixture."""
-    pairs = [_named(text) for text in values]
+    pairs = [_parse_named_answer(text) for text in values]
     if not pairs:
         return NO_ANSWER
     if all(pair is not None for pair in pairs):
         return dict(cast(list[tuple[str, Any]], pairs))
     if len(values) > 1:
-        raise UsageError("Several answers need the ids of their questions: --answer ID=VALUE --answer ID=VALUE.")
+        raise UsageError("Several answers require the ids of their questions: --answer ID=VALUE --answer ID=VALUE.")
     return read_value(values[0])
 
 
-def _named(text: str) -> tuple[str, Any] | None:
-    name, equals, value = text.partition("=")
-    return (name, read_value(value)) if equals and is_interrupt_id(name) else None
+def _parse_named_answer(text: str) -> tuple[str, Any] | None:
+    """Parse `ID=VALUE`; return None for an answer without the id of a question."""
+    question_id, equals, value = text.partition("=")
+    return (question_id, read_value(value)) if equals and is_interrupt_id(question_id) else None

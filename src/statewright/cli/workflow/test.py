@@ -1,4 +1,4 @@
-"""`statewright test`: run the test cases of a workflow without a model."""
+"""`statewright test`: run the test cases of a workflow without calling models."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import typer
 
-from statewright.cli.console.failure import FAILED, UsageError, reporting_os_errors
+from statewright.cli.console.failure import FAILED, UsageError, report_os_errors
 from statewright.cli.console.printing import say
 from statewright.cli.workflow.load import is_workflow
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class CaseResult(NamedTuple):
-    """The result of a test case."""
+    """The result of a test case, which passed if it has no failures."""
 
     file: str
     name: str
@@ -32,11 +32,11 @@ def test(
     cases: Annotated[list[Path], typer.Argument(metavar="CASES", help="JSON files with test cases.")],
     junit: Annotated[Path | None, typer.Option("--junit", metavar="PATH", help="Also write a JUnit report.")] = None,
 ) -> None:
-    """Run the test cases of a workflow with scripted outputs. Exits with 1 if one fails."""
+    """Run the test cases of a workflow with scripted outputs instead of models. Exits with 1 if one fails."""
     from statewright.workflow.states import load_workflow
 
     if not is_workflow(target):
-        raise UsageError(f"{target!r} is not a workflow in YAML. Test graphs in Python with pytest.")
+        raise UsageError(f"{target!r} is not a workflow in YAML. Test Python graphs with pytest.")
     workflow = load_workflow(Path(target))
     results = [result for path in cases for result in _run_file(workflow, path)]
     for result in results:
@@ -44,7 +44,7 @@ def test(
         for failure in result.failures:
             say(f"      {failure}")
     failed = sum(bool(result.failures) for result in results)
-    say(f"{len(results) - failed} of {len(results)} cases pass")
+    say(f"{len(results) - failed} of {len(results)} cases passed")
     if junit is not None:
         _write_report(junit, target, results)
     if failed:
@@ -56,10 +56,10 @@ def _run_file(workflow: Workflow, path: Path) -> list[CaseResult]:
 
     results: list[CaseResult] = []
     for number, case in enumerate(read_cases(path), 1):
-        begin = time.perf_counter()
+        started_at = time.perf_counter()
         failures = run_case(workflow, case)
         name = f"{case.get('id', number)}  {case.get('rule', '')}".rstrip()
-        results.append(CaseResult(str(path), name, time.perf_counter() - begin, failures))
+        results.append(CaseResult(str(path), name, time.perf_counter() - started_at, failures))
     return results
 
 
@@ -78,5 +78,5 @@ def _write_report(path: Path, target: str, results: Sequence[CaseResult]) -> Non
         if result.failures:
             failure = ElementTree.SubElement(case, "failure", message=result.failures[0])
             failure.text = "\n".join(result.failures)
-    with reporting_os_errors(f"The report cannot be written to {str(path)!r}"):
+    with report_os_errors(f"The report cannot be written to {str(path)!r}"):
         ElementTree.ElementTree(suite).write(path, encoding="utf-8", xml_declaration=True)

@@ -1,4 +1,4 @@
-"""Keys and workspaces, with their costs."""
+"""API keys, workspaces and costs."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import TypedDict, Unpack
 
 from statewright.api.access import Key, NewKey, NewWorkspace, Spending, Workspace
 from statewright.api.runs import CostSummary
-from statewright.client.call import Call, delete, get, in_camel, patch, path_of, post, without_none
-from statewright.client.send import Page, page_of
+from statewright.client.call import Call, api_path, delete, get, patch, post, to_camel_case, without_none
+from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
 
 
 class Keys(Namespace[F]):
-    """Keys of the workspace."""
+    """API keys of the workspace."""
 
     @request
     def create(
@@ -25,25 +25,25 @@ class Keys(Namespace[F]):
         requests_per_minute: int | None = None,
         expires_at: datetime | None = None,
     ) -> Call[NewKey]:
-        """Create a key. The secret is not shown again. Its scopes are limited to those of the calling key."""
+        """Create a key, whose scopes must be among those of the calling key. Its secret is not shown again."""
         limits = {"requests_per_minute": requests_per_minute, "expires_at": expires_at}
         body = {"name": name, "scopes": list(scopes), **without_none(limits)}
-        return post(path_of("api-keys"), NewKey.read_answer, in_camel(body))
+        return post(api_path("api-keys"), NewKey.from_response, to_camel_case(body))
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Key]]:
         """Return a page of the keys, the newest first, without the secrets."""
-        return page_of(path_of("api-keys"), Key.from_json, page=page, page_size=page_size)
+        return get_page(api_path("api-keys"), Key.from_json, page=page, page_size=page_size)
 
     @IteratingMethod
     def iterate(self) -> AsyncGenerator[Key]:
         """Iterate over all keys, the newest first."""
-        return self._all(path_of("api-keys"), Key.from_json)
+        return self._all(api_path("api-keys"), Key.from_json)
 
     @request
     def revoke(self, key_id: str) -> Call[Key]:
         """Revoke a key."""
-        return delete(path_of("api-keys", key_id), Key.read_answer)
+        return delete(api_path("api-keys", key_id), Key.from_response)
 
 
 class WorkspaceLimits(TypedDict, total=False):
@@ -56,40 +56,40 @@ class WorkspaceLimits(TypedDict, total=False):
 
 
 class Workspaces(Namespace[F]):
-    """Workspaces. All but `current` and `spending` need the token of the operator: `Client(admin_token=...)`."""
+    """Workspaces. All methods but `current` and `spending` need the operator's token: `Client(admin_token=...)`."""
 
     @request
     def create(self, slug: str, **limits: Unpack[WorkspaceLimits]) -> Call[NewWorkspace]:
-        """Create a workspace, with its first key, whose secret is not shown again."""
-        body = in_camel({"slug": slug, **without_none(limits)})
-        return post(path_of("workspaces"), NewWorkspace.read_answer, body, as_operator=True)
+        """Create a workspace and its first key, whose secret is not shown again."""
+        body = to_camel_case({"slug": slug, **without_none(limits)})
+        return post(api_path("workspaces"), NewWorkspace.from_response, body, as_operator=True)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Workspace]]:
         """Return a page of the workspaces."""
-        path = path_of("workspaces")
-        return page_of(path, Workspace.from_json, page=page, page_size=page_size, as_operator=True)
+        path = api_path("workspaces")
+        return get_page(path, Workspace.from_json, page=page, page_size=page_size, as_operator=True)
 
     @IteratingMethod
     def iterate(self) -> AsyncGenerator[Workspace]:
         """Iterate over all workspaces."""
-        return self._all(path_of("workspaces"), Workspace.from_json, as_operator=True)
+        return self._all(api_path("workspaces"), Workspace.from_json, as_operator=True)
 
     @request
     def current(self) -> Call[Workspace]:
-        """Return the workspace of the key."""
-        return get(path_of("workspaces", "current"), Workspace.read_answer)
+        """Return the workspace of the client's key."""
+        return get(api_path("workspaces", "current"), Workspace.from_response)
 
     @request
     def spending(self) -> Call[Spending]:
-        """Return today's spending of the workspace of the key, and its limits."""
-        return get(path_of("workspaces", "current", "spending"), Spending.read_answer)
+        """Return the spending of the current workspace today, and its limits."""
+        return get(api_path("workspaces", "current", "spending"), Spending.from_response)
 
     @request
     def change(self, workspace_id: str, **changes: Unpack[WorkspaceLimits]) -> Call[Workspace]:
-        """Change the limits of a workspace; None removes a limit."""
-        path = path_of("workspaces", workspace_id)
-        return patch(path, Workspace.read_answer, in_camel(changes), as_operator=True)
+        """Change the name or limits of a workspace; None removes a limit."""
+        path = api_path("workspaces", workspace_id)
+        return patch(path, Workspace.from_response, to_camel_case(changes), as_operator=True)
 
 
 class Costs(Namespace[F]):
@@ -97,5 +97,5 @@ class Costs(Namespace[F]):
 
     @request
     def summary(self, start: datetime | None = None, end: datetime | None = None) -> Call[CostSummary]:
-        """Return the costs of the workspace from one instant until before another."""
-        return get(path_of("cost", "summary"), CostSummary.read_answer, {"from": start, "to": end})
+        """Return the costs of the workspace between two instants; `end` is exclusive."""
+        return get(api_path("cost", "summary"), CostSummary.from_response, {"from": start, "to": end})

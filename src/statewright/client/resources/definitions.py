@@ -6,78 +6,78 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any, Final
 
 from statewright.api.definitions import Definition, DefinitionWithBody, Graph, GraphDescription, Thread
-from statewright.client.call import Call, get, path_of, post, read_data
-from statewright.client.send import Page, page_of
+from statewright.client.call import Call, api_path, get, post, read_data
+from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
 
 _DEFINITIONS: Final = "workflow-definitions"
 
 
 class Definitions(Namespace[F]):
-    """Versions of workflows that are stored."""
+    """Stored versions of workflows."""
 
     @request
     def add(self, definition: Mapping[str, Any]) -> Call[DefinitionWithBody]:
-        """Store a version of a workflow in JSON. Storing the same content again changes nothing.
+        """Store a version of a workflow in JSON. Storing the same content again has no effect.
 
-        Raises InvalidRequest with all problems in its `details`, and RequestConflict if the version is stored with
+        Raises InvalidRequest with all problems in its `details`, and RequestConflict if the version already exists with
         other content.
         """
-        return post(path_of(_DEFINITIONS), DefinitionWithBody.read_answer, definition, repeatable=True)
+        return post(api_path(_DEFINITIONS), DefinitionWithBody.from_response, definition, repeatable=True)
 
     @request
     def get(self, definition_id: str) -> Call[DefinitionWithBody]:
         """Return a definition."""
-        return get(path_of(_DEFINITIONS, definition_id), DefinitionWithBody.read_answer)
+        return get(api_path(_DEFINITIONS, definition_id), DefinitionWithBody.from_response)
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Definition]]:
         """Return a page of the definitions, the newest first."""
-        return page_of(path_of(_DEFINITIONS), Definition.from_json, page=page, page_size=page_size)
+        return get_page(api_path(_DEFINITIONS), Definition.from_json, page=page, page_size=page_size)
 
     @IteratingMethod
     def iterate(self) -> AsyncGenerator[Definition]:
         """Iterate over all definitions, the newest first."""
-        return self._all(path_of(_DEFINITIONS), Definition.from_json)
+        return self._all(api_path(_DEFINITIONS), Definition.from_json)
 
 
 class Graphs(Namespace[F]):
-    """Graphs of the service's project."""
+    """Graphs that the service serves."""
 
     @request
     def list(self) -> Call[Sequence[Graph]]:
-        """Return the served graphs."""
-        return get(path_of("graphs"), Graph.read_all)
+        """Return all served graphs."""
+        return get(api_path("graphs"), Graph.read_all)
 
     @request
     def get(self, name: str) -> Call[GraphDescription]:
         """Return a graph with its drawing and its schemas."""
-        return get(path_of("graphs", name), GraphDescription.read_answer)
+        return get(api_path("graphs", name), GraphDescription.from_response)
 
 
 class Threads(Namespace[F]):
-    """Threads of runs."""
+    """Threads: their states, checkpoints and branches."""
 
     @request
     def state(self, thread_id: str, *, checkpoint_id: str | None = None) -> Call[Thread]:
-        """Return the state of a thread, now or at a checkpoint."""
-        return get(path_of("threads", thread_id, "state"), Thread.read_answer, {"checkpointId": checkpoint_id})
+        """Return the current state of a thread, or its state at a checkpoint."""
+        return get(api_path("threads", thread_id, "state"), Thread.from_response, {"checkpointId": checkpoint_id})
 
     @request
     def history(self, thread_id: str, *, branch: str | None = None, limit: int = 100) -> Call[Sequence[Thread]]:
-        """Return the checkpoints of a thread, the newest first. Each names its parent, so they form a tree."""
-        return get(path_of("threads", thread_id, "history"), Thread.read_all, {"branch": branch, "limit": limit})
+        """Return the checkpoints of a thread, the newest first. Each refers to its parent, so they form a tree."""
+        return get(api_path("threads", thread_id, "history"), Thread.read_all, {"branch": branch, "limit": limit})
 
     @request
     def diff(self, thread_id: str, before: str, after: str) -> Call[Mapping[str, Any]]:
         """Return the differences between two checkpoints."""
-        return get(path_of("threads", thread_id, "diff"), read_data, {"before": before, "after": after})
+        return get(api_path("threads", thread_id, "diff"), read_data, {"before": before, "after": after})
 
     @request
     def fork(self, thread_id: str, checkpoint_id: str, *, branch: str | None = None) -> Call[Thread]:
-        """Create a branch at a checkpoint."""
+        """Create a branch of a thread that begins at a checkpoint."""
         body = {"checkpointId": checkpoint_id} if branch is None else {"checkpointId": checkpoint_id, "branch": branch}
-        return post(path_of("threads", thread_id, "fork"), Thread.read_answer, body)
+        return post(api_path("threads", thread_id, "fork"), Thread.from_response, body)
 
     @request
     def update(
@@ -86,4 +86,4 @@ class Threads(Namespace[F]):
         """Change the state of a thread, as if a node had returned the values."""
         body = {"values": values, "asNode": as_node, "checkpointId": checkpoint_id}
         changes = {name: value for name, value in body.items() if name == "values" or value is not None}
-        return post(path_of("threads", thread_id, "state"), Thread.read_answer, changes)
+        return post(api_path("threads", thread_id, "state"), Thread.from_response, changes)

@@ -1,4 +1,4 @@
-"""Open waits, approvals, and sending events."""
+"""Open waits, approvals and events."""
 
 from __future__ import annotations
 
@@ -6,25 +6,25 @@ from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 from statewright.api.runs import Approval, ReceivedEvent, Wait
-from statewright.client.call import Call, get, path_of, post, without_none
-from statewright.client.send import Page, page_of
+from statewright.client.call import Call, api_path, get, post, without_none
+from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Namespace, request
 
 _APPROVALS: Final = "approval-requests"
 
 
 class Interrupts(Namespace[F]):
-    """Questions, timers and events that runs wait for."""
+    """Open waits: the questions, timers and events for which runs wait."""
 
     @request
     def list(self, *, run_id: str | None = None, page: int = 1, page_size: int = 20) -> Call[Page[Wait]]:
-        """Return a page of the open waits of all runs or of one. Questions are answered with `runs.answer`."""
-        return page_of(path_of("interrupts"), Wait.from_json, page=page, page_size=page_size, runId=run_id)
+        """Return a page of the open waits of all runs, or of one run. Answer questions with `runs.answer`."""
+        return get_page(api_path("interrupts"), Wait.from_json, page=page, page_size=page_size, runId=run_id)
 
     @IteratingMethod
     def iterate(self, *, run_id: str | None = None) -> AsyncGenerator[Wait]:
-        """Iterate over the open waits of all runs or of one."""
-        return self._all(path_of("interrupts"), Wait.from_json, runId=run_id)
+        """Iterate over the open waits of all runs, or of one run."""
+        return self._all(api_path("interrupts"), Wait.from_json, runId=run_id)
 
 
 class Approvals(Namespace[F]):
@@ -34,49 +34,49 @@ class Approvals(Namespace[F]):
     def list(
         self, *, pending: bool | None = None, run_id: str | None = None, page: int = 1, page_size: int = 20
     ) -> Call[Page[Approval]]:
-        """Return a page of the approvals, the newest first: pending ones, decided ones, or both."""
-        return page_of(
-            path_of(_APPROVALS), Approval.from_json, page=page, page_size=page_size, pending=pending, runId=run_id
+        """Return a page of the approvals, the newest first: pending ones, decided ones, or by default both."""
+        return get_page(
+            api_path(_APPROVALS), Approval.from_json, page=page, page_size=page_size, pending=pending, runId=run_id
         )
 
     @IteratingMethod
     def iterate(self, *, pending: bool | None = None, run_id: str | None = None) -> AsyncGenerator[Approval]:
-        """Iterate over all approvals or those of one run, the newest first."""
-        return self._all(path_of(_APPROVALS), Approval.from_json, pending=pending, runId=run_id)
+        """Iterate over all matching approvals, the newest first."""
+        return self._all(api_path(_APPROVALS), Approval.from_json, pending=pending, runId=run_id)
 
     @request
     def get(self, approval_id: str) -> Call[Approval]:
         """Return an approval."""
-        return get(path_of(_APPROVALS, approval_id), Approval.read_answer)
+        return get(api_path(_APPROVALS, approval_id), Approval.from_response)
 
     @request
     def approve(self, approval_id: str, *, by: str | None = None) -> Call[Approval]:
-        """Approve. The run is resumed."""
+        """Approve the content of an approval, and resume the run."""
         return _decide(approval_id, {"decision": "approved"}, by)
 
     @request
     def reject(self, approval_id: str, *, by: str | None = None) -> Call[Approval]:
-        """Reject. The run fails or is resumed, as its step defines."""
+        """Reject an approval. The run fails or is resumed, depending on its step."""
         return _decide(approval_id, {"decision": "rejected"}, by)
 
     @request
     def edit(self, approval_id: str, content: Any, *, by: str | None = None) -> Call[Approval]:
-        """Approve an edited content."""
+        """Approve with edited content, and resume the run."""
         return _decide(approval_id, {"decision": "edited", "editedContent": content}, by)
 
 
 def _decide(approval_id: str, decision: dict[str, Any], by: str | None) -> Call[Approval]:
     body = {**decision, **without_none({"decidedBy": by})}
-    return post(path_of(_APPROVALS, approval_id, "decide"), Approval.read_answer, body)
+    return post(api_path(_APPROVALS, approval_id, "decide"), Approval.from_response, body)
 
 
 class Events(Namespace[F]):
-    """Events, which start runs by triggers and wake the runs that wait for them."""
+    """Events, which start runs by triggers, and wake runs that wait for them."""
 
     @request
     def send(
         self, name: str, payload: Mapping[str, Any] | None = None, *, key: str | None = None
     ) -> Call[ReceivedEvent]:
-        """Send an event; the result names the runs that it started and woke. With a `key` it is idempotent."""
+        """Send an event. The result has the runs that it started and woke. With a `key`, sending is idempotent."""
         body = without_none({"name": name, "payload": payload or {}, "key": key})
-        return post(path_of("events"), ReceivedEvent.read_answer, body, repeatable=key is not None)
+        return post(api_path("events"), ReceivedEvent.from_response, body, repeatable=key is not None)

@@ -1,4 +1,4 @@
-"""Runs: start, list, follow, cancel, pause, resume, retry."""
+"""Runs: methods to start, read, follow and control them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from statewright.api.runs import (
     Step,
     Told,
 )
-from statewright.client.call import Call, get, in_camel, path_of, post, read_data, without_none
+from statewright.client.call import Call, api_path, get, post, read_data, to_camel_case, without_none
 from statewright.client.follow import RunFollower
-from statewright.client.send import Page, page_of
+from statewright.client.send import Page, get_page
 from statewright.client.sync_async import F, IteratingMethod, Method, Namespace, request
 from statewright.errors import InvalidRequest
 from statewright.ids import draw_run_id
@@ -37,7 +37,7 @@ class StartOptions(TypedDict, total=False):
     thread_id: str | None
     """The thread to advance; a new one by default."""
     idempotency_key: str | None
-    """A repeated key returns the run that it started before; a random one by default."""
+    """With the same key, the run that was started before is returned. By default a random key is used."""
     on_busy: OnBusy
     after: datetime | None
     """The run does not begin before this instant."""
@@ -54,25 +54,26 @@ class StartOptions(TypedDict, total=False):
 
 
 SETTINGS: Final = frozenset({"recursion_limit", "max_concurrency", "durability", "context"})
-"""The options that the API has under `settings`."""
+"""The options that the API expects under `settings`."""
 
 
 class RunFilter(TypedDict, total=False):
-    """A filter of runs; all conditions must match."""
+    """A filter for runs. All conditions must match."""
 
     status: Sequence[str]
-    """One of these."""
+    """The run has one of these statuses."""
     graph: str | None
     definition_id: str | None
     thread_id: str | None
     parent_id: str | None
     idempotency_key: str | None
     tags: Sequence[str]
-    """All of these."""
+    """The run has all of these tags."""
     metadata: Mapping[str, str]
+    """The run has all of these values."""
     created_from: datetime | None
     created_to: datetime | None
-    """Before this instant."""
+    """The run was created before this instant."""
 
 
 class Runs(Namespace[F]):
@@ -89,8 +90,8 @@ class Runs(Namespace[F]):
     ) -> Call[StartedRun]:
         """Start a run of a served graph, or of a stored definition.
 
-        With `wait`, returns once the run is idle, and at the latest after so many seconds. Without an `idempotency_key`
-        a random one is sent, so that a start whose answer was lost can be repeated without starting two runs.
+        With `wait`, return once the run is idle, or after this many seconds. Without an `idempotency_key` a random one
+        is sent, so that the request can be repeated without starting two runs if the answer is lost.
         """
         return start(graph, input, wait, options)
 
@@ -103,26 +104,29 @@ class Runs(Namespace[F]):
         seconds: float = LONGEST_WAIT,
         **options: Unpack[StartOptions],
     ) -> Run:
-        """Start a run, and return it once it is idle, or in its current state after so many seconds."""
-        until = self._connection.settings.clock.monotonic() + seconds
+        """Start a run, and return it once it is idle, or in its current state after this many seconds."""
+        deadline = self._connection.settings.clock.monotonic() + seconds
         run = await self._send(start(graph, input, min(seconds, LONGEST_WAIT), options))
-        return run if run.is_at_rest and run.created else await self._wait_until_idle(run.id, until)
+        return run if run.is_at_rest and run.created else await self._wait_until_idle(run.id, deadline)
 
     @Method
     async def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Run:
-        """Return a run once it has ended, waits or is paused; in its current state after so many seconds."""
+        """Wait until a run has ended, is paused or waits itself, and return it.
+
+        After this many seconds, the run is returned in its current state.
+        """
         return await self._wait_until_idle(run_id, self._connection.settings.clock.monotonic() + seconds)
 
-    async def _wait_until_idle(self, run_id: str, until: float) -> Run:
+    async def _wait_until_idle(self, run_id: str, deadline: float) -> Run:
         while True:
-            remaining = until - self._connection.settings.clock.monotonic()
+            remaining = deadline - self._connection.settings.clock.monotonic()
             run = await self._send(_get(run_id, max(0.0, min(remaining, LONGEST_WAIT))))
             if remaining <= 0 or run.is_at_rest:
                 return run
 
     @request
     def get(self, run_id: str) -> Call[RunWithSteps]:
-        """Return a run with its steps, in the order in which they began."""
+        """Return a run with its steps, in the order in which they started."""
         return _get(run_id)
 
     @request
@@ -130,48 +134,48 @@ class Runs(Namespace[F]):
         self, *, page: int = 1, page_size: int = 20, sort: str = "-createdAt", **filters: Unpack[RunFilter]
     ) -> Call[Page[Run]]:
         """Return a page of the matching runs, the newest first; `sort` takes `"status"`, `"-updatedAt"` and others."""
-        query = _query(filters)
-        return page_of(path_of(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **query)
+        query = _to_query(filters)
+        return get_page(api_path(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **query)
 
     @IteratingMethod
     def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> AsyncGenerator[Run]:
-        """Iterate over all matching runs, read in pages."""
-        return self._all(path_of(_RUNS), Run.from_json, sort=sort, **_query(filters))
+        """Iterate over all matching runs, which are read in pages."""
+        return self._all(api_path(_RUNS), Run.from_json, sort=sort, **_to_query(filters))
 
     @request
     def steps(self, run_id: str) -> Call[Sequence[Step]]:
         """Return the steps of a run."""
-        return get(path_of(_RUNS, run_id, "steps"), Step.read_all)
+        return get(api_path(_RUNS, run_id, "steps"), Step.read_all)
 
     @request
     def state(self, run_id: str) -> Call[Mapping[str, Any]]:
         """Return the current state of a run."""
-        return get(path_of(_RUNS, run_id, "state"), read_data)
+        return get(api_path(_RUNS, run_id, "state"), read_data)
 
     @request
     def model_calls(self, run_id: str) -> Call[Sequence[ModelCall]]:
         """Return the model calls of a run."""
-        return get(path_of(_RUNS, run_id, "llm-calls"), ModelCall.read_all)
+        return get(api_path(_RUNS, run_id, "llm-calls"), ModelCall.read_all)
 
     @request
     def logs(self, run_id: str, *, step: str | None = None) -> Call[Sequence[Log]]:
         """Return the captured logs of the steps of a run, or of one step."""
-        return get(path_of(_RUNS, run_id, "logs"), Log.read_all, {"step": step})
+        return get(api_path(_RUNS, run_id, "logs"), Log.read_all, {"step": step})
 
     @request
     def cost(self, run_id: str) -> Call[Cost]:
         """Return the cost of a run."""
-        return get(path_of(_RUNS, run_id, "cost"), Cost.read_answer)
+        return get(api_path(_RUNS, run_id, "cost"), Cost.from_response)
 
     @request
     def events(self, run_id: str, *, after: int = 0, page: int = 1, page_size: int = 20) -> Call[Page[Event]]:
         """Return a page of the events of a run after a sequence number, the oldest first."""
-        path = path_of(_RUNS, run_id, "events")
-        return page_of(path, Event.from_json, page=page, page_size=page_size, after=after)
+        path = api_path(_RUNS, run_id, "events")
+        return get_page(path, Event.from_json, page=page, page_size=page_size, after=after)
 
     @IteratingMethod
     def follow(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Event]:
-        """Iterate over the events of a run after a sequence number, live, until the run has ended.
+        """Iterate over the events of a run after a sequence number, as they occur, until the run has ended.
 
         Every event is yielded once, in order. A broken stream is resumed after the last received event.
         """
@@ -179,7 +183,7 @@ class Runs(Namespace[F]):
 
     @IteratingMethod
     def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Told]:
-        """Iterate like `follow`, with live events in between, such as pieces of messages.
+        """Iterate like `follow`, and also over live events, such as pieces of messages.
 
         A `LiveEvent` is not stored, so those that occur while the connection is broken are lost.
         """
@@ -189,12 +193,12 @@ class Runs(Namespace[F]):
     def cancel(self, run_id: str, reason: str | None = None) -> Call[Run]:
         """Cancel a run."""
         body = None if reason is None else {"reason": reason}
-        return post(path_of(_RUNS, run_id, "cancel"), Run.read_answer, body)
+        return post(api_path(_RUNS, run_id, "cancel"), Run.from_response, body)
 
     @request
     def pause(self, run_id: str) -> Call[Run]:
         """Pause a run after its current superstep."""
-        return post(path_of(_RUNS, run_id, "pause"), Run.read_answer)
+        return post(api_path(_RUNS, run_id, "pause"), Run.from_response)
 
     @request
     def resume(
@@ -205,12 +209,12 @@ class Runs(Namespace[F]):
         *,
         signal_id: str | None = None,
     ) -> Call[Run]:
-        """Resume a run: a paused one as it is, a waiting one with the signal that it waits for.
+        """Resume a paused run, or a waiting run with the signal for which it waits.
 
-        Raises SignalMismatch if it waits for another one. See `signal` for signals that may come early.
+        Raises SignalMismatch if it waits for another signal. Use `signal` to send a signal before the run waits for it.
         """
         if signal_type is None:
-            return post(path_of(_RUNS, run_id, "resume"), Run.read_answer)
+            return post(api_path(_RUNS, run_id, "resume"), Run.from_response)
         return _signal(run_id, "resume", signal_type, payload, signal_id)
 
     @request
@@ -219,29 +223,29 @@ class Runs(Namespace[F]):
     ) -> Call[Run]:
         """Send a signal to a run. It is stored until a step waits for it.
 
-        With a `signal_id` the signal counts once, however often it is sent.
+        Signals with the same `signal_id` count only once.
         """
         return _signal(run_id, "signals", signal_type, payload, signal_id)
 
     @request
     def answer(self, run_id: str, answers: Mapping[str, Any]) -> Call[Run]:
-        """Answer questions of a run, by the ids that `interrupts.list` returns."""
-        return post(path_of(_RUNS, run_id, "resume"), Run.read_answer, {"answers": answers})
+        """Answer questions of a run, by their ids from `interrupts.list`."""
+        return post(api_path(_RUNS, run_id, "resume"), Run.from_response, {"answers": answers})
 
     @request
     def retry(self, run_id: str) -> Call[Run]:
         """Retry a failed run from the step that failed."""
-        return post(path_of(_RUNS, run_id, "retry"), Run.read_answer)
+        return post(api_path(_RUNS, run_id, "retry"), Run.from_response)
 
     @request
     def cancel_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
-        """Cancel all matching runs; return their ids."""
-        return post(path_of(_RUNS, "cancel"), _run_ids, in_camel(without_none(filters)))
+        """Cancel all matching runs, and return their ids."""
+        return post(api_path(_RUNS, "cancel"), _run_ids, to_camel_case(without_none(filters)))
 
     @request
     def retry_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
-        """Retry all matching failed runs; return their ids."""
-        return post(path_of(_RUNS, "retry"), _run_ids, in_camel(without_none(filters)))
+        """Retry all matching failed runs, and return their ids."""
+        return post(api_path(_RUNS, "retry"), _run_ids, to_camel_case(without_none(filters)))
 
 
 def start(graph: str | None, values: Any, wait: float | None, options: StartOptions) -> Call[StartedRun]:
@@ -249,33 +253,33 @@ def start(graph: str | None, values: Any, wait: float | None, options: StartOpti
     if wait is not None and not 0 <= wait <= LONGEST_WAIT:
         raise InvalidRequest(f"wait={wait!r}: the service waits for 0 to {LONGEST_WAIT} seconds. See start_and_wait.")
     fields = without_none({"graph": graph, "idempotency_key": f"drawn_{draw_run_id()}", **without_none(options)})
-    body = in_camel({name: value for name, value in fields.items() if name not in SETTINGS})
+    body = to_camel_case({name: value for name, value in fields.items() if name not in SETTINGS})
     settings = {name: value for name, value in fields.items() if name in SETTINGS}
     if settings:
-        body["settings"] = in_camel(settings)
+        body["settings"] = to_camel_case(settings)
     params = () if wait is None else (("wait", f"{wait:g}"),)
     return post(
-        path_of(_RUNS),
-        StartedRun.read_answer,
+        api_path(_RUNS),
+        StartedRun.from_response,
         {**body, "input": values},
         params=params,
-        patience=wait or 0.0,
+        max_wait=wait or 0.0,
         repeatable=True,
     )
 
 
 def _get(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
-    """Return the request for a run, which the service answers once it is idle, or after so many seconds."""
+    """Return a request for a run, which the service answers once the run is idle, or after `wait` seconds."""
     params = {"wait": f"{wait:g}"} if wait else None
-    return get(path_of(_RUNS, run_id), RunWithSteps.read_answer, params, patience=wait)
+    return get(api_path(_RUNS, run_id), RunWithSteps.from_response, params, max_wait=wait)
 
 
-def _query(filters: RunFilter) -> dict[str, Any]:
-    """Return a filter as query parameters."""
+def _to_query(filters: RunFilter) -> dict[str, Any]:
+    """Convert a filter to query parameters."""
     conditions: dict[str, Any] = dict(filters)
     metadata: Mapping[str, str] = conditions.pop("metadata", {})
     tags = conditions.pop("tags", ())
-    params = in_camel({**conditions, "tag": tags})
+    params = to_camel_case({**conditions, "tag": tags})
     return params | {f"metadata[{name}]": value for name, value in metadata.items()}
 
 
@@ -283,9 +287,9 @@ def _signal(
     run_id: str, action: str, signal_type: str, payload: Mapping[str, Any] | None, signal_id: str | None
 ) -> Call[Run]:
     body = without_none({"signal_type": signal_type, "payload": payload or {}, "signal_id": signal_id})
-    path = path_of(_RUNS, run_id, action)
-    return post(path, Run.read_answer, in_camel(body), repeatable=signal_id is not None)
+    path = api_path(_RUNS, run_id, action)
+    return post(path, Run.from_response, to_camel_case(body), repeatable=signal_id is not None)
 
 
 def _run_ids(answer: Any) -> Sequence[str]:
-    return list(RunIds.read_answer(answer).run_ids)
+    return list(RunIds.from_response(answer).run_ids)

@@ -15,7 +15,7 @@ from statewright.graph.draw.shapes import DrawnEdge, Shapes
 
 SWEEPS = 4
 Slot = str | tuple[int, int]
-"""A position in a layer: a node by its id, or a bend by the number of its edge and its layer."""
+"""An element of a layer: a node by its id, or a bend by the number of its edge and its layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,21 +46,21 @@ def lay_out(shapes: Shapes) -> Layout:
 
 
 def centre_layers(layout: Layout, width_of: Callable[[Slot], float], gap: float) -> tuple[dict[Slot, float], float]:
-    """Return the horizontal centre of each slot, with layers centred under the widest one, and the width of that."""
+    """Return the horizontal centre of each slot, with all layers centred, and the width of the widest layer."""
     widths = [[width_of(slot) for slot in layer] for layer in layout.layers]
     totals = [sum(layer) + gap * (len(layer) - 1) for layer in widths]
     widest = max(totals, default=0.0)
     centres: dict[Slot, float] = {}
-    for layer, own, total in zip(layout.layers, widths, totals, strict=True):
+    for layer, slot_widths, total in zip(layout.layers, widths, totals, strict=True):
         left = (widest - total) / 2
-        for slot, width in zip(layer, own, strict=True):
+        for slot, width in zip(layer, slot_widths, strict=True):
             centres[slot] = left + width / 2
             left += width + gap
     return centres, widest
 
 
 def _loop_edges(shapes: Shapes) -> set[int]:
-    """Return the edges back to a node on the path of a depth-first search. Iterative, since paths may be long."""
+    """Return the edges that lead back to the path of a depth-first search. Iterative, since paths may be long."""
     outgoing: dict[str, list[tuple[int, str]]] = {node.id: [] for node in shapes.nodes}
     for number, edge in enumerate(shapes.edges):
         outgoing[edge.source].append((number, edge.target))
@@ -85,7 +85,7 @@ def _loop_edges(shapes: Shapes) -> set[int]:
 
 
 def _layers(shapes: Shapes, down: Sequence[DrawnEdge]) -> dict[str, int]:
-    """Return the length of the longest path to each node, by Kahn's algorithm."""
+    """Return the layer of each node: the length of the longest path to it, by Kahn's algorithm."""
     indegree = {node.id: 0 for node in shapes.nodes}
     successors: dict[str, list[str]] = {node.id: [] for node in shapes.nodes}
     for edge in down:
@@ -120,11 +120,10 @@ def _order(layers: list[list[Slot]], paths: Sequence[Sequence[Slot]]) -> None:
         position = {slot: index for layer in layers for index, slot in enumerate(layer)}
         for layer in reversed(layers) if sweep % 2 else layers:
             if len(layer) > 1:
-                layer.sort(
-                    key=lambda slot: _mean([position[near] for near in neighbours.get(slot, [])], position[slot])
-                )
+                # A slot without neighbours stays where it is.
+                layer.sort(key=lambda slot: _mean([position[near] for near in neighbours.get(slot) or [slot]]))
                 position.update((slot, index) for index, slot in enumerate(layer))
 
 
-def _mean(positions: Sequence[int], own: int) -> float:
-    return sum(positions) / len(positions) if positions else own
+def _mean(positions: Sequence[int]) -> float:
+    return sum(positions) / len(positions)

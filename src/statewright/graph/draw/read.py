@@ -19,11 +19,12 @@ Arrow = tuple[str, EdgeKind, str]
 
 
 def drawing_of(graph: Graph, *, xray: bool | int = False) -> Drawing:
-    """Return the drawing of a graph. `xray` draws the nodes of subgraphs too: of all, or down to a depth."""
+    """Return the drawing of a graph. `xray` also draws the nodes of subgraphs: of all, or down to a depth."""
     depth = int(xray) if not isinstance(xray, bool) else (1_000 if xray else 0)
     nodes, edges = [*_nodes(graph, "", depth)], [*_edges(graph, "", depth)]
-    used = {end for edge in edges for end in (edge.source, edge.target)}
-    return Drawing(graph.name, tuple(node for node in nodes if node.id in used or node.kind != "end"), tuple(edges))
+    connected = {end for edge in edges for end in (edge.source, edge.target)}
+    nodes = [node for node in nodes if node.id in connected or node.kind != "end"]
+    return Drawing(graph.name, tuple(nodes), tuple(edges))
 
 
 def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
@@ -32,20 +33,20 @@ def _nodes(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnNode]:
         if is_hidden(node):
             continue
         for box in _boxes(node):
-            inner = _opened(box, depth)
-            if inner is None:
+            subgraph = _inner_graph(box, depth)
+            if subgraph is None:
                 yield DrawnNode(prefix + box.id, box.label, box.kind)
             else:
-                yield from _nodes(inner, f"{prefix}{box.id}:", depth - 1)
-    for name in _unreachable(graph):
+                yield from _nodes(subgraph, f"{prefix}{box.id}:", depth - 1)
+    for name in _unreachable_arrows(graph):
         yield DrawnNode(prefix + name, f"{name} (unreachable)", "unreachable")
     yield DrawnNode(prefix + END, LABELS[END], "end")
 
 
-def _unreachable(graph: Graph) -> Mapping[str, Sequence[Arrow]]:
+def _unreachable_arrows(graph: Graph) -> Mapping[str, Sequence[Arrow]]:
     """Return the arrows of unreachable states by name.
 
-    They are not nodes of the graph, because they can never run. A front end lists them in the metadata of a node, as
+    They can never run, so they are not nodes of the graph: a front end lists them in the metadata of a node, under
     `"unreachable"`.
     """
     return {
@@ -64,7 +65,7 @@ def _kind(node: Node) -> NodeKind:
 
 
 class _Box(NamedTuple):
-    """A box of a node."""
+    """A box to draw for a node."""
 
     id: str
     label: str
@@ -74,9 +75,9 @@ class _Box(NamedTuple):
 
 
 def _boxes(node: Node) -> list[_Box]:
-    """Return the boxes of a node: one, or several if it calls several graphs, which `metadata["boxes"]` declares.
+    """Return the boxes of a node: one, or several if it calls several graphs.
 
-    The metadata has functions that return these graphs, by name.
+    `metadata["boxes"]` declares these: functions that return the graphs, by name.
     """
     boxes: Mapping[str, Callable[[], object]] | None = _metadata(node, "boxes", None)
     if boxes is not None:
@@ -87,34 +88,35 @@ def _boxes(node: Node) -> list[_Box]:
     ]
 
 
-def _opened(box: _Box, depth: int) -> Graph | None:
-    """Return the graph in a box, if it is drawn at this depth."""
+def _inner_graph(box: _Box, depth: int) -> Graph | None:
+    """Return the graph to draw inside a box; None if there is none, or if it is too deep."""
     inner = box.inner() if depth > 0 else None
     return inner if isinstance(inner, Graph) else None
 
 
 def _edges(graph: Graph, prefix: str, depth: int) -> Iterator[DrawnEdge]:
-    boxes = {name: _boxes(node) for name, node in graph.nodes.items()}
-    all_boxes = [box for of_node in boxes.values() for box in of_node]
-    inner = {box.id: subgraph for box in all_boxes if (subgraph := _opened(box, depth)) is not None}
+    boxes_by_node = {name: _boxes(node) for name, node in graph.nodes.items()}
+    boxes = [box for node_boxes in boxes_by_node.values() for box in node_boxes]
+    subgraphs = {box.id: subgraph for box in boxes if (subgraph := _inner_graph(box, depth)) is not None}
 
-    def ends(name: str, within: str) -> list[str]:
-        ids = [box.id for box in boxes[name]] if name in boxes else [name]
-        return [f"{prefix}{box_id}:{within}" if box_id in inner else prefix + box_id for box_id in ids]
+    def ends(name: str, inner_end: str) -> list[str]:
+        """Return the ids at one end of an edge: of the boxes of a node, or of `inner_end` in an opened subgraph."""
+        ids = [box.id for box in boxes_by_node[name]] if name in boxes_by_node else [name]
+        return [f"{prefix}{box_id}:{inner_end}" if box_id in subgraphs else prefix + box_id for box_id in ids]
 
-    for edge in _declared(graph):
+    for edge in _declared_edges(graph):
         for source, target in product(ends(edge.source, END), ends(edge.target, START)):
             yield DrawnEdge(source, target, edge.kind, edge.label)
-    for name, subgraph in inner.items():
-        yield from _edges(subgraph, f"{prefix}{name}:", depth - 1)
+    for box_id, subgraph in subgraphs.items():
+        yield from _edges(subgraph, f"{prefix}{box_id}:", depth - 1)
 
 
-def _declared(graph: Graph) -> Iterator[DrawnEdge]:
+def _declared_edges(graph: Graph) -> Iterator[DrawnEdge]:
     """Yield the edges of one graph, in the order in which their sources were declared."""
     for source in (START, *(name for name, node in graph.nodes.items() if not is_hidden(node))):
-        edges = [*_outgoing(graph, source)]
+        edges = [*_outgoing_edges(graph, source)]
         yield from edges or [DrawnEdge(source, END)]
-    for source, arrows in _unreachable(graph).items():
+    for source, arrows in _unreachable_arrows(graph).items():
         yield from (DrawnEdge(source, *arrow) for arrow in arrows)
 
 
@@ -123,7 +125,7 @@ def is_hidden(node: Node) -> bool:
     return bool(_metadata(node, "hidden", False))
 
 
-def _outgoing(graph: Graph, source: str) -> Iterator[DrawnEdge]:
+def _outgoing_edges(graph: Graph, source: str) -> Iterator[DrawnEdge]:
     """Yield the edges from a node. A front end may replace them with those in `metadata["drawn"]`."""
     node = graph.nodes.get(source)
     drawn = _metadata(node, "drawn", None) if node is not None else None
@@ -135,12 +137,12 @@ def _outgoing(graph: Graph, source: str) -> Iterator[DrawnEdge]:
     for join in graph.joins_by_start.get(source, ()):
         yield DrawnEdge(source, join.end, "join")
     for branch in graph.branches.get(source, ()):
-        yield from _branch(graph, branch)
+        yield from _branch_edges(graph, branch)
     for target in (node.destinations or ()) if node is not None else ():
         yield DrawnEdge(source, END if target not in graph.nodes else target, "declared")
 
 
-def _branch(graph: Graph, branch: Branch) -> Iterator[DrawnEdge]:
+def _branch_edges(graph: Graph, branch: Branch) -> Iterator[DrawnEdge]:
     """Yield the arrows of a conditional edge: to each target, or to every node if its targets are not declared."""
     targets = branch.targets if branch.targets is not None else {name: name for name in (*graph.nodes, END)}
     for result, target in targets.items():

@@ -11,8 +11,11 @@ EdgeKind = Literal["plain", "conditional", "declared", "join"]
 
 @dataclass(frozen=True, slots=True)
 class DrawnNode:
-    """A box. A `waiting` node is deferred until no other task can precede it; a `subgraph` can be opened by xray; an
-    `unreachable` node was declared, but can never run."""
+    """A box.
+
+    A `waiting` node is deferred until other tasks have ended; a `subgraph` can be opened by xray; an `unreachable` node
+    was declared, but can never run.
+    """
 
     id: str
     label: str
@@ -21,7 +24,11 @@ class DrawnNode:
 
 @dataclass(frozen=True, slots=True)
 class DrawnEdge:
-    """An arrow. `conditional` depends on the state, `declared` is a possible Command or Send, `join` waits for all."""
+    """An arrow.
+
+    A `conditional` edge depends on the state, a `declared` one is a possible Command or Send, a `join` waits for all of
+    its sources.
+    """
 
     source: str
     target: str

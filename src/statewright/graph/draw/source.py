@@ -40,7 +40,7 @@ def _arrow(edge: DrawnEdge) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return text for quotes, in which Mermaid accepts entities but not backslashes."""
+    """Return text to put in quotes, where Mermaid accepts entities but not backslashes."""
     return text.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;").replace("\n", " ")
 
 

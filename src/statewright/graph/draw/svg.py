@@ -1,4 +1,4 @@
-"""Drawings as SVG: boxes in layers, with curves between them, on a background."""
+"""Drawings as SVG: boxes in layers, curves between them, and loops in lanes at the right, on a background."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from itertools import pairwise
 from statewright.graph.draw.layout import Layout, Slot, centre_layers, lay_out
 from statewright.graph.draw.shapes import DrawnEdge, DrawnNode, Shapes
 
-HEIGHT, LAYER, GAP, MARGIN = 36, 84, 32, 24
-"""Height of a box, distance of layers, gap between boxes, margin of the drawing. In pixels."""
+HEIGHT, LAYER, GAP, MARGIN, LANE = 36, 84, 32, 24, 26
+"""In pixels: height of a box, distance between layers, gap between boxes, margin of the drawing, width of a lane."""
 CHARACTER = 7.6
 """Width of a character of a name at 13 pixels, with some room."""
 LABEL_CHARACTER = 6.4
@@ -32,12 +32,12 @@ _TIP = (
     '<marker id="tip" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path d="M0,0 L8,4 L0,8 z" style="fill:#7b8794;stroke:none;marker-end:none"/></marker>'
 )
-_UNWRITABLE = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
+_NOT_XML = re.compile("[^\\t\\n\\r\\x20-\\ud7ff\\ue000-\\ufffd\\U00010000-\\U0010ffff]")
 
 
 def escape(text: str) -> str:
-    """Return text for XML; characters that are not allowed in XML become a white square."""
-    return escape_html(_UNWRITABLE.sub("\N{WHITE SQUARE}", text))
+    """Return text escaped for XML, with a white square in place of each character that XML does not allow."""
+    return escape_html(_NOT_XML.sub("\N{WHITE SQUARE}", text))
 
 
 def svg(shapes: Shapes) -> str:
@@ -46,16 +46,16 @@ def svg(shapes: Shapes) -> str:
     nodes = {node.id: node for node in shapes.nodes}
     lone_labels = _lone_labels(shapes, layout)
     widths = {target: len(label) * LABEL_CHARACTER for target, label in lone_labels.items()}
-    points, inner = _points(layout, nodes, widths)
-    lanes = 26 * len(layout.loops)
-    labels = max((len(shapes.edges[number].label or "") for number in layout.loops), default=0) * CHARACTER / 2
-    width, height = inner + lanes + labels + 2 * MARGIN, LAYER * (len(layout.layers) - 1) + HEIGHT + 2 * MARGIN
+    points, inner_width = _points(layout, nodes, widths)
+    loop_labels = max((len(shapes.edges[number].label or "") for number in layout.loops), default=0) * CHARACTER / 2
+    width = inner_width + LANE * len(layout.loops) + loop_labels + 2 * MARGIN
+    height = LAYER * (len(layout.layers) - 1) + HEIGHT + 2 * MARGIN
     lines = [
         _edge(shapes.edges[number], [points[slot] for slot in path], is_lone=shapes.edges[number].target in lone_labels)
         for number, path in layout.paths.items()
     ]
     loops = [
-        _loop(shapes.edges[number], points, nodes, inner + MARGIN + 26 * lane)
+        _loop(shapes.edges[number], points, nodes, inner_width + MARGIN + LANE * lane)
         for lane, number in enumerate(layout.loops)
     ]
     boxes = [_box(node, points[node.id]) for node in shapes.nodes]
@@ -91,10 +91,10 @@ def _points(
 ) -> tuple[dict[Slot, Point], float]:
     """Return the centre of each slot, and the width of the widest layer; `labels` are widths of labels above boxes."""
 
-    def room(slot: Slot) -> float:
+    def width_of(slot: Slot) -> float:
         return max(_width(nodes[slot]), labels.get(slot, 0.0)) if isinstance(slot, str) else 12.0
 
-    centres, widest = centre_layers(layout, room, GAP)
+    centres, widest = centre_layers(layout, width_of, GAP)
     heights = {slot: number * LAYER for number, layer in enumerate(layout.layers) for slot in layer}
     points = {slot: (MARGIN + x, MARGIN + heights[slot] + HEIGHT / 2) for slot, x in centres.items()}
     return points, widest
@@ -111,12 +111,12 @@ def _box(node: DrawnNode, centre: Point) -> str:
 
 
 def _edge(edge: DrawnEdge, points: Sequence[Point], *, is_lone: bool) -> str:
-    """Return a curve that leaves downwards, passes its bends vertically, and arrives from above."""
+    """Return a curve that leaves its source downwards, passes its bends vertically, and arrives from above."""
     ends = [(points[0][0], points[0][1] + HEIGHT / 2), *points[1:-1], (points[-1][0], points[-1][1] - HEIGHT / 2 - 1)]
     path = f"M{ends[0][0]:.1f},{ends[0][1]:.1f}" + "".join(_curves(ends))
     (x1, y1), (x2, y2) = ends[-2], ends[-1]
-    at = (x2, y2 - 16) if is_lone else ((x1 + 2 * x2) / 3, (y1 + 2 * y2) / 3)
-    return f'<path class="{edge.kind}" d="{path}"/>' + _label(edge, at)
+    label_point = (x2, y2 - 16) if is_lone else ((x1 + 2 * x2) / 3, (y1 + 2 * y2) / 3)
+    return f'<path class="{edge.kind}" d="{path}"/>' + _label(edge, label_point)
 
 
 def _curves(points: Sequence[Point]) -> Iterable[str]:
@@ -126,16 +126,16 @@ def _curves(points: Sequence[Point]) -> Iterable[str]:
 
 
 def _loop(edge: DrawnEdge, points: Mapping[Slot, Point], nodes: Mapping[str, DrawnNode], lane: float) -> str:
-    """Return a curve that leaves to the right and returns in a lane beside all boxes."""
+    """Return a curve that leaves its source to the right, and turns back at `lane`, to the right of all boxes."""
     x1, y1 = points[edge.source][0] + _width(nodes[edge.source]) / 2, points[edge.source][1] + 5
     x2, y2 = points[edge.target][0] + _width(nodes[edge.target]) / 2 + 1, points[edge.target][1] - 5
-    out = max(lane, x1 + 18, x2 + 18)
-    path = f"M{x1:.1f},{y1:.1f} C{out + 14:.1f},{y1:.1f} {out + 14:.1f},{y2:.1f} {x2:.1f},{y2:.1f}"
-    return f'<path class="{edge.kind}" d="{path}"/>' + _label(edge, (out, (y1 + y2) / 2))
+    turn = max(lane, x1 + 18, x2 + 18)
+    path = f"M{x1:.1f},{y1:.1f} C{turn + 14:.1f},{y1:.1f} {turn + 14:.1f},{y2:.1f} {x2:.1f},{y2:.1f}"
+    return f'<path class="{edge.kind}" d="{path}"/>' + _label(edge, (turn, (y1 + y2) / 2))
 
 
-def _label(edge: DrawnEdge, at: Point) -> str:
+def _label(edge: DrawnEdge, point: Point) -> str:
     if not edge.label:
         return ""
-    text = f'x="{at[0]:.1f}" y="{at[1]:.1f}">{escape(edge.label)}</text>'
+    text = f'x="{point[0]:.1f}" y="{point[1]:.1f}">{escape(edge.label)}</text>'
     return f'<text class="halo" {text}<text class="label" {text}'

@@ -1,6 +1,6 @@
 """Drawings as text: boxes in layers, lines between them, loops listed below.
 
-A cell of a line holds the set of directions in which lines leave it, so that crossings and junctions get the right
+A cell with lines holds the set of directions in which they leave it, so that crossings and junctions get the right
 character.
 """
 
@@ -24,8 +24,8 @@ _CHARACTERS = {
 _SIDES = {"subgraph": "║", "waiting": "┆", "unreachable": "╎"}
 GAP = 3
 """Columns between boxes."""
-Step = tuple[Slot, Slot, int]
-"""A segment of an edge from one layer to the next, and the number of the edge."""
+Segment = tuple[Slot, Slot, int]
+"""The part of an edge from one layer to the next: the upper and lower slot, and the number of the edge."""
 
 
 def text(shapes: Shapes) -> str:
@@ -41,11 +41,11 @@ def text(shapes: Shapes) -> str:
 
 
 class _Canvas:
-    """A grid of cells, with characters and with lines."""
+    """A grid of cells that contain characters or lines."""
 
     def __init__(self, shapes: Shapes, layout: Layout) -> None:
         self._nodes = {node.id: node for node in shapes.nodes}
-        self._steps = _steps(layout)
+        self._segments = _segments(layout)
         self._labels = _labels(shapes, layout)
         self._columns = _columns(layout, self._nodes, self._labels)
         self._text: dict[tuple[int, int], str] = {}
@@ -61,20 +61,21 @@ class _Canvas:
         return row + 3
 
     def lines(self, layer: Sequence[Slot], row: int) -> int:
-        """Draw the edges from a layer to the next, a row for each bent line, and return the row of the next layer."""
-        steps = [step for slot in layer for step in self._steps[slot]]
-        bent = [step for step in steps if self._columns[step[0]] != self._columns[step[1]]]
-        rows = {step: row + 1 + index for index, step in enumerate(self._in_order(bent))}
+        """Draw the edges from a layer to the next, with a row for each bent line; return the row of the next layer."""
+        segments = [segment for slot in layer for segment in self._segments[slot]]
+        bent = [segment for segment in segments if self._columns[segment[0]] != self._columns[segment[1]]]
+        rows = {segment: row + 1 + index for index, segment in enumerate(self._sorted_by_row(bent))}
         last = row + 1 + len(rows)
-        for upper, lower, number in steps:
+        for upper, lower, number in segments:
             self._bend(self._columns[upper], self._columns[lower], row, rows.get((upper, lower, number)), last)
-        for lower in {step[1] for step in steps if isinstance(step[1], str)}:
+        for lower in {segment[1] for segment in segments if isinstance(segment[1], str)}:
             self._write(self._columns[lower] + 2, last, self._labels.get(lower, ""))
             self._text[last, self._columns[lower]] = "▼"
         return last + 1
 
     def rows(self) -> Iterable[str]:
-        cells = {**{at: _CHARACTERS[bits] for at, bits in self._lines.items()}, **self._text}
+        """Yield the rows as text, without trailing spaces."""
+        cells = {**{cell: _CHARACTERS[directions] for cell, directions in self._lines.items()}, **self._text}
         by_row: dict[int, dict[int, str]] = {}
         for (row, column), character in cells.items():
             by_row.setdefault(row, {})[column] = character
@@ -82,39 +83,41 @@ class _Canvas:
             characters = by_row.get(row, {})
             yield "".join(characters.get(column, " ") for column in range(max(characters, default=-1) + 1)).rstrip()
 
-    def _in_order(self, bent: Sequence[Step]) -> list[Step]:
+    def _sorted_by_row(self, bent: Sequence[Segment]) -> list[Segment]:
         """Return bent lines from top to bottom: a line that leaves a column comes before a line that arrives in it."""
-        leaving: dict[int, list[Step]] = {}
-        for step in sorted(bent, key=self._span):
-            leaving.setdefault(self._columns[step[0]], []).append(step)
-        before = {step: leaving.get(self._columns[step[1]], []) for step in sorted(bent, key=self._span)}
+        leaving: dict[int, list[Segment]] = {}
+        bent = sorted(bent, key=self._span)
+        for segment in bent:
+            leaving.setdefault(self._columns[segment[0]], []).append(segment)
+        before = {segment: leaving.get(self._columns[segment[1]], []) for segment in bent}
         try:
             return list(TopologicalSorter(before).static_order())
         except CycleError:  # two lines that swap columns have to cross
             return list(before)
 
-    def _span(self, step: Step) -> tuple[int, int, int]:
-        upper, lower = self._columns[step[0]], self._columns[step[1]]
+    def _span(self, segment: Segment) -> tuple[int, int, int]:
+        upper, lower = self._columns[segment[0]], self._columns[segment[1]]
         return (abs(upper - lower), upper, lower)
 
     def _bend(self, upper: int, lower: int, top: int, turn: int | None, bottom: int) -> None:
+        """Draw a line from column `upper` to column `lower`, with its horizontal part in row `turn`."""
         if turn is None:
             self._down(upper, top, bottom)
             return
         self._down(upper, top, turn, end=UP)
-        step = RIGHT if lower > upper else LEFT
-        self._add(turn, upper, step)
+        towards, back = (RIGHT, LEFT) if lower > upper else (LEFT, RIGHT)
+        self._add(turn, upper, towards)
         for column in range(min(upper, lower) + 1, max(upper, lower)):
             self._add(turn, column, LEFT | RIGHT)
-        self._add(turn, lower, (LEFT if step == RIGHT else RIGHT) | DOWN)
+        self._add(turn, lower, back | DOWN)
         self._down(lower, turn + 1, bottom)
 
     def _down(self, column: int, top: int, bottom: int, *, end: int = UP | DOWN) -> None:
         for row in range(top, bottom + 1):
             self._add(row, column, UP | DOWN if row < bottom else end)
 
-    def _add(self, row: int, column: int, bits: int) -> None:
-        self._lines[row, column] = self._lines.get((row, column), 0) | bits
+    def _add(self, row: int, column: int, directions: int) -> None:
+        self._lines[row, column] = self._lines.get((row, column), 0) | directions
 
     def _box(self, node: DrawnNode, centre: int, row: int) -> None:
         left = centre - _width(node) // 2
@@ -122,7 +125,7 @@ class _Canvas:
         corners = "╭╮╰╯" if node.kind in ("start", "end") else "┌┐└┘"
         side = _SIDES.get(node.kind, "│")
         self._write(left, row, corners[0] + "─" * inside + corners[1])
-        self._write(left, row + 1, f"{side}{_line(node.label).center(inside)}{side}")
+        self._write(left, row + 1, f"{side}{_on_one_line(node.label).center(inside)}{side}")
         self._write(left, row + 2, corners[2] + "─" * inside + corners[3])
 
     def _write(self, column: int, row: int, characters: str) -> None:
@@ -130,17 +133,16 @@ class _Canvas:
             self._text[row, column + offset] = character
 
 
-def _steps(layout: Layout) -> Mapping[Slot, Sequence[Step]]:
+def _segments(layout: Layout) -> Mapping[Slot, Sequence[Segment]]:
     """Return the segments of all edges by their upper slot."""
-    steps: dict[Slot, list[Step]] = defaultdict(list)
+    segments: dict[Slot, list[Segment]] = defaultdict(list)
     for number, path in layout.paths.items():
         for upper, lower in pairwise(path):
-            steps[upper].append((upper, lower, number))
-    return steps
+            segments[upper].append((upper, lower, number))
+    return segments
 
 
-def _line(label: str) -> str:
-    """Return a label on one line."""
+def _on_one_line(label: str) -> str:
     return " ".join(label.split())
 
 
@@ -150,32 +152,31 @@ def _labels(shapes: Shapes, layout: Layout) -> dict[Slot, str]:
     for number, path in layout.paths.items():
         label = shapes.edges[number].label
         if label:
-            texts_by_slot.setdefault(path[-1], {})[_line(label)] = None
+            texts_by_slot.setdefault(path[-1], {})[_on_one_line(label)] = None
     return {slot: ", ".join(texts) for slot, texts in texts_by_slot.items()}
 
 
 def _width(node: DrawnNode) -> int:
     """Return the width of a box: odd, so that it has a centre."""
-    return (len(_line(node.label)) + 4) | 1
+    return (len(_on_one_line(node.label)) + 4) | 1
 
 
 def _columns(layout: Layout, nodes: Mapping[str, DrawnNode], labels: Mapping[Slot, str]) -> dict[Slot, int]:
     """Return the column of the centre of each slot, with room for labels."""
 
-    def room(slot: Slot) -> int:
-        if not isinstance(slot, str):
-            return 1
-        return max(_width(nodes[slot]), 2 * len(labels.get(slot, "")) + 3)
+    def width_of(slot: Slot) -> int:
+        return max(_width(nodes[slot]), 2 * len(labels.get(slot, "")) + 3) if isinstance(slot, str) else 1
 
-    centres, _ = centre_layers(layout, room, GAP)
+    centres, _ = centre_layers(layout, width_of, GAP)
     return {slot: int(centre - 0.5) for slot, centre in centres.items()}  # the middle of column n is at n + 0.5
 
 
 def _loops(shapes: Shapes, layout: Layout) -> Iterable[str]:
-    names = {node.id: _line(node.label) for node in shapes.nodes}
+    """Yield a line of text for each edge that closes a loop."""
+    names = {node.id: _on_one_line(node.label) for node in shapes.nodes}
     edges: list[DrawnEdge] = [shapes.edges[number] for number in layout.loops]
     if edges:
         yield ""
     for edge in edges:
-        label = f"  ({_line(edge.label)})" if edge.label else ""
+        label = f"  ({_on_one_line(edge.label)})" if edge.label else ""
         yield f"↺ {names[edge.source]} → {names[edge.target]}{label}"

@@ -17,7 +17,7 @@ Action = Callable[..., Any] | SubgraphLike
 def declared_destinations(
     action: Action, declared: Sequence[str] | Mapping[str, str] | None
 ) -> tuple[tuple[str, ...] | None, bool]:
-    """Return the declared targets of a node, None if it declares none, and whether its hints permit any target."""
+    """Return the declared targets of a node (None if it declares none), and whether its hint permits any target."""
     if declared is not None:
         return tuple(declared), False
     if is_subgraph(action):
@@ -30,7 +30,7 @@ def declared_destinations(
 
 
 def return_hint(action: Action) -> Any:
-    """Return the return annotation of a function; None if it has none, or cannot be inspected."""
+    """Return the return annotation of a function; None if there is none, or if the function cannot be inspected."""
     try:
         return read_parameters(cast(Any, action)).returns
     except (TypeError, ValueError):
@@ -38,7 +38,7 @@ def return_hint(action: Action) -> Any:
 
 
 def input_schema_of(action: Action) -> Any:
-    """Return the class in the annotation of the first parameter, if it can be read as a schema."""
+    """Return the annotation of the first parameter if it is a schema class; None otherwise."""
     if is_subgraph(action):
         return None
     try:
@@ -81,7 +81,7 @@ def _has_no_targets(part: Any) -> bool:
 
 
 def _parts(hint: Any) -> list[Any]:
-    """Return a hint and all hints nested in it, except inside of Command."""
+    """Return a hint and all hints nested in it, except those inside Command and Literal."""
     if typing.get_origin(hint) in (Command, Literal):
         return [hint]
     return [hint, *(inner for part in typing.get_args(hint) for inner in _parts(part))]

@@ -27,7 +27,7 @@ class Parameters:
     takes_state: bool
     state_hint: Any
     """The annotation of the state parameter; None if there is none, or if it cannot be resolved."""
-    asked: tuple[tuple[str, Injectable], ...]
+    injected: tuple[tuple[str, Injectable], ...]
     """Pairs of a parameter and the kind of argument to inject."""
     unknown: tuple[str, ...]
     """Parameters without a default that cannot be injected."""
@@ -48,11 +48,11 @@ def read_parameters(function: Callable[..., Any]) -> Parameters:
         return _STATE_ONLY
     target, is_bound = _cache_key(function)
     try:
-        return _read(target, is_bound)
+        return _inspect(target, is_bound)
     except TypeError as error:
         if "unhashable" not in str(error):
             raise
-        return _read.__wrapped__(target, is_bound)
+        return _inspect.__wrapped__(target, is_bound)  # uncached
 
 
 def _cache_key(function: Callable[..., Any]) -> tuple[Callable[..., Any], bool]:
@@ -83,28 +83,30 @@ def _takes_state_only(function: Callable[..., Any]) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _read(function: Callable[..., Any], is_bound: bool = False) -> Parameters:
+def _inspect(function: Callable[..., Any], is_bound: bool) -> Parameters:
     parameters = list(inspect.signature(function).parameters.values())[int(is_bound) :]
     hints = resolved_hints(function)
     first = parameters[0] if parameters else None
-    # The only parameter of a function without a state may be the runtime.
+    # A function without a state parameter may begin with the runtime.
     takes_state = first is not None and first.kind not in _KEYWORDS and not _is_runtime(hints.get(first.name))
     state_hint = hints.get(first.name) if first is not None and takes_state else None
-    asked: list[tuple[str, Injectable]] = []
+    injected: list[tuple[str, Injectable]] = []
     unknown: list[str] = []
     required: set[str] = set()
     for parameter in parameters[1:] if takes_state else parameters:
-        injected = _injected(parameter, hints)
-        if injected is not None:
-            asked.append((parameter.name, injected))
+        kind = _injectable_kind(parameter, hints)
+        if kind is not None:
+            injected.append((parameter.name, kind))
             if parameter.default is parameter.empty:
                 required.add(parameter.name)
         elif parameter.default is parameter.empty and parameter.kind not in _VARIADIC:
             unknown.append(parameter.name)
-    return Parameters(takes_state, state_hint, tuple(asked), tuple(unknown), hints.get("return"), frozenset(required))
+    returns = hints.get("return")
+    return Parameters(takes_state, state_hint, tuple(injected), tuple(unknown), returns, frozenset(required))
 
 
-def _injected(parameter: inspect.Parameter, hints: dict[str, Any]) -> Injectable | None:
+def _injectable_kind(parameter: inspect.Parameter, hints: dict[str, Any]) -> Injectable | None:
+    """Return the kind of argument to inject; None if there is none."""
     if parameter.kind in _VARIADIC:
         return None
     hint = hints.get(parameter.name)
@@ -118,7 +120,7 @@ def _is_runtime(hint: Any) -> bool:
 
 
 def resolved_hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the annotations of a callable; empty if one of them names something that does not exist."""
+    """Return the annotations of a callable; empty if one of them cannot be resolved."""
     target: Any = function
     while isinstance(target, partial):
         target = cast(Any, target).func

@@ -22,7 +22,7 @@ class RunnableNode:
     async def __call__(self, state: Any, config: Config) -> Any:
         return await _with_config(self.runnable.ainvoke)(state, config)
 
-    def plainly(self, state: Any, config: Config) -> Any:
+    def sync(self, state: Any, config: Config) -> Any:
         """Call `invoke`, for the sync driver."""
         return _with_config(self.runnable.invoke)(state, config)
 
@@ -39,7 +39,7 @@ class SyncRunnable:
 
 
 def as_action(action: Any) -> Any:
-    """Return the node function for a Runnable; any other action itself."""
+    """Return the node function for a Runnable; any other action unchanged."""
     if (
         type(action) is FunctionType
         or isinstance(action, type)
@@ -53,7 +53,7 @@ def as_action(action: Any) -> Any:
 
 
 def as_path(path: Any) -> Any:
-    """Return the function of a conditional edge for a Runnable; any other path itself."""
+    """Return the function of a conditional edge for a Runnable; any other path unchanged."""
     if type(path) is FunctionType or isinstance(path, type) or callable(path) or not has_method(path, "invoke"):
         return path
     return SyncRunnable(path)
@@ -71,7 +71,7 @@ def _name(runnable: Any) -> str:
 
 
 def _with_config(method: Callable[..., Any]) -> Callable[[Any, Config], Any]:
-    """Return the method with a config parameter, which objects that are not Runnables of LangChain may lack."""
+    """Return the method as a function of state and config. Not every object with `invoke` has a config parameter."""
     try:
         inspect.signature(method).bind(None, None)
     except TypeError:

@@ -1,9 +1,9 @@
-"""Conversions that adapters share: output schemas, which providers accept in one form only, and finish reasons.
+"""Conversions that adapters share: output schemas, settings, HTTP statuses and finish reasons.
 
-A provider accepts the schema of an object, with a name of letters and digits. OpenAI refuses a strict schema whose root
-is a list, a number, an enum or a union, and LangChain makes a tool of the form, whose arguments are an object. So any
-other schema is sent as an object with one field, which holds the answer. Names come from classes, such as `Box[int]`,
-and from titles.
+Every provider accepts an output schema whose root is an object, and whose name consists of letters and digits. OpenAI
+refuses strict schemas whose root is a list, a number, an enum or a union, and LangChain may send the schema as that of
+the arguments of a tool. So any other schema is sent as an object with one field, which holds the answer. Names are
+derived from classes, such as `Box[int]`, and from titles, so invalid characters are replaced.
 """
 
 from __future__ import annotations
@@ -17,15 +17,16 @@ from statewright.messages import replace
 from statewright.models.model import FinishReason, ModelRequest, ModelResponse, OutputForm
 
 FIELD: Final = "value"
-_LONGEST_NAME: Final = 64
+"""The field of the object around an answer that is not an object itself."""
+_MAX_NAME_LENGTH: Final = 64
 _DEFINITIONS: Final = ("$defs", "definitions")
-_OF_DOCUMENT: Final = ("$schema", "$id", *_DEFINITIONS)
+_ROOT_KEYWORDS: Final = ("$schema", "$id", *_DEFINITIONS)
 """Keywords that are valid only at the root of a schema."""
 
 
 def provider_form(form: OutputForm) -> OutputForm:
-    """Return a form as it is sent to providers."""
-    name = re.sub(r"[^a-zA-Z0-9_-]+", "_", form.name).strip("_")[:_LONGEST_NAME] or "answer"
+    """Return an output form in a shape that every provider accepts."""
+    name = re.sub(r"[^a-zA-Z0-9_-]+", "_", form.name).strip("_")[:_MAX_NAME_LENGTH] or "answer"
     if is_wrapped(form):
         return OutputForm(_wrapped(form.schema), name)
     schema = form.schema if "type" in form.schema or "$ref" in form.schema else {"type": "object", **form.schema}
@@ -33,14 +34,14 @@ def provider_form(form: OutputForm) -> OutputForm:
 
 
 def is_wrapped(form: OutputForm | None) -> bool:
-    """Return True if a form is not an object, and is sent as the field of one."""
+    """Return True if a form does not describe an object, so that it is sent as the field of one."""
     return form is not None and not _is_object(form.schema, form.schema, seen=frozenset())
 
 
 def unwrapped(response: ModelResponse, form: OutputForm | None) -> ModelResponse:
-    """Return the response without the object that was added around its answer.
+    """Return the response without the object that `provider_form` has put around the answer.
 
-    An answer without such an object, for example because it was cut off, is unchanged.
+    An answer without such an object, for example one that was cut off, is unchanged.
     """
     if not is_wrapped(form):
         return response
@@ -55,7 +56,7 @@ def unwrapped(response: ModelResponse, form: OutputForm | None) -> ModelResponse
 
 
 def without_fence(text: str) -> str:
-    """Return the JSON of an answer without a Markdown fence."""
+    """Return the JSON in an answer, without a Markdown code fence around it."""
     stripped = text.strip()
     if stripped.startswith("```") and stripped.endswith("```"):
         return stripped[3:-3].removeprefix("json").strip()
@@ -63,7 +64,7 @@ def without_fence(text: str) -> str:
 
 
 def _is_object(schema: Mapping[str, Any], root: Mapping[str, Any], *, seen: frozenset[str]) -> bool:
-    """Return True if a schema describes objects only."""
+    """Return True if a schema describes only objects. `seen` are the references that were followed to it."""
     if "anyOf" in schema or "oneOf" in schema:
         return False
     if "type" in schema:
@@ -80,7 +81,7 @@ def _is_object(schema: Mapping[str, Any], root: Mapping[str, Any], *, seen: froz
 
 
 def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
-    inner = {key: value for key, value in schema.items() if key not in _OF_DOCUMENT}
+    inner = {key: value for key, value in schema.items() if key not in _ROOT_KEYWORDS}
     outer: dict[str, Any] = {
         "type": "object",
         "properties": {FIELD: inner},
@@ -88,10 +89,10 @@ def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
         "additionalProperties": False,
     }
     outer |= {key: schema[key] for key in _DEFINITIONS if key in schema}
-    # References to the root of the schema must find it under a name.
     rebased: dict[str, Any] = _rebased(outer)
     if rebased == outer:
         return outer
+    # The schema refers to its root, which is now a definition.
     rebased["$defs"] = {**rebased.get("$defs", {}), FIELD: rebased["properties"][FIELD]}
     rebased["properties"] = {FIELD: {"$ref": f"#/$defs/{FIELD}"}}
     return rebased
@@ -105,6 +106,7 @@ def _is_root_reference(reference: Any) -> bool:
 
 
 def _rebased(value: Any) -> Any:
+    """Return a schema whose references to the old root refer to the definition that has replaced it."""
     if isinstance(value, Mapping):
         mapping = cast("Mapping[str, Any]", value)
         changed = {key: _rebased(item) for key, item in mapping.items()}
@@ -118,25 +120,31 @@ def _rebased(value: Any) -> Any:
 
 
 def sampling_settings(request: ModelRequest, *, stop: str = "stop") -> dict[str, Any]:
-    """Return the sampling settings of a request; unset ones are omitted. `stop` is the name for stop sequences."""
-    settings = {
-        "temperature": request.temperature,
-        "max_tokens": request.max_tokens,
-        "top_p": request.top_p,
-        stop: list(request.stop) or None,
-        "seed": request.seed,
-    }
-    return {name: value for name, value in settings.items() if value is not None}
+    """Return the sampling settings of a request; unset ones are omitted. `stop` is the name of the stop sequences."""
+    return without_none(
+        {
+            "temperature": request.temperature,
+            "max_tokens": request.max_tokens,
+            "top_p": request.top_p,
+            stop: list(request.stop) or None,
+            "seed": request.seed,
+        }
+    )
 
 
-# -- errors
+def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a mapping without the keys whose value is None."""
+    return {name: value for name, value in values.items() if value is not None}
+
+
+# -- HTTP statuses
 
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429})
-"""HTTP statuses below 500 after which a retry may succeed."""
+"""Statuses below 500 after which a retry may succeed."""
 
 
 def is_temporary(status: int) -> bool:
-    """Return True if a retry may succeed after this HTTP status."""
+    """Return True if a retry may succeed after a response with this status."""
     return status in RETRIED_STATUSES or status >= 500
 
 
@@ -149,12 +157,13 @@ _WORDS: Final[Mapping[FinishReason, str]] = {
     "refused": "content_filter content_filtered refusal safety recitation blocklist prohibited_content spii language "
     "image_safety image_prohibited_content image_recitation guardrail_intervened error_toxic other",
 }
-"""The providers' words in lower case, and ours. Google reports `OTHER` for an answer that it withholds for an
-undisclosed reason."""
+"""The providers' words for each finish reason, in lower case. Google reports `OTHER` for an answer that it withholds
+without saying why."""
 _REASONS: Final[Mapping[str, FinishReason]] = {
     word: reason for reason, words in _WORDS.items() for word in words.split()
 }
 _KEYS: Final = ("finish_reason", "stop_reason", "stopReason", "done_reason", "status")
+"""The keys under which providers report a finish reason."""
 
 
 def finish_reason_of(word: object) -> FinishReason | None:
@@ -162,12 +171,12 @@ def finish_reason_of(word: object) -> FinishReason | None:
     return _REASONS.get(str(word).lower())
 
 
-def find_finish_reason(facts: Mapping[str, Any]) -> FinishReason | None:
-    """Return the finish reason in a provider's metadata of an answer; None if it has none that is known."""
-    details: Any = facts.get("incomplete_details")
-    if isinstance(details, Mapping):  # the reason of an `incomplete` answer of OpenAI's Responses API
+def find_finish_reason(metadata: Mapping[str, Any]) -> FinishReason | None:
+    """Return the finish reason in a provider's metadata of an answer; None if there is none, or an unknown one."""
+    details: Any = metadata.get("incomplete_details")  # of OpenAI's Responses API, whose status is only `incomplete`
+    if isinstance(details, Mapping):
         reason = finish_reason_of(cast("Mapping[str, Any]", details).get("reason"))
         if reason is not None:
             return reason
-    word = next((facts[key] for key in _KEYS if facts.get(key)), "")
+    word = next((metadata[key] for key in _KEYS if metadata.get(key)), "")
     return finish_reason_of(word)

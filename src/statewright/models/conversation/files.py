@@ -1,10 +1,10 @@
 """Images and audio in messages, in the form that every provider accepts.
 
-A provider refuses a whole request for one image of an unknown type, or whose data it cannot decode: a thread with such
-an image could never be continued. So a file that no model accepts is replaced by a note.
+A provider refuses a whole request if it does not know the type of one image, or cannot decode it: a thread with such an
+image could never be continued. So a file that no model accepts is replaced by a note.
 
-Four image types are accepted. Providers compare the declared type with the data, so a type that the first bytes show
-replaces the declared one. Faults that they do not show, such as a truncated image, are left to the provider.
+Four image types are accepted. Providers compare the declared type with the data, so the type is read from the first
+bytes where possible, and replaces the declared one. Later faults, such as truncation, are left to the provider.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import unquote
 from statewright.messages import Message, replace
 
 MAX_FILE_LENGTH: Final = 5_000_000
-"""Maximum characters of base64, chosen for Anthropic's limit of 5 MB per image. A longer file becomes a note."""
+"""Maximum characters of base64: Anthropic's limit is 5 MB per image. A longer file becomes a note."""
 _IMAGE_TYPES: Final = ("image/png", "image/jpeg", "image/gif", "image/webp")
 _AUDIO_FORMATS: Final = ("aac", "aiff", "flac", "mp3", "mpeg", "ogg", "wav")
 _ALIASES: Final = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
@@ -28,8 +28,8 @@ _SIGNATURES: Final = {
 }
 _URL_SAFE_TO_STANDARD: Final = str.maketrans("-_", "+/")
 """Maps the URL-safe alphabet of base64 to the standard one."""
-_MAX_SHOWN: Final = 100
-"""Maximum characters of a media type or address in a note."""
+_MAX_QUOTED: Final = 100
+"""Maximum characters of a media type or URI in a note."""
 
 Part = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ def image_part(data: str, media_type: str, **options: Any) -> dict[str, Any]:
     base64_data, problem = _read_base64(data)
     actual = _image_type(base64_data) or _ALIASES.get(declared, declared)
     if problem is None and actual not in _IMAGE_TYPES:
-        problem = "models read png, jpeg, gif and webp"
+        problem = "models accept png, jpeg, gif and webp"
     if problem is not None:
         return omission_note("image", declared, problem)
     return {"type": "image_url", "image_url": {"url": f"data:{actual};base64,{base64_data}", **options}}
@@ -49,28 +49,29 @@ def image_part(data: str, media_type: str, **options: Any) -> dict[str, Any]:
 def audio_part(data: str, audio_format: str) -> dict[str, Any]:
     """Return audio as a message part, or a note if no model accepts it."""
     declared = audio_format.partition(";")[0].strip().lower()
+    standard_format = declared.removeprefix("x-")
     base64_data, problem = _read_base64(data)
-    if problem is None and declared.removeprefix("x-") not in _AUDIO_FORMATS:
+    if problem is None and standard_format not in _AUDIO_FORMATS:
         problem = f"models accept {', '.join(_AUDIO_FORMATS)}"
     if problem is not None:
         return omission_note("audio file", declared, problem)
-    return {"type": "input_audio", "input_audio": {"data": base64_data, "format": declared.removeprefix("x-")}}
+    return {"type": "input_audio", "input_audio": {"data": base64_data, "format": standard_format}}
 
 
 def omission_note(kind: str, media_type: str, reason: str, *, uri: str = "") -> dict[str, Any]:
-    """Return a text part in place of a file that is not sent."""
-    location = f" at {uri[:_MAX_SHOWN]}" if uri else ""
+    """Return a text part that replaces a file, with the reason why the file is not sent."""
+    location = f" at {uri[:_MAX_QUOTED]}" if uri else ""
     article = "An" if kind[0] in "aeiou" else "A"
     return {
         "type": "text",
-        "text": f"[{article} {kind} of type {media_type[:_MAX_SHOWN]}{location} was left out: {reason}.]",
+        "text": f"[{article} {kind} of type {media_type[:_MAX_QUOTED]}{location} was left out: {reason}.]",
     }
 
 
 def with_sendable_files(message: Message) -> Message:
-    """Return the message with files that providers accept, and notes for the others; unchanged if all are accepted.
+    """Return the message with notes in place of files that providers refuse; unchanged if there are none.
 
-    URLs of images are unchanged: their content is unknown.
+    Images that are given by their URL are kept, since their content is unknown.
     """
     if isinstance(message.content, str):
         return message
@@ -90,7 +91,7 @@ def _sendable_part(part: dict[str, Any]) -> dict[str, Any]:
             return part
     if sendable["type"] == "text":
         return sendable
-    key = sendable["type"]  # a part holds its content under the name of its type
+    key = sendable["type"]  # the key of the content, too
     if isinstance(part[key], str):
         return part if sendable[key]["url"] == part[key] else {**part, **sendable}
     return {**part, key: {**cast("Part", part[key]), **sendable[key]}}
@@ -102,25 +103,25 @@ def _is_data_url(url: str) -> bool:
 
 def _parse_data_url(url: str) -> tuple[str, str]:
     """Return the data and the media type of a data URL."""
-    head, _, data = url[5:].partition(",")
-    if not head.lower().endswith(";base64"):
-        return "?", head  # no provider accepts another encoding: "?" is not base64, so that a note replaces the file
-    return unquote(data) if "%" in data else data, head
+    media_type, _, data = url[5:].partition(",")
+    if not media_type.lower().endswith(";base64"):
+        return "?", media_type  # providers accept no other encoding; "?" is not base64, so a note replaces the file
+    return unquote(data) if "%" in data else data, media_type
 
 
 def _read_base64(data: str) -> tuple[str, str | None]:
-    """Return the data as standard, padded base64, and why providers would refuse it; None if they would not."""
+    """Return the data as standard, padded base64, and the reason why providers would refuse it, or None."""
     base64_data = data
-    if any(letter in data for letter in "-_\n\r\t "):
+    if any(character in data for character in "-_\n\r\t "):
         base64_data = "".join(data.split()).translate(_URL_SAFE_TO_STANDARD)
     size = len(base64_data) * 3 // 4
-    if len(base64_data) > MAX_FILE_LENGTH:  # before it is decoded
+    if len(base64_data) > MAX_FILE_LENGTH:  # checked before the data is decoded
         return "", f"it has {size} bytes, and at most {MAX_FILE_LENGTH * 3 // 4} are sent"
     if len(base64_data) % 4 and not base64_data.endswith("="):
         base64_data += "=" * (-len(base64_data) % 4)
     try:
         binascii.a2b_base64(base64_data, strict_mode=True)
-    except ValueError:  # also binascii.Error, a subclass
+    except ValueError:  # or its subclass binascii.Error
         return "", "its data is not valid base64"
     if not base64_data:
         return "", "it is empty"
@@ -128,7 +129,7 @@ def _read_base64(data: str) -> tuple[str, str | None]:
 
 
 def _image_type(base64_data: str) -> str | None:
-    """Return the media type that the first bytes of an image show; None for other data."""
+    """Return the media type of an image by its first bytes; None if they are not known."""
     first_bytes = binascii.a2b_base64(base64_data[:24])
     if first_bytes.startswith(b"RIFF") and first_bytes[8:12] == b"WEBP":
         return "image/webp"

@@ -5,16 +5,16 @@ Providers refuse requests that a thread can easily contain; Anthropic and Google
 - a tool call without its result directly after it, a result without its call, a second result, an id used twice;
 - an assistant message at the end. Older models of Anthropic continued that message; Claude 4.6 and later refuse
   the request;
-- an empty message, an empty part of one, an empty result at Anthropic, or no messages but those of the system;
+- an empty message, an empty part of one, an empty tool result (Anthropic), or no messages other than system messages;
 - a tool call whose name or id is too long, or has characters other than letters, digits, `_` and `-`;
 - text that cannot be encoded as UTF-8.
 
-Threads come to contain them in many ways: a run stops between a call and its result, a user writes while an approval is
-open, a message is removed or trimmed, a second agent of a network follows the first, structured output is requested.
+Threads come to contain these in many ways: a run stops between a call and its result, a user writes while an approval
+is open, a message is removed or trimmed, a second agent of a network follows the first, structured output is requested.
 Models invent tools ("save the text!"), and servers give all calls one id, or ids that another provider refuses
 (`functions.save:0`). The thread itself is not changed; `prepare_request` repairs the messages to send. `check_request`
-refuses a request that was not repaired, in models that stand for a provider: a request that passes there passes
-everywhere.
+raises for a request that still needs repair. Adapters and test doubles call it, so that a request that passes one of
+them passes all.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ from statewright.models.conversation.files import with_sendable_files
 from statewright.models.model import ModelRequest
 
 YOUR_TURN: Final = "It is your turn now. Act on the conversation so far as your instructions say."
-"""Appended to a conversation that ends with an assistant message, of another agent or of the model itself."""
+"""Appended to a conversation that ends with an assistant message, whichever agent wrote it."""
 OPENING: Final = "(The conversation begins with the assistant.)"
+"""Put before a conversation that begins with an assistant message."""
 _NOT_MADE: Final = "Error: this call was not made."
 _NO_OUTPUT: Final = "(no output)"
 """Sent as the result of a tool that returned nothing."""
@@ -43,7 +44,7 @@ _logger: Final = logging.getLogger("statewright.agents")
 
 
 def prepare_request(request: ModelRequest) -> ModelRequest:
-    """Return the request with a conversation that every provider accepts; unchanged if it is valid already.
+    """Return the request with a conversation that every provider accepts; unchanged if it is already valid.
 
     A warning is logged for each dropped tool result.
     """
@@ -61,7 +62,7 @@ def prepare_request(request: ModelRequest) -> ModelRequest:
 
 
 def _are_same(new: Sequence[object], old: Sequence[object]) -> bool:
-    """Return True if two sequences have the same objects."""
+    """Return True if two sequences contain identical objects, in the same order."""
     return len(new) == len(old) and all(map(is_, new, old))
 
 
@@ -78,54 +79,39 @@ def check_request(request: ModelRequest) -> None:
 def repair_tool_rounds(messages: Sequence[Message]) -> Sequence[Message]:
     """Return the messages with the results of each answer's tool calls directly after it, in the order of the calls.
 
-    A result moves to the nearest earlier call with its id; a result without a call, or a second one, is dropped. A call
-    without a result gets an error as its result. Messages in order are returned unchanged.
+    A result moves to the nearest earlier call with its id; a result without a call, or a second result, is dropped. A
+    call without a result gets an error as its result. Messages that are in order are returned unchanged.
     """
-    if _is_in_order(messages):
-        return messages
     results = _results_by_call(messages)
     complete: list[Message] = []
-    for position, message in enumerate(messages):
+    for index, message in enumerate(messages):
         if message.role == "tool":
             continue
         complete.append(message)
         for call in message.tool_calls:
-            own_results = results[position, call.id]
-            complete.append(own_results.popleft() if own_results else _missing_result(call))
-    return complete
-
-
-def _is_in_order(messages: Sequence[Message]) -> bool:
-    waiting: list[str] = []
-    """Ids of calls without a result so far, the next one last."""
-    for message in messages:
-        if message.role == "tool":
-            if not waiting or waiting.pop() != message.tool_call_id:
-                return False
-        elif waiting:
-            return False
-        elif message.tool_calls:
-            waiting = [call.id for call in reversed(message.tool_calls)]
-    return not waiting
+            call_results = results[index, call.id]
+            complete.append(call_results.popleft() if call_results else _missing_result(call))
+    return messages if _are_same(complete, messages) else complete
 
 
 def _results_by_call(messages: Sequence[Message]) -> Mapping[tuple[int, str], deque[Message]]:
-    """Return the results by the position of the message with the calls, and the call id: at most one per call."""
+    """Return the results by call: the index of the message with the call, and the id. At most one for each call."""
     latest: dict[str, int] = {}
+    """The index of the last message with a call, by the id of the call."""
     results: dict[tuple[int, str], deque[Message]] = defaultdict(deque)
-    for position, message in enumerate(messages):
-        latest.update((call.id, position) for call in message.tool_calls)
+    for index, message in enumerate(messages):
+        latest.update((call.id, index) for call in message.tool_calls)
         if message.role != "tool":
             continue
         call_id = message.tool_call_id or ""
-        index = latest.get(call_id)
-        if index is None:
-            reason = "no call before it has the id %r"
-        elif len(results[index, call_id]) < sum(call.id == call_id for call in messages[index].tool_calls):
-            results[index, call_id].append(message)
-            continue
+        call_index = latest.get(call_id)
+        if call_index is None:
+            reason = "no earlier call has the id %r"
+        elif len(results[call_index, call_id]) >= sum(call.id == call_id for call in messages[call_index].tool_calls):
+            reason = "the call %r already has a result"
         else:
-            reason = "the call %r has a result already"
+            results[call_index, call_id].append(message)
+            continue
         _logger.warning(f"A result of tool %r is not sent: {reason}.", message.name or "unknown", call_id)
     return results
 
@@ -135,13 +121,16 @@ def _missing_result(call: ToolCall) -> Message:
 
 
 def _without_blanks(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages without empty ones, empty parts, and the blanks that models write before a call."""
-    shortened = map(_with_text, messages)
-    return [message for message in shortened if message.tool_calls or not _has_blank_text(message)]
+    """Return the messages without blank messages and parts, and without the blank text that models write before calls.
+
+    A blank tool result is replaced by a placeholder, since its call needs a result.
+    """
+    stripped = map(_strip_blanks, messages)
+    return [message for message in stripped if message.tool_calls or not _has_blank_text(message)]
 
 
 def _has_blank_text(message: Message) -> bool:
-    """Return True for a blank message. An answer with tool calls may be empty."""
+    """Return True for a message of nothing but whitespace. A message with tool calls may be empty."""
     content = message.content
     if not content and message.tool_calls:
         return False
@@ -158,8 +147,8 @@ def _is_blank(part: Mapping[str, Any]) -> bool:
     return part.get("type") == "text" and not str(part.get("text", "")).strip()
 
 
-def _with_text(message: Message) -> Message:
-    """Return a message without blank text; a blank tool result gets a placeholder."""
+def _strip_blanks(message: Message) -> Message:
+    """Return a message without blank text and parts; a blank tool result gets a placeholder."""
     if _has_blank_text(message):
         return replace(message, content=_NO_OUTPUT if message.role == "tool" else "")
     if isinstance(message.content, str) or not _has_blank_part(message):
@@ -168,12 +157,12 @@ def _with_text(message: Message) -> Message:
 
 
 def _has_conversation(messages: Sequence[Message]) -> bool:
-    """Return True if there are messages other than the system's, which providers take separately."""
+    """Return True if there are messages other than system messages, which providers take separately."""
     return any(message.role != "system" for message in messages)
 
 
 def starting_with_user(messages: Sequence[Message]) -> Sequence[Message]:
-    """Return the messages, preceded by a user message if the first is the assistant's, for providers that need it."""
+    """Return the messages, preceded by a user message if the assistant's is first, which some providers refuse."""
     first = next((message.role for message in messages if message.role != "system"), None)
     return [Message(OPENING), *messages] if first == "assistant" else messages
 
@@ -185,8 +174,8 @@ _VALID_NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 _VALID_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
 """The narrowest limits of any provider: those of OpenAI's chat completions."""
 _FORBIDDEN: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_KEPT_OF_ID: Final = 24
-"""Characters of an id that are kept, for recognition, before the digits that make it unique."""
+_ID_PREFIX: Final = 24
+"""Characters of an invalid id that are kept, for recognition, before the digest that makes it unique."""
 
 
 def _with_valid_calls(messages: Sequence[Message]) -> list[Message]:
@@ -196,7 +185,7 @@ def _with_valid_calls(messages: Sequence[Message]) -> list[Message]:
     """
     used_ids: set[str] = set()
     pending_calls: deque[ToolCall] = deque()
-    """The calls, as they are sent, whose results come next."""
+    """The calls whose results come next, as they are sent."""
     valid: list[Message] = []
     for message in messages:
         if message.tool_calls:
@@ -221,8 +210,8 @@ def _valid_call(call: ToolCall, used_ids: set[str]) -> ToolCall:
 
 
 def _unique_id(call_id: str, used_ids: set[str]) -> str:
-    """Return a unique id, which is the same whenever the same conversation is sent."""
-    start = _FORBIDDEN.sub("_", call_id)[:_KEPT_OF_ID] or "call"
+    """Return a unique id in place of an invalid one; the same whenever the same conversation is sent."""
+    start = _FORBIDDEN.sub("_", call_id)[:_ID_PREFIX] or "call"
     number = 1
     while True:
         number += 1
@@ -232,7 +221,7 @@ def _unique_id(call_id: str, used_ids: set[str]) -> str:
 
 
 def _problem_of_calls(calls: Iterable[ToolCall], used_ids: set[str]) -> str | None:
-    """Return why a provider refuses tool calls, or None, and add their ids to `used_ids`."""
+    """Return the reason why a provider would refuse tool calls, or None; add their ids to `used_ids`."""
     problem = None
     for call in calls:
         problem = problem or _problem_of_call(call, used_ids)
@@ -245,11 +234,11 @@ def _problem_of_call(call: ToolCall, used_ids: set[str]) -> str | None:
         return f"calls a tool {call.name[:80]!r}: names have 1 to 64 letters, digits, '_' and '-'"
     if not _VALID_ID.fullmatch(call.id):
         return f"has a call with the id {call.id[:80]!r}: ids have 1 to 40 letters, digits, '_' and '-'"
-    return f"has a call with the id {call.id!r}, which another one has" if call.id in used_ids else None
+    return f"has a call with the id {call.id!r}, which another call has" if call.id in used_ids else None
 
 
 def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Message:
-    """Return an answer whose tool calls have unique ids; unchanged if they are unique already.
+    """Return an answer with unique ids of its tool calls; unchanged if they are already unique.
 
     Some servers give every call the same id, or none.
     """
@@ -270,14 +259,14 @@ def with_own_call_ids(message: Message, conversation: Sequence[Message]) -> Mess
 
 # -- what a provider refuses
 
-_PLAIN: Final = (int, bool, type(None))
-"""Types of arguments, besides ASCII text, that can always be sent. A float may be infinite."""
+_ALWAYS_FINITE: Final = (int, bool, type(None))
+"""Types of arguments, besides ASCII text, whose values can always be sent. A float may be infinite."""
 
 
 def _is_plain_ascii(message: Message) -> bool:
-    """Return True if a message and the arguments of its calls are ASCII text and plain numbers, as nearly all are.
+    """Return True if a message and the arguments of its calls are ASCII text and integers, as nearly all are.
 
-    Every message is checked for every request, so nothing is copied here.
+    It runs for every message of every request, so it copies nothing.
     """
     if not isinstance(message.content, str) or not message.content.isascii():
         return False
@@ -285,7 +274,7 @@ def _is_plain_ascii(message: Message) -> bool:
         if call.invalid is not None or not call.id.isascii() or not call.name.isascii():
             return False
         for name, value in call.arguments.items():
-            if not name.isascii() or not (value.isascii() if type(value) is str else type(value) in _PLAIN):
+            if not name.isascii() or not (value.isascii() if type(value) is str else type(value) in _ALWAYS_FINITE):
                 return False
     return True
 
@@ -294,35 +283,35 @@ _ENDS_WITH_ASSISTANT: Final = "its conversation ends with the assistant, and con
 
 
 def _is_sendable(messages: Sequence[Message]) -> bool:
-    """Return True if nothing but the end needs repair: one fast pass over plain text with calls in order.
+    """Return True if a conversation needs no repair, except perhaps of its end. False means that it may need some.
 
-    A conversation is checked before every model call. False may also mean that it needs a closer check.
+    It is one fast pass, for conversations of plain text with calls in order, since it runs before every model call.
     """
-    waiting: list[ToolCall] = []
+    open_calls: list[ToolCall] = []
     """Calls without a result so far, the next one last."""
     used_ids: set[str] = set()
     has_conversation = False
     for message in messages:
         content, role, calls = message.content, message.role, message.tool_calls
         if role == "tool":
-            if not waiting or calls:
+            if not open_calls or calls:
                 return False
-            call = waiting.pop()
+            call = open_calls.pop()
             if call.id != message.tool_call_id or (message.name and message.name != call.name):
                 return False
-        elif waiting:
+        elif open_calls:
             return False
         if content.isspace() if content and isinstance(content, str) else not calls:
             return False
         if not _is_plain_ascii(message) or (calls and _problem_of_calls(calls, used_ids)):
             return False
-        waiting.extend(reversed(calls))
+        open_calls.extend(reversed(calls))
         has_conversation = has_conversation or role != "system"
-    return has_conversation and not waiting
+    return has_conversation and not open_calls
 
 
 def _problems(request: ModelRequest) -> Iterator[str]:
-    """Yield the problems of a request; the caller needs only the first."""
+    """Yield the problems of a request, lazily: the caller needs only the first."""
     messages = request.messages
     if _is_sendable(messages):
         if messages[-1].role == "assistant" and not request.continue_last:
@@ -332,25 +321,25 @@ def _problems(request: ModelRequest) -> Iterator[str]:
         yield "its conversation is empty"
         return
     used_ids: set[str] = set()
-    waiting: dict[str, None] = {}
-    """Ids of calls without a result so far."""
-    for number, message in enumerate(messages):
-        where = f"message {number} ({message.role})"
+    open_calls: dict[str, None] = {}
+    """Ids of calls without a result so far, in order."""
+    for index, message in enumerate(messages):
+        location = f"message {index} ({message.role})"
         if message.role == "tool":
-            if message.tool_call_id not in waiting:
-                yield f"{where} answers the call {message.tool_call_id!r}, which is not open"
-            waiting.pop(message.tool_call_id or "", None)
-        elif waiting:
-            yield f"{where} follows calls without a result: {', '.join(waiting)}"
+            if message.tool_call_id not in open_calls:
+                yield f"{location} answers the call {message.tool_call_id!r}, which is not open"
+            open_calls.pop(message.tool_call_id or "", None)
+        elif open_calls:
+            yield f"{location} follows calls without a result: {', '.join(open_calls)}"
         if _has_blank_text(message) or _has_blank_part(message):
-            yield f"{where} has no text, or a part without"
+            yield f"{location} has no text, or a part without text"
         if problem := _problem_of_calls(message.tool_calls, used_ids):
-            yield f"{where} {problem}"
+            yield f"{location} {problem}"
         if not _is_plain_ascii(message) and encodable_message(message) is not message:
-            yield f"{where} has text that cannot be encoded as UTF-8, or numbers that are not finite"
+            yield f"{location} has text that cannot be encoded as UTF-8, or numbers that are not finite"
         if message.role != "tool":
-            waiting = dict.fromkeys(call.id for call in message.tool_calls)
-    if waiting:
-        yield f"it ends with calls without a result: {', '.join(waiting)}"
+            open_calls = dict.fromkeys(call.id for call in message.tool_calls)
+    if open_calls:
+        yield f"it ends with calls without a result: {', '.join(open_calls)}"
     elif messages[-1].role == "assistant" and not request.continue_last:
         yield _ENDS_WITH_ASSISTANT

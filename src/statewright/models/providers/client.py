@@ -1,9 +1,9 @@
-"""HTTP clients of a provider: one for each event loop.
+"""HTTP clients of a provider, one for each event loop.
 
-Connections belong to the loop that opened them, and one model is used from several: workers, private loops of sync
-runs, consecutive calls of `asyncio.run`. So each running loop has a client of its own, which keeps its connections open
-for the next call. A client is closed on its loop when the loop ends, by the mechanism that closes asynchronous
-generators: one of these holds it open. A loop that is closed without `shutdown_asyncgens` drops its connections.
+Connections belong to the loop that opened them, but one model is used from several loops: those of workers, private
+ones of sync runs, and those of consecutive calls of `asyncio.run`. So each running loop has its own client, which keeps
+its connections open for the next call. An asynchronous generator holds the client open, so that the loop closes it when
+the loop shuts down its generators. A loop that is closed without `shutdown_asyncgens` drops its connections.
 """
 
 from __future__ import annotations
@@ -21,32 +21,33 @@ if TYPE_CHECKING:
 
 
 class Clients:
-    """The clients of one provider, by loop. Open ones are closed when this object is garbage-collected."""
+    """The clients of one provider, by event loop. Open ones are closed when this object is garbage-collected."""
 
     def __init__(self, prefix: str, create_provider: Callable[[], Provider[Any]]) -> None:
         self._prefix = prefix
         self._create_provider = create_provider
-        self._spare: Client | None = None
+        self._prepared: Client | None = None
+        """The client for the first loop, which is not open yet."""
         self._by_loop: dict[asyncio.AbstractEventLoop, Client] = {}
         self._lock = threading.Lock()
-        # The finalizer refers to the clients, so that open connections are not garbage-collected.
+        # The finalizer refers to the clients, so that open connections are not garbage-collected before it runs.
         weakref.finalize(self, _close_all, self._by_loop).atexit = False
 
     def prepare(self, model: str) -> None:
-        """Create the client of the first loop, and check that it knows the model."""
-        self._spare = Client(self._prefix, self._create_provider())
-        self._spare.model(model)
+        """Create the client for the first loop and its model, so that errors of the configuration are raised now."""
+        self._prepared = Client(self._prefix, self._create_provider())
+        self._prepared.model(model)
 
     async def model(self, name: str) -> Model:
-        """Return a model by name, on the client of the running loop."""
+        """Return a model by name, which uses the client of the running loop."""
         return (await self.client()).model(name)
 
     async def client(self) -> Client:
-        """Return the open client of the running loop."""
+        """Return the client of the running loop, opened on first use."""
         loop = asyncio.get_running_loop()
         client = self._by_loop.get(loop)
         if client is None:
-            client = self._client_for(loop)
+            client = self._add_client(loop)
             try:
                 await client.open(self._by_loop)
             except BaseException:
@@ -55,16 +56,18 @@ class Clients:
         return client
 
     async def aclose(self) -> None:
-        """Close the client of the running loop; the next call opens another one."""
+        """Close the client of the running loop; the next call opens a new one."""
         client = self._by_loop.get(asyncio.get_running_loop())
         if client is not None:
             await client.aclose()
 
-    def _client_for(self, loop: asyncio.AbstractEventLoop) -> Client:
+    def _add_client(self, loop: asyncio.AbstractEventLoop) -> Client:
+        """Add a client for a loop, and drop those of closed loops."""
         with self._lock:
-            for closed_loop in [open_loop for open_loop in self._by_loop if open_loop.is_closed()]:
-                del self._by_loop[closed_loop]
-            client, self._spare = self._spare or Client(self._prefix, self._create_provider()), None
+            for other_loop in list(self._by_loop):
+                if other_loop.is_closed():
+                    del self._by_loop[other_loop]
+            client, self._prepared = self._prepared or Client(self._prefix, self._create_provider()), None
             self._by_loop[loop] = client
         return client
 
@@ -77,8 +80,10 @@ class Client:
         self._provider = provider
         self._models: dict[str, Model] = {}
         self._holder: AsyncGenerator[None] | None = None
+        """The generator that holds the connections open; None while the client is not open."""
 
     def model(self, name: str) -> Model:
+        """Return a model by name. Raises the errors of pydantic-ai."""
         from pydantic_ai.models import infer_model
 
         if name not in self._models:
@@ -86,7 +91,7 @@ class Client:
         return self._models[name]
 
     async def open(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> None:
-        """Open the client on the running loop. It leaves `by_loop` when it is closed."""
+        """Open the client on the running loop. It removes itself from `by_loop` when it is closed."""
         self._holder = self._hold_open(by_loop)
         await anext(self._holder)
 
@@ -96,7 +101,7 @@ class Client:
             await holder.aclose()
 
     async def _hold_open(self, by_loop: dict[asyncio.AbstractEventLoop, Client]) -> AsyncGenerator[None]:
-        """Hold the connections open. The loop closes this generator when it ends."""
+        """Hold the connections open until this generator is closed, at the latest by the loop as it shuts down."""
         async with self._provider:
             try:
                 yield
@@ -112,10 +117,10 @@ def _close_all(by_loop: dict[asyncio.AbstractEventLoop, Client]) -> None:
 
 
 def _close_soon(loop: asyncio.AbstractEventLoop, client: Client) -> None:
-    closing = loop.create_task(client.aclose())
-    _closing.add(closing)
-    closing.add_done_callback(_closing.discard)
+    task = loop.create_task(client.aclose())
+    _closing_tasks.add(task)
+    task.add_done_callback(_closing_tasks.discard)
 
 
-_closing: set[asyncio.Task[None]] = set()
-"""Tasks that close a client: a loop holds its tasks weakly."""
+_closing_tasks: set[asyncio.Task[None]] = set()
+"""The tasks that close clients. Loops only have weak references to their tasks."""

@@ -1,17 +1,16 @@
 """Convert errors of a provider to ours.
 
-- ModelUnavailable is worth a retry: the statuses 408, 409, 425, 429 and 500 and above, with the Retry-After of the
-  provider; a connection that is refused, breaks or times out; an answer that is empty, null, not JSON, truncated, or in
-  a form that the provider does not document. A transient fault looks like a permanent one there, and retries are
-  limited.
-- ModelError is permanent: every other status, an exhausted quota, a request that the provider's library rejects or
-  cannot serialize, so that nothing was sent. For 401 and 403 it names the key that was refused.
+- ModelUnavailable, if a retry may succeed: the statuses 408, 409, 425, 429 and from 500, with the provider's
+  Retry-After; a connection that is refused, breaks or times out; an answer that is empty, null, not JSON, truncated, or
+  in an undocumented form. Such an answer may be a transient or a permanent fault; the number of retries is limited.
+- ModelError, if it would not: every other status, an exhausted quota, a request that the provider's library rejects or
+  cannot serialize, so that nothing was sent. For 401 and 403 it names the source of the refused API key.
 - ModelAnswerInvalid is not raised here: it is for callers that validate the content of an answer.
 - A refusal by a content filter or by the model itself is not an error: the answer's `finish_reason` is `refused`.
 - Tool arguments that are not JSON are not an error either: they are in `ToolCall.invalid`.
 
-The vendors' libraries raise the same errors for invalid requests and for invalid answers. `watch_sending` records
-whether anything was sent: an error before that is about the request, and would recur at every retry.
+The providers' libraries raise the same errors for invalid requests and for invalid answers. `watch_sending` records
+whether anything was sent: an error before that is caused by the request, and would recur with every retry.
 """
 
 from __future__ import annotations
@@ -29,17 +28,17 @@ from statewright.redaction import Mask, without_secrets
 if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 
-_LONGEST = 300  # characters of a provider's message
+_MAX_DETAIL = 300  # characters of a provider's message
 _PROGRAMMING_ERRORS = (ValueError, TypeError, LookupError, AttributeError, RuntimeError, AssertionError)
-"""Errors of code with wrong input, as opposed to network and login errors."""
+"""Errors of code that gets wrong input, as opposed to network and authentication errors."""
 
 
 def translate_error(error: Exception, name: str, key: str, mask: Mask, *, was_sent: bool = True) -> Exception:
-    """Return our error for one that a call of the model has raised, with the original as its cause.
+    """Return our error for one that a model call has raised, with the original, masked, as its cause.
 
-    `was_sent` is False if the call certainly never left. `key` says where the key comes from. `mask` takes secrets out
-    of a text: nothing that a traceback prints contains one. Raise the result outside of the handler, or the original
-    hangs on as its context.
+    `key` describes the source of the API key. `mask` masks the secrets in a text, so that no traceback shows them.
+    `was_sent` is False if the request was certainly never sent. Raise the result after the `except` block, or the
+    unmasked original becomes its context.
     """
     if isinstance(error, StatewrightError | Warning):
         return error
@@ -53,30 +52,30 @@ def _failure_of(error: Exception, name: str, key: str, mask: Mask, was_sent: boo
 
     if isinstance(error, ModelHTTPError):
         return _status_error(name, key, error, mask)
-    if isinstance(error, ModelRequestRejectedError):  # by its library: a status would be a ModelHTTPError
-        return ModelError(f"Model {name!r} does not take this request: {_short(error, mask)}")
+    if isinstance(error, ModelRequestRejectedError):  # without a status, which would be a ModelHTTPError
+        return ModelError(f"The library of model {name!r} rejected this request: {_excerpt(error, mask)}")
     if isinstance(error, ModelAPIError):
         return _connection_error(name, error, mask)
-    detail = _short(error, mask)
+    detail = _excerpt(error, mask)
     if isinstance(error, UserError | NotImplementedError):
         return ModelError(f"Model {name!r} does not support this request: {detail}")
     if not was_sent and isinstance(error, _PROGRAMMING_ERRORS):
         return ModelError(
             f"The request to model {name!r} could not be built, and nothing was sent ({type(error).__name__}: "
-            f"{detail}). Look for values in its messages, tools, schema or settings that are not plain JSON, or for "
-            f"files of a type that this provider does not support."
+            f"{detail}). Check its messages, tools, schema and settings for values that are not plain JSON, and for "
+            f"files of types that this provider does not support."
         )
     # The libraries raise errors of many types for answers that they cannot parse.
     return ModelUnavailable(
-        f"Model {name!r} gave an answer that cannot be read ({type(error).__name__}: {detail}). "
-        f"If this persists, check that the server at its address implements the API of this provider."
+        f"Model {name!r} returned an answer that cannot be parsed ({type(error).__name__}: {detail}). "
+        f"If this persists, check that the server at base_url implements the API of this provider."
     )
 
 
 def _status_error(name: str, key: str, error: ModelHTTPError, mask: Mask) -> ModelError:
     from pydantic_ai.exceptions import ModelQuotaExceededError
 
-    status, detail = error.status_code, _short(_body_text(error.body) or "nothing", mask)
+    status, detail = error.status_code, _excerpt(_body_text(error.body) or "nothing", mask)
     summary = f"Model {name!r} answered with status {status}: {detail}."
     if isinstance(error, ModelQuotaExceededError):
         return ModelError(f"{summary} The quota is used up; check the account of {key}.")
@@ -85,7 +84,7 @@ def _status_error(name: str, key: str, error: ModelHTTPError, mask: Mask) -> Mod
     if status in (401, 403):
         return ModelError(f"{summary} The key was refused; check {key}.")
     if status == 404:
-        return ModelError(f"{summary} Check the name of the model, and the address if you gave one.")
+        return ModelError(f"{summary} Check the name of the model, and base_url if it is set.")
     return ModelError(summary)
 
 
@@ -93,37 +92,37 @@ def _connection_error(name: str, error: ModelAPIError, mask: Mask) -> ModelUnava
     from pydantic_ai.exceptions import ModelRequestTimeout
 
     if isinstance(error, ModelRequestTimeout):
-        return ModelUnavailable(f"Model {name!r} had not answered after {error.timeout:g} seconds. Give it more time.")
+        return ModelUnavailable(f"Model {name!r} did not answer within {error.timeout:g} seconds. Raise the timeout.")
     cause = error.__cause__.__cause__ if error.__cause__ is not None else None
-    reason = f" ({_short(cause, mask)})" if cause is not None and str(cause) else ""
+    reason = f" ({_excerpt(cause, mask)})" if cause is not None and str(cause) else ""
     return ModelUnavailable(
-        f"Model {name!r} gave no complete answer: {_short(error, mask)}{reason}", retry_after=error.retry_after
+        f"Model {name!r} returned no complete answer: {_excerpt(error, mask)}{reason}", retry_after=error.retry_after
     )
 
 
 def _body_text(body: object) -> str:
-    """Return the message in the body of an error, in any of the providers' formats."""
+    """Return the message in the body of an error response, in any of the providers' formats."""
     if not isinstance(body, Mapping):
         return "" if body is None else str(body)
     fields = cast("Mapping[str, Any]", body)
     return _body_text(fields.get("error") or fields.get("message") or fields.get("detail") or repr(dict(fields)))
 
 
-def _short(text: object, mask: Mask) -> str:
-    # Masked before it is truncated: a partial secret would not be recognised.
+def _excerpt(text: object, mask: Mask) -> str:
+    # Masked before it is truncated: a truncated secret would not be recognised.
     line = " ".join(mask(str(text)).split())
-    return line if len(line) <= _LONGEST else f"{line[:_LONGEST]}..."
+    return line if len(line) <= _MAX_DETAIL else f"{line[:_MAX_DETAIL]}..."
 
 
-# -- was the call sent?
+# -- whether a request was sent
 
 
 @dataclass(slots=True)
 class Sending:
-    """The progress of one call."""
+    """The progress of the request of one model call."""
 
     was_sent: bool
-    """False if the call has certainly not been sent. Not every provider lets that be observed."""
+    """False if the request has certainly not been sent; always True for providers where this cannot be observed."""
 
 
 _current: Final[ContextVar[Sending | None]] = ContextVar("statewright_sending", default=None)
@@ -131,7 +130,7 @@ _current: Final[ContextVar[Sending | None]] = ContextVar("statewright_sending", 
 
 @contextmanager
 def watch_sending(model: Any) -> Generator[Sending]:
-    """Observe whether the model call in this block is sent."""
+    """Observe whether the request of the model call in this block is sent."""
     hooks = _request_hooks(getattr(model, "provider", None))
     if hooks is not None and _mark_sent not in hooks:
         hooks.append(_mark_sent)
@@ -144,14 +143,14 @@ def watch_sending(model: Any) -> Generator[Sending]:
 
 
 async def _mark_sent(request: object) -> None:
-    """Mark the current call as sent. The HTTP client calls this when a request is built and about to be sent."""
+    """Mark the request of the current call as sent. The HTTP client calls this hook just before it sends a request."""
     sending = _current.get()
     if sending is not None:
         sending.was_sent = True
 
 
 def _request_hooks(provider: Any) -> list[Any] | None:
-    """Return the functions that a provider's HTTP client calls before it sends; None if it has no such client."""
+    """Return the request hooks of a provider's HTTP client; None if it has no such client."""
     client = getattr(provider, "_own_http_client", None)
     hooks = getattr(client, "event_hooks", None)
     if not isinstance(hooks, Mapping):

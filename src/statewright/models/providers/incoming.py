@@ -28,27 +28,29 @@ if TYPE_CHECKING:
 
 
 def convert_response(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> ModelResponse:
-    """Convert an answer of a provider. Raises ModelUnavailable if it broke off or failed midway."""
+    """Convert a provider's answer. Raises ModelUnavailable if it broke off or failed midway."""
     _check_complete(answer, source, streamed=streamed)
     message = _message(answer, source)
     return ModelResponse(message, _usage_with_cost(answer), answer.model_name, _finish_reason(answer, message))
 
 
 def _check_complete(answer: vendor.ModelResponse, source: Source, *, streamed: bool) -> None:
-    """Raise ModelUnavailable for an answer without a finish reason, which some providers omit, but not in a stream."""
+    """Raise ModelUnavailable for an answer that failed or broke off.
+
+    An answer without the provider's finish reason broke off, except that some providers omit it outside of streams.
+    """
     details = answer.provider_details or {}
-    ended = details.get("finish_reason") or details.get("refusal") or (not streamed and answer.finish_reason)
-    if ended and answer.finish_reason != "error":
+    reason = details.get("finish_reason") or details.get("refusal") or (not streamed and answer.finish_reason)
+    if reason and answer.finish_reason != "error":
         return
     received = f"{len(_text(answer))} characters of text and {len(answer.tool_calls)} tool calls"
-    cause = f"ended with {ended!r}" if ended else "broke off without a reason to end"
-    raise ModelUnavailable(f"The answer of {source.name!r} at {source.url} {cause}, after {received}. Ask again.")
+    ending = f"ended with {reason!r}" if reason else "broke off without a finish reason"
+    raise ModelUnavailable(f"The answer of {source.name!r} at {source.url} {ending}, after {received}. Retry the call.")
 
 
 def _message(answer: vendor.ModelResponse, source: Source) -> Message:
-    reasoning = answer.thinking
-    record = {"reasoning": reasoning, "provider": provenance_of(answer, source)}
-    metadata = {key: value for key, value in record.items() if value}
+    optional = {"reasoning": answer.thinking, "provider": provenance_of(answer, source)}
+    metadata = {key: value for key, value in optional.items() if value}
     text = _text(answer) or (answer.provider_details or {}).get("refusal") or ""
     return Message(
         _with_files(text, answer),
@@ -59,12 +61,12 @@ def _message(answer: vendor.ModelResponse, source: Source) -> Message:
 
 
 def _text(answer: vendor.ModelResponse) -> str:
-    """Return the text as it was streamed, with nothing between its parts."""
+    """Return the text as it was streamed, without separators between its parts."""
     return "".join(part.content for part in answer.parts if part.part_kind == "text")
 
 
 def _with_files(text: str, answer: vendor.ModelResponse) -> str | list[dict[str, Any]]:
-    """Return the text, with the files that the model generated, if any."""
+    """Return the text, or a list of parts if the model has generated files."""
     if not answer.files:
         return text
     files = [{"type": "image_url", "image_url": {"url": file.data_uri}} for file in answer.files]
@@ -76,9 +78,9 @@ def _convert_call(part: vendor.ToolCallPart) -> ToolCall:
 
 
 def _finish_reason(answer: vendor.ModelResponse, message: Message) -> FinishReason:
-    """Return the finish reason. Some providers report "stop" for an answer with tool calls.
+    """Return the finish reason; `tools` for an answer with tool calls, for which some providers report `stop`.
 
-    pydantic-ai does not map every reason, such as Google's `OTHER`; then the provider's own word is used.
+    pydantic-ai does not map every reason, such as Google's `OTHER`; the provider's own word is used instead.
     """
     reported = answer.finish_reason or (answer.provider_details or {}).get("finish_reason")
     reason = finish_reason_of(reported) or "stop"
@@ -101,7 +103,7 @@ def _usage_with_cost(answer: vendor.ModelResponse) -> Usage:
         return convert_usage(answer.usage, float(answer.usage.cost))
     try:
         return convert_usage(answer.usage, float(answer.cost().total_price))
-    except Exception:  # the price list knows few models, and an answer is worth more than its price
+    except Exception:  # not every model is in the price list, and an unknown price must not fail the call
         return convert_usage(answer.usage)
 
 
@@ -110,35 +112,35 @@ def _usage_with_cost(answer: vendor.ModelResponse) -> Usage:
 
 async def stream_events(stream: StreamedResponse) -> AsyncIterator[ModelEvent]:
     """Yield events while the answer arrives, and its usage whenever that changes."""
-    calls: dict[int, int] = {}
+    call_indices: dict[int, int] = {}
     previous = convert_usage(stream.usage)
     async for event in stream:
-        for piece in _convert_event(event, calls):
-            yield piece
+        for model_event in _convert_event(event, call_indices):
+            yield model_event
         if (usage := convert_usage(stream.usage)) != previous:
             previous = usage
             yield UsageUpdate(usage)
 
 
-def _convert_event(event: Any, calls: dict[int, int]) -> Iterator[ModelEvent]:
-    """Convert one event. `calls` numbers the parts that are tool calls."""
+def _convert_event(event: Any, call_indices: dict[int, int]) -> Iterator[ModelEvent]:
+    """Convert one event. `call_indices` maps the indices of parts that are tool calls to the indices of the calls."""
     from pydantic_ai import messages as vendor
 
     match event:
         case vendor.PartStartEvent(index=index, part=vendor.ToolCallPart() as part):
-            calls[index] = len(calls)
-            yield ToolCallDelta(calls[index], part.tool_call_id, part.tool_name, _arguments_text(part.args))
+            call_indices[index] = len(call_indices)
+            yield ToolCallDelta(call_indices[index], part.tool_call_id, part.tool_name, _arguments_text(part.args))
         case vendor.PartStartEvent(part=vendor.TextPart(content=text)) if text:
             yield TextDelta(text)
         case vendor.PartStartEvent(part=vendor.ThinkingPart(content=text)) if text:
             yield ReasoningDelta(text)
         case vendor.PartDeltaEvent(index=index, delta=delta):
-            yield from _convert_delta(delta, calls.get(index))
+            yield from _convert_delta(delta, call_indices.get(index))
         case _:
             return
 
 
-def _convert_delta(delta: vendor.ModelResponsePartDelta, call: int | None) -> Iterator[ModelEvent]:
+def _convert_delta(delta: vendor.ModelResponsePartDelta, call_index: int | None) -> Iterator[ModelEvent]:
     from pydantic_ai import messages as vendor
 
     match delta:
@@ -146,14 +148,14 @@ def _convert_delta(delta: vendor.ModelResponsePartDelta, call: int | None) -> It
             yield TextDelta(text)
         case vendor.ThinkingPartDelta(content_delta=str(text)) if text:
             yield ReasoningDelta(text)
-        case vendor.ToolCallPartDelta(args_delta=arguments) if call is not None and arguments:
-            yield ToolCallDelta(call, arguments=_arguments_text(arguments))
+        case vendor.ToolCallPartDelta(args_delta=arguments) if call_index is not None and arguments:
+            yield ToolCallDelta(call_index, arguments=_arguments_text(arguments))
         case _:
             return
 
 
 def _arguments_text(arguments: object) -> str:
-    """Return arguments as JSON text. A call that starts without arguments gets them later."""
+    """Return arguments as JSON text; empty for the start of a call whose arguments arrive later."""
     if not arguments:
         return ""
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

@@ -1,7 +1,7 @@
 """Models of providers: `connect_model`, and the adapter from pydantic-ai to the port.
 
-The adapter uses `pydantic_ai.direct`, which sends one request and returns its answer: no agent, no loop, no memory. The
-wire format is pydantic-ai's; messages, retries and storage are ours. See `failure` for the errors.
+The adapter uses `pydantic_ai.direct`, which sends one request and returns its answer, without agents, loops or memory.
+pydantic-ai has the wire formats; messages, retries and storage are ours. See `failure` for the errors.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from statewright.errors import ModelError
 from statewright.extras import missing_library
-from statewright.models.adapters.conversion import is_wrapped, unwrapped
+from statewright.models.adapters.conversion import is_wrapped, unwrapped, without_none
 from statewright.models.conversation.prepare import check_request
 from statewright.models.guard import check_calls_allowed
 from statewright.models.model import ModelEvent, ModelRequest, ModelResponse, ResponseFinished, TextDelta
@@ -38,17 +38,17 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model
     from pydantic_ai.providers import Provider
 
-_BUNDLED_VENDORS = ("openai", "anthropic", "google")
-"""The vendors whose libraries come with the extra `models`."""
+_BUNDLED_PROVIDERS = ("openai", "anthropic", "google")
+"""The providers whose libraries the extra `models` installs."""
 
 
 class PydanticAIModel:
-    """A chat model of a provider; made by `connect_model`.
+    """A chat model of a provider, created by `connect_model`.
 
-    Several threads and event loops may call it concurrently. A request's `model` may name another model of the same
-    provider, with or without the prefix; that of another provider is a ModelError. A request's `extra` are settings
-    under pydantic-ai's names, such as `{"thinking": "high"}`, `{"openai_reasoning_effort": "low"}` or `{"extra_body":
-    {...}}`. `metadata["provider"]` of an answer is plain JSON. Leave it in the message: without it the model cannot
+    Several threads and event loops may call it concurrently. The `model` of a request may name another model of the
+    same provider, with or without the prefix; a model of another provider raises ModelError. `extra` of a request has
+    settings under pydantic-ai's names, such as `{"thinking": "high"}`, `{"openai_reasoning_effort": "low"}` or
+    `{"extra_body": {...}}`. Keep `metadata["provider"]` of answers, which is plain JSON: without it the model cannot
     continue its reasoning.
     """
 
@@ -59,18 +59,18 @@ class PydanticAIModel:
         settings: Mapping[str, Any],
         *,
         secrets: ProviderSecrets,
-        key_given: bool = False,
+        has_api_key: bool = False,
     ) -> None:
         self._name = name
         self._clients = clients
         self._settings = settings
         self._secrets = secrets
         variables = " or ".join(VARIABLES_BY_PROVIDER.get(name.provider, ()))
-        self._key = "the api_key that was given" if key_given else variables or "the key in the environment"
+        self._key = "the api_key that was passed" if has_api_key else variables or "the key in the environment"
 
     @property
     def name(self) -> str:
-        """Provider and model, as `connect_model` takes them."""
+        """The provider and the model, in the form that `connect_model` accepts."""
         return str(self._name)
 
     def __repr__(self) -> str:
@@ -83,30 +83,30 @@ class PydanticAIModel:
         model, name, source = await self._resolve_model(request)
         with watch_sending(model) as sending:
             try:
-                answer = await model_request(model, instrument=False, **self._call(request, model, source))
+                answer = await model_request(model, instrument=False, **self._call_kwargs(request, model, source))
                 return unwrapped(convert_response(answer, source, streamed=False), request.output)
             except Exception as error:
                 failure = self._translate_error(error, name, request, model, sending)
         raise failure
 
     def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
-        """Yield the answer as events. Raises ModelUnavailable if it breaks off."""
+        """Yield the answer as events. Raises the errors of `complete`, and ModelUnavailable if it breaks off."""
         return run_in_own_task(self._events(request))
 
     async def _events(self, request: ModelRequest) -> AsyncGenerator[ModelEvent]:
         from pydantic_ai.direct import model_request_stream
 
         model, name, source = await self._resolve_model(request)
-        holds_text_back = is_wrapped(request.output)  # the text is emitted after it is unwrapped
+        holds_text_back = is_wrapped(request.output)  # the text is yielded once it is complete and unwrapped
         generators: Sequence[AsyncGenerator[Any]] = ()
         with watch_sending(model) as sending:
             try:
-                call = model_request_stream(model, instrument=False, **self._call(request, model, source))
-                async with call as stream:
+                kwargs = self._call_kwargs(request, model, source)
+                async with model_request_stream(model, instrument=False, **kwargs) as stream:
                     try:
-                        async for piece in stream_events(stream):
-                            if not (holds_text_back and isinstance(piece, TextDelta)):
-                                yield piece
+                        async for event in stream_events(stream):
+                            if not (holds_text_back and isinstance(event, TextDelta)):
+                                yield event
                     except BaseException:  # the reader has left, or the answer broke off
                         generators = nested_generators(stream)
                         raise
@@ -129,7 +129,7 @@ class PydanticAIModel:
     async def _resolve_model(self, request: ModelRequest) -> tuple[Model, str, Source]:
         """Return the model of a request, its full name, and the source of its answers.
 
-        Raises ModelError if calls are forbidden, and for a request that a provider would refuse.
+        Raises ModelError if calls are forbidden, or the provider would refuse the request.
         """
         model_name = resolve_model_name(request.model, self._name) if request.model else self._name.model
         model, name = await self._clients.model(model_name), str(self._name._replace(model=model_name))
@@ -143,7 +143,7 @@ class PydanticAIModel:
         mask = self._secrets.mask_for(request.extra, model.base_url or "")
         return translate_error(error, name, self._key, mask, was_sent=sending.was_sent)
 
-    def _call(self, request: ModelRequest, model: Model, source: Source) -> dict[str, Any]:
+    def _call_kwargs(self, request: ModelRequest, model: Model, source: Source) -> dict[str, Any]:
         parameters = request_parameters(request, model)
         return {
             "messages": model.prepare_messages(convert_messages(request, source), parameters),
@@ -166,29 +166,29 @@ def connect_model(
 ) -> PydanticAIModel:
     """Return a model of a provider by name. Nothing is sent before its first call.
 
-    `"openai:gpt-5"` uses the Responses API, `"openai-chat:gpt-5"` chat completions; `"anthropic:..."`, `"google:..."`
-    and every other prefix that pydantic-ai supports go to those providers. With `base_url`, a name without a prefix is
-    that of a model on a server that is compatible with OpenAI's chat completions.
+    `"openai:gpt-5"` uses OpenAI's Responses API, `"openai-chat:gpt-5"` its chat completions; `"anthropic:..."`,
+    `"google:..."` and all other prefixes of pydantic-ai select those providers. With `base_url`, a name without a
+    prefix is that of a model on a server that is compatible with OpenAI's chat completions.
 
-    The key is `api_key`, or is read from the environment (OPENAI_API_KEY and the like). `timeout` is the timeout in
-    seconds of a call whose request has none. `settings` are the settings of each request under pydantic-ai's names,
-    such as `{"temperature": 0}`; those of a request override them. `http_headers` are sent with every call.
+    The API key is `api_key`, or is read from the environment (OPENAI_API_KEY and the like). `timeout` is the default
+    timeout of a call, in seconds. `settings` are default settings under pydantic-ai's names, such as
+    `{"temperature": 0}`; those of a request override them. `http_headers` are sent with every call.
 
     Raises MissingApiKey without a key, and ModelError for an unknown provider or one whose library is not installed.
     """
     _require_library()
     parsed = parse_name(name, base_url=base_url)
     check_key(str(parsed), parsed.provider, api_key=api_key, base_url=base_url)
-    merged_settings = {**(settings or {})}
+    defaults = {**(settings or {})}
     if timeout is not None:
-        merged_settings.setdefault("request_timeout", timeout)
+        defaults.setdefault("request_timeout", timeout)
     if http_headers:
-        merged_settings["extra_headers"] = {**merged_settings.get("extra_headers", {}), **http_headers}
+        defaults["extra_headers"] = {**defaults.get("extra_headers", {}), **http_headers}
     create_provider = partial(_create_provider, parsed, {"base_url": base_url, "api_key": api_key})
     clients = Clients(parsed.provider, create_provider)
     _check_connection(parsed, clients)
-    secrets = ProviderSecrets(parsed.provider, api_key=api_key, base_url=base_url, settings=merged_settings)
-    return PydanticAIModel(parsed, clients, merged_settings, secrets=secrets, key_given=api_key is not None)
+    secrets = ProviderSecrets(parsed.provider, api_key=api_key, base_url=base_url, settings=defaults)
+    return PydanticAIModel(parsed, clients, defaults, secrets=secrets, has_api_key=api_key is not None)
 
 
 def _require_library() -> None:
@@ -199,21 +199,21 @@ def _require_library() -> None:
 
 
 def _create_provider(name: ModelName, options: Mapping[str, str | None]) -> Provider[Any]:
-    """Create a provider with a client of its own. Its class is loaded on the first call."""
+    """Create a provider with a new HTTP client. Raises ModelError for an option that its class does not accept."""
     from pydantic_ai.providers import infer_provider_class
 
-    kind = infer_provider_class(name.provider)
-    accepted = inspect.signature(kind).parameters
-    present = {option: value for option, value in options.items() if value is not None}
-    if "base_url" in present and "base_url" not in accepted and "azure_endpoint" in accepted:
-        present["azure_endpoint"] = present.pop("base_url")
-    for option in present:
+    provider_class = infer_provider_class(name.provider)
+    accepted = inspect.signature(provider_class).parameters
+    kwargs = without_none(options)
+    if "base_url" in kwargs and "base_url" not in accepted and "azure_endpoint" in accepted:
+        kwargs["azure_endpoint"] = kwargs.pop("base_url")
+    for option in kwargs:
         if option not in accepted:
             raise ModelError(
                 f"Model {str(name)!r}: the provider {name.provider!r} does not accept {option}. "
-                f"It is set up by the environment; leave {option} out."
+                f"Omit it, and configure the provider by environment variables."
             )
-    return kind(**present)
+    return provider_class(**kwargs)
 
 
 def _check_connection(name: ModelName, clients: Clients) -> None:
@@ -223,16 +223,16 @@ def _check_connection(name: ModelName, clients: Clients) -> None:
     try:
         clients.prepare(name.model)
     except ImportError as error:
-        raise ModelError(_missing_library(name, error)) from error
+        raise ModelError(_missing_library_message(name, error)) from error
     except UserError as error:
         if variables := key_variables_in(str(error)):
             raise missing_key_error(str(name), variables) from error
         raise ModelError(f"Model {str(name)!r} cannot be connected: {error}") from error
 
 
-def _missing_library(name: ModelName, error: ImportError) -> str:
-    is_bundled = name.provider.split("-")[0] in _BUNDLED_VENDORS
+def _missing_library_message(name: ModelName, error: ImportError) -> str:
+    is_bundled = name.provider.split("-")[0] in _BUNDLED_PROVIDERS
     package = "statewright[models]" if is_bundled else f"pydantic-ai-slim[{name.provider}]"
-    cause = error.__cause__  # pydantic-ai wraps the error in advice of its own
+    cause = error.__cause__  # pydantic-ai replaces the original error by one with installation advice
     missing = cause if isinstance(cause, ImportError) else error
     return missing_library(f"Model {str(name)!r} needs", missing, package)

@@ -1,9 +1,9 @@
-"""Providers, by name: the names of their models, their API keys, and the secrets to mask in errors.
+"""Providers by name: their API keys, the secrets to mask in their errors, and the names of their models.
 
-A model's name is a provider, a colon, and the provider's name for the model. Keys come from an argument or from the
-environment; headers, settings and the address may contain other secrets, and servers and proxies repeat them in their
-errors. Variables are read when the model is connected and again at each error, since clients that are created in
-between read them too.
+The name of a model consists of a provider, a colon, and the provider's name for the model. API keys are passed as an
+argument or read from the environment. Headers, settings and the URL may contain other secrets, which servers and
+proxies repeat in their errors. Variables are read when a model is connected and again at each error, since clients that
+are created in between read them too.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statewright.errors import MissingApiKey, ModelError, suggestion
 from statewright.redaction import (
     Mask,
     is_secret_name,
-    mask_of,
+    make_mask,
     secrets_in_environment,
     secrets_in_settings,
     secrets_in_url,
@@ -46,13 +46,13 @@ VARIABLES_BY_PROVIDER: dict[str, tuple[str, ...]] = {
     "vllm": (),
     "xai": ("XAI_API_KEY",),
 }
-"""The known providers, with the variables that may hold their key; none if a key is not always needed."""
+"""The known providers, with the variables that may hold their API key; none if not every setup needs a key."""
 
 _KEY_VARIABLE = re.compile(r"\b[A-Z][A-Z0-9_]*_(?:KEY|TOKEN)\b")
 
 
 def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | None) -> None:
-    """Raise MissingApiKey if the provider needs a key and there is none. A custom address may need none."""
+    """Raise MissingApiKey if a provider needs an API key and there is none. A server at a custom URL may need none."""
     variables = VARIABLES_BY_PROVIDER.get(provider, ())
     custom_url = base_url or (provider.startswith("openai") and os.environ.get("OPENAI_BASE_URL"))
     if variables and not api_key and not custom_url and not any(os.environ.get(variable) for variable in variables):
@@ -60,26 +60,27 @@ def check_key(name: str, provider: str, *, api_key: str | None, base_url: str | 
 
 
 def missing_key_error(name: str, variables: tuple[str, ...]) -> MissingApiKey:
-    """Return the error for a model without a key."""
+    """Return the error for a model without an API key."""
     variable_names = " or ".join(variables)
     return MissingApiKey(
-        f"Model {name!r} needs a key, and there is none. Set {variable_names} in the environment, or pass api_key."
+        f"Model {name!r} needs an API key, but none was found. Set {variable_names} in the environment, or pass "
+        f"api_key."
     )
 
 
 def key_variables_in(text: str) -> tuple[str, ...]:
-    """Return the key variables that an error of a provider's adapter names."""
+    """Return the names of API key variables in the message of a provider's adapter."""
     return tuple(dict.fromkeys(_KEY_VARIABLE.findall(text)))
 
 
 # -- secrets
 
 _NOT_SECRET: Final = frozenset({"PWD", "OLDPWD"})
-"""Variables of the shell: folders."""
+"""Variables of the shell that hold directories, although their names look like those of passwords."""
 
 
 class ProviderSecrets:
-    """The values to mask in the errors of one connection, with whatever else has the shape of a secret."""
+    """The known secrets of one connection to a provider, to be masked in its errors."""
 
     def __init__(
         self,
@@ -98,13 +99,13 @@ class ProviderSecrets:
         )
 
     def mask_for(self, settings: Mapping[str, Any], base_url: str) -> Mask:
-        """Return a function that masks the secrets in a text about a request with these settings."""
+        """Return a function that masks these secrets in a text, and those in the settings and the URL of a request."""
         values = (*secrets_in_settings(settings), *secrets_in_url(base_url), *_secrets_in_environment(self._provider))
-        return mask_of((*self._values, *values))
+        return make_mask((*self._values, *values))
 
 
 def _secrets_in_environment(provider: str) -> Iterator[str]:
-    """Yield the keys of a provider; the values of all variables with the name of a secret, if its own are not known."""
+    """Return the API keys of a provider; if their variables are not known, the values of all with a secret's name."""
     names = VARIABLES_BY_PROVIDER.get(provider, ())
     secret_names = (name for name in os.environ if is_secret_name(name) and name not in _NOT_SECRET)
     return secrets_in_environment(names or secret_names, os.environ)
@@ -114,7 +115,7 @@ def _secrets_in_environment(provider: str) -> Iterator[str]:
 
 
 class ModelName(NamedTuple):
-    """A provider, and its name for a model."""
+    """The name of a model: its provider, and the provider's name for it."""
 
     provider: str
     model: str
@@ -124,9 +125,9 @@ class ModelName(NamedTuple):
 
 
 def parse_name(name: str, *, base_url: str | None = None) -> ModelName:
-    """Parse a name. With a base URL, a name without a provider is one for OpenAI's chat completions.
+    """Parse the name of a model. With a base URL, one without a provider is for OpenAI's chat completions.
 
-    Raises ModelError for an unknown provider.
+    Raises ModelError for a missing or an unknown provider.
     """
     provider, colon, model = name.partition(":")
     if colon and model and is_provider(provider):
@@ -142,21 +143,24 @@ def parse_name(name: str, *, base_url: str | None = None) -> ModelName:
     raise ModelError(f"The model {name!r} has an unknown provider {provider!r}. {hint}")
 
 
-def resolve_model_name(name: str, own: ModelName) -> str:
-    """Return the name of another model of `own`'s provider. Raises ModelError for one of another provider."""
+def resolve_model_name(name: str, connected: ModelName) -> str:
+    """Return the provider's name for the model that a request names, with or without the provider.
+
+    Raises ModelError for a model of another provider than the connected one.
+    """
     provider, colon, model = name.partition(":")
     if not colon or not is_provider(provider):
         return name
-    if provider == own.provider:
+    if provider == connected.provider:
         return model
     raise ModelError(
-        f"The request is for the model {name!r}, but this connection is to the provider {own.provider!r} "
-        f"({str(own)!r}). Connect a model of {provider!r} of its own."
+        f"The request names the model {name!r}, but {str(connected)!r} is connected to the provider "
+        f"{connected.provider!r}. Connect {name!r} separately."
     )
 
 
 def is_provider(name: str) -> bool:
-    """Return True for the name of a provider, whether its library is installed or not."""
+    """Return True for the name of a provider of pydantic-ai, even if its library is not installed."""
     from pydantic_ai.providers import infer_provider_class
 
     try:

@@ -1,8 +1,8 @@
 """Convert our requests to pydantic-ai's: messages, settings, tools and the output schema.
 
-No provider but OpenAI accepts the name of a speaker, and pydantic-ai sends it to none. So the messages of other agents,
-and of users with a name, begin with it: `[Critic] Too long.` Messages of the requesting agent are unchanged, or its
-model would begin its answers with names.
+Only OpenAI accepts the name of a speaker, and pydantic-ai does not send it. So the messages of other agents, and of
+users with a name, are prefixed with it: `[Critic] Too long.` Messages of the requesting agent are not, or its model
+would prefix its answers too.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from statewright.errors import ModelError, suggestion
 from statewright.messages import Message, replace
-from statewright.models.adapters.conversion import provider_form, sampling_settings
+from statewright.models.adapters.conversion import provider_form, sampling_settings, without_none
 from statewright.models.conversation.prepare import starting_with_user
 from statewright.models.model import ModelRequest, OutputForm
 from statewright.models.providers.provenance import Source, restore_response
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model, ModelRequestParameters
     from pydantic_ai.settings import ModelSettings
 
-_PARTS = ("text", "image_url", "input_audio", "file")
+_PART_TYPES = ("text", "image_url", "input_audio", "file")
 
 
 def convert_messages(request: ModelRequest, source: Source) -> list[vendor.ModelMessage]:
-    """Convert a conversation. Messages between two of the assistant become one request, so results stay together."""
+    """Convert a conversation. The messages between two answers become one request, so tool results stay together."""
     from pydantic_ai import messages as vendor
 
     turns: list[vendor.ModelMessage] = []
@@ -41,7 +41,7 @@ def convert_messages(request: ModelRequest, source: Source) -> list[vendor.Model
         if pending:
             turns.append(vendor.ModelRequest(parts=pending))
         elif turns and source.name.startswith("google") and isinstance(turns[-1], vendor.ModelResponse):
-            # Google refuses a tool call that does not follow a turn of the user: two answers become one turn.
+            # Google refuses a tool call directly after another answer, so the two answers become one.
             response = replace(response, parts=[*turns.pop().parts, *response.parts])
         turns.append(response)
         pending = []
@@ -49,7 +49,7 @@ def convert_messages(request: ModelRequest, source: Source) -> list[vendor.Model
 
 
 def _with_speaker(message: Message, agent: object) -> Message:
-    """Return the message with the name of its speaker in its text, unless that is the requesting agent."""
+    """Return the message prefixed with its speaker, unless that is the requesting agent, or no agent is known."""
     if not message.name or message.role not in ("user", "assistant") or message.name == agent or agent is None:
         return message
     content: Any = message.content
@@ -75,18 +75,18 @@ def _convert_message(message: Message, conversation: Sequence[Message]) -> vendo
 def _convert_result(message: Message, conversation: Sequence[Message]) -> vendor.ToolReturnPart[Any]:
     from pydantic_ai import messages as vendor
 
-    call = message.tool_call_id or ""
-    failed = (message.metadata or {}).get("status") == "error"
+    call_id = message.tool_call_id or ""
+    is_error = (message.metadata or {}).get("status") == "error"
     return vendor.ToolReturnPart(
-        tool_name=message.name or _tool_name(call, conversation),
+        tool_name=message.name or _tool_name(call_id, conversation),
         content=_content(message),
-        tool_call_id=call,
-        outcome="failed" if failed else "success",
+        tool_call_id=call_id,
+        outcome="failed" if is_error else "success",
     )
 
 
 def _tool_name(call_id: str, conversation: Iterable[Message]) -> str:
-    """Return the tool name of a call, which some providers require with the result."""
+    """Return the name of the tool that a call calls, which some providers require with its result."""
     names = (call.name for message in conversation for call in message.tool_calls if call.id == call_id)
     return next(names, "tool")
 
@@ -94,11 +94,11 @@ def _tool_name(call_id: str, conversation: Iterable[Message]) -> str:
 def _content(message: Message) -> str | list[Any]:
     if isinstance(message.content, str):
         return message.content
-    return [_user_content(part) for part in message.content]
+    return [_part_content(part) for part in message.content]
 
 
-def _user_content(part: Mapping[str, Any]) -> Any:
-    """Convert a part in OpenAI's form to text, an address or bytes. Raises ModelError for an unknown type."""
+def _part_content(part: Mapping[str, Any]) -> Any:
+    """Convert a part in OpenAI's form to text, a URL or binary content. Raises ModelError for an unknown type."""
     match part:
         case {"type": "text", "text": str(text)}:
             return text
@@ -106,20 +106,20 @@ def _user_content(part: Mapping[str, Any]) -> Any:
             return _image(url, options)
         case {"type": "image_url", "image_url": str(url)}:
             return _image(url, {})
-        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(form)}}:
-            return _bytes(f"data:audio/{form};base64,{data}", part)
+        case {"type": "input_audio", "input_audio": {"data": str(data), "format": str(audio_format)}}:
+            return _binary_content(f"data:audio/{audio_format};base64,{data}", part)
         case {"type": "file", "file": {"file_data": str(data)}}:
-            return _bytes(data, part)
+            return _binary_content(data, part)
         case _:
             kind = part.get("type")
-            description = f"of type {kind!r}" if isinstance(kind, str) else f"without a type, with {sorted(part)}"
-            raise ModelError(f"A part of a message is {description} and cannot be sent. " + _known_parts(kind))
+            description = f"of type {kind!r}" if isinstance(kind, str) else f"without a type (its keys: {sorted(part)})"
+            raise ModelError(f"A part of a message is {description}, and cannot be sent. {_part_hint(kind)}")
 
 
-def _known_parts(kind: object) -> str:
-    if kind in _PARTS:
-        return f"A part of type {kind!r} is written as in OpenAI's chat completions."
-    return suggestion(str(kind), _PARTS, noun="Types")
+def _part_hint(kind: object) -> str:
+    if kind in _PART_TYPES:
+        return f"Write a part of type {kind!r} as in OpenAI's chat completions."
+    return suggestion(str(kind), _PART_TYPES, noun="Types")
 
 
 def _image(url: str, options: Mapping[str, Any]) -> Any:
@@ -127,13 +127,13 @@ def _image(url: str, options: Mapping[str, Any]) -> Any:
 
     detail = {"detail": options["detail"]} if "detail" in options else None
     if url.startswith("data:"):
-        image = _bytes(url, {"type": "image_url"})
+        image = _binary_content(url, {"type": "image_url"})
         image.vendor_metadata = detail
         return image
     return vendor.ImageUrl(url, vendor_metadata=detail)
 
 
-def _bytes(uri: str, part: Mapping[str, Any]) -> vendor.BinaryContent:
+def _binary_content(uri: str, part: Mapping[str, Any]) -> vendor.BinaryContent:
     from pydantic_ai import messages as vendor
 
     try:
@@ -141,38 +141,35 @@ def _bytes(uri: str, part: Mapping[str, Any]) -> vendor.BinaryContent:
     except ValueError as error:
         raise ModelError(
             f"A part of type {part.get('type')!r} has data that cannot be read ({error}). "
-            f"Write them as data:<media type>;base64,<data>."
+            f"Write it as data:<media type>;base64,<data>."
         ) from error
 
 
 # -- settings, tools and output schemas
 
-# The runtime retries, and honours Retry-After: the libraries of the vendors must not retry too.
-_ALWAYS: dict[str, Any] = {"max_retries": 0}
+_FIXED_SETTINGS: dict[str, Any] = {"max_retries": 0}
+"""The runtime retries calls and honours Retry-After, so the providers' libraries must not retry too."""
 
 
 def request_settings(request: ModelRequest, defaults: Mapping[str, Any]) -> ModelSettings:
-    """Return the settings of a call: the request's own override `extra`, which overrides the connection's."""
-    others = {"request_timeout": request.timeout, **_tool_choice_settings(request)}
-    present = {name: value for name, value in others.items() if value is not None}
+    """Return the settings of a call: the request's fields override its `extra`, which overrides the defaults."""
+    others = without_none({"request_timeout": request.timeout, **_tool_choice_settings(request)})
     sampling = sampling_settings(request, stop="stop_sequences")
-    merged = {**defaults, **request.extra, **sampling, **present, **_ALWAYS}
+    merged = {**defaults, **request.extra, **sampling, **others, **_FIXED_SETTINGS}
     if headers := {**defaults.get("extra_headers", {}), **request.extra.get("extra_headers", {})}:
         merged["extra_headers"] = headers
     return cast("ModelSettings", merged)
 
 
 def _tool_choice_settings(request: ModelRequest) -> dict[str, Any]:
-    """Return the tool choice; nothing without tools, since providers refuse it."""
+    """Return the settings of the tool choice; none without tools, since providers refuse them."""
     if not request.tools:
         return {}
     choice = {"auto": None, "any": "required", "none": "none"}.get(request.tool_choice, [request.tool_choice])
     names = [tool.name for tool in request.tools]
     if isinstance(choice, list) and request.tool_choice not in names:
-        raise ModelError(
-            f"The request chooses the tool {request.tool_choice!r}, which it does not offer. "
-            + suggestion(request.tool_choice, [*names, "auto", "any", "none"], noun="Choices")
-        )
+        hint = suggestion(request.tool_choice, [*names, "auto", "any", "none"], noun="Choices")
+        raise ModelError(f"The request's tool_choice is {request.tool_choice!r}, which is not one of its tools. {hint}")
     return {"tool_choice": choice, "parallel_tool_calls": request.parallel_tool_calls}
 
 
@@ -209,61 +206,66 @@ def _supports_schema(model: Model, form: OutputForm) -> bool:
 
 # -- strict schemas
 
-_LISTS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
-_MAPS: Final = ("properties", "$defs", "definitions")
+_LIST_KEYWORDS: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+"""Keywords whose value is a list of schemas."""
+_MAP_KEYWORDS: Final = ("properties", "$defs", "definitions")
+"""Keywords whose value maps names to schemas."""
 _TYPE_KEYWORDS: Final = frozenset(("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"))
+"""Keywords of which a schema needs one to restrict its values."""
 
 
 def is_closed(schema: Mapping[str, Any]) -> bool:
-    """Return True for a schema that types every value and is not recursive, as Anthropic can enforce it.
+    """Return True for a schema that Anthropic can enforce: every value has a type, and nothing is recursive.
 
-    Its grammars allow no recursion, and no object with unnamed fields: its library closes such an object, so that the
-    model can answer nothing but `{}`. Other schemas are sent in the prompt.
+    Anthropic's grammars allow no recursion and no object with arbitrary fields: its library closes such an object, so
+    that the model can answer only `{}`. Other schemas are sent in the prompt.
     """
-    return all(map(_is_level_closed, _parts(schema))) and not _is_recursive(schema)
+    return all(map(_is_level_closed, _subschemas(schema))) and not _is_recursive(schema)
 
 
-def _is_level_closed(part: Mapping[str, Any]) -> bool:
-    if not _TYPE_KEYWORDS & part.keys() or not isinstance(part.get("type", ""), str):
+def _is_level_closed(schema: Mapping[str, Any]) -> bool:
+    """Return True if a schema restricts its values, whatever the schemas inside of it allow."""
+    if not _TYPE_KEYWORDS & schema.keys() or not isinstance(schema.get("type", ""), str):
         return False
-    if part.get("type") != "object":
+    if schema.get("type") != "object":
         return True
-    return bool(part.get("properties")) and part.get("additionalProperties", False) is False
+    return bool(schema.get("properties")) and schema.get("additionalProperties", False) is False
 
 
-def _parts(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _subschemas(schema: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield a schema and all schemas in it, in any order."""
     stack: list[Any] = [schema]
     while stack:
-        part = stack.pop()
-        if not isinstance(part, Mapping):
+        subschema = stack.pop()
+        if not isinstance(subschema, Mapping):
             continue
-        mapping = cast("Mapping[str, Any]", part)
-        yield mapping
-        for word in _LISTS:
-            stack.extend(mapping.get(word) or ())
-        for word in _MAPS:
-            subschemas: Mapping[str, Any] = mapping.get(word) or {}
-            stack.extend(subschemas.values())
-        if "items" in mapping:
-            stack.append(mapping["items"])
+        keywords = cast("Mapping[str, Any]", subschema)
+        yield keywords
+        for keyword in _LIST_KEYWORDS:
+            stack.extend(keywords.get(keyword) or ())
+        for keyword in _MAP_KEYWORDS:
+            by_name: Mapping[str, Any] = keywords.get(keyword) or {}
+            stack.extend(by_name.values())
+        if "items" in keywords:
+            stack.append(keywords["items"])
 
 
 def _is_recursive(schema: Mapping[str, Any]) -> bool:
-    """Return True if a definition refers to itself, directly or not; a reference to the root always does."""
+    """Return True if a definition refers to itself, directly or not, or anything refers to the root."""
     definitions: dict[str, Any] = {**schema.get("definitions", {}), **schema.get("$defs", {})}
-    references = {name: _referred(definition) for name, definition in definitions.items()}
-    if not (_referred(schema) <= references.keys()):
+    references = {name: _references_in(definition) for name, definition in definitions.items()}
+    if not (_references_in(schema) <= references.keys()):
         return True
+    # Definitions without references to remaining ones are removed, until only those of cycles remain.
     while independent := [name for name, others in references.items() if not others & references.keys()]:
         for name in independent:
             del references[name]
     return bool(references)
 
 
-def _referred(schema: Any) -> set[str]:
-    """Return the last names of all references in a schema."""
+def _references_in(schema: Any) -> set[str]:
+    """Return the names of the definitions to which a schema refers; another name for a reference to the root."""
     if not isinstance(schema, Mapping):
         return set()
-    parts = _parts(cast("Mapping[str, Any]", schema))
-    return {str(part["$ref"]).rpartition("/")[2] for part in parts if "$ref" in part}
+    subschemas = _subschemas(cast("Mapping[str, Any]", schema))
+    return {str(subschema["$ref"]).rpartition("/")[2] for subschema in subschemas if "$ref" in subschema}

@@ -1,13 +1,13 @@
-"""Close the streams of a provider in the right order and task, even if their reader leaves early.
+"""Close the streams of a provider in the right order and in the right task, even if the reader stops early.
 
-The reader of a stream may stop anywhere without closing it. The nested generators inside hold an open response, and
-must be closed innermost first, in the task that opened them. `run_in_own_task` gives them a task of their own, which is
-cancelled when the reader stops, when its iterator is dropped, and when the loop ends.
+The reader of a stream may stop at any point without closing it. The nested generators inside hold an open response, and
+must be closed innermost first, in the task that opened them. `run_in_own_task` runs them in a separate task, which is
+cancelled when the reader stops, when its iterator is garbage-collected, or when the loop ends.
 
-google-genai reads an answer through nested generators, and keeps one of them in an object that the generator refers to.
-If a stream is left early, only the outermost is closed. The others wait for the garbage collector with the connection
-open; and if the loop ends first, it closes all of them at once, and each fails because another is running. So they are
-looked up before the stream is closed, and closed after it.
+google-genai reads an answer through nested generators, and keeps one of them in an object to which another refers. If
+the reader stops early, only the outermost is closed. The others hold the connection open until they are
+garbage-collected; and if the loop ends first, it closes all of them concurrently, and each fails because another is
+running. So they are looked up before the stream is closed, and closed after it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Item = TypeVar("Item")
 
 
 async def run_in_own_task(items: AsyncGenerator[Item]) -> AsyncGenerator[Item]:
-    """Yield the same items from a task of their own. Raises the error of `items` after the items before it."""
+    """Yield items that a separate task produces. An error of `items` is raised after the items that precede it."""
     queue: asyncio.Queue[tuple[Item] | None] = asyncio.Queue()
     task = asyncio.create_task(_fill(queue, items))
     task.add_done_callback(lambda _: queue.put_nowait(None))
@@ -35,7 +35,7 @@ async def run_in_own_task(items: AsyncGenerator[Item]) -> AsyncGenerator[Item]:
         task.cancel()
         await asyncio.wait({task})
         if not task.cancelled():
-            task.exception()  # retrieved, or asyncio would log an error that was raised after the reader had left
+            task.exception()  # retrieved, since asyncio logs errors that nothing has retrieved
 
 
 async def _fill(queue: asyncio.Queue[tuple[Item] | None], items: AsyncGenerator[Item]) -> None:
@@ -47,16 +47,16 @@ async def _fill(queue: asyncio.Queue[tuple[Item] | None], items: AsyncGenerator[
 # -- generators that a library drops
 
 _LIBRARIES: Final = ("google.genai", "pydantic_ai", "httpx", "httpcore")
-"""Packages whose objects are searched, besides the generators themselves."""
-_MOST_OBJECTS: Final = 10_000
+"""Packages whose objects are searched for generators."""
+_MAX_OBJECTS: Final = 10_000
 
 
 def nested_generators(root: object) -> list[AsyncGenerator[Any]]:
-    """Return the asynchronous generators that an object refers to, directly or through others; the outermost first."""
+    """Return the asynchronous generators to which an object refers, directly or indirectly, outermost first."""
     generators: list[AsyncGenerator[Any]] = []
     seen: dict[int, object] = {id(root): root}
     level: Sequence[object] = [root]
-    while level and len(seen) < _MOST_OBJECTS:
+    while level and len(seen) < _MAX_OBJECTS:
         next_level: list[object] = []
         for item in gc.get_referents(*level):
             if id(item) in seen or not _is_followed(item):
@@ -74,7 +74,7 @@ def _is_followed(item: object) -> bool:
 
 
 async def close_generators(generators: Sequence[AsyncGenerator[Any]]) -> None:
-    """Close generators, the last one first. One that is closed or running already is left alone."""
+    """Close generators, the last one first; skip those that are closed or running."""
     for generator in reversed(generators):
         with suppress(RuntimeError):
             await generator.aclose()

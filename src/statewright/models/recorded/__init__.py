@@ -1,1 +1,1 @@
-"""A model that is recorded once, and replayed in tests without a key and without a network."""
+"""Recordings of model calls, replayed in tests without an API key or a network."""

@@ -1,8 +1,8 @@
-"""A file of requests and answers, recorded once and replayed in tests.
+"""Cassettes: files of requests and answers, recorded once and replayed in tests.
 
-It is JSON, in UTF-8, with keys in a fixed order and records in the order of the requests, so that a second recording
-differs only where the model did. It contains messages, tools and settings, but never keys or headers, which adapters
-keep to themselves. It may be edited by hand: a request is matched by its written form.
+A cassette is JSON in UTF-8, with keys in a fixed order and records in the order of the requests, so that another
+recording differs only where the answers do. It contains messages, tools and settings, but no API keys or headers of the
+adapter. It may be edited by hand: a request is matched by its JSON form.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final, cast
 
@@ -26,7 +27,7 @@ from statewright.models.recorded.cassette_format import (
 )
 
 VERSION: Final = 1
-"""The format that is read and written."""
+"""The version of the file format."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,11 +40,13 @@ class Record:
     """The streamed events, if the answer was streamed."""
     error: JsonObject | None = None
     used: bool = False
-    """True if it was replayed or recorded in this run."""
+    """True if the record was replayed or made by this process."""
     from_file: bool = False
+    """True if the record was read from the file."""
     key: str = field(init=False, repr=False)
-    """Equal for equal requests."""
+    """The fingerprint of the request."""
     _text: str | None = field(default=None, init=False, repr=False)
+    """The cached JSON of the record."""
 
     def __post_init__(self) -> None:
         self.key = fingerprint(self.request)
@@ -53,16 +56,16 @@ class Record:
         return self.response is not None or self.error is not None
 
     def to_json(self) -> str:
-        """Return the record as JSON, which is cached so that saving a long file again stays cheap."""
+        """Return the record as JSON, which is cached: the file is saved again after each call."""
         if self._text is None:
-            parts = {"request": self.request, "pieces": self.pieces, "response": self.response, "error": self.error}
-            present = {name: value for name, value in parts.items() if value}
+            fields = {"request": self.request, "pieces": self.pieces, "response": self.response, "error": self.error}
+            present = {name: value for name, value in fields.items() if value}
             self._text = json.dumps(present, ensure_ascii=False, indent=1)
         return self._text
 
 
 class Cassette:
-    """The records of one file. It is read on first use, and may be shared by several models and threads."""
+    """The records of one file, which is read on first use. Models and threads may share a cassette."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -78,7 +81,7 @@ class Cassette:
                 self._is_loaded = True
 
     def start_anew(self) -> None:
-        """Discard the records of the file: the next save replaces it."""
+        """Discard the records in the file, which the next save replaces."""
         with self._lock:
             self._records = [record for record in self._records if not record.from_file]
             self._is_loaded = True
@@ -92,11 +95,11 @@ class Cassette:
 
     @property
     def unused(self) -> Sequence[Record]:
-        """The records that were never replayed."""
+        """The records that were neither replayed nor made by this process."""
         return [record for record in self.records if not record.used]
 
     def take(self, request: JsonObject) -> Record | None:
-        """Return the first unused record of an equal request, and mark it as used; None if there is none."""
+        """Return the first unused record with an equal request, and mark it as used; None if there is none."""
         key = fingerprint(request)
         with self._lock:
             self.load()
@@ -107,7 +110,7 @@ class Cassette:
         return None
 
     def begin(self, request: JsonObject) -> Record:
-        """Add a record without an answer, whose position is that of the request."""
+        """Add a record without an answer. It is added before the answer, so that records have the order of requests."""
         record = Record(request, used=True)
         with self._lock:
             self._records.append(record)
@@ -119,32 +122,32 @@ class Cassette:
             records = ",\n".join(record.to_json() for record in self.records)
             text = f'{{\n"version": {VERSION},\n"records": [\n{records}\n]\n}}\n'
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            written = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
-            written.write_bytes(text.encode(errors="surrogatepass"))
-            os.replace(written, self.path)
+            temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}.part")
+            temporary.write_bytes(text.encode(errors="surrogatepass"))
+            os.replace(temporary, self.path)
 
     def drop(self, record: Record) -> None:
         """Remove a record without an answer."""
         with self._lock:
             self._records.remove(record)
 
-    def missing(self, request: JsonObject) -> ModelError:
-        """Return the error for a request that was not recorded."""
+    def missing_error(self, request: JsonObject) -> ModelError:
+        """Return the error for a request without an unused record."""
         return ModelError(
-            f"The cassette {str(self.path)!r} has no answer for this request: {self._reason(request)} "
+            f"The cassette {str(self.path)!r} has no answer for this request: {self._missing_reason(request)} "
             f"Record it with STATEWRIGHT_RECORD=new in the environment, or everything with STATEWRIGHT_RECORD=all."
         )
 
-    def _reason(self, request: JsonObject) -> str:
+    def _missing_reason(self, request: JsonObject) -> str:
         records = self.records
         if not records:
-            return "it is empty." if self.path.exists() else "there is no such file."
+            return "it is empty." if self.path.exists() else "the file does not exist."
         key = fingerprint(request)
-        times = sum(record.key == key for record in records)
-        if times:
-            return f"it was recorded {times} {'time' if times == 1 else 'times'}, and all of these were replayed."
+        count = sum(record.key == key for record in records)
+        if count:
+            return f"it was recorded {count} {'time' if count == 1 else 'times'}, and all of these were replayed."
         difference = describe_difference(request, [record.request for record in records])
-        return f"the nearest of {len(records)} recorded ones differs in {difference}."
+        return f"the most similar of {len(records)} recorded requests differs in {difference}."
 
 
 def _read_file(path: Path) -> list[Record]:
@@ -160,8 +163,8 @@ def _read_file(path: Path) -> list[Record]:
     document = cast("dict[str, Any]", data) if isinstance(data, dict) else {}
     version = document.get("version")
     if version != VERSION:
-        actual = "no version" if version is None else f"the version {version!r}"
-        raise _unreadable_error(path, f"it has {actual}, and this version of Statewright reads {VERSION}")
+        actual = "no version" if version is None else f"version {version!r}"
+        raise _unreadable_error(path, f"it has {actual}, but this release of Statewright reads version {VERSION}")
     try:
         return [_read_record(record) for record in document["records"]]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -169,10 +172,11 @@ def _read_file(path: Path) -> list[Record]:
 
 
 def _read_record(data: JsonObject) -> Record:
-    request = mask_settings(data["request"])  # older versions wrote them, and the request must still match
+    request = mask_settings(data["request"])  # earlier releases wrote secrets, and such requests must still match
     record = Record(request, data.get("response"), data.get("pieces") or [], data.get("error"), from_file=True)
-    # Decoded to validate it: a wrong edit is found when the file is opened, and not in the middle of a test.
-    _ = [decode_event(piece) for piece in record.pieces]
+    # Decoded to validate the record: a wrong edit is reported when the file is read, not in the middle of a test.
+    for piece in record.pieces:
+        decode_event(piece)
     if record.response is not None:
         decode_response(record.response)
     elif record.error is not None:
@@ -191,14 +195,14 @@ def _unreadable_error(path: Path, reason: str) -> ModelError:
 _ABSENT: Final = object()
 _MAX_DIFFERENCES: Final = 3
 """Maximum number of reported differences."""
-_WIDTH: Final = 60
-"""Characters of an excerpt."""
-_BEFORE: Final = 20
+_EXCERPT_LENGTH: Final = 60
+"""Maximum characters of an excerpt."""
+_LEADING_CONTEXT: Final = 20
 """Characters of an excerpt before the first difference."""
 
 
 def describe_difference(request: Any, recorded: Sequence[Any]) -> str:
-    """Describe how a request differs from the nearest recorded one, the one with the fewest differences."""
+    """Describe how a request differs from the most similar recorded one, which has the fewest differences."""
     differences = min((list(_differences(record, request, "")) for record in recorded), key=len)
     more = f"; and {len(differences) - _MAX_DIFFERENCES} more" if len(differences) > _MAX_DIFFERENCES else ""
     return "; ".join(differences[:_MAX_DIFFERENCES]) + more
@@ -214,23 +218,19 @@ def _differences(recorded: Any, request: Any, path: str) -> Iterator[str]:
             yield from _differences(old.get(key, _ABSENT), new.get(key, _ABSENT), key_path)
     elif isinstance(recorded, list) and isinstance(request, list):
         old_items, new_items = cast("list[Any]", recorded), cast("list[Any]", request)
-        for number in range(max(len(old_items), len(new_items))):
-            yield from _differences(_item_at(old_items, number), _item_at(new_items, number), f"{path}[{number}]")
+        for index, (old_item, new_item) in enumerate(zip_longest(old_items, new_items, fillvalue=_ABSENT)):
+            yield from _differences(old_item, new_item, f"{path}[{index}]")
     else:
-        first, second = _excerpts(recorded, request)
-        yield f"{path}: recorded {first}, asked {second}"
-
-
-def _item_at(items: list[Any], number: int) -> Any:
-    return items[number] if number < len(items) else _ABSENT
+        old_excerpt, new_excerpt = _excerpts(recorded, request)
+        yield f"{path}: recorded {old_excerpt}, requested {new_excerpt}"
 
 
 def _excerpts(recorded: Any, request: Any) -> tuple[str, str]:
-    """Return excerpts of both values, from long texts the part around the first difference."""
+    """Return excerpts of two values; of long texts, the part around the first difference."""
     if not (isinstance(recorded, str) and isinstance(request, str)):
         return _excerpt(recorded, 0), _excerpt(request, 0)
-    same = next((n for n, (a, b) in enumerate(zip(recorded, request, strict=False)) if a != b), None)
-    start = max((min(len(recorded), len(request)) if same is None else same) - _BEFORE, 0)
+    difference = next(index for index, (old, new) in enumerate(zip_longest(recorded, request)) if old != new)
+    start = max(difference - _LEADING_CONTEXT, 0)
     return _excerpt(recorded, start), _excerpt(request, start)
 
 
@@ -238,6 +238,6 @@ def _excerpt(value: Any, start: int) -> str:
     if value is _ABSENT:
         return "nothing"
     text: str = value if isinstance(value, str) else repr(value)
-    excerpt = text[start : start + _WIDTH]
-    excerpt = ("..." if start else "") + excerpt + ("..." if start + _WIDTH < len(text) else "")
+    end = start + _EXCERPT_LENGTH
+    excerpt = ("..." if start else "") + text[start:end] + ("..." if end < len(text) else "")
     return repr(excerpt) if isinstance(value, str) else excerpt

@@ -1,9 +1,9 @@
 """The JSON form of requests, answers and errors in a cassette.
 
-A request is written with everything that is sent, except what differs from run to run and means nothing to a model: ids
-of messages, their metadata, the metadata of the request, and the timeout. Ids of calls are numbered, since some
-adapters draw them at random. Secrets in the settings of a request, such as a key in its headers, are masked, since
-cassettes are committed; requests that differ in nothing else are equal.
+A recorded request has all that is sent, except for values that vary between runs and mean nothing to a model: the ids
+and metadata of messages, the metadata of the request, and its timeout. Ids of calls are replaced by numbers, since some
+adapters generate random ones. Secrets in the settings of a request, such as an API key in its headers, are masked,
+since cassettes are committed; requests that differ only in secrets are equal.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, Final, cast
 
 from statewright.errors import ModelAnswerInvalid, ModelError, ModelUnavailable
 from statewright.messages import Message, ToolCall
+from statewright.models.adapters.conversion import without_none
 from statewright.models.model import (
     ModelEvent,
     ModelRequest,
@@ -27,14 +28,14 @@ from statewright.models.model import (
     Usage,
     UsageUpdate,
 )
-from statewright.redaction import Redactor, mask_of, secrets_in_settings
+from statewright.redaction import Redactor, make_mask, secrets_in_settings
 
 JsonObject = dict[str, Any]
 _REDACTOR: Final = Redactor()
 _BYTES: Final = "$bytes"
-_INSTANT: Final = "$datetime"
+_DATETIME: Final = "$datetime"
 _DICT: Final = "$dict"
-"""Wraps a dict that would otherwise be read as one of the above."""
+"""The key that wraps a dict which would otherwise be decoded as one of the above."""
 
 
 # -- requests
@@ -42,13 +43,13 @@ _DICT: Final = "$dict"
 
 def encode_request(request: ModelRequest) -> JsonObject:
     """Encode the parts of a request that are sent; unset settings are omitted."""
-    calls: dict[str, str] = {}
+    numbered_ids: dict[str, str] = {}
     form = request.output
     values = {
         "model": request.model,
         "system": request.system or None,
-        "messages": [_encode_message(message, calls) for message in request.messages],
-        "tools": [_without_empty(_fields(tool)) for tool in request.tools] or None,
+        "messages": [_encode_message(message, numbered_ids) for message in request.messages],
+        "tools": [without_none(_fields(tool)) for tool in request.tools] or None,
         "tool_choice": None if request.tool_choice == "auto" else request.tool_choice,
         "output": None if form is None else _fields(form),
         "temperature": request.temperature,
@@ -59,49 +60,46 @@ def encode_request(request: ModelRequest) -> JsonObject:
         "parallel_tool_calls": request.parallel_tool_calls,
         "extra": dict(request.extra) or None,
     }
-    return mask_settings(encode_value(_without_empty(values), "request"))
+    return mask_settings(encode_value(without_none(values), "request"))
 
 
 def mask_settings(request: JsonObject) -> JsonObject:
-    """Return an encoded request with the values masked whose name or shape is that of a secret."""
+    """Return an encoded request with the secrets in its settings masked, recognised by their name or shape."""
     if "extra" not in request:
         return request
     return {**request, "extra": _REDACTOR.value(request["extra"])}
 
 
-def _encode_message(message: Message, calls: dict[str, str]) -> JsonObject:
-    """Encode a message; `calls` maps the ids of calls so far to the ids that are written."""
-    return _without_empty(
+def _encode_message(message: Message, numbered_ids: dict[str, str]) -> JsonObject:
+    """Encode a message; `numbered_ids` maps the ids of the calls so far to the ids that replace them."""
+
+    def number_id(call_id: str) -> str:
+        return numbered_ids.setdefault(call_id, f"call-{len(numbered_ids) + 1}")
+
+    calls = [{**_encode_call(call), "id": number_id(call.id)} for call in message.tool_calls]
+    return without_none(
         {
             "role": message.role,
             "name": message.name,
             "content": message.content,
-            "tool_calls": [{**_encode_call(call), "id": _number_call(call.id, calls)} for call in message.tool_calls]
-            or None,
-            "tool_call_id": None if message.tool_call_id is None else _number_call(message.tool_call_id, calls),
+            "tool_calls": calls or None,
+            "tool_call_id": None if message.tool_call_id is None else number_id(message.tool_call_id),
         }
     )
 
 
-def _number_call(call_id: str, calls: dict[str, str]) -> str:
-    return calls.setdefault(call_id, f"call-{len(calls) + 1}")
-
-
 def _fields(value: Any) -> JsonObject:
+    """Return the fields of a dataclass; unlike `asdict`, without copying their values."""
     return {field.name: getattr(value, field.name) for field in fields(value)}
-
-
-def _without_empty(data: Mapping[str, Any]) -> JsonObject:
-    return {name: value for name, value in data.items() if value is not None}
 
 
 # -- answers
 
 
 def encode_response(response: ModelResponse) -> JsonObject:
-    """Encode a response; unknown fields are omitted."""
+    """Encode a response; unset fields are omitted."""
     message = response.message
-    written = _without_empty(
+    encoded_message = without_none(
         {
             "content": message.content,
             "tool_calls": [_encode_call(call) for call in message.tool_calls] or None,
@@ -111,25 +109,25 @@ def encode_response(response: ModelResponse) -> JsonObject:
         }
     )
     values = {
-        "message": written,
+        "message": encoded_message,
         "usage": _encode_usage(response.usage),
         "model": response.model,
         "finish_reason": response.finish_reason,
     }
-    return encode_value(_without_empty(values), "response")
+    return encode_value(without_none(values), "response")
 
 
 def decode_response(data: JsonObject) -> ModelResponse:
     """Decode a response."""
     values = decode_value(data)
-    written = values["message"]
+    fields = values["message"]
     message = Message(
-        written["content"],
+        fields["content"],
         role="assistant",
-        id=written.get("id"),
-        name=written.get("name"),
-        tool_calls=tuple(ToolCall(**call) for call in written.get("tool_calls", ())),
-        metadata=written.get("metadata"),
+        id=fields.get("id"),
+        name=fields.get("name"),
+        tool_calls=tuple(ToolCall(**call) for call in fields.get("tool_calls", ())),
+        metadata=fields.get("metadata"),
     )
     return ModelResponse(message, Usage(**values.get("usage", {})), values.get("model"), values.get("finish_reason"))
 
@@ -143,18 +141,18 @@ def _encode_usage(usage: Usage) -> JsonObject:
     return {name: value for name, value in asdict(usage).items() if value}
 
 
-# -- pieces of answers
+# -- events of streamed answers
 
 
 def encode_event(event: ModelEvent) -> JsonObject | None:
-    """Encode an event of a stream; None for the final response, which is written separately."""
+    """Encode an event of a stream; None for the final response, which is encoded separately."""
     match event:
         case TextDelta(text):
             return {"text": text}
         case ReasoningDelta(text):
             return {"reasoning": text}
         case ToolCallDelta(index, call_id, name, arguments):
-            return _without_empty({"call": index, "id": call_id, "name": name, "arguments": arguments or None})
+            return without_none({"call": index, "id": call_id, "name": name, "arguments": arguments or None})
         case UsageUpdate(usage):
             return {"usage": _encode_usage(usage)}
         case StreamRestarted():
@@ -183,18 +181,14 @@ def decode_event(data: JsonObject) -> ModelEvent:
 
 def encode_error(error: ModelError, settings: Mapping[str, Any]) -> JsonObject:
     """Encode an error of a model, without the secrets in the settings of its request."""
-    kind = next(
-        (error_class for error_class in (ModelUnavailable, ModelAnswerInvalid) if isinstance(error, error_class)),
-        ModelError,
-    )
-    status, wait = (getattr(error, name, None) for name in ("status", "retry_after"))
+    kind = next((kind for kind in (ModelUnavailable, ModelAnswerInvalid) if isinstance(error, kind)), ModelError)
     values = {
         "kind": kind.__name__,
-        "message": mask_of(secrets_in_settings(settings))(str(error)),
-        "status": status,
-        "retry_after": wait,
+        "message": make_mask(secrets_in_settings(settings))(str(error)),
+        "status": getattr(error, "status", None),
+        "retry_after": getattr(error, "retry_after", None),
     }
-    return _without_empty(values)
+    return without_none(values)
 
 
 def decode_error(data: JsonObject) -> ModelError:
@@ -209,14 +203,14 @@ def decode_error(data: JsonObject) -> ModelError:
 
 
 def encode_value(value: Any, path: str) -> Any:
-    """Encode plain data, bytes and instants as JSON. Raises ModelError for other values."""
+    """Encode plain data, bytes and datetimes as JSON. Raises ModelError for other values."""
     match value:
         case None | bool() | int() | float() | str():
             return value
         case bytes():
             return {_BYTES: base64.b64encode(value).decode()}
         case datetime():
-            return {_INSTANT: value.isoformat()}
+            return {_DATETIME: value.isoformat()}
         case Mapping():
             return _encode_mapping(cast("Mapping[Any, Any]", value), path)
         case list() | tuple():
@@ -224,20 +218,20 @@ def encode_value(value: Any, path: str) -> Any:
         case _:
             raise ModelError(
                 f"{path} is {value!r} of type {type(value).__name__}, which a cassette cannot hold. "
-                f"Use plain data: text, numbers, lists and dicts."
+                f"Use plain data: strings, numbers, lists and dicts."
             )
 
 
 def _encode_mapping(value: Mapping[Any, Any], path: str) -> JsonObject:
     for key in value:
         if not isinstance(key, str):
-            raise ModelError(f"{path} has the key {key!r}, which a cassette cannot hold. Keys have to be text.")
+            raise ModelError(f"{path} has the key {key!r}, which a cassette cannot hold. Use strings as keys.")
     values = {key: encode_value(item, f"{path}.{key}") for key, item in value.items()}
-    return {_DICT: values} if len(values) == 1 and next(iter(values)) in (_BYTES, _INSTANT, _DICT) else values
+    return {_DICT: values} if len(values) == 1 and next(iter(values)) in (_BYTES, _DATETIME, _DICT) else values
 
 
 def decode_value(data: Any) -> Any:
-    """Decode a value."""
+    """Decode a value, the inverse of `encode_value`."""
     if isinstance(data, list):
         return [decode_value(item) for item in cast("list[Any]", data)]
     if not isinstance(data, dict):
@@ -247,7 +241,7 @@ def decode_value(data: Any) -> Any:
         ((key, inner),) = values.items()
         if key == _BYTES:
             return base64.b64decode(inner)
-        if key == _INSTANT:
+        if key == _DATETIME:
             return datetime.fromisoformat(inner)
         values = inner if key == _DICT else values
     return {key: decode_value(item) for key, item in values.items()}

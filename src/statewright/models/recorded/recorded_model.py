@@ -1,4 +1,4 @@
-"""A model that is recorded once, and replayed in tests without a key and without a network."""
+"""A model whose calls are recorded once, and replayed in tests without an API key or a network."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from statewright.models.recorded.cassette_format import (
 
 RecordMode = Literal["replay", "auto", "record"]
 VARIABLE: Final = "STATEWRIGHT_RECORD"
-"""Environment variable: `none` replays, `new` records missing requests, `all` records everything again."""
+"""Environment variable: `none` replays, `new` records only new requests, `all` records everything again."""
 _MODES: Final[dict[str, RecordMode]] = {"": "replay", "none": "replay", "new": "auto", "all": "record"}
 
 
 class RecordedModel:
-    """A model that replays a cassette, a file that it writes in recording mode.
+    """A chat model that replays answers from a cassette, or records those of another model.
 
-    `mode` is `replay` (call no model), `auto` (call the model for missing requests, and record these) or `record` (call
-    it for all requests; the file is replaced when the first answer arrives). By default the environment variable
-    `STATEWRIGHT_RECORD` selects one of these by `none`, `new` or `all`; unset means replay. So a test is written
-    once, recorded with `STATEWRIGHT_RECORD=new pytest tests/test_agent.py`, and replayed from then on:
+    `mode` is `replay` (call no model), `auto` (call the model for requests without a record, and record these) or
+    `record` (call it for all requests; the file is replaced when the first answer arrives). By default the environment
+    variable `STATEWRIGHT_RECORD` selects one of these by `none`, `new` or `all`; unset means replay. So a test is
+    written once, recorded with `STATEWRIGHT_RECORD=new pytest tests/test_agent.py`, and replayed from then on:
 
         model = RecordedModel("tests/cassettes/agent.json", lambda: connect_model("openai:gpt-5"))
 
-    `model` is the model to record, or a function that creates it, which is called only when needed: replaying needs no
-    key. Without a model the environment is ignored, and the cassette is replayed.
+    `model` is the model to record, or a function that creates it. The function is called only when needed, so replaying
+    needs no API key. Without a model the environment is ignored, and the cassette is replayed.
 
-    A request is matched by its content; equal requests are answered in the order of their recording. Ids of messages,
-    metadata, the timeout and secrets in the settings, which are masked, are ignored. A request that was not recorded
-    raises ModelError, which reports the difference from the nearest one. With `record_errors=True` a ModelError of
-    the model is recorded and replayed too; otherwise it is raised and not recorded. Several models may share a file by
-    one `Cassette`.
+    A request is matched by its content; equal requests are answered in the order in which they were recorded. Message
+    ids, metadata, the timeout, and secrets in the settings, which are masked, are ignored. A request that was not
+    recorded raises ModelError, with the difference from the most similar one. With `record_errors=True` a ModelError of
+    the model is recorded and replayed too; otherwise it is only raised. Several models may share a file by sharing a
+    `Cassette`.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RecordedModel:
 
     @property
     def unused(self) -> Sequence[Record]:
-        """The records that were never replayed; `assert not model.unused` finds obsolete ones."""
+        """The records that were never replayed; `assert not model.unused` detects obsolete ones."""
         return self.cassette.unused
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
@@ -100,15 +100,15 @@ class RecordedModel:
                 yield event
 
     def _find_record(self, request: JsonObject) -> Record | None:
-        """Return the record to replay; None to call the model."""
+        """Return the record to replay; None to call the model. Raises ModelError if neither is possible."""
         record = None if self.mode == "record" else self.cassette.take(request)
         if record is None and self.mode == "replay":
-            raise self.cassette.missing(request)
+            raise self.cassette.missing_error(request)
         return record
 
     @contextmanager
     def _recording(self, encoded: JsonObject, request: ModelRequest) -> Generator[Callable[[ModelEvent], None]]:
-        """Record the call in this block, event by event; it is discarded if it does not complete."""
+        """Record the call made in this block, event by event; the record is discarded if the call does not complete."""
         record = self.cassette.begin(encoded)
         pieces: list[JsonObject] = []
         is_answered = False
@@ -116,7 +116,7 @@ class RecordedModel:
         def record_event(event: ModelEvent) -> None:
             nonlocal is_answered
             if isinstance(event, ResponseFinished):
-                is_answered = True  # later failures are not errors of the model
+                is_answered = True  # a later failure is not the model's
                 # The response comes last, since it marks the record as complete.
                 record.pieces, record.response = pieces, encode_response(event.response)
                 self.cassette.save()
@@ -134,18 +134,17 @@ class RecordedModel:
             if not record.has_answer:
                 self.cassette.drop(record)
         if record.response is None:
-            raise ModelAnswerInvalid("The model that is recorded ended its stream without a ResponseFinished.")
+            raise ModelAnswerInvalid("The recorded model ended its stream without a ResponseFinished.")
 
     def _resolve_model(self) -> ChatModel:
-        model = self._model
-        if isinstance(model, ChatModel) and not isinstance(model, type):
-            return model
-        self._model = created = cast("Callable[[], ChatModel]", model)()
-        return created
+        """Return the model to record, which is created on first use."""
+        if not isinstance(self._model, ChatModel) or isinstance(self._model, type):  # a class is a function, too
+            self._model = cast("Callable[[], ChatModel]", self._model)()
+        return self._model
 
 
 def _encode_checked(request: ModelRequest) -> JsonObject:
-    """Return a request as it is recorded. Raises ModelError for one that a provider would refuse."""
+    """Encode a request. Raises ModelError for one that a provider would refuse."""
     check_request(request)
     return encode_request(request)
 
@@ -161,9 +160,9 @@ def _resolve_mode(mode: RecordMode | None, *, has_model: bool) -> RecordMode:
         return _mode_from_environment() if has_model else "replay"
     modes = tuple(_MODES.values())
     if mode not in modes:
-        raise InvalidConfig(f"RecordedModel(mode={mode!r}): unknown. {suggestion(str(mode), modes, noun='Modes')}")
+        raise InvalidConfig(f"RecordedModel has no mode {mode!r}. {suggestion(str(mode), modes, noun='Modes')}")
     if mode != "replay" and not has_model:
-        raise InvalidConfig(f"RecordedModel(mode={mode!r}) needs the model to record: pass model=.")
+        raise InvalidConfig(f"RecordedModel(mode={mode!r}) needs a model to record. Pass model=.")
     return mode
 
 
@@ -173,4 +172,4 @@ def _mode_from_environment() -> RecordMode:
         return _MODES[setting.strip().lower()]
     except KeyError:
         hint = suggestion(setting, ("none", "new", "all"), noun="Choices")
-        raise InvalidConfig(f"{VARIABLE} is {setting!r} in the environment. {hint}") from None
+        raise InvalidConfig(f"The environment variable {VARIABLE} is {setting!r}. {hint}") from None

@@ -1,1 +1,1 @@
-"""Worker threads, private event loops, and the handle by which a run is asked to stop."""
+"""Executors of concurrent tasks, worker threads, private event loops, and the control that stops a run."""

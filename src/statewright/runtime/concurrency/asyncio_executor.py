@@ -1,8 +1,8 @@
 """The executor for coroutines: one asyncio task for each task in flight.
 
-Only as many are started as may be in flight, and each that ends starts the next one. That bounds the memory, and the
-work of the garbage collector. The next one is started by a callback of the loop, not by the task that ends: under
-`asyncio.eager_task_factory` a task that never waits would otherwise start its successors recursively.
+No more asyncio tasks are created than may be in flight, and each one that ends starts the next. That bounds the memory,
+and the work of the garbage collector. The next one is started by a callback of the loop, not by the ending task itself:
+under `asyncio.eager_task_factory` a task that never waits would otherwise start its successors recursively.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ DEFAULT_IN_FLIGHT: Final = 1000
 """The default limit of concurrent coroutines in one superstep."""
 
 
-def _record_stop(step: Superstep, index: int, _ended: object) -> None:
-    step.leave(index)
+def _record_stop(step: Superstep, index: int, _: object) -> None:
+    step.record_stop(index)
 
 
 class LoopExecutor:
-    """Runs tasks of one superstep on the event loop of the thread that calls it."""
+    """Runs tasks of one superstep on an event loop. Its methods are called on that loop unless they say otherwise."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -41,9 +41,9 @@ class LoopExecutor:
         """True once this executor has cancelled its coroutines, as opposed to a cancellation from elsewhere."""
         self.threads = Slots(DEFAULT_THREADS)
         self._slots: Slots | None = None
-        """The limit on the whole tree of calls, if there is exactly one. If there are several, each task takes slots
-        of all of them itself (`tasks/retries_async`)."""
-        self._held = 0
+        """The limit on the whole tree of calls, if there is exactly one. If there are several, each task acquires
+        its own slots of all of them (`tasks/retries_async`)."""
+        self._held_slots = 0
         """The number of slots of this limit that running tasks occupy."""
         self._context = contextvars.copy_context()
 
@@ -53,7 +53,7 @@ class LoopExecutor:
 
     def start(self, step: Superstep, indices: Sequence[int], limit: int) -> None:
         self._step = step
-        self._waiting = len(indices)
+        self._unstarted = len(indices)
         self._indices: Iterator[int] = iter(indices)
         slots = step.run.slots
         self._slots = slots[0] if len(slots) == 1 else None
@@ -61,82 +61,82 @@ class LoopExecutor:
         self._scope = Scope(step.run, None, step.checkpoint)
         self._scope.sibling_group = self
         self._scope.holding = slots if self._slots is not None else ()
-        self._context = contextvars.copy_context()  # changes that one node makes to its context must not reach the next
+        self._context = contextvars.copy_context()  # changes by one node to its context must not reach the next
         for _ in range(min(limit, len(indices))):
             self._start_when_free()
 
     def wind_down(self) -> None:
-        """Cancel the running coroutines, since a task has failed; plain functions continue. Called on the loop."""
+        """Cancel the running coroutines, since a task has failed; plain functions continue."""
         self.is_stopping = True
         for task, index in tuple(self._running.items()):
             step = self._step
             task.add_done_callback(partial(_record_stop, step, index))
-            # A plain function runs on a thread, where nothing can stop it.
+            # A plain function runs on a thread, and cannot be stopped.
             if step.nodes[step.tasks[index].node].acall is not None:
                 task.cancel()
 
     async def cancel(self) -> asyncio.CancelledError | None:
-        """Cancel running tasks and wait until they have cleaned up. Return a cancellation that arrived meanwhile."""
+        """Cancel running tasks and wait for their clean-up. Return a cancellation that arrived meanwhile."""
         self.is_stopping = True
         running = [task for task in self._running if not task.done()]
         for task in running:
             task.cancel()
         signal = await wait_for_all(running) if running else None
-        for _ in range(self._held):  # those of tasks that were cancelled before they could release them
+        for _ in range(self._held_slots):  # of tasks that were cancelled before they could release their slot
             self._release_slot()
         return signal
 
     def abandon(self) -> None:
-        """Release the slots of running tasks, which their loop will not finish. May be called in a finaliser."""
-        for _ in range(self._held):
+        """Release the slots of running tasks that will never be finished. May be called in a finaliser."""
+        for _ in range(self._held_slots):
             workers.hand_over(self._release_slot)
 
     def _start_when_free(self) -> None:
-        """Start a task as soon as the limit on the whole tree of calls has a slot for it."""
+        """Start the next task, as soon as the limit on the whole tree of calls has a slot for it."""
         if self._slots is None:
             self._start_next()
         elif self._slots.acquire(self._accept_slot):
             self._start_in_slot()
 
     def _accept_slot(self) -> bool:
-        """Take a slot that has become free, unless it is not needed any more. Called from any thread."""
+        """Accept a slot that has become free, unless it is no longer needed. Called from any thread."""
         if self._step.closed or self._loop.is_closed():
             return False
         self._loop.call_soon_threadsafe(self._start_in_slot, context=self._context)
         return True
 
     def _start_in_slot(self) -> None:
-        self._held += 1
+        self._held_slots += 1
         self._start_next()
 
     def _release_slot(self) -> None:
         if self._slots is not None:
-            self._held -= 1
+            self._held_slots -= 1
             self._slots.release()
 
     def _start_next(self) -> None:
         step = self._step
         index = next(self._indices, None)
         if index is None or not step.begin(index):
-            if self._held:
+            if self._held_slots:
                 self._release_slot()
             return
-        self._waiting -= 1
+        self._unstarted -= 1
         task = step.tasks[index]
         try:
             node = step.nodes[task.node]
-            performs = perform_async if node.guards is None and not self._guards_all else perform_guarded_async
-            running = self._loop.create_task(performs(self._scope, node, task, step.checkpoint, index))
-        except Exception as error:  # of a task factory: without an outcome the superstep would wait for ever
+            perform_task = perform_async if node.guards is None and not self._guards_all else perform_guarded_async
+            asyncio_task = self._loop.create_task(perform_task(self._scope, node, task, step.checkpoint, index))
+        except Exception as error:  # of a task factory: without an outcome the superstep would wait forever
             step.accept(index, Failure(task, error))
             return
-        self._running[running] = index
+        self._running[asyncio_task] = index
 
-    def ended(self, scope: Scope, outcome: Outcome) -> None:
-        """Report the end of a task. The task calls this itself, which costs less than a callback or a wrapper."""
+    def report_end(self, scope: Scope, outcome: Outcome) -> None:
+        # Called by the task itself, which costs less than a done callback or a wrapper.
         self._running.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
         self._step.accept(scope.index, outcome)
-        if self._held:
+        if self._held_slots:
             self._release_slot()
-        if self._waiting:
+        if self._unstarted:
             self._loop.call_soon(self._start_when_free, context=self._context)

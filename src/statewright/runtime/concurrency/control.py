@@ -1,4 +1,4 @@
-"""The handle with which a run is asked to stop: before the next superstep, or at once."""
+"""The handle to stop a run from outside: before the next superstep, or at once."""
 
 from __future__ import annotations
 
@@ -10,13 +10,10 @@ from statewright.futures import SafeEvent
 
 
 class RunControl:
-    """Stops the call that was given it as `control=`, from any thread or from a signal handler.
-
-    The whole tree of subgraphs shares it.
-    """
+    """Stops the call that receives it as `control=`, with all its subgraphs, from any thread or a signal handler."""
 
     # No lock: a signal handler may stop the run while the thread that it interrupts executes one of these methods, and
-    # a suspended run may be dropped at any time. Each operation on the dict and the deque is atomic by itself.
+    # a suspended run may be dropped at any time. Each operation on the dict and the deque is atomic.
     __slots__ = ("__weakref__", "_calls", "_waiters", "cancel_reason", "drain_reason")
 
     def __init__(self) -> None:
@@ -26,7 +23,7 @@ class RunControl:
         """The reason to stop at once; None if no cancellation was requested."""
         self._waiters: deque[SafeEvent] = deque()
         self._calls: dict[object, tuple[Callable[[], object], object]] = {}
-        """The callbacks, each with the run to which it belongs."""
+        """The callbacks of `calling`, each with the run to which it belongs."""
 
     def request_drain(self, reason: str = "drain requested") -> None:
         """Stop before the next superstep. Completed supersteps are kept; `invoke(None)` on the thread continues."""
@@ -35,24 +32,24 @@ class RunControl:
     def request_cancel(self, reason: str = "cancel requested") -> None:
         """Stop at once, in all subgraphs too.
 
-        Coroutines are cancelled; plain functions cannot be stopped, but the run does not wait for them, and what they
-        still write is ignored. The results of tasks that had ended are kept; `invoke(None)` on the thread executes the
+        Coroutines are cancelled. Plain functions cannot be stopped, but the run does not wait for them, and ignores
+        what they write later. The results of tasks that have ended are kept; `invoke(None)` on the thread executes the
         others.
         """
         self.cancel_reason = reason
-        failed: Exception | None = None
+        first_error: Exception | None = None
         for key, (call, _) in self._calls.copy().items():
             try:
                 call()
-            except Exception as error:  # the other callbacks must be called all the same
-                # If its block has ended in between, the event loop that it would have woken is closed.
+            except Exception as error:  # raised after the other callbacks have been called
+                # A RuntimeError after the end of its block only means that the event loop to wake is closed.
                 if key in self._calls or not isinstance(error, RuntimeError):
-                    failed = failed or error
-        if failed is not None:
-            raise failed
+                    first_error = first_error or error
+        if first_error is not None:
+            raise first_error
 
     def wake(self, run: object) -> None:
-        """Call the callbacks of one run as if it were cancelled, since it has ended in another way."""
+        """Call the callbacks of one run, because it has ended without `request_cancel`."""
         for call, owner in self._calls.copy().values():
             if owner is run:
                 with suppress(RuntimeError):  # its block has ended and its event loop is closed
@@ -67,10 +64,10 @@ class RunControl:
         return self.cancel_reason is not None
 
     @contextmanager
-    def calling(self, callback: Callable[[], object], run: object = None) -> Generator[None]:
-        """During the block, call back when the run is cancelled; at once if it already was.
+    def on_cancel(self, callback: Callable[[], object], run: object = None) -> Generator[None]:
+        """During the block, call back when the run is cancelled; at once if it already is.
 
-        `run` is the run to which the block belongs: several may share a control, and each waits only for its own.
+        `run` is the run to which the block belongs: runs may share a control, and each waits only for its own blocks.
         """
         key = object()
         self._calls[key] = callback, run
@@ -90,11 +87,11 @@ class RunControl:
         return not self._calls
 
     def wait_until_stopped(self, run: object = None) -> None:
-        """Wait until all blocks of a run that a cancellation stops have cleaned up. They end without further help."""
+        """Wait until all `calling` blocks of a run have ended, which they do by themselves."""
         while self._has_calls(run):
             stopped = SafeEvent()
             self._waiters.append(stopped)
-            if self._has_calls(run):  # checked again: only a block that ends from now on sets the event
+            if self._has_calls(run):  # checked again, because only a block that ends from now on sets the event
                 stopped.wait()
 
     def _has_calls(self, run: object) -> bool:
@@ -102,7 +99,7 @@ class RunControl:
 
 
 class LinkedControl(RunControl):
-    """A control for one call, which is also cancelled or drained with the control that the user has passed."""
+    """A control for one call, which is also cancelled or drained together with the user's control."""
 
     __slots__ = ("_source",)
 
@@ -112,12 +109,12 @@ class LinkedControl(RunControl):
 
     @property
     def drain_requested(self) -> bool:
-        if self.drain_reason is None:  # a drain has no callbacks: waiting code polls this property
+        if self.drain_reason is None:  # there are no callbacks for a drain: waiting code polls this property
             self.drain_reason = self._source.drain_reason
         return self.drain_reason is not None
 
     @contextmanager
     def linked(self) -> Generator[None]:
         """Forward cancellations of the user's control during the block."""
-        with self._source.calling(lambda: self.request_cancel(self._source.cancel_reason or "cancel requested")):
+        with self._source.on_cancel(lambda: self.request_cancel(self._source.cancel_reason or "cancel requested")):
             yield

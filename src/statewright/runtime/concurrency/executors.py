@@ -1,6 +1,8 @@
-"""The port for executors, which run the tasks of a superstep, and the two executors that need no event loop.
+"""The executors without an event loop; the executor for coroutines is in `asyncio_executor`.
 
-`asyncio_executor` has the one for coroutines. An executor starts tasks and returns; outcomes go to the superstep.
+Each executor has one method: `start(step, indices, limit)` runs the tasks of a superstep with these indices, at most
+`limit` at once, and passes each outcome to the superstep. The other tasks wait as indices: no thread or asyncio task is
+started for them yet.
 """
 
 from __future__ import annotations
@@ -8,26 +10,14 @@ from __future__ import annotations
 import contextvars
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Protocol
 
 from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.tasks.execute import perform
-from statewright.runtime.tasks.retries_sync import perform_guarded, performer
+from statewright.runtime.tasks.retries_sync import perform_guarded, select_perform
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
-
-
-class Executor(Protocol):
-    """Runs tasks of a superstep."""
-
-    def start(self, step: Superstep, indices: Sequence[int], limit: int) -> None:
-        """Run the tasks with these indices, at most `limit` at once, and pass each outcome to `step`.
-
-        The others wait as indices, not as started threads or asyncio tasks.
-        """
-        ...
 
 
 class InlineExecutor:
@@ -45,8 +35,8 @@ class InlineExecutor:
                 scope.task, scope.checkpoint = task, step.checkpoint
                 enter_scope((scope, task, step.checkpoint, None))
                 node = step.nodes[task.node]
-                performs = perform if node.guards is None else perform_guarded
-                step.accept(index, performs(scope, node, task, step.checkpoint))
+                perform_task = perform if node.guards is None else perform_guarded
+                step.accept(index, perform_task(scope, node, task, step.checkpoint))
         finally:
             leave_scope(token)
 
@@ -55,17 +45,17 @@ class ThreadExecutor:
     """Runs tasks on worker threads, each in a copy of the caller's context."""
 
     def start(self, step: Superstep, indices: Sequence[int], limit: int) -> None:
-        workers.submit(_TakeTasks(step, indices, limit))
+        workers.submit(_WorkerJob(step, indices, limit))
 
 
-class _TakeTasks:
+class _WorkerJob:
     """The job of a worker thread: take and run tasks until none is left.
 
-    Several threads execute the same job. The first wakes a second, the second a third, and so on while there is work: a
-    superstep of quick tasks is over before many threads have woken.
+    Several threads execute the same job. The first wakes a second, the second a third, and so on while tasks are left:
+    a superstep of quick tasks has ended before many threads wake.
     """
 
-    __slots__ = ("_context", "_indices", "_limit", "_performs", "_running", "_scope", "_step", "threads")
+    __slots__ = ("_context", "_indices", "_limit", "_perform_task", "_running", "_scope", "_step", "threads")
 
     def __init__(self, step: Superstep, indices: Sequence[int], limit: int) -> None:
         self._step = step
@@ -75,44 +65,41 @@ class _TakeTasks:
         self._context = contextvars.copy_context()
         self._scope = Scope(step.run, None, step.checkpoint)
         self._scope.sibling_group = self
-        self._performs = performer(step.run)
+        self._perform_task = select_perform(step.run)
         self.threads = Slots(limit)
 
     def __call__(self) -> None:
         self._running += 1
         wakes_another = self._running < self._limit
-        while (index := self._next()) is not None:
+        while (index := self._take_index()) is not None:
             if wakes_another:
                 wakes_another = False
-                self._wake_another()
-            self._context.copy().run(self._perform, index)
-
-    def _wake_another(self) -> None:
-        with suppress(RuntimeError):  # no thread can be started now: the running ones do all the work
-            workers.submit(self)
+                with suppress(RuntimeError):  # no thread can be started now: the running ones do all the work
+                    workers.submit(self)
+            self._context.copy().run(self._run_task, index)
 
     @property
     def is_stopping(self) -> bool:
-        return False  # there are no coroutines here
+        return False  # it has no coroutines to cancel
 
-    def ended(self, scope: Scope, outcome: Outcome) -> None:
+    def report_end(self, scope: Scope, outcome: Outcome) -> None:
         self._step.accept(scope.index, outcome)
 
-    def _next(self) -> int | None:
+    def _take_index(self) -> int | None:
         step = self._step
         with step.lock:
             index = None if step.ending or step.closed else next(self._indices, None)
             if index is not None:
-                step.under_way.add(index)
+                step.running_indices.add(index)
         return index
 
-    def _perform(self, index: int) -> None:
+    def _run_task(self, index: int) -> None:
         step = self._step
         task = step.tasks[index]
         outcome: Outcome
         try:
             scope = self._scope.enter_sibling(task, index)
-            outcome = self._performs(scope, step.nodes[task.node], task, step.checkpoint)
-        except BaseException as error:  # without an outcome the superstep would wait for ever
+            outcome = self._perform_task(scope, step.nodes[task.node], task, step.checkpoint)
+        except BaseException as error:  # without an outcome the superstep would wait forever
             outcome = Failure(task, error)
         step.accept(index, outcome)

@@ -1,7 +1,7 @@
-"""Event loops on threads of their own, for coroutine nodes of runs that are driven without one.
+"""Private event loops, for coroutine nodes of runs that are driven without an event loop.
 
-A coroutine node may block its loop by calling `invoke` again, directly or through threads that it waits for. So each
-loop serves one superstep at a time, and a nested run gets another loop, however deep the nesting.
+A coroutine node may block its loop by calling `invoke`, directly or through threads that it waits for. So each loop
+serves one superstep at a time, and a nested run gets another loop, however deep the nesting.
 """
 
 from __future__ import annotations
@@ -25,52 +25,52 @@ from statewright.runtime.invocation.outcome import Failure
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import current_scope
 
-_idle: list[asyncio.AbstractEventLoop] = []
-"""Loops that run on threads of their own."""
-_resting: list[asyncio.AbstractEventLoop] = []
-"""Loops without a thread, which run only while a caller of `run_here` waits."""
+_idle_loops: list[asyncio.AbstractEventLoop] = []
+"""Loops that run on dedicated threads, and are not in use."""
+_stopped_loops: list[asyncio.AbstractEventLoop] = []
+"""Loops without a thread, which run only during a call of `run_on_this_thread`."""
 
 
 def borrow_loop() -> asyncio.AbstractEventLoop:
-    """Return a running loop that is not in use: the one released last, so that most programs see only one loop."""
+    """Return a running loop that is not in use: the one returned last, so that most programs need only one."""
     try:
-        return _idle.pop()
+        return _idle_loops.pop()
     except IndexError:
         return _start_loop()
 
 
-def give_back(loop: asyncio.AbstractEventLoop, *, idle: bool) -> None:
+def return_loop(loop: asyncio.AbstractEventLoop, *, idle: bool) -> None:
     """Make a loop available again: at once if nothing runs on it, otherwise after its pending callbacks."""
     if idle:
-        _idle.append(loop)
+        _idle_loops.append(loop)
     else:
-        loop.call_soon_threadsafe(_idle.append, loop)
+        loop.call_soon_threadsafe(_idle_loops.append, loop)
 
 
-def run_privately(function: Callable[..., Any], *args: Any) -> Any:
-    """Call a coroutine function on a private loop, and wait for its result."""
+def run_on_private_loop(function: Callable[..., Any], *args: Any) -> Any:
+    """Call a coroutine function on a private loop on another thread, and wait for its result."""
     loop = borrow_loop()
     try:
         return resolve(asyncio.run_coroutine_threadsafe(function(*args), loop))
     finally:
-        give_back(loop, idle=True)
+        return_loop(loop, idle=True)
 
 
-def run_here(function: Callable[..., Any], *args: Any, control: RunControl | None = None) -> Any:
-    """Call a coroutine function on this thread, on a loop that runs for it alone, and wait for its result.
+def run_on_this_thread(function: Callable[..., Any], *args: Any, control: RunControl | None = None) -> Any:
+    """Call a coroutine function on a private loop on this thread, and wait for its result.
 
     This costs a fifth of a call on another thread, but the coroutine must not leave anything running on the loop. If a
-    loop is already running on this thread, another thread is used. Raises RunCancelled if `control` cancels the call.
+    loop already runs on this thread, another thread is used. Raises RunCancelled if `control` cancels the call.
     """
     if is_on_loop():
-        return run_privately(function, *args)
-    # An empty context: a loop keeps the one in which it was created, and with it the scope of the running task.
-    loop = _resting.pop() if _resting else contextvars.Context().run(_new_loop)
+        return run_on_private_loop(function, *args)
+    # In an empty context: a loop keeps the context of its creation alive, and with it the scope of the running task.
+    loop = _stopped_loops.pop() if _stopped_loops else contextvars.Context().run(_new_loop)
     task = loop.create_task(function(*args))
     try:
         if control is None:
             return loop.run_until_complete(task)
-        with control.calling(lambda: loop.call_soon_threadsafe(task.cancel), _current_run()):
+        with control.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel), _current_run()):
             return loop.run_until_complete(task)
     except asyncio.CancelledError:
         if control is None or control.cancel_reason is None:
@@ -80,17 +80,17 @@ def run_here(function: Callable[..., Any], *args: Any, control: RunControl | Non
         if not task.done():  # a KeyboardInterrupt, for example
             task.cancel()
             loop.run_until_complete(asyncio.wait([task]))
-        _resting.append(loop)
+        _stopped_loops.append(loop)
 
 
 def _current_run() -> object:
-    """Return the root run in which this code is executed, if any."""
+    """Return the root of the run that executes this code, if any."""
     scope = current_scope()
     return scope.run.root if scope is not None else None
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop with a timer: without one, a wait for events would delay signal handlers on the main thread."""
+    """Return a loop that wakes regularly: a long wait for events would delay signal handlers on the main thread."""
     loop = asyncio.new_event_loop()
     _poll_signals(loop)
     return loop
@@ -113,20 +113,20 @@ def _run_forever(started: Future[asyncio.AbstractEventLoop]) -> None:
     loop.run_forever()
 
 
-def _close_resting() -> None:
-    while _resting:
-        _resting.pop().close()
+def _close_stopped_loops() -> None:
+    while _stopped_loops:
+        _stopped_loops.pop().close()
 
 
-atexit.register(_close_resting)
+atexit.register(_close_stopped_loops)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # threads do not survive a fork
+    os.register_at_fork(after_in_child=_idle_loops.clear)  # threads do not survive a fork
 
 
 # -- coroutine nodes of a run that is driven without an event loop
 
 
-class Coroutines:
+class CoroutineTasks:
     """The tasks of one superstep that run on a private loop."""
 
     __slots__ = ("_executor", "_loop", "_run")
@@ -141,7 +141,7 @@ class Coroutines:
         self._loop.call_soon_threadsafe(self._executor.wind_down)
 
     def end(self, *, wait: bool) -> None:
-        """Cancel running coroutines, and release the loop. A finaliser must not `wait` until they have cleaned up."""
+        """Cancel running coroutines, and return the loop. Waits for their clean-up if `wait`; a finaliser must not."""
         loop, executor = self._loop, self._executor
         if executor.has_running or self._run.calls is not None:
             cancellation = asyncio.run_coroutine_threadsafe(self._cancel(), loop)
@@ -150,7 +150,7 @@ class Coroutines:
                 resolve(cancellation)
         else:
             _active_executors.discard(executor)
-        give_back(loop, idle=not executor.has_running)
+        return_loop(loop, idle=not executor.has_running)
 
     async def _cancel(self) -> None:
         await self._executor.cancel()
@@ -158,23 +158,23 @@ class Coroutines:
             await self._run.calls.end_async()
 
 
-def start_coroutines(step: Superstep, indices: Sequence[int], limit: int | None) -> Coroutines:
+def start_coroutines(step: Superstep, indices: Sequence[int], limit: int | None) -> CoroutineTasks:
     """Start tasks on a private loop, in copies of the caller's context."""
     loop = borrow_loop()
     executor = LoopExecutor(loop)
     _active_executors.add(executor)
     context = contextvars.copy_context()
     loop.call_soon_threadsafe(_start, executor, step, indices, limit or DEFAULT_IN_FLIGHT, context=context)
-    return Coroutines(step.run, loop, executor)
+    return CoroutineTasks(step.run, loop, executor)
 
 
 def _start(executor: LoopExecutor, step: Superstep, indices: Sequence[int], limit: int) -> None:
     try:
         executor.start(step, indices, limit)
-    except Exception as error:  # the loop would only report it, and the superstep would wait for ever
+    except Exception as error:  # the loop would only log it, and the superstep would wait forever
         step.accept(indices[0], Failure(step.tasks[indices[0]], error))
 
 
 _active_executors: set[LoopExecutor] = set()
-"""The executors whose tasks are running. A loop holds its tasks weakly: without this reference, those of an abandoned
-stream would be collected as garbage, and their coroutines closed on a thread other than that of the loop."""
+"""The executors whose tasks are running. A loop refers to its tasks weakly: without this strong reference, those of an
+abandoned stream would be collected as garbage, and their coroutines closed on a thread other than that of the loop."""

@@ -1,20 +1,21 @@
-"""The tasks of one superstep while they run, on whichever threads and event loops.
+"""The concurrent tasks of one superstep, while they run on threads and event loops.
 
-A superstep goes through three states. While it is *open*, tasks may begin. It is *ending* once a task has failed or the
-caller of the graph ends: no further task begins, and the running ones have until the end of the grace period. Then it
-is *closed*: the driver takes `outcomes`, and later outcomes are ignored, since a plain function that could not be
-stopped must not write any more. It also closes as soon as the last outcome has arrived, or the run is cancelled.
+A superstep goes through three states. While it is *open*, tasks may start. It is *ending* once a task has failed or the
+caller of the graph ends: no further task starts, and the running ones may finish within the grace period. Then it is
+*closed*: the driver takes `outcomes`, and later ones are ignored, because a plain function that could not be stopped
+must no longer write. It also closes as soon as the last outcome has arrived, or the run is cancelled.
 
-Outcomes arrive on any thread, so the state changes under `lock`. Two kinds of callers must not wait for a lock, since
-they may have interrupted the thread that holds it: signal handlers and finalisers. They use `abandon`, which sets
-`closed` without it; an outcome that arrives at the same moment may still be stored, and is ignored.
+Outcomes arrive on any thread, so state changes happen under `lock`. Signal handlers and finalisers must not wait for a
+lock, since they may have interrupted the thread that holds it. They use `abandon`, which sets `closed` without it; an
+outcome that arrives at the same moment may still be stored, and is ignored.
 """
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
+from functools import partial
 
 from statewright.checkpoint import Checkpoint, Task, TaskResult
 from statewright.errors import NodeCancelledError, RunCancelled
@@ -25,10 +26,11 @@ from statewright.runtime.core.loop import budget_exit
 from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import OpenSuperstep, Run
+from statewright.runtime.tasks.liveness import calling_superstep
 
 
 class Superstep:
-    """Collects the outcomes of tasks, in task order whatever the order of their arrival.
+    """Collects the outcomes of concurrent tasks, in task order, independent of their order of arrival.
 
     A Command for the parent graph does not count as a failure here: the other tasks continue.
     """
@@ -46,12 +48,12 @@ class Superstep:
         "nodes",
         "outcomes",
         "run",
+        "running_indices",
         "tasks",
-        "under_way",
     )
 
     def __init__(self, run: Run, effect: RunTasks, on_change: Callable[[], object]) -> None:
-        """`on_change` is called on any thread, when the superstep begins to end and when it has closed."""
+        """`on_change` is called, on any thread, when the superstep starts to end and when it has closed."""
         self.run = run
         self.checkpoint: Checkpoint = effect.checkpoint
         self.tasks: tuple[Task, ...] = effect.tasks
@@ -59,11 +61,11 @@ class Superstep:
         self.outcomes: list[Outcome | None] = [None] * len(effect.tasks)
         self.closed = False
         self.ending = False
-        """True if no further task may begin: a task has failed, or the caller of this graph ends."""
+        """True if no further task may start: a task has failed, or the caller of this graph ends."""
         self.failure: Failure | None = None
         """The first failure."""
-        self.under_way: set[int] = set()
-        """The indices of tasks that have begun and have not ended."""
+        self.running_indices: set[int] = set()
+        """The indices of running tasks."""
         self.lock = threading.Lock()
         self._remaining = len(effect.tasks)
         self._on_change = on_change
@@ -77,7 +79,7 @@ class Superstep:
         if self._flusher is not None and type(outcome) is TaskResult:
             outcome = self._flush_soon(self._flusher, outcome)
         with self.lock:
-            self.under_way.discard(index)
+            self.running_indices.discard(index)
             if self.closed:
                 return
             if self.ending or (type(outcome) is Failure and not outcome.is_parent_command):
@@ -86,13 +88,13 @@ class Superstep:
                 self.outcomes[index] = outcome
                 self._remaining -= 1
                 changed = not self._remaining
-            if changed and (not self._remaining or not self.under_way):
+            if changed and (not self._remaining or not self.running_indices):
                 self._close_after_calls()
         if changed:
             self._notify()
 
     def accept_lone(self, outcome: Outcome | None) -> None:
-        """Accept the outcome of a task that ran alone, while calls that it has made are still running.
+        """Accept the outcome of a task that ran alone, and whose `@task` calls are still running.
 
         `outcome` is None if the task was stopped.
         """
@@ -102,10 +104,10 @@ class Superstep:
         else:
             self.accept(0, outcome)
 
-    def call_ended(self) -> None:
+    def on_call_ended(self) -> None:
         """Record that a call of a `@task` function has ended."""
         with self.lock:
-            if self.closed or not self.ending or self.under_way:
+            if self.closed or not self.ending or self.running_indices:
                 return
             self._close_after_calls()
             changed = self.closed
@@ -113,12 +115,12 @@ class Superstep:
             self._notify()
 
     def _cancel_unstarted(self, index: int) -> None:
-        """Cancel calls of an ended task that have not begun."""
+        """Cancel `@task` calls of a task that has ended, if they have not started."""
         if self.run.calls is not None:
             self.run.calls.cancel_unstarted(self.tasks[index])
 
     def _close_after_calls(self) -> None:
-        """Close, unless plain functions that tasks have called must be awaited. The caller holds the lock."""
+        """Close, unless plain functions started by `@task` calls must be awaited. The caller holds the lock."""
         run = self.run
         if run.calls is None or self.closed or run.config.sibling_grace == 0 or run.root.hold_lost:
             self._close()
@@ -128,11 +130,11 @@ class Superstep:
             self._close()
 
     def _accept_while_ending(self, index: int, outcome: Outcome) -> bool:
-        """Accept a failure, or an outcome after one. Return True if waiting threads must be notified."""
+        """Accept a failure, or an outcome that follows one. Return True if waiting threads must be notified."""
         is_first_failure = not self.ending
         if type(outcome) is not Failure or outcome.is_parent_command or is_first_failure:
             self.outcomes[index] = outcome
-        elif not isinstance(outcome.error, RunCancelled | NodeCancelledError):  # a task that was stopped has not failed
+        elif not isinstance(outcome.error, RunCancelled | NodeCancelledError):  # a cancelled task has not failed
             outcome.is_secondary = self.failure is not None
             self.outcomes[index] = outcome
         self._remaining -= 1
@@ -141,7 +143,7 @@ class Superstep:
             self.ending, self.failure = True, outcome
             if not self._should_await_siblings(outcome.error):
                 self._close()
-        return is_first_failure or not self.under_way or not self._remaining
+        return is_first_failure or not self.running_indices or not self._remaining
 
     def _should_await_siblings(self, error: BaseException) -> bool:
         """Return whether running siblings of a task that failed with this error get a grace period."""
@@ -150,7 +152,7 @@ class Superstep:
         return self.run.config.sibling_grace != 0 and not budget_exit(self.run, error)
 
     def _flush_soon(self, flusher: ResultFlusher, result: TaskResult) -> Outcome:
-        """Have a result saved while other tasks still run. Return it, or a Failure if that cannot be scheduled."""
+        """Schedule the saving of a result while other tasks run. Return it, or a Failure if scheduling fails."""
         if self._remaining > 1 and not self.closed:
             try:
                 flusher.add(result)
@@ -159,30 +161,30 @@ class Superstep:
         return result
 
     def begin(self, index: int) -> bool:
-        """Record that a task begins. Return False if no task may begin any more."""
+        """Record that a task starts. Return False if it must not start, because the superstep is ending or closed."""
         with self.lock:
             if self.ending or self.closed:
                 return False
-            self.under_way.add(index)
+            self.running_indices.add(index)
             return True
 
-    def leave(self, index: int) -> None:
+    def record_stop(self, index: int) -> None:
         """Record that a task was stopped and has no outcome."""
         self._cancel_unstarted(index)
         with self.lock:
-            self.under_way.discard(index)
-            if self.closed or not self.ending or self.under_way:
+            self.running_indices.discard(index)
+            if self.closed or not self.ending or self.running_indices:
                 return
             self._close_after_calls()
         self._notify()
 
     def end(self) -> None:
-        """Let no further task begin, since the caller of this graph ends. Running tasks may still bring an outcome."""
+        """Let no further task start, since the caller of this graph ends. Outcomes of running tasks are accepted."""
         with self.lock:
             if self.closed or self.ending:
                 return
             self.ending = True
-            if not self.under_way:
+            if not self.running_indices:
                 self._close_after_calls()
         self._notify()
 
@@ -195,7 +197,7 @@ class Superstep:
             self._notify_callbacks()
 
     def abandon(self) -> None:
-        """Do the same as `close` without the lock; finalisers and signal handlers may call this."""
+        """Do the same as `close`, but without the lock, so that finalisers and signal handlers may call it."""
         was_closed, self.closed = self.closed, True
         self.run.closed_step = max(self.run.closed_step, self.checkpoint.step)
         if self._flusher is not None:
@@ -204,20 +206,34 @@ class Superstep:
             self._notify_callbacks()
 
     def close_and_notify(self) -> None:
-        """Accept no further outcomes, and wake the driver. Signal handlers may call this."""
+        """Accept no further outcomes, and wake the driver. Signal handlers may call it."""
         self.abandon()
         self._on_change()
 
-    def follow(self, above: OpenSuperstep) -> None:
-        """End or close together with the superstep in which this graph was called."""
-        if above.closed:
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """During the block, this is the current superstep of its run.
+
+        In a subgraph it also ends or closes together with the superstep of the calling task.
+        """
+        run, outer = self.run, calling_superstep(self.run)
+        run.superstep = self
+        try:
+            with outer.on_end(partial(self._follow, outer)) if outer is not None else nullcontext():
+                yield
+        finally:
+            run.superstep = None
+
+    def _follow(self, outer: OpenSuperstep) -> None:
+        """End or close, since the superstep of the calling task does."""
+        if outer.closed:
             self.close_and_notify()
-        elif above.ending:
+        elif outer.ending:
             self.end()
 
     @contextmanager
-    def notifying(self, callback: Callable[[], object]) -> Generator[None]:
-        """During the block, call back when the superstep begins to end and when it closes, or at once if it has."""
+    def on_end(self, callback: Callable[[], object]) -> Generator[None]:
+        """During the block, call back when the superstep starts to end and when it closes, or at once if it has."""
         key = object()
         self._callbacks[key] = callback  # without the lock, since the block may end in a finaliser
         try:
@@ -241,9 +257,9 @@ class Superstep:
             self._on_change()
 
     def _notify_callbacks(self) -> None:
-        """Notify waiting tasks, and the graphs that tasks have called."""
+        """Notify waiting tasks, and the supersteps of subgraphs that tasks have called."""
         for callback in self._callbacks.copy().values() if self._callbacks else ():
-            with suppress(RuntimeError):  # the event loop that it would have woken is closed: nothing waits there
+            with suppress(RuntimeError):  # the event loop to wake is closed, so nothing waits on it
                 callback()
 
     def task_nodes(self) -> list[NodeProgram]:

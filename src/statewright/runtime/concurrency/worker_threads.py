@@ -1,10 +1,10 @@
 """Daemon threads for plain functions, shared by all runs of the process.
 
-Not `concurrent.futures`: its threads are joined when the interpreter exits, so a node that was left running would
-delay the exit; and a Future per task costs more than a short task.
+`concurrent.futures` does not fit: it joins its threads when the interpreter exits, so a node that is still running
+would delay the exit; and a Future per task costs more than a short task.
 
 Finalisers, signal handlers and callbacks of the garbage collector interrupt a thread anywhere, even while it holds a
-lock. Their code must not take a lock, wait, or touch a disk. Such work is handed over to a worker thread, by
+lock. Their code must not take a lock, wait, or touch a disk. They hand such work over to a worker thread, with
 `WorkerThreads.hand_over` or `Cleanup`.
 """
 
@@ -27,7 +27,7 @@ from statewright.futures import LightFuture
 T = TypeVar("T")
 Job = Callable[[], object]
 MAX_HANDED_OVER: Final = 4
-"""The maximum number of jobs of finalisers that run at once."""
+"""The maximum number of handed-over jobs that run at once."""
 IDLE_SECONDS: Final = 10.0
 """Seconds that a thread waits for work before it ends."""
 DEFAULT_THREADS: Final = min(32, (os.cpu_count() or 1) + 4)
@@ -45,7 +45,7 @@ class WorkerThreads:
     def _forget_threads(self) -> None:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._idle: deque[None] = deque()
-        """An entry for each idle thread. Not a semaphore: if a signal handler interrupts one, it may stay locked."""
+        """An entry for each idle thread. Not a semaphore: one that a signal handler interrupts may stay locked."""
         self._handed_over: SimpleQueue[Job] = SimpleQueue()
         self._forwards = False
 
@@ -54,30 +54,30 @@ class WorkerThreads:
         if self._reserve_idle():
             self._jobs.put(job)
         else:
-            first = [job]  # in a list that `_work` empties, since a thread keeps its arguments until it ends
+            first = [job]  # a list that `_work` empties, because a thread keeps its arguments until it ends
             threading.Thread(target=self._work, args=(first,), name="statewright-worker", daemon=True).start()
 
     def hand_over(self, job: Job) -> None:
-        """Run `job` soon, like `submit`, but without taking a lock. Finalisers and signal handlers may call this."""
+        """Run `job` soon, like `submit`, but without a lock, so that finalisers and signal handlers may call it."""
         self._handed_over.put(job)
         if not self._forwards:
             self._forwards = True
-            try:  # not a `threading.Thread`: starting one takes locks and waits
+            try:  # not `threading.Thread`, which takes locks and waits when it starts
                 _thread.start_new_thread(self._forward, (self._handed_over,))
             except RuntimeError:  # the interpreter is exiting, or there are too many threads: the next call tries again
                 self._forwards = False
 
     def _forward(self, handed_over: SimpleQueue[Job]) -> None:
-        """Submit the jobs that are handed over, until the process ends, a few at a time.
+        """Submit handed-over jobs until the process ends, a few at a time.
 
-        Hundreds of streams may be dropped together, each with one short write to do: not worth a thread each.
+        Hundreds of streams may be dropped together, each with one short write: these do not deserve a thread each.
         """
         slots = threading.Semaphore(MAX_HANDED_OVER)
         while True:
             job = handed_over.get()
             slots.acquire()
             try:
-                self.submit(_releasing(job, slots))
+                self.submit(_with_release(job, slots))
             except RuntimeError:  # no thread can be started now
                 slots.release()
                 if not sys.is_finalizing():
@@ -88,7 +88,7 @@ class WorkerThreads:
         job: Job | None = first.pop()
         while job is not None:
             job()
-            del job  # a waiting thread must not keep the last run alive
+            del job  # a waiting thread must not keep the run of its last job alive
             self._idle.append(None)
             job = self._next_job()
 
@@ -100,7 +100,7 @@ class WorkerThreads:
             return None if self._reserve_idle() else self._jobs.get()
 
     def _reserve_idle(self) -> bool:
-        """Reserve an idle thread, which will take the next job; return False if there is none."""
+        """Reserve an idle thread to take the next job. Return False if there is none."""
         try:
             self._idle.pop()
         except IndexError:
@@ -108,8 +108,8 @@ class WorkerThreads:
         return True
 
 
-def _releasing(job: Job, slots: threading.Semaphore) -> Job:
-    """Return a job that also releases its slot."""
+def _with_release(job: Job, slots: threading.Semaphore) -> Job:
+    """Return a job that releases its slot when it ends."""
 
     def run() -> None:
         try:
@@ -140,11 +140,11 @@ def submit_to_thread(function: Callable[[], T]) -> LightFuture[T]:
 
 
 class Cleanup:
-    """Calls a function at the end of a block; on a worker thread if the block ends in a finaliser.
+    """Calls a function at the end of a block, on a worker thread if the block ends in a finaliser.
 
     A generator or coroutine that is suspended in the block, and then dropped, is closed by the code that drops the last
-    reference, which may be the garbage collector in the middle of any other code. An explicit `close()` looks the same,
-    so it is treated alike: a generator that delegates to ours with `yield from`, and is dropped, closes ours.
+    reference, which may be the garbage collector in the middle of any other code. An explicit `close()` cannot be
+    distinguished from that: a generator that delegates to ours with `yield from` calls it when it is dropped itself.
     """
 
     __slots__ = ("_call",)
@@ -162,11 +162,11 @@ class Cleanup:
             self._call()
 
 
-# -- awaiting plain functions: they run on a worker thread, in a copy of the caller's context
+# -- plain functions on a worker thread, in a copy of the caller's context, awaited on an event loop
 
 
 async def call_in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a function on a thread, and return its result. If the wait is cancelled, the function continues."""
+    """Call a function on a thread, and return its result. The function continues if the wait is cancelled."""
     return await begin_in_thread(function, *args, **kwargs)
 
 
@@ -195,7 +195,7 @@ def _set_outcome(future: asyncio.Future[Any], result: Any, error: BaseException 
         return
     if error is None:
         future.set_result(result)
-    elif isinstance(error, StopIteration):  # a future refuses it: it would look like the end of a generator
+    elif isinstance(error, StopIteration):  # refused by futures, because it would look like the end of a coroutine
         future.set_exception(RuntimeError("the function raised StopIteration"))
     else:
         future.set_exception(error)

@@ -1,1 +1,1 @@
-"""The pure core: what a superstep runs, what it changes, and what has to be saved. It performs nothing itself."""
+"""The pure core: it decides what a superstep runs, changes and saves, and performs nothing itself."""

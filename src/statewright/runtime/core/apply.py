@@ -9,7 +9,7 @@ from typing import Any, Final
 from statewright.channels import MISSING, Added, Overwrite, difference, is_overwrite
 from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Task, TaskResult, Values
 from statewright.graph import STOP
-from statewright.runtime.core.fold import fold_results, fold_writes, pairs_of, without_transients
+from statewright.runtime.core.fold import drop_transients, fold_results, fold_writes, write_pairs
 from statewright.runtime.core.frontier import next_frontier, simple_frontier
 from statewright.runtime.core.program import Program
 
@@ -19,12 +19,12 @@ def apply_results(
 ) -> Checkpoint:
     """Return the checkpoint after a superstep; `results` are in task order and complete.
 
-    The ids of the tasks that become due derive from `origin`, which is the id of the commit except in subgraphs. The
-    same checkpoint and results always give the same next checkpoint, except for its id. Raises ConflictingWrites, and
-    any error of a reducer. `checkpoint` is not changed.
+    The ids of the tasks that become due derive from `origin`: the id of the commit, except in subgraphs. The same
+    checkpoint and results always give the same next checkpoint, except for its id. Raises ConflictingWrites, and any
+    error of a reducer. `checkpoint` is not changed.
     """
     values = folded_values(program, checkpoint.values, results)
-    if program.simple and not checkpoint.held:
+    if program.has_simple_frontier and not checkpoint.deferred:
         targets = results[0].targets
         if len(results) == 1 and len(targets) == 1 and type(targets[0]) is str and targets[0] != STOP:
             due = (Task(targets[0], NO_ARG, origin, 0),)  # a single successor, as in nearly every superstep
@@ -32,11 +32,11 @@ def apply_results(
             due = simple_frontier(program, results, origin)
         if due is not None:
             return Checkpoint(commit_id, checkpoint.step + 1, values, due)
-    due, held, joins = next_frontier(program, checkpoint.joins, results, origin, (), checkpoint.held)
+    due, held, joins = next_frontier(program, checkpoint.joins, results, origin, (), checkpoint.deferred)
     return Checkpoint(commit_id, checkpoint.step + 1, values, due, held, joins)
 
 
-def apply_beside(
+def apply_external_results(
     program: Program,
     checkpoint: Checkpoint,
     results: Sequence[TaskResult],
@@ -44,30 +44,32 @@ def apply_beside(
     due: Sequence[Task],
     held: Sequence[DeferredTask],
 ) -> Checkpoint:
-    """Return the checkpoint after results from outside a superstep. Tasks in `due` and `held` stay in the frontier."""
+    """Return the checkpoint after results from outside a superstep. Tasks in `due` and `held` remain scheduled."""
     values = folded_values(program, checkpoint.values, results)
     frontier, waiting, joins = next_frontier(program, checkpoint.joins, results, commit_id, due, held)
     return Checkpoint(commit_id, checkpoint.step + 1, values, frontier, waiting, joins)
 
 
-def with_report(program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]) -> Checkpoint:
-    """Add to the checkpoint `after` a superstep the updates that the caller of the subgraph has to fold, and return it.
+def record_reported_updates(
+    program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]
+) -> Checkpoint:
+    """Record in `after` the updates that the subgraph's caller has to fold, and return it.
 
-    - For a field with a reducer: every update. After an Overwrite only the present value, as an Overwrite: if the
-      caller folded the original one, it would discard updates that were written after it.
-    - For any other field: the pair of its name and None, once, which says that it was written.
+    - For a field with a reducer: every update. After an Overwrite, only the current value as an Overwrite: the caller
+      would otherwise fold the original Overwrite and discard the updates written after it.
+    - For any other field: its name with None, once, to mark the field as written.
     """
     merging = program.reported
     reported = list(before.reported)
-    # Overwrites come first, so that a long report need not be searched for them.
+    # Overwrites come first, so only the beginning of a long report has to be searched.
     replaced = {name for name, _ in takewhile(lambda pair: type(pair[1]) is Overwrite, reported)}
     for result in results:
-        for name, update in pairs_of(result):
+        for name, update in write_pairs(result):
             if name in merging:
                 reported.append((name, update))
                 if is_overwrite(update):
                     replaced.add(name)
-            elif program.shows(name) and (name, None) not in reported:
+            elif program.is_visible(name) and (name, None) not in reported:
                 reported.append((name, None))
     if replaced:
         values = [(name, Overwrite(after.values[name])) for name in sorted(replaced) if name in after.values]
@@ -77,23 +79,23 @@ def with_report(program: Program, before: Checkpoint, after: Checkpoint, results
 
 
 def folded_values(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
-    """Return the state after a superstep, without the signals of the previous one."""
+    """Return the state after a superstep, without the transient values of the previous one."""
     if len(results) == 1:
-        # If the task had a conditional edge, its writes have been folded already, for the edge to see.
+        # A conditional edge needs the folded state, so its task has folded its own writes already.
         folded = results[0].folded
         new = fold_writes(program, values, results[0]) if folded is None else folded
     else:
         new = fold_results(program, values, results)
-    return without_transients(program, new, results) if program.transient else new
+    return drop_transients(program, new, results) if program.transient else new
 
 
-def differences(
+def deltas_of_values(
     program: Program, old: Mapping[str, Any], new: Values, rewritten: Collection[str] = ()
 ) -> Mapping[str, Any]:
-    """Return the same as `deltas`, over any number of supersteps, by comparing the values.
+    """Return the same as `deltas_of_results`, but for any number of supersteps, by comparing old and new values.
 
-    The fields in `rewritten` are stored in full: their value, or an item of a list, may be the same object as before
-    and have been changed in place.
+    Fields in `rewritten` are stored in full, because comparing them proves nothing: the value, or an item of a list,
+    may be the same object as before, changed in place.
     """
     saved = {name: value for name, value in new.items() if name not in program.untracked}
     removed = {name: MISSING for name in old if name not in saved and name not in program.untracked}
@@ -108,29 +110,31 @@ def differences(
 def rewritten_fields(
     program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]
 ) -> Iterable[str]:
-    """Return the fields that results changed otherwise than by appending to a list."""
-    changes = deltas(program, results, old, new)
+    """Return the fields that results changed in any way other than appending to a list."""
+    changes = deltas_of_results(program, results, old, new)
     return [name for name, change in changes.items() if type(change) is not Added and change is not MISSING]
 
 
-def changeable_fields(values: Mapping[str, Any]) -> Iterable[str]:
+def mutable_fields(values: Mapping[str, Any]) -> Iterable[str]:
     """Return the fields whose values may have been changed in place."""
-    return [name for name, value in values.items() if type(value) not in _UNCHANGEABLE]
+    return [name for name, value in values.items() if type(value) not in _IMMUTABLE_TYPES]
 
 
-_UNCHANGEABLE: Final = frozenset({str, int, float, bool, bytes, type(None)})
+_IMMUTABLE_TYPES: Final = frozenset({str, int, float, bool, bytes, type(None)})
 
 
-def deltas(program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return, for each saved channel that changed, the data from which the change can be repeated.
+def deltas_of_results(
+    program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return, for each saved channel that changed, the data that repeats the change when applied to its old value.
 
-    MISSING stands for a signal that has been cleared.
+    MISSING stands for a transient value that was cleared.
     """
     channels, unsaved = program.channels, program.untracked
     changes = {
         name: channels[name].delta(updates, new[name]) if name in channels else new[name]
-        for name, updates in _updates(results)
-        if name in new and name not in unsaved  # a signal that only conditional edges see has been cleared already
+        for name, updates in _updates_by_channel(results)
+        if name in new and name not in unsaved  # a value that only conditional edges see has been cleared already
     }
     for name in program.transient:
         if name in old and name not in new and name not in unsaved:
@@ -138,12 +142,12 @@ def deltas(program: Program, results: Sequence[TaskResult], old: Values, new: Ma
     return changes
 
 
-def _updates(results: Sequence[TaskResult]) -> Iterable[tuple[str, Sequence[Any]]]:
-    """Return the written channels with their updates, in task order."""
+def _updates_by_channel(results: Sequence[TaskResult]) -> Iterable[tuple[str, Sequence[Any]]]:
+    """Return the updates of each written channel, in task order."""
     if len(results) == 1 and type(results[0].writes) is dict:
         return [(name, (update,)) for name, update in results[0].writes.items()]
     updates: dict[str, list[Any]] = {}
     for result in results:
-        for name, update in pairs_of(result):
+        for name, update in write_pairs(result):
             updates.setdefault(name, []).append(update)
     return updates.items()

@@ -1,7 +1,7 @@
-"""The commit of a superstep: the checkpoint, its differences from the parent, and the log entries saved with it.
+"""The commit of a superstep: the checkpoint, its deltas from the parent, and the log entries saved with it.
 
-Every superstep is saved, and a saver in memory needs little except the checkpoint. So the parts that only savers on
-disk need are computed when they are read.
+Every superstep is saved, and an in-memory saver needs little more than the checkpoint. So the parts that only
+persistent savers need are properties, computed when read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from statewright.errors import GraphDrained
 from statewright.events import Entry, Log
 from statewright.graph import START, Send
 from statewright.ids import CheckpointId, TaskId
-from statewright.runtime.core.apply import changeable_fields, deltas, differences
+from statewright.runtime.core.apply import deltas_of_results, deltas_of_values, mutable_fields
 from statewright.runtime.core.program import Program
 from statewright.runtime.invocation.outcome import OutcomeStatus
 from statewright.runtime.invocation.run import Run
@@ -35,10 +35,10 @@ from statewright.runtime.invocation.run import Run
 class StepCommit(Commit):
     """The commit of a superstep, of an input, or of an update from outside a run."""
 
-    # It does not refer to the run: a saver in memory keeps commits, and would keep the inputs and contexts of all runs.
+    # No reference to the run: in-memory savers keep commits, and would keep the inputs and contexts of all runs alive.
     __slots__ = (
         "_before",
-        "_end",
+        "_end_entries",
         "_extra_metadata",
         "_log_entries",
         "_memories",
@@ -46,7 +46,7 @@ class StepCommit(Commit):
         "_program",
         "_results",
         "_run_metadata",
-        "_start",
+        "_start_entries",
         "rewritten",
         "spans_supersteps",
     )
@@ -60,31 +60,31 @@ class StepCommit(Commit):
         source: Source,
         created_at: datetime,
     ) -> None:
-        assert run.line is not None
+        assert run.branch_key is not None
         self._program = run.program
         self._run_metadata = run.metadata
         self._before = before
         self._results = results
-        self._start = () if run.claimed else started_entries(run)
-        self._end = finished_entries(run, "completed") if source == "loop" and after.at_rest else ()
+        self._start_entries = () if run.claimed else started_entries(run)
+        self._end_entries = finished_entries(run, "completed") if source == "loop" and after.is_complete else ()
         self._migrated, run.migrated = run.migrated, None
         self._memories = dict(run.memories) if run.memories else None
         self._extra_metadata: Mapping[str, Any] | None = None
-        self._log_entries = run.take_noted() if run.log_buffer else ()
+        self._log_entries = run.take_log_entries() if run.log_buffer else ()
         self.spans_supersteps = False
-        """True if several supersteps are saved as one, so that the changes do not follow from results alone."""
+        """True if several supersteps are saved as one, so that the deltas cannot be derived from results alone."""
         self.rewritten: Iterable[str] = ()
         """The fields that these supersteps changed, except lists that only grew."""
-        self.line = run.line
+        self.branch_key = run.branch_key
         self.parent_id = self.expected = CheckpointId(before.id) if before is not None else None
         self.checkpoint = after if not run.program.untracked else saved_form(run.program, after)
         self.source = source
         self.run_id = run.run_id
         self.created_at = created_at
         self.pending = self.hold = self.size = None
-        self.drops = self.beside = ()
+        self.dropped_namespaces = self.siblings = ()
         self.graph_version = run.program.graph.version
-        self.overlaps = run.overlaps and (run.claimed or run.nested)  # the write that claims the thread is awaited
+        self.overlaps = run.overlaps and (run.claimed or run.nested)  # the write that claims the thread is waited for
 
     @property
     def deltas(self) -> Mapping[str, Any] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -92,11 +92,11 @@ class StepCommit(Commit):
         if before is None:
             return None
         if self.spans_supersteps or self._migrated is not None:
-            # A migration may have changed anything in place, so its values are stored in full.
-            rewritten = self.rewritten if self._migrated is None else changeable_fields(self.checkpoint.values)
+            # A migration may have changed values in place, so all that can change are stored in full.
+            rewritten = self.rewritten if self._migrated is None else mutable_fields(self.checkpoint.values)
             old = self._migrated or before.values
-            return differences(self._program, old, self.checkpoint.values, frozenset(rewritten))
-        return deltas(self._program, self._results, before.values, self.checkpoint.values)
+            return deltas_of_values(self._program, old, self.checkpoint.values, frozenset(rewritten))
+        return deltas_of_results(self._program, self._results, before.values, self.checkpoint.values)
 
     @property
     def reported(self) -> Any:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -113,14 +113,13 @@ class StepCommit(Commit):
         memories = {"memories": self._memories} if self._memories else {}
         return {"nodes": nodes, **self._run_metadata, **memories, **(self._extra_metadata or {})}
 
-    def put_beside(self, line: BranchKey, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
-        """Turn it into a commit to another branch that is saved with that of the run: it claims and logs nothing."""
-        self.line, self.expected, self.checkpoint = line, expected, checkpoint
+    def retarget(self, branch_key: BranchKey, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
+        """Retarget to another branch, as a commit saved together with the run's own: it claims and logs nothing."""
+        self.branch_key, self.expected, self.checkpoint = branch_key, expected, checkpoint
         self.hold = self._memories = None
-        self._start = ()
+        self._start_entries = ()
 
-    def note(self, metadata: Mapping[str, Any] | None) -> None:
-        """Add metadata to the commit."""
+    def add_metadata(self, metadata: Mapping[str, Any] | None) -> None:
         self._extra_metadata = metadata
 
     @property
@@ -129,18 +128,18 @@ class StepCommit(Commit):
 
     @property
     def finished(self) -> Sequence[TaskId]:
-        """Return the ids of the tasks whose results it applies."""
+        """The ids of the tasks whose results it applies."""
         return [result.task.id for result in self._results]
 
     @property
     def log(self) -> Log | None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        entries = (*self._start, *self._log_entries)
+        entries = (*self._start_entries, *self._log_entries)
         if self.source == "loop":
-            entries = (*entries, *superstep_entries(self._results, self.checkpoint.step), *self._end)
+            entries = (*entries, *superstep_entries(self._results, self.checkpoint.step), *self._end_entries)
         return Log(self.run_id, self.created_at, entries) if entries else None
 
 
-# -- the saved form of a checkpoint: without values of channels that are never saved
+# -- saved forms: without values of channels that are never saved
 
 
 def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
@@ -152,10 +151,10 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
         checkpoint.id,
         checkpoint.step,
         {name: value for name, value in checkpoint.values.items() if name not in unsaved},
-        tuple(_stripped(task, unsaved) for task in checkpoint.frontier),
+        tuple(_task_without_untracked(task, unsaved) for task in checkpoint.frontier),
         tuple(
-            DeferredTask(_stripped(held.task, unsaved), gather=held.gather, sender=held.sender)
-            for held in checkpoint.held
+            DeferredTask(_task_without_untracked(held.task, unsaved), gather=held.gather, sender=held.sender)
+            for held in checkpoint.deferred
         ),
         checkpoint.joins,
         tuple((name, update) for name, update in checkpoint.reported if name not in unsaved),
@@ -163,7 +162,7 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
 
 
 def saved_form_of_result(program: Program, result: TaskResult) -> TaskResult:
-    """Return a result without data that only this superstep needs, and without untracked values."""
+    """Return a copy of a result to save: without untracked values, and without data that only this superstep needs."""
     unsaved = program.untracked
     writes = result.writes
     if not unsaved:
@@ -173,16 +172,18 @@ def saved_form_of_result(program: Program, result: TaskResult) -> TaskResult:
         if isinstance(writes, dict)
         else [(name, update) for name, update in writes if name not in unsaved]
     )
-    targets = [_stripped_send(target, unsaved) if isinstance(target, Send) else target for target in result.targets]
-    return TaskResult(_stripped(result.task, unsaved), saved_writes, targets, goto=result.goto)
+    targets = [
+        _send_without_untracked(target, unsaved) if isinstance(target, Send) else target for target in result.targets
+    ]
+    return TaskResult(_task_without_untracked(result.task, unsaved), saved_writes, targets, goto=result.goto)
 
 
-def _stripped_send(send: Send, unsaved: frozenset[str]) -> Send:
-    return Send(send.node, _stripped_arg(send.arg, unsaved), gather=send.gather, timeout=send.timeout)
+def _send_without_untracked(send: Send, unsaved: frozenset[str]) -> Send:
+    return Send(send.node, _arg_without_untracked(send.arg, unsaved), gather=send.gather, timeout=send.timeout)
 
 
-def _stripped(task: Task, unsaved: frozenset[str]) -> Task:
-    arg = _stripped_arg(task.arg, unsaved)
+def _task_without_untracked(task: Task, unsaved: frozenset[str]) -> Task:
+    arg = _arg_without_untracked(task.arg, unsaved)
     if arg is task.arg:
         return task
     if type(task) is TimedTask:
@@ -190,18 +191,18 @@ def _stripped(task: Task, unsaved: frozenset[str]) -> Task:
     return Task(task.node, arg, task.origin, task.position)
 
 
-def _stripped_arg(arg: Any, unsaved: frozenset[str]) -> Any:
+def _arg_without_untracked(arg: Any, unsaved: frozenset[str]) -> Any:
     """Return the argument of a Send, or the list of gathered arguments, without untracked values."""
     if isinstance(arg, Mapping):
         return {name: value for name, value in cast(Mapping[str, Any], arg).items() if name not in unsaved}
     if type(arg) is list:
-        return [_stripped_arg(item, unsaved) for item in cast(list[Any], arg)]
+        return [_arg_without_untracked(item, unsaved) for item in cast(list[Any], arg)]
     return arg
 
 
 # -- the log of a run: its durable events, saved in the transaction that they describe
 #
-# An entry records that something happened, and where. Written values are in the checkpoints and are not stored twice.
+# An entry records an event and its task. Written values are not repeated in it: they are in the checkpoints.
 
 Entries = tuple[Entry, ...]
 
@@ -212,7 +213,7 @@ def started_entries(run: Run) -> Entries:
 
 
 def superstep_entries(results: Sequence[TaskResult], step: int) -> Entries:
-    """Return the entries of a superstep: the ends of its tasks in their order, and its own end."""
+    """Return the entries of a superstep: one for each task that has finished, in task order, and one for itself."""
     tasks = [result.task for result in results if result.task.node != START]
     end: Entry = ("superstep_finished", step, None, None, None)
     return (*(("task_finished", step, task.node, task.id, None) for task in tasks), end)
@@ -233,14 +234,14 @@ def finished_entries(run: Run, status: OutcomeStatus, error: BaseException | Non
 
 
 def interrupted_entries(run: Run, questions: Sequence[Interrupt]) -> Entries:
-    """Return the entry for tasks that wait for input from outside."""
+    """Return the entry for tasks that wait for external input."""
     data = [{"id": question.id, "kind": question.kind} for question in questions]
     return (("interrupted", 0, None, None, data),) if questions and not run.nested else ()
 
 
 def error_text(error: BaseException) -> str:
-    """Return an error as one line: its class and its message."""
+    """Return the class and the message of an error as text."""
     try:
         return f"{type(error).__name__}: {error}"
     except Exception:  # raised by `__str__` of a user-defined class
-        return f"{type(error).__name__}, whose text cannot be shown"
+        return f"{type(error).__name__} (its __str__ failed)"

@@ -1,6 +1,6 @@
-"""Effects: the operations that the core asks a driver to perform.
+"""Effects: the operations that the core requests from a driver.
 
-The core is a generator. It yields one of these, and is sent the result, or has the error thrown into it. It never
+The core is a generator. It yields an effect, and the driver sends the result or throws the error into it. It never
 awaits, sleeps, reads a clock, draws a random number or touches a file; ids and times come with the results.
 """
 
@@ -25,7 +25,7 @@ class Load:
         self.branch = branch
         self.checkpoint_id = checkpoint_id
         self.namespace = namespace
-        """Set to load a namespace other than that of the run."""
+        """The namespace to load, if it is not that of the run."""
 
 
 class Namespaces:
@@ -35,35 +35,36 @@ class Namespaces:
 
 
 class AwaitTurn:
-    """Wait until the thread is free and it is the run's turn. Sent back: True; False if the run was stopped meanwhile.
+    """Wait for a thread that another run holds. Sent back: True; False if this run was stopped meanwhile.
 
-    Another run holds the thread. With `on_busy="interrupt"` or `"rollback"` that run is asked to stop.
+    With `on_busy="interrupt"` or `"rollback"` the other run is requested to stop.
     """
 
     __slots__ = ("holder",)
 
     def __init__(self, holder: str) -> None:
         self.holder = holder
+        """The owner of the thread's lease."""
 
 
 class RunTasks:
     """Run the tasks of a superstep. Sent back: a StepOutcome.
 
-    A run has one object of this class, and sets its attributes anew for each superstep.
+    A run reuses one object of this class, and sets its attributes for each superstep.
     """
 
     __slots__ = ("checkpoint", "tasks")
 
     def __init__(self, checkpoint: Checkpoint, tasks: tuple[Task, ...]) -> None:
         self.checkpoint = checkpoint
-        """The state that the tasks read."""
+        """Holds the state that the tasks read."""
         self.tasks = tasks
 
 
 class Stamp:
     """Draw an id for the next write, and read the clock. Sent back: both, as a pair.
 
-    Yielded for writes that do not end a superstep; a commit gets both together with the outcomes of the tasks.
+    Yielded for writes that do not end a superstep; the commit of a superstep gets both with the outcomes of its tasks.
     """
 
     __slots__ = ("step",)
@@ -83,10 +84,10 @@ class Save:
 
 
 class SaveCallers:
-    """Save the postponed commits of a run, and of the runs that called it (durability="exit").
+    """Save the postponed commits of the calling run, and of the runs that called it (durability="exit").
 
-    Yielded by a subgraph before it saves, because its data is found by the tasks of its callers. Yielded also by a run
-    that does not complete its superstep, for calls of its tasks that have ended. Sent back: nothing.
+    Yielded by a subgraph before it saves, because only the tasks of its callers lead to its data. Also yielded by a run
+    that does not complete its superstep, for subgraph calls that have ended. Sent back: nothing.
     """
 
     __slots__ = ("caller",)
@@ -96,7 +97,7 @@ class SaveCallers:
 
 
 class SavePending:
-    """Save partial results of a superstep that cannot be completed now. Sent back: nothing."""
+    """Save the partial results of a superstep that is not complete. Sent back: nothing."""
 
     __slots__ = ("checkpoint_id", "hold", "log", "pending")
 
@@ -119,7 +120,7 @@ class Emit:
 
 
 StepOutcome = tuple[list[Outcome | None], str | None, datetime | None]
-"""The outcomes of the tasks of a superstep, in task order, and the id and the time for its commit if it will be saved.
+"""The outcomes of the tasks of a superstep, in task order, and the id and time of its commit (None without a saver).
 
 An outcome is None if the task was stopped because another one failed.
 """

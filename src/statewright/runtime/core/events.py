@@ -17,40 +17,40 @@ from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import Scope
 
 
-def emit_task_started(watch: EventEmitter, scope: Scope, state: Any) -> None:
+def emit_task_started(emitter: EventEmitter, scope: Scope, state: Any) -> None:
     """Emit the start of a task, with the input of its node."""
-    if watch.wants("task_started"):
-        watch.emit(task_event("task_started", scope, (scope.task, state)))
+    if emitter.wants("task_started"):
+        emitter.emit(task_event("task_started", scope, (scope.task, state)))
 
 
-def emit_task_finished(watch: EventEmitter, scope: Scope, outcome: Any) -> None:
-    """Emit the end of a task; with durability `sync` a result is reported once it is saved."""
-    if watch.wants("task_ended"):
-        watch.emit(task_event("task_ended", scope, outcome))
-    if not watch.wants("task_finished"):
+def emit_task_finished(emitter: EventEmitter, scope: Scope, outcome: Any) -> None:
+    """Emit the end of a task: "task_ended" at once, "task_finished" with durability `sync` once its result is saved."""
+    if emitter.wants("task_ended"):
+        emitter.emit(task_event("task_ended", scope, outcome))
+    if not emitter.wants("task_finished"):
         return
     event, run = task_event("task_finished", scope, outcome), scope.run
     if type(outcome) is TaskResult and run.emits_after_commit:
         run.unpublished_events[outcome.task.id] = event
     else:
-        watch.emit(event)
+        emitter.emit(event)
 
 
 def emit_task_event(kind: EventKind, scope: Scope, data: Any) -> None:
-    """Emit an event that concerns a task. It is created only if it has a receiver."""
-    watch = scope.run.watch
-    if watch is not None and watch.wants(kind):
-        watch.emit(task_event(kind, scope, data))
+    """Emit an event about a task. Events without a listener are not created."""
+    emitter = scope.run.emitter
+    if emitter is not None and emitter.wants(kind):
+        emitter.emit(task_event(kind, scope, data))
 
 
 def emit_run_aborted(run: Run, error: BaseException) -> None:
-    """Emit the event of a run that was aborted."""
-    if run.rest is None and run.watch is not None and run.watch.wants("run_broken_off"):
-        run.watch.emit(run_event("run_broken_off", run, error))
+    """Emit that a run was aborted, unless it already has an outcome."""
+    if run.outcome is None and run.emitter is not None and run.emitter.wants("run_broken_off"):
+        run.emitter.emit(run_event("run_broken_off", run, error))
 
 
 def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:
-    """Return an event that concerns a run as a whole."""
+    """Return an event about a run as a whole."""
     return Event(
         kind,
         data,
@@ -63,7 +63,7 @@ def run_event(kind: EventKind, run: Run, data: Any, step: int = 0) -> Event:
 
 
 def task_event(kind: EventKind, scope: Scope, data: Any) -> Event:
-    """Return an event that concerns a task."""
+    """Return an event about a task."""
     event = run_event(kind, scope.run, data, scope.checkpoint.step + 1 if scope.checkpoint else 0)
     event.node = scope.task.node if scope.task else None
     event.task = scope.task
@@ -71,46 +71,47 @@ def task_event(kind: EventKind, scope: Scope, data: Any) -> Event:
     return event
 
 
-# -- warnings about a run as a whole: incomplete joins, questions that cannot be answered
+# -- warnings about a run as a whole
 #
-# They are issued when the run is idle and everything is saved, so a program that turns warnings into errors loses
-# nothing.
+# Those about incomplete joins and unanswerable questions are issued when the run is idle and everything is saved, so
+# that a program which turns warnings into errors loses no data.
 
 _unresumable: Final[WeakSet[Program]] = WeakSet()
 """The graphs that have been warned about questions that cannot be answered."""
 _unknown_fields: Final[WeakKeyDictionary[Program, set[str]]] = WeakKeyDictionary()
-"""The saved fields that are unknown to a graph and about which it has been warned."""
+"""By graph, the unknown saved fields that have been warned about."""
 
 
-def describe_unfinished(join: JoinEdge, arrived: Iterable[str]) -> str:
+def describe_unfinished_join(join: JoinEdge, arrived: Iterable[str]) -> str:
     """Describe an incomplete join edge: the sources that have run, and those that have not."""
     reached = [start for start in join.starts if start in set(arrived)]
     missing = [start for start in join.starts if start not in reached]
-    return f"{list(join.starts)} -> {join.end!r}: {_listed(reached)} arrived, {_listed(missing)} did not"
+    return f"{list(join.starts)} -> {join.end!r}: {_quote_names(reached)} arrived, {_quote_names(missing)} did not"
 
 
 def warn_unfinished(program: Program, joins: Iterable[str]) -> None:
-    """Warn of joins that a run left incomplete, and log them."""
+    """Warn about joins that a run left incomplete, and log them. `joins` are their descriptions."""
     import logging  # few runs need it
 
     graph = program.graph.name
     for join in joins:
         logging.getLogger("statewright").warning("Graph %r ended with an unfinished join edge %s.", graph, join)
         warnings.warn(
-            f"Graph {graph!r} ended before a join edge was complete, so its target did not run: {join}. Lead every "
-            f"path to the join, or use plain edges and join='reachable', which waits only for what can still run.",
+            f"Graph {graph!r} ended before a join edge was complete, so its target did not run: {join}. Make every "
+            f"path lead to the join, or use plain edges and join='reachable', which waits only for nodes that can "
+            f"still run.",
             UnfinishedJoinWarning,
             stacklevel=2,
         )
 
 
 def warn_unresumable(program: Program) -> None:
-    """Warn, once for each graph, that a run which waits cannot be resumed because nothing is saved."""
+    """Warn, once per graph, that a waiting run cannot be resumed because nothing is saved."""
     if program in _unresumable:
         return
     _unresumable.add(program)
     warnings.warn(
-        f"Graph {program.graph.name!r} waits for an answer, and has no checkpointer: the run cannot be resumed. "
+        f"Graph {program.graph.name!r} waits for an answer, but the run cannot be resumed without a checkpointer. "
         f"Compile it with one, e.g. compile(checkpointer=InMemorySaver()), and call it with a thread_id.",
         NoCheckpointerWarning,
         stacklevel=2,
@@ -118,7 +119,7 @@ def warn_unresumable(program: Program) -> None:
 
 
 def warn_unknown_field(program: Program, name: str, problem: str) -> None:
-    """Warn, once for each graph and field, that a saved value is not read any more."""
+    """Warn, once per graph and field, that a saved value is no longer read."""
     warned = _unknown_fields.setdefault(program, set())
     if name in warned:
         return
@@ -133,15 +134,15 @@ def warn_unknown_field(program: Program, name: str, problem: str) -> None:
 
 
 def warn_hidden_messages(program: Program, node: str) -> None:
-    """Warn a reader of the stream mode `messages` that a model in a subgraph has answered, and no message was shown."""
+    """Warn a reader of the stream mode `messages` that all messages were hidden, because they come from a subgraph."""
     warnings.warn(
-        f"The stream of graph {program.graph.name!r} showed no message, although a model in the subgraph {node!r} has "
-        f"answered. Stream with subgraphs=True to see messages of subgraphs, or give the node "
-        f"metadata={{'transparent': True}}, which shows them as its own.",
+        f"The stream of graph {program.graph.name!r} contains no messages, although a model in the subgraph {node!r} "
+        f"has produced some. Stream with subgraphs=True to see the messages of subgraphs, or give the node "
+        f"metadata={{'transparent': True}} to see them as its own.",
         HiddenMessagesWarning,
         stacklevel=4,
     )
 
 
-def _listed(names: Iterable[str]) -> str:
+def _quote_names(names: Iterable[str]) -> str:
     return " and ".join(map(repr, names))

@@ -1,6 +1,6 @@
-"""Fold writes into the state, in task order, never in the order of arrival.
+"""Fold writes into the state, in task order, never in order of arrival.
 
-No function changes the mapping that it receives, or the values in it, except `without_transients`.
+No function except `drop_transients` changes the mapping that it receives, or the values in it.
 """
 
 from __future__ import annotations
@@ -12,8 +12,6 @@ from statewright.channels import MISSING, Conflict, Overwrite
 from statewright.checkpoint import TaskResult, Values
 from statewright.errors import ConflictingWrites, add_note
 from statewright.runtime.core.program import Program
-
-Pairs = Iterable[tuple[str, Any]]
 
 
 def fold_writes(program: Program, values: Values, result: TaskResult) -> Values:
@@ -28,7 +26,7 @@ def fold_writes(program: Program, values: Values, result: TaskResult) -> Values:
         if channel is None:
             new[name] = update if type(update) is not Overwrite else update.value
         else:
-            new[name] = _applied(program, name, new.get(name, MISSING), (update,), [result])
+            new[name] = _apply_updates(program, name, new.get(name, MISSING), (update,), [result])
     return new
 
 
@@ -46,61 +44,60 @@ def fold_results(program: Program, values: Values, results: Sequence[TaskResult]
             else:
                 earlier.append(update)
     new = values.copy()
-    for name, written in updates.items():
-        new[name] = _applied(program, name, new.get(name, MISSING), written, results)
+    for name, channel_updates in updates.items():
+        new[name] = _apply_updates(program, name, new.get(name, MISSING), channel_updates, results)
     return new
 
 
-def pairs_of(result: TaskResult) -> Pairs:
-    """Return the writes of a task as pairs, in order."""
+def write_pairs(result: TaskResult) -> Iterable[tuple[str, Any]]:
+    """Return the writes of a task as pairs of a channel name and an update, in order."""
     writes = result.writes
     return writes.items() if type(writes) is dict else writes  # pyright: ignore  # distinguished by type
 
 
-def _effective_writes(program: Program, result: TaskResult) -> Pairs:
-    """Return the writes of a task; for a field without a reducer only the last write of its answer."""
+def _effective_writes(program: Program, result: TaskResult) -> Iterable[tuple[str, Any]]:
+    """Return the writes of a task; of several to a field without a reducer only the last."""
     writes = result.writes
     if type(writes) is dict:
         return writes.items()
     last = {name: index for index, (name, _) in enumerate(writes)}
     return [
         (name, update)
-        for index, (name, update) in enumerate(pairs_of(result))
+        for index, (name, update) in enumerate(write_pairs(result))
         if name in program.merging or last[name] == index
     ]
 
 
-def _applied(program: Program, name: str, current: Any, updates: Sequence[Any], results: Sequence[TaskResult]) -> Any:
-    """Return the value of a channel after updates. Errors name the nodes that wrote them."""
+def _apply_updates(
+    program: Program, name: str, current: Any, updates: Sequence[Any], results: Sequence[TaskResult]
+) -> Any:
+    """Return the new value of a channel. Errors name the nodes that wrote the updates."""
     try:
-        return program.channels[name].apply(current, updates) if name in program.channels else _last(updates)
+        return program.channels[name].apply(current, updates) if name in program.channels else _last_update(updates)
     except Conflict as conflict:
-        raise ConflictingWrites(name, writers(name, results), what=str(conflict)) from None
+        raise ConflictingWrites(name, writing_nodes(name, results), what=str(conflict)) from None
     except Exception as error:
-        nodes = ", ".join(repr(node) for node in writers(name, results))
+        nodes = ", ".join(repr(node) for node in writing_nodes(name, results))
         add_note(error, f"while channel {name!r} folded the writes of {nodes}")
         raise
 
 
-def _last(updates: Sequence[Any]) -> Any:
-    """Return the value of a key that an open state does not declare: it has no reducer, so one task may write it."""
+def _last_update(updates: Sequence[Any]) -> Any:
+    """Return the value of an undeclared key of an open state: without a reducer, only one task may write it."""
     if len(updates) > 1:
         raise Conflict("keeps one value")
     value = updates[0]
     return value.value if type(value) is Overwrite else value
 
 
-def writers(name: str, results: Sequence[TaskResult]) -> list[str]:
+def writing_nodes(name: str, results: Sequence[TaskResult]) -> list[str]:
     """Return the nodes that wrote to a channel, in task order."""
-    return [result.task.node for result in results if any(key == name for key, _ in pairs_of(result))]
+    return [result.task.node for result in results if any(key == name for key, _ in write_pairs(result))]
 
 
-def without_transients(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
-    """Return the state without the signals of the last superstep, keeping those of this one.
-
-    `values` is changed and returned; the caller has just created it.
-    """
-    written = {name for result in results for name, _ in pairs_of(result)}
+def drop_transients(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
+    """Remove transient values that end with this superstep from a new state, in place, and return it."""
+    written = {name for result in results for name, _ in write_pairs(result)}
     for name in program.transient:
         if name not in written or name in program.step_only:
             values.pop(name, None)

@@ -1,19 +1,18 @@
 """The frontier of a checkpoint: the tasks that are due next, and the deferred tasks, which have to wait.
 
-A node says by `join` when it starts after an edge has led to it:
+The `join` setting of a node determines when the node starts once an edge has led to it:
 
 - "any": in the next superstep, once, however many edges led to it.
 - "reachable", and gathered Sends: when no due task, and no other deferred node, can still reach the node over declared
   edges. Then everything that can arrive has arrived.
-- "idle": when nothing else is due at all.
+- "idle": when no other task is due at all.
 
-Which nodes can reach which is known at compile time, as one bit set per node (`Graph.reach`), so a superstep needs only
-a few operations on integers. Counting arrivals instead would have to know how many will come, which conditional edges
-and Sends leave open.
+Reachability is known at compile time, as one bit set per node (`Graph.reach`), so a superstep needs only a few integer
+operations. Counting arrivals would not work: with conditional edges and Sends the expected number is unknown.
 
-Two deferred nodes may each be able to reach the other, and would wait for each other for ever. So one relation decides
-among them: g *blocks* h if g reaches h, unless they are in a cycle and h was declared first. It is a strict partial
-order, so there is always a node that nothing blocks. If no task is due, the unblocked nodes start.
+Two deferred nodes that can reach each other would wait for each other forever. So one relation decides among deferred
+nodes: g *blocks* h if g reaches h, unless they are in a cycle and h was declared first. It is a strict partial order,
+so at least one node is never blocked. If no task is due, the unblocked nodes start.
 """
 
 from __future__ import annotations
@@ -22,18 +21,18 @@ from collections.abc import Iterable, Sequence
 
 from statewright.checkpoint import NO_ARG, Checkpoint, DeferredTask, Joins, Pending, Task, TaskResult, TimedTask
 from statewright.graph import END, STOP, Send
-from statewright.runtime.core.fold import pairs_of
+from statewright.runtime.core.fold import write_pairs
 from statewright.runtime.core.program import Program, is_hidden
 from statewright.runtime.tasks.policies import time_limit
 
-Next = tuple[tuple[Task, ...], tuple[DeferredTask, ...], Joins]
-"""The frontier, the deferred tasks, and the joins that some sources have reached."""
+NextFrontier = tuple[tuple[Task, ...], tuple[DeferredTask, ...], Joins]
+"""The frontier, the deferred tasks, and the incomplete joins."""
 
 
 def simple_frontier(program: Program, results: Sequence[TaskResult], origin: str) -> tuple[Task, ...] | None:
     """Return the frontier if each target becomes a task at once; None if a task may be deferred, or a target is STOP.
 
-    For programs without joins, waiting nodes and subscriptions. The ids of the tasks derive from `origin`.
+    Only for programs with `has_simple_frontier`. The ids of the tasks derive from `origin`.
     """
     nodes: set[str] = set()
     sends: list[Send] = []
@@ -57,23 +56,23 @@ def next_frontier(
     origin: str,
     due: Sequence[Task],
     held: Sequence[DeferredTask],
-) -> Next:
-    """Return the due and the deferred tasks after results, together with those in `due` and `held`."""
+) -> NextFrontier:
+    """Return the due and the deferred tasks after `results`, including those already in `due` and `held`."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return (), (), {}
-    nodes, arrived = _arrivals(program, joins, results)
+    nodes, arrived = _collect_arrivals(program, joins, results)
     nodes -= {task.node for task in due if task.arg is NO_ARG}
     nodes -= {deferred.task.node for deferred in held if deferred.task.arg is NO_ARG}
     sends = [(target, result.task.node) for result in results for target in result.targets if type(target) is Send]
     starting, waiting = list(due), list(held)
     for task in _node_tasks(program, nodes, origin):
-        if task.node in program.waiting_nodes:
+        if task.node in program.deferring_nodes:
             waiting.append(DeferredTask(task))
         else:
             starting.append(task)
     for position, (send, sender) in enumerate(sends, len(nodes)):
         task = _send_task(send, origin, position)
-        if send.gather or task.node in program.waiting_nodes:
+        if send.gather or task.node in program.deferring_nodes:
             waiting.append(DeferredTask(task, gather=send.gather, sender=sender))
         else:
             starting.append(task)
@@ -98,7 +97,7 @@ def _send_task(send: Send, origin: str, position: int) -> Task:
     return TimedTask(send.node, send.arg, origin, position, limit)
 
 
-def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> tuple[set[str], Joins]:
+def _collect_arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> tuple[set[str], Joins]:
     """Return the nodes that are due, and the joins that still wait for a source."""
     nodes: set[str] = set()
     arrived = dict(joins)
@@ -114,8 +113,8 @@ def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> 
                 if not target_joins:
                     nodes.add(target)
         for join in reached:
-            arrived[join.key] = arrived.get(join.key, frozenset()) | {source.reach_as}
-        nodes.update(subscriber for name, _ in pairs_of(result) for subscriber in program.subscribers.get(name, ()))
+            arrived[join.key] = arrived.get(join.key, frozenset()) | {source.edge_source}
+        nodes.update(subscriber for name, _ in write_pairs(result) for subscriber in program.subscribers.get(name, ()))
     for join in program.graph.joins:
         if arrived.get(join.key) == frozenset(join.starts):
             del arrived[join.key]
@@ -124,19 +123,19 @@ def _arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> 
     return nodes, arrived
 
 
-def half_reached(program: Program, joins: Joins, results: Sequence[TaskResult]) -> Joins:
-    """Return the joins that only some sources have reached after the last superstep; none if a target was STOP."""
+def incomplete_joins(program: Program, joins: Joins, results: Sequence[TaskResult]) -> Joins:
+    """Return the joins that the last superstep leaves incomplete; none if a target was STOP."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return {}
-    return _arrivals(program, joins, results)[1]
+    return _collect_arrivals(program, joins, results)[1]
 
 
 def release_ready(program: Program, due: list[Task], held: list[DeferredTask]) -> tuple[list[Task], list[DeferredTask]]:
     """Return the tasks that can start, and the deferred tasks that keep waiting."""
     if not held:
-        return _ordered(program, due), held
-    unblocked = _unblocked(program, held)
-    reachable = _reachable(program, (task.node for task in due))
+        return _sort_tasks(program, due), held
+    unblocked = _find_unblocked(program, held)
+    reachable = _reachable_nodes(program, (task.node for task in due))
     idle = {
         deferred.task.node
         for deferred in held
@@ -147,48 +146,48 @@ def release_ready(program: Program, due: list[Task], held: list[DeferredTask]) -
         ready = unblocked
     released = [deferred for deferred in held if deferred.task.node in ready]
     waiting = [deferred for deferred in held if deferred.task.node not in ready]
-    return _ordered(program, [*due, *_tasks_of(program, released)]), waiting
+    return _sort_tasks(program, [*due, *_as_due_tasks(program, released)]), waiting
 
 
-def _ordered(program: Program, tasks: Sequence[Task]) -> list[Task]:
+def _sort_tasks(program: Program, tasks: Sequence[Task]) -> list[Task]:
     """Sort tasks: nodes in the order of declaration, then Sends in the order of sending."""
     nodes = sorted((task for task in tasks if task.arg is NO_ARG), key=lambda task: program.order[task.node])
     return [*nodes, *(task for task in tasks if task.arg is not NO_ARG)]
 
 
-def _unblocked(program: Program, held: Sequence[DeferredTask]) -> set[str]:
-    """Return the deferred nodes that no other deferred node blocks."""
+def _find_unblocked(program: Program, held: Sequence[DeferredTask]) -> set[str]:
+    """Return the deferred nodes that are not blocked by another one."""
     nodes = {deferred.task.node for deferred in held}
     return {node for node in nodes if not any(_blocks(program, other, node) for other in nodes if other != node)}
 
 
 def _blocks(program: Program, node: str, other: str) -> bool:
-    """Return whether `other` has to wait for `node`, while both are deferred."""
+    """Return whether `other` has to wait for `node` while both are deferred."""
     reach, order = program.graph.reach, program.order
     reaches = reach[node] >> order[other] & 1
     in_cycle = reach[other] >> order[node] & 1
     return bool(reaches and (not in_cycle or order[node] < order[other]))
 
 
-def _reachable(program: Program, nodes: Iterable[str]) -> int:
-    """Return the bit set of the nodes that any of `nodes` can still reach."""
+def _reachable_nodes(program: Program, nodes: Iterable[str]) -> int:
+    """Return the nodes that can be reached from any of `nodes`, as a bit set."""
     bits = 0
     for node in set(nodes):
-        bits |= program.graph.reach[program.nodes[node].reach_as]
+        bits |= program.graph.reach[program.nodes[node].edge_source]
     return bits
 
 
-def _tasks_of(program: Program, released: Sequence[DeferredTask]) -> list[Task]:
-    """Return deferred tasks as due ones, in the order of declaration of their nodes; gathered Sends as one task."""
+def _as_due_tasks(program: Program, released: Sequence[DeferredTask]) -> list[Task]:
+    """Return deferred tasks as due tasks, in the declaration order of their nodes. Gathered Sends become one task."""
 
     def sender_position(deferred: DeferredTask) -> int:
-        return program.order.get(program.nodes[deferred.sender].reach_as, -1)  # START comes first
+        return program.order.get(program.nodes[deferred.sender].edge_source, -1)  # START comes first
 
     tasks: list[Task] = []
     for node in sorted({deferred.task.node for deferred in released}, key=program.order.__getitem__):
-        own = [deferred for deferred in released if deferred.task.node == node]
-        tasks.extend(deferred.task for deferred in own if not deferred.gather)
-        gathered = [deferred for deferred in own if deferred.gather]
+        of_node = [deferred for deferred in released if deferred.task.node == node]
+        tasks.extend(deferred.task for deferred in of_node if not deferred.gather)
+        gathered = [deferred for deferred in of_node if deferred.gather]
         if gathered:
             first = gathered[0].task
             args = [deferred.task.arg for deferred in sorted(gathered, key=sender_position)]
@@ -196,21 +195,18 @@ def _tasks_of(program: Program, released: Sequence[DeferredTask]) -> list[Task]:
     return tasks
 
 
-# -- planning: the tasks of the next superstep are read off the frontier of the last commit
+# -- planning: selecting the tasks to run from the frontier
 
 
 def due_tasks(checkpoint: Checkpoint, pending: Pending) -> tuple[Task, ...]:
-    """Return the tasks of the frontier that have no result yet and do not wait for an answer, in order.
-
-    Pure: the same checkpoint gives the same tasks and ids.
-    """
+    """Return the tasks of the frontier that have no result yet and do not wait for an answer, in order."""
     return tuple(
         task for task in checkpoint.frontier if task.id not in pending.completed and not pending.waits(task.id)
     )
 
 
-def matches(names: frozenset[str], tasks: Iterable[Task]) -> bool:
-    """Return whether a breakpoint names one of the tasks; `"*"` names all but the nodes that the library has added."""
+def matches_breakpoint(names: frozenset[str], tasks: Iterable[Task]) -> bool:
+    """Return whether a breakpoint names one of the tasks; `"*"` names all nodes except those added by the library."""
     if "*" in names:
         return any(not is_hidden(task) for task in tasks)
     return any(task.node in names for task in tasks)

@@ -7,12 +7,12 @@ synchronous and an asynchronous one, and tests can drive it by hand.
 Each turn runs the tasks of the frontier and ends in one of three ways:
 
 - All tasks succeeded: their writes are applied, the next frontier follows from their targets, and both are saved as one
-  commit. It consumes the tasks that ran, with everything that was saved for them meanwhile.
-- A task failed, asks a question, or was cancelled: the head of the thread stays where it is, and `partial_results`
-  saves what the other tasks have achieved, so that a later run of this superstep repeats nothing.
+  commit. The commit consumes the tasks that ran, and drops everything that was saved for them meanwhile.
+- A task failed, asked a question, or was cancelled: the head of the thread does not move, and `partial_results` saves
+  the outcomes of the other tasks, so that a later run of this superstep does not repeat them.
 - The run must stop between two supersteps: a breakpoint, a limit, a budget, or a request to cancel or drain.
 
-The body of the loop is not split into functions: a call of a generator costs more than most of its paragraphs, and a
+The loop is one long function on purpose: delegating to a generator costs more than most of its paragraphs, and a
 superstep takes four microseconds.
 """
 
@@ -25,10 +25,10 @@ from typing import Any, Final, TypeGuard
 from statewright.checkpoint import NO_ARG, Checkpoint, Pending, Task, TaskResult
 from statewright.errors import BudgetExceeded, GraphDrained, GraphRecursionError, RunCancelled
 from statewright.graph import ParentCommand, ToParent
-from statewright.runtime.core.apply import apply_results, rewritten_fields, with_report
+from statewright.runtime.core.apply import apply_results, record_reported_updates, rewritten_fields
 from statewright.runtime.core.effects import Effect, Emit, RunGenerator, RunTasks
-from statewright.runtime.core.events import describe_unfinished, run_event
-from statewright.runtime.core.frontier import due_tasks, half_reached, matches
+from statewright.runtime.core.events import describe_unfinished_join, run_event
+from statewright.runtime.core.frontier import due_tasks, incomplete_joins, matches_breakpoint
 from statewright.runtime.core.partial_results import save_partial_results, stop_in_superstep
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.saving import (
@@ -42,7 +42,7 @@ from statewright.runtime.core.saving import (
 from statewright.runtime.invocation.limits import overrun
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.tasks.standing import reason_to_stop
+from statewright.runtime.tasks.liveness import reason_to_stop
 
 LAST_STEPS: Final = 5
 """The number of supersteps that a GraphRecursionError lists."""
@@ -51,20 +51,20 @@ LAST_STEPS: Final = 5
 def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Generator[Effect, Any, RunOutcome]:
     """Advance a run by supersteps until no task is due, or the run has to stop.
 
-    `pending` is what an earlier run has saved for the tasks of the frontier, if it stopped in this superstep.
+    `pending` has the partial results of an earlier run that stopped in this superstep.
     """
-    program, watch, saves, nested = run.program, run.watch, run.saver is not None, run.nested
+    program, watch, saves, nested = run.program, run.emitter, run.saver is not None, run.nested
     breaks_after, near_limit = run.config.breaks_after, run.stop - LAST_STEPS
     control = run.control
-    guarded = control is not None or bool(run.config.breaks_before) or run.config.budget is not None or nested
+    must_check = control is not None or bool(run.config.breaks_before) or run.config.budget is not None or nested
     effect = RunTasks(checkpoint, checkpoint.frontier)
     results: Any  # the outcomes of the tasks; all are TaskResults once every task has succeeded
     last_steps: list[tuple[Task, ...]] = []
     while checkpoint.frontier:
         # Before the step: limits, budgets, breakpoints, and requests to stop.
-        if guarded or checkpoint.step >= near_limit:
-            # If anything was saved for this frontier, a run has been here before and has passed its breakpoints.
-            outcome = _check_stop(run, checkpoint, last_steps, passed=bool(pending))
+        if must_check or checkpoint.step >= near_limit:
+            # If anything was saved for this frontier, an earlier run has stopped at its breakpoints, or passed them.
+            outcome = _check_stop(run, checkpoint, last_steps, passed_breakpoints=bool(pending))
             if outcome is not None:
                 if outcome.status == "paused":
                     return (yield from _pause(run, outcome))
@@ -78,7 +78,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         effect.tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
         if watch is not None and watch.wants("superstep_started"):
             yield Emit(run_event("superstep_started", run, effect.tasks, checkpoint.step + 1))
-        results = None  # frees the results of the last step before this one runs: with many tasks they are large
+        results = None  # frees the results of the last step before this one runs: those of many tasks are large
         results, commit_id, now = yield effect
         if pending:
             results = _with_earlier_outcomes(checkpoint, pending, effect.tasks, results)
@@ -93,17 +93,17 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             if not saves:  # what `unsaved_id` returns: calling it would cost a hundredth of the superstep
                 commit_id = f"{run.run_id}.{checkpoint.step + 1}"
             origin = commit_id if not nested else run.origin(commit_id, checkpoint.step + 1)
-            following = apply_results(program, checkpoint, results, commit_id, origin)
+            next_checkpoint = apply_results(program, checkpoint, results, commit_id, origin)
             if nested:
-                with_report(program, checkpoint, following, results)
+                record_reported_updates(program, checkpoint, next_checkpoint, results)
         except Exception as error:
             outcome = RunOutcome("failed", checkpoint, error=error)
             yield from save_partial_results(run, outcome, results)
             return outcome
-        if not following.frontier:
+        if not next_checkpoint.frontier:
             if control is not None and control.cancel_reason is not None:
-                # The last task was a plain function, which cannot be interrupted. The run is not completed: its results
-                # are saved, and the next run resumes from them.
+                # The last task was a plain function, which cannot be interrupted. The run counts as cancelled anyway:
+                # its results are saved, and the next run resumes from them.
                 outcome = RunOutcome("cancelled", checkpoint, error=RunCancelled(control.cancel_reason))
                 yield from save_partial_results(run, outcome, results)
                 return outcome
@@ -111,17 +111,19 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
                 run.unfinished_joins = _unfinished_joins(program, checkpoint, results)
         # Save both as one commit.
         if saves:
-            yield from _save_superstep(run, checkpoint, following, results, pending, now)
+            yield from _save_superstep(run, checkpoint, next_checkpoint, results, pending, now)
         if run.journal and not run.shares_journal:
-            run.journal = {}  # the commit has consumed its tasks
+            run.journal = {}  # the commit has consumed the tasks of its entries
         if run.ended_calls:
             run.ended_calls.clear()
         pending = None
-        stops = breaks_after and following.frontier and matches(breaks_after, checkpoint.frontier)
-        checkpoint = following
+        breaks_here = (
+            breaks_after and next_checkpoint.frontier and matches_breakpoint(breaks_after, checkpoint.frontier)
+        )
+        checkpoint = next_checkpoint
         if watch is not None and watch.wants("superstep_finished"):
             yield Emit(run_event("superstep_finished", run, checkpoint, checkpoint.step))
-        if stops:
+        if breaks_here:
             return (yield from _pause(run, RunOutcome("paused", checkpoint)))
     return RunOutcome("completed", checkpoint)
 
@@ -130,10 +132,12 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
 
 
 def _check_stop(
-    run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed: bool
+    run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed_breakpoints: bool
 ) -> RunOutcome | None:
-    """Return the outcome with which the run must stop before its next superstep, or None if it may continue."""
-    if checkpoint.step >= run.stop and not run.program.uncounted.issuperset(task.node for task in checkpoint.frontier):
+    """Return the outcome of the run if it must stop before the next superstep, or None."""
+    if checkpoint.step >= run.stop and not run.program.uncounted_nodes.issuperset(
+        task.node for task in checkpoint.frontier
+    ):
         limit, thread_id = run.settings.recursion_limit, run.settings.thread_id
         error = GraphRecursionError(limit, _nodes_by_step(last_steps), thread_id=thread_id)
         return RunOutcome("failed", checkpoint, error=error)
@@ -150,7 +154,11 @@ def _check_stop(
             error = BudgetExceeded(*excess, last_steps=_nodes_by_step(last_steps))
             return RunOutcome("failed", checkpoint, error=error)
         run.spending.begin_step(checkpoint.frontier)
-    if run.config.breaks_before and not passed and matches(run.config.breaks_before, checkpoint.frontier):
+    if (
+        run.config.breaks_before
+        and not passed_breakpoints
+        and matches_breakpoint(run.config.breaks_before, checkpoint.frontier)
+    ):
         return RunOutcome("paused", checkpoint)
     return None
 
@@ -160,7 +168,7 @@ def _nodes_by_step(steps: Sequence[tuple[Task, ...]]) -> list[list[str]]:
 
 
 def _pause(run: Run, outcome: RunOutcome) -> RunGenerator:
-    """Record that the run stops at a breakpoint, so that the next run passes it."""
+    """Stop at a breakpoint, and record that, so that the next run passes it."""
     if run.saver is not None:
         yield from save_uncommitted(run, outcome.checkpoint)
         yield from save_pending(run, outcome.checkpoint, Pending(paused=True), outcome)
@@ -168,7 +176,7 @@ def _pause(run: Run, outcome: RunOutcome) -> RunGenerator:
 
 
 def budget_exit(run: Run, error: BaseException | None) -> str | None:
-    """Return the node that may still end the run, if the error is an exhausted budget that names one (`on_budget`)."""
+    """Return the node to run if `error` is an exhausted budget with an `on_budget` node that has not run yet."""
     budget = run.config.budget
     if not isinstance(error, BudgetExceeded) or run.nested or budget is None or run.spending.is_over:
         return None
@@ -176,7 +184,7 @@ def budget_exit(run: Run, error: BaseException | None) -> str | None:
 
 
 def _reroute(run: Run, checkpoint: Checkpoint, node: str) -> Generator[Effect, Any, Checkpoint]:
-    """Replace the frontier by a single node, from which on the budget is not checked any more."""
+    """Replace the frontier by a single node. From then on the budget is no longer checked."""
     run.spending.is_over = True
     step = checkpoint.step + 1
     commit_id, now = yield from draw_stamp(run, step)
@@ -190,7 +198,7 @@ def _reroute(run: Run, checkpoint: Checkpoint, node: str) -> Generator[Effect, A
     return after
 
 
-# -- after its tasks
+# -- after the tasks of a superstep
 
 
 def all_succeeded(outcomes: Sequence[Outcome | None]) -> TypeGuard[Sequence[TaskResult]]:
@@ -201,9 +209,9 @@ def all_succeeded(outcomes: Sequence[Outcome | None]) -> TypeGuard[Sequence[Task
 def _with_earlier_outcomes(
     checkpoint: Checkpoint, pending: Pending, tasks: tuple[Task, ...], outcomes: Sequence[Outcome | None]
 ) -> list[Outcome | None]:
-    """Return the outcomes of all tasks of the frontier in task order, including those that an earlier run has saved."""
-    fresh = dict(zip(tasks, outcomes, strict=True))
-    return [fresh[task] if task in fresh else _earlier_outcome(task, pending) for task in checkpoint.frontier]
+    """Return the outcomes of all tasks of the frontier, in task order, including those saved by an earlier run."""
+    new = dict(zip(tasks, outcomes, strict=True))
+    return [new[task] if task in new else _earlier_outcome(task, pending) for task in checkpoint.frontier]
 
 
 def _earlier_outcome(task: Task, pending: Pending) -> Outcome:
@@ -216,8 +224,8 @@ def _earlier_outcome(task: Task, pending: Pending) -> Outcome:
 
 def _unfinished_joins(program: Program, before: Checkpoint, results: Sequence[TaskResult]) -> tuple[str, ...]:
     """Describe the joins that the last superstep leaves incomplete."""
-    joins = half_reached(program, before.joins, results)
-    return tuple(describe_unfinished(join, joins[join.key]) for join in program.graph.joins if join.key in joins)
+    joins = incomplete_joins(program, before.joins, results)
+    return tuple(describe_unfinished_join(join, joins[join.key]) for join in program.graph.joins if join.key in joins)
 
 
 def _save_superstep(
@@ -228,10 +236,10 @@ def _save_superstep(
     pending: Pending | None,
     now: datetime,
 ) -> Generator[Effect, Any, None]:
-    """Save a superstep as one commit; with durability="exit" only remember what the commit at the end must contain."""
+    """Save a superstep as one commit; with durability="exit" only record what the final commit must contain."""
     if pending and not run.config.keeps_calls:
         run.open_namespaces |= call_namespaces(run, before.frontier)
-    if run.saves_at_rest:
+    if run.saves_on_exit:
         run.uncommitted_from = run.uncommitted_from or before
         run.rewritten.update(rewritten_fields(run.program, results, before.values, after.values))
     else:

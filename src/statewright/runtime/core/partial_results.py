@@ -1,10 +1,10 @@
-"""Stop in the middle of a superstep: its outcome for the run, and what is saved so that nothing is done twice.
+"""Stop in the middle of a superstep: determine the outcome of the run, and save the outcomes of tasks that have ended.
 
-The head of the thread stays where it is. Results, questions and errors of the tasks that have ended are saved beside it
-as `Pending`. A later run of the same superstep takes them from there and runs only the other tasks.
+The head of the thread does not move. Results, questions and errors of tasks are saved with it as `Pending`. A later run
+of the same superstep loads them and runs only the other tasks.
 
-The error that ended the run must not be lost because something cannot be saved. So if the results together are refused,
-each is saved by itself, and one that cannot be stored becomes a note on that error.
+If a result cannot be saved, the error that ended the run must not get lost. So if the saver refuses the results as a
+group, each is saved separately, and a note is added to the error for each one that cannot be stored.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from statewright.runtime.core.events import run_event
 from statewright.runtime.core.saving import caused_by, save_pending, save_uncommitted
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.invocation.run import Run
+from statewright.runtime.tasks.liveness import reason_to_stop
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import reason_to_stop
 
 
 def stop_in_superstep(
@@ -33,19 +33,18 @@ def stop_in_superstep(
     """Save the partial results of a superstep that cannot be completed, and return the outcome of the run."""
     outcome = _outcome_of(run, checkpoint, results)
     yield from save_partial_results(run, outcome, results)
-    if outcome.status in ("waiting", "paused") and run.watch is not None and run.watch.wants("interrupted"):
+    if outcome.status in ("waiting", "paused") and run.emitter is not None and run.emitter.wants("interrupted"):
         yield Emit(run_event("interrupted", run, outcome.interrupts, checkpoint.step + 1))
     return outcome
 
 
 def _outcome_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> RunOutcome:
-    """Return the outcome of a run that stops in a superstep which cannot be completed."""
     failure = _first_failure(results)
     if failure is not None:
         status = "cancelled" if isinstance(failure.error, RunCancelled) else "failed"
         return RunOutcome(status, checkpoint, error=failure.error, node=failure.task.node)
     if None in results:
-        reason = reason_to_stop(run)  # None if the driver itself is being cancelled: it raises that to its caller
+        reason = reason_to_stop(run)  # None if the driver itself is being cancelled, which it reports to its caller
         return RunOutcome("cancelled", checkpoint, error=RunCancelled(reason) if reason is not None else None)
     if not any(type(result) is Pause for result in results):
         return RunOutcome("failed", checkpoint, error=_commands_of(results))
@@ -55,13 +54,13 @@ def _outcome_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | No
 
 
 def _first_failure(results: Sequence[Outcome | None]) -> Failure | None:
-    """Return the failure that ended a superstep: the first in task order that is not a consequence of another one."""
+    """Return the failure that ended a superstep: the first in task order, if possible one that is not secondary."""
     failures = [result for result in results if type(result) is Failure and not result.is_parent_command]
     return min(failures, key=lambda failure: failure.is_secondary, default=None)
 
 
 def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
-    """Return the Commands for the parent graph, of all tasks in their order."""
+    """Return the Commands for the parent graph from all tasks, in task order."""
     commands = [
         (command, result.task.node)
         for result in results
@@ -72,8 +71,8 @@ def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
 
 
 def save_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generator[Effect, Any, None]:
-    """Save the failure of a task before its siblings have ended."""
-    if run.saver is None or run.saves_at_rest:
+    """Save the failure of a task whose siblings are still running."""
+    if run.saver is None or run.saves_on_exit:
         return
     task, text = failure.task, error_text(failure.error)
     _, now = yield Stamp(checkpoint.step)
@@ -86,7 +85,7 @@ def save_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generato
 def save_partial_results(
     run: Run, outcome: RunOutcome, results: Sequence[Outcome | None]
 ) -> Generator[Effect, Any, None]:
-    """Save the outcomes of the tasks of a superstep that ends with the run, and the end of the run."""
+    """Save the outcomes of the tasks of the superstep in which the run ends, and the end of the run."""
     if run.saver is None:
         return
     with caused_by(outcome.error):
@@ -109,7 +108,7 @@ def _save_outcomes(run: Run, outcome: RunOutcome, results: Sequence[Outcome | No
 
 
 def _pending_of(run: Run, outcome: RunOutcome, results: Sequence[Outcome | None]) -> Pending:
-    """Return the outcomes of tasks in the form in which they are saved."""
+    """Return the outcomes of tasks in the form to save."""
     pending = Pending()
     for result in results:
         if result is None:
@@ -122,20 +121,20 @@ def _pending_of(run: Run, outcome: RunOutcome, results: Sequence[Outcome | None]
             if settled := run.settled_by(task_id, result.interrupts):
                 pending.settled[task_id] = settled
         elif type(result) is Failure and result.is_parent_command:
-            # A Command for the parent waits until the siblings have ended, unless it is what ends this run.
+            # A Command for the parent is kept until the siblings have ended, unless it is what ends this run.
             if not isinstance(outcome.error, ParentCommand):
                 commands = map(ToParent, cast(ParentCommand, result.error).commands)
                 pending.completed[task_id] = TaskResult(result.task, {}, tuple(commands), goto=True)
         elif type(result) is Failure:
             if not result.is_saved:
                 pending.errors[task_id] = error_text(result.error)
-            # The next run of this task starts with a full number of attempts.
+            # The next run starts to count the attempts at this task from the beginning.
             pending.attempts[task_id] = 0
     return pending
 
 
 def _save_ended_calls(run: Run, outcome: RunOutcome, completed: Collection[TaskId]) -> Generator[Effect, Any, None]:
-    """Save the ends of calls made by tasks without a result, so that these calls are not repeated with their task."""
+    """Save the ends of subgraph calls of tasks without a result, so that the calls are not repeated with their task."""
     due = {task.id for task in outcome.checkpoint.frontier}.difference(completed)
     for call in list(run.ended_calls.values()):
         task = cast(Scope, call.run.caller).task
@@ -147,11 +146,13 @@ def _save_ended_calls(run: Run, outcome: RunOutcome, completed: Collection[TaskI
             if outcome.status not in ("failed", "cancelled"):
                 raise
             if outcome.error is not None:
-                add_note(outcome.error, f"The result of a call made by node {task.node!r} was not saved: {error}")
+                add_note(
+                    outcome.error, f"The result of a subgraph call made by node {task.node!r} was not saved: {error}"
+                )
 
 
 def _save_one_by_one(run: Run, outcome: RunOutcome, pending: Pending) -> Generator[Effect, Any, None]:
-    """Save every result that can be stored. One that cannot becomes a note on the error that ended the run."""
+    """Save every result that can be stored. Add a note to the error of the run for each that cannot."""
     nodes = {task.id: task.node for task in outcome.checkpoint.frontier}
     for task_id in [*pending.completed, *pending.interrupts]:
         try:

@@ -1,8 +1,8 @@
-"""Write to the thread of a run: commits of supersteps, and partial results beside the head.
+"""Write to the thread of a run: commits of supersteps, and partial results of an unfinished one.
 
 Each write carries the lease request of the run, so it also extends the lease on the thread, and the last one releases
 it. With durability="exit" commits are postponed: `Run.uncommitted_from` is the last checkpoint that was saved, and
-`save_uncommitted` saves the way from there as one commit when the run stops.
+`save_uncommitted` saves all progress since then as one commit when the run stops.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 
 NOTHING_SAVED: Final = Checkpoint("", -1, {}, ())
-"""Stands for the last saved checkpoint of a call that has saved nothing yet."""
+"""The value of `Run.uncommitted_from` if nothing has been saved yet."""
 NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
 """The time of commits that are not saved."""
 
 
 def draw_stamp(run: Run, step: int) -> Generator[Effect, Any, tuple[str, datetime]]:
-    """Return the id and the time for the commit of a step; without a saver an id, and a time that is not used."""
+    """Return the id and the time for the commit of a step. Without a saver the time is not used."""
     if run.saver is None:
         return run.unsaved_id(step), NO_TIME
     return (yield Stamp(step))
@@ -49,35 +49,36 @@ def commit_of(
 ) -> StepCommit:
     """Return the commit of one superstep, made at `now`.
 
-    `expected` is the head that the branch must have: the checkpoint before, except for a fork. The last commit of a
-    run, and one that `releases`, also releases the thread.
+    `expected` is the head that the branch must have: the checkpoint before, except for a fork. The last commit of a run
+    releases the thread, and so does one with `releases`.
     """
     commit = StepCommit(run, before, after, results, source, now)
-    commit.hold = run.hold(now, release=releases or (source == "loop" and after.at_rest), may_claim=True)
+    commit.hold = run.hold(now, release=releases or (source == "loop" and after.is_complete), may_claim=True)
     if run.open_namespaces:
-        still_open = _unfinished_calls(run, after) if run.saves_at_rest else set[str]()
-        commit.drops, run.open_namespaces = tuple(sorted(run.open_namespaces - still_open)), still_open
+        still_open = _unfinished_calls(run, after) if run.saves_on_exit else set[str]()
+        commit.dropped_namespaces, run.open_namespaces = tuple(sorted(run.open_namespaces - still_open)), still_open
     if expected != "before":
         commit.expected = expected
     commit.pending = pending
-    commit.note(metadata)
+    commit.add_metadata(metadata)
     return commit
 
 
 def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
     """Save a commit, and emit its event."""
     yield Save(commit)
-    run.holds(commit.hold)
+    run.record_hold(commit.hold)
     if run.unpublished_events:
-        run.count_as_finished(commit.finished)
-    if run.watch is not None and run.watch.wants("committed"):
+        run.publish_finished(commit.finished)
+    if run.emitter is not None and run.emitter.wants("committed"):
         yield Emit(run_event("committed", run, commit, commit.checkpoint.step))
 
 
 def save_uncommitted(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
     """Save the supersteps since the last commit as one, if the run saves only when it stops (durability="exit")."""
     if run.uncommitted_from is not None and run.caller is not None:
-        yield SaveCallers(run.caller)  # first: a step of an abandoned attempt may save it at the same time
+        # Before `uncommitted_from` is read: a step of an abandoned attempt may be saving the same checkpoint.
+        yield SaveCallers(run.caller)
     before, run.uncommitted_from = run.uncommitted_from, None
     if before is None:
         return
@@ -87,7 +88,7 @@ def save_uncommitted(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any,
         commit.spans_supersteps, commit.rewritten = True, frozenset(run.rewritten)
         yield from save_commit(run, commit)
     except BaseException:
-        run.uncommitted_from = before  # tried again when the run stops
+        run.uncommitted_from = before  # saved when the run stops
         raise
     run.rewritten.clear()
 
@@ -97,11 +98,11 @@ def save_pending(
 ) -> Generator[Effect, Any, None]:
     """Save results, questions and errors of the tasks of a checkpoint.
 
-    With an `outcome` this is the last write of the run: it logs the end of the run and releases the thread.
+    With an `outcome` this is the last write of the run: it also logs the end of the run and releases the thread.
     """
     _, now = yield Stamp(checkpoint.step)
     hold = run.hold(now, release=outcome is not None, may_claim=True)
-    entries = (*(() if run.claimed else started_entries(run)), *run.take_noted())
+    entries = (*(() if run.claimed else started_entries(run)), *run.take_log_entries())
     if outcome is not None:
         entries = (
             *entries,
@@ -109,23 +110,23 @@ def save_pending(
             *finished_entries(run, outcome.status, outcome.error),
         )
     yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, now, entries) if entries else None)
-    run.holds(hold)
+    run.record_hold(hold)
     if run.unpublished_events:
-        run.count_as_finished(pending.completed)
-        run.unpublished_events.clear()  # tasks that ended too late to be saved will run again
+        run.publish_finished(pending.completed)
+        run.unpublished_events.clear()  # of tasks that ended too late to be saved, and will run again
 
 
 def release_thread(run: Run, outcome: RunOutcome) -> Generator[Effect, Any, None]:
-    """Release the thread if the run still holds it because it stopped without a write."""
+    """Release the thread if the run stopped without a write and therefore still holds it."""
     if run.claimed and not run.nested:
         yield from save_pending(run, outcome.checkpoint, Pending(), outcome)
 
 
 @contextmanager
 def caused_by(error: BaseException | None) -> Generator[None]:
-    """Raise errors of the block, which are those of a saver, from the error that ended the run.
+    """Raise errors of the block (those of a saver) from the error that ended the run.
 
-    The caller must learn first that nothing was saved, but not lose the reason why the run ended.
+    The caller must see first that nothing was saved, without losing the reason why the run ended.
     """
     try:
         yield
@@ -135,21 +136,21 @@ def caused_by(error: BaseException | None) -> Generator[None]:
         raise save_error from error
 
 
-# -- the namespaces of subgraph calls, which a commit drops when it consumes the tasks that made them
+# -- the namespaces of subgraph calls: a commit drops them together with the tasks that made the calls
 
 
 def call_namespaces(run: Run, tasks: Sequence[Task]) -> set[str]:
-    """Return the namespaces in which an earlier run may have saved subgraph calls of tasks."""
+    """Return the namespaces in which an earlier run may have saved subgraph calls made by `tasks`."""
     path = f"{run.namespace}|" if run.namespace else ""
     namespaces = {f"{path}{task.node}:{task.id}" for task in tasks}
-    if run.program.former_names:  # a renamed node resumes its calls under its former name
+    if run.program.former_names:  # a renamed node resumes its calls in the namespaces of its former name
         former = run.program.former_names
         namespaces |= {f"{path}{name}:{task.id}" for task in tasks for name in former.get(task.node, ())}
     return namespaces
 
 
 def _unfinished_calls(run: Run, checkpoint: Checkpoint) -> set[str]:
-    """Return the open namespaces of subgraph calls whose tasks are still due, and those inside them."""
+    """Return the open namespaces of subgraph calls whose tasks are still due, and the namespaces inside them."""
     due = call_namespaces(run, checkpoint.frontier)
     prefixes = tuple(f"{namespace}:" for namespace in due)
     return {name for name in run.open_namespaces if name in due or name.startswith(prefixes)}

@@ -1,16 +1,16 @@
-"""Compiled graphs as nodes: how a node calls its subgraph, and which part of the result it returns."""
+"""Compiled graphs as nodes: the call of the subgraph, and the changes that the node returns from its result."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from statewright.graph import Memory, Reported, SubgraphLike
+from statewright.graph import Memory, SubgraphLike, SubgraphResult
 from statewright.state import ROOT, instance_values
 
 
 class Callee(Protocol):
-    """A compiled graph as seen by the task that calls it: a call returns a result and the writes to merged fields."""
+    """A compiled graph as seen by the task that calls it: a call returns the result and the writes of its tasks."""
 
     @property
     def reported(self) -> frozenset[str]: ...
@@ -24,17 +24,16 @@ class Callee(Protocol):
 
 
 Pairs = Sequence[tuple[str, Any]]
-Calls = tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]]]
 
 
 def subgraph_calls(
     subgraph: SubgraphLike, memory: Memory, fields: frozenset[str] | None, merging: frozenset[str]
-) -> Calls:
-    """Return the functions with which a node calls its subgraph, one for each driver.
+) -> tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]]]:
+    """Return the functions that call a subgraph as a node: one for the sync driver, one for the event loop.
 
-    `fields` are those of the caller, None if its state is open; `merging` are those of them that have a reducer. The
-    result of the subgraph is taken like that of a function if the caller's state is one bare value, unless both merge
-    it, and if the subgraph does not pass the state on.
+    `fields` are the fields of the caller (None if its state is open), `merging` those with a reducer. The whole result
+    of the subgraph is used, like that of a function, if the subgraph does not pass the state on, or if the caller's
+    state is one bare value that the two graphs do not both merge.
     """
     callee = cast(Callee, subgraph)
     both_merge = merging & callee.reported
@@ -42,33 +41,33 @@ def subgraph_calls(
     if is_bare or not callee.passes_state_on:
         return (
             lambda state: callee.call_within(state, memory)[0],
-            lambda state: _first(callee.acall_within(state, memory)),
+            lambda state: _await_result(callee.acall_within(state, memory)),
         )
 
     def call(state: Any) -> Any:
         result, writes = callee.call_within(state, memory)
-        return changes_of(common_fields(result, fields), state, writes, both_merge)
+        return collect_changes(common_fields(result, fields), state, writes, both_merge)
 
     async def acall(state: Any) -> Any:
         result, writes = await callee.acall_within(state, memory)
-        return changes_of(common_fields(result, fields), state, writes, both_merge)
+        return collect_changes(common_fields(result, fields), state, writes, both_merge)
 
     return call, acall
 
 
-async def _first(answer: Awaitable[tuple[Any, Pairs]]) -> Any:
-    return (await answer)[0]
+async def _await_result(call: Awaitable[tuple[Any, Pairs]]) -> Any:
+    return (await call)[0]
 
 
-def changes_of(result: Any, state: Any, writes: Pairs, both_merge: frozenset[str]) -> Any:
-    """Return the changes that a subgraph made to the state that it received, as the answer of its node.
+def collect_changes(result: Any, state: Any, writes: Pairs, both_merge: frozenset[str]) -> Any:
+    """Return the changes that a subgraph made to the state that it received, as the result of its node.
 
-    For a field that both merge these are the writes of the subgraph's tasks, for the caller to fold as well. For
-    another field it is the value, if a task wrote it or if it differs. A task may have changed a value in place and
-    written the same object, so equality alone does not show that a field is unchanged.
+    For a field that both graphs merge, these are the writes of the subgraph's tasks, which the caller folds as well.
+    For any other field it is the value, if a task wrote it or if it differs: a task may have changed a value in place
+    and written the same object, so equality alone does not show that a field is unchanged.
     """
     if ROOT in both_merge:
-        return Reported({}, [pair for pair in writes if pair[0] == ROOT])
+        return SubgraphResult({}, [pair for pair in writes if pair[0] == ROOT])
     if not isinstance(result, Mapping):
         return result
     values = cast(Mapping[str, Any], result)
@@ -79,11 +78,11 @@ def changes_of(result: Any, state: Any, writes: Pairs, both_merge: frozenset[str
         for name, value in values.items()
         if name not in both_merge and (name in rewritten or name not in before or not _is_same(value, before[name]))
     }
-    return Reported(update, [pair for pair in writes if pair[0] in both_merge])
+    return SubgraphResult(update, [pair for pair in writes if pair[0] in both_merge])
 
 
 def _fields_of(state: Any, names: Iterable[str]) -> Mapping[str, Any]:
-    """Return the state that a subgraph received as a mapping; of an instance only the named fields."""
+    """Return the state that a subgraph received as a mapping; for an instance, only the named fields."""
     if isinstance(state, Mapping):
         return cast(Mapping[str, Any], state)
     if instance_values(state) is None:
@@ -99,7 +98,7 @@ def _is_same(value: Any, before: Any) -> bool:
 
 
 def common_fields(result: Any, fields: frozenset[str] | None) -> Any:
-    """Return the part of a subgraph's result that its caller understands: the fields that both have."""
+    """Return the part of a subgraph's result that its caller can use: the fields that both graphs have."""
     if fields is None or not isinstance(result, Mapping):
         return result  # pyright: ignore[reportUnknownVariableType]
     return {key: value for key, value in cast(Mapping[str, Any], result).items() if key in fields}

@@ -1,1 +1,1 @@
-"""The two drivers: they perform the effects of the core by plain calls or on an event loop."""
+"""The two drivers: they perform the effects of the core, one with plain calls, the other on an event loop."""

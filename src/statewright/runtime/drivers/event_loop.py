@@ -3,21 +3,21 @@
 A lone coroutine node is awaited in the driver's own coroutine, without an asyncio task. A plain function runs on a
 worker thread, so that it does not block the loop, unless its node says `inline=True`.
 
-The driver's task may be cancelled at any `await`, but a write in progress cannot be stopped, and results of tasks that
-have ended must be saved. So a cancellation is not raised where it arrives: it is kept as a value (`cancelled`,
-`signal`), the core is given the outcomes so far, saves them and stops, and then the cancellation is raised. The one
-that the run's own control has sent (`_Cancelling`) is consumed; one from outside goes on to the caller.
+The driver's asyncio task may be cancelled at any `await`, but a write in progress cannot be stopped, and the results of
+tasks that have ended must be saved. So a cancellation is not raised where it arrives. It is kept as a value
+(`cancelled`, `signal`), the core receives the outcomes so far, saves them and stops, and then the cancellation is
+raised. A cancellation by the run's own control (`_ControlCancellation`) is consumed; any other reaches the caller.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, cast
 
-from statewright.async_futures import adrive, aresolve, wait_for_all, wait_in_any_case
+from statewright.async_futures import adrive, aresolve, wait_for_all, wait_uncancelled
 from statewright.checkpoint import Checkpoint, Task
 from statewright.clock import Timer
 from statewright.errors import LeaseLost
@@ -33,14 +33,14 @@ from statewright.runtime.core.events import emit_run_aborted
 from statewright.runtime.core.partial_results import save_failure
 from statewright.runtime.core.program import Lane, NodeProgram
 from statewright.runtime.drivers.saver_calls import (
-    are_callers_saved,
+    are_callers_being_saved,
     ask_saver,
     check_saved,
     replace_in_flight,
     save_callers,
-    wait_for_callers,
+    wait_until_callers_saved,
 )
-from statewright.runtime.drivers.sync import indices_by_lane, note_on_failure
+from statewright.runtime.drivers.sync import add_failure_note, indices_by_lane
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import ALL_CLOSED, NONE_CLOSED, Run
 from statewright.runtime.lifecycle.subgraph_call import CallInProgress
@@ -59,72 +59,78 @@ from statewright.runtime.lifecycle.thread_lease import (
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import perform
 from statewright.runtime.tasks.execute_async import call_function, perform_async
-from statewright.runtime.tasks.retries_async import call_later, pause, perform_guarded_async, suspended_slots_async
+from statewright.runtime.tasks.liveness import may_finish_functions
+from statewright.runtime.tasks.retries_async import (
+    call_later,
+    perform_guarded_async,
+    suspended_slots_async,
+    wait_for_ticket,
+)
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere
-from statewright.runtime.tasks.standing import is_waited_for, superstep_above
 
 BUFFERED_PARTS = 1000
 """The number of unread parts of a stream at which the run waits for its reader."""
 
 
 async def drive_async(run: Run, core: RunGenerator) -> None:
-    """Perform the effects of the core until the run is idle, and set `run.rest`.
+    """Perform the effects of the core until the run is idle, and set `run.outcome`.
 
     If this is cancelled, the results of ended tasks are saved before CancelledError is raised.
     """
     nodes = run.program.nodes
     buffer = run.reader
     scope, saves = Scope(run), run.saver is not None
-    cancelling = _Cancelling(run) if run.control is not None else None
+    cancelling = _ControlCancellation(run) if run.control is not None else None
     cancelled: asyncio.CancelledError | None = None
     token = enter_scope(scope)
-    answer: Any = None
-    failed: Exception | None = None
+    reply: Any = None
+    error_to_throw: Exception | None = None
     run.closed_step = NONE_CLOSED
     try:
         while True:
             try:
-                effect = core.send(answer) if failed is None else core.throw(failed)
-            except StopIteration as stopped:  # the end of the core itself: no node is called in this block
-                run.rest = stopped.value
+                effect = core.send(reply) if error_to_throw is None else core.throw(error_to_throw)
+            except StopIteration as stopped:  # of the core itself: no user code runs in this block
+                run.outcome = stopped.value
                 if run.in_flight_commit is not None and not run.nested:
                     cancelled = await _flush(run) or cancelled
                 break
-            answer = failed = None  # consumed by the core: an error must not be thrown twice, nor a value kept alive
+            # The core has received them: no error may be thrown twice, and no value kept alive.
+            reply = error_to_throw = None
             if type(effect) is RunTasks:
                 tasks = effect.tasks
                 try:
-                    if cancelled is not None:  # it arrived during a save
-                        answer = [None] * len(tasks)
+                    if cancelled is not None:  # the cancellation arrived during a save
+                        reply = [None] * len(tasks)
                     elif len(tasks) == 1:
                         scope.task, scope.checkpoint = tasks[0], effect.checkpoint
                         enter_scope((scope, tasks[0], effect.checkpoint, None))
-                        answer = [await _run_one(scope, nodes[tasks[0].node], tasks[0], effect.checkpoint)]
+                        reply = [await _run_one(scope, nodes[tasks[0].node], tasks[0], effect.checkpoint)]
                     else:
-                        answer = await _run_many(run, effect)
-                except _Cancelled as error:
-                    cancelled, answer = error.signal, error.outcomes
+                        reply = await _run_many(run, effect)
+                except _TasksCancelled as error:
+                    cancelled, reply = error.signal, error.outcomes
                 except asyncio.CancelledError as error:
-                    cancelled, answer = error, [None] * len(tasks)
+                    cancelled, reply = error, [None] * len(tasks)
                 if run.calls is not None:
-                    answer, cancelled = await _end_calls(run, effect, answer, cancelled)
+                    reply, cancelled = await _end_calls(run, effect, reply, cancelled)
                 run.closed_step = effect.checkpoint.step
                 try:
-                    answer = (answer, draw_checkpoint_id(), run.ports.clock.now()) if saves else (answer, None, None)
+                    reply = (reply, draw_checkpoint_id(), run.ports.clock.now()) if saves else (reply, None, None)
                 except Exception as error:  # of the clock
-                    answer, failed = None, error
+                    reply, error_to_throw = None, error
             else:
-                answer, failed, signal = await _perform_effect(run, effect)
+                reply, error_to_throw, signal = await _perform_effect(run, effect)
                 cancelled = signal or cancelled
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
-                await buffer.room()
-    except GeneratorExit as error:  # the coroutine was dropped, maybe in a finaliser, which must not call instruments
+                await buffer.wait_until_read()
+    except GeneratorExit as error:  # the coroutine was dropped: in a finaliser no instrument may be called
         workers.hand_over(partial(emit_run_aborted, run, error))
         if run.calls is not None:
             workers.hand_over(run.calls.stop)
         raise
     except BaseException as error:
-        failed = None  # its traceback refers to this frame: a reference cycle
+        error_to_throw = None  # breaks a reference cycle: its traceback refers to this frame
         if run.calls is not None:
             run.calls.stop()
         emit_run_aborted(run, error)
@@ -137,15 +143,12 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
             cancelling.end()
     if cancelling is not None and cancelled is None:
         cancelled = await cancelling.late_signal()
-    if _is_cancelled_root(run) and run.control is not None and not run.control.has_stopped:
-        run.control.wake(run)  # asyncio has cancelled this coroutine alone
+    is_cancelled_root = not run.nested and run.outcome is not None and run.outcome.status == "cancelled"
+    if is_cancelled_root and run.control is not None and not run.control.has_stopped:
+        run.control.wake(run)  # if asyncio has cancelled this coroutine alone
         await call_in_thread(run.control.wait_until_stopped, run)
     if cancelled is not None and not (cancelling is not None and cancelling.consume()):
         raise cancelled
-
-
-def _is_cancelled_root(run: Run) -> bool:
-    return not run.nested and run.rest is not None and run.rest.status == "cancelled"
 
 
 async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
@@ -170,10 +173,10 @@ async def drive_in_turn(run: Run, graph_input: Any) -> None:
 
 
 async def _drive_without_lease(run: Run, graph_input: Any) -> None:
-    """Drive a run that saves nothing, or whose caller holds the thread; a calling task releases its slots meanwhile."""
+    """Drive a run that saves nothing, or whose caller holds the thread. A calling task releases its slots meanwhile."""
     caller = current_scope()
     with CallInProgress(run):
-        if caller is not None and (caller.holding or caller.lending):
+        if caller is not None and caller.uses_slots:
             async with suspended_slots_async(caller):
                 await drive_async(run, run_until_idle(run, graph_input))
         else:
@@ -183,13 +186,13 @@ async def _drive_without_lease(run: Run, graph_input: Any) -> None:
 async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledError | None]:
     """Wait until it is the run's turn and its thread is free.
 
-    Return False if the run was stopped instead, and the cancellation that arrived meanwhile, if any.
+    Return whether that is so (False if the run was stopped instead), and a cancellation that arrived meanwhile.
     """
     ticket = enter_queue(run)
     seconds = FIRST_POLL
     try:
         await aresolve(request_thread(run, holder))
-        with run.control.calling(ticket.call) if run.control is not None else nullcontext():
+        with run.control.on_cancel(ticket.call) if run.control is not None else nullcontext():
             while True:
                 ticket.called.clear()
                 if is_stopped(run):
@@ -197,13 +200,13 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
                 first = is_first(run, ticket)
                 if first and is_over(run, await aresolve(lease_of(run)), holder):
                     return True, None
-                await pause(run.ports.clock, seconds if first else LONGEST_POLL, ticket)
+                await wait_for_ticket(run.ports.clock, seconds if first else LONGEST_POLL, ticket)
                 seconds = next_poll(seconds, first=first)
     except asyncio.CancelledError as signal:
         return False, signal
 
 
-class _Cancelled(Exception):  # never leaves this module
+class _TasksCancelled(Exception):  # never leaves this module
     """The driver was cancelled while tasks ran concurrently; carries their outcomes so far."""
 
     def __init__(self, signal: asyncio.CancelledError, outcomes: list[Outcome | None]) -> None:
@@ -212,22 +215,22 @@ class _Cancelled(Exception):  # never leaves this module
         super().__init__()
 
 
-class _Cancelling:
-    """Lets the control of a run cancel the asyncio task of its driver, and tells this from a cancellation by others."""
+class _ControlCancellation:
+    """Lets the control of a run cancel its driver's asyncio task, and distinguishes that from other cancellations."""
 
     def __init__(self, run: Run) -> None:
         assert run.control is not None
         self._control = run.control
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._requests_before = self._task.cancelling()
-        self._ended = self._control.cancel_requested  # the core sees the request, and does not even begin
+        self._ended = self._control.cancel_requested  # the core sees an earlier request, and runs no superstep
         self._has_cancelled = False
         loop = asyncio.get_running_loop()
-        self._calling = self._control.calling(lambda: loop.call_soon_threadsafe(self._cancel), run.root)
+        self._calling = self._control.on_cancel(lambda: loop.call_soon_threadsafe(self._cancel), run.root)
         self._calling.__enter__()
 
     def _cancel(self) -> None:
-        if not (self._ended or self._has_cancelled):  # once: `consume` takes back only one request
+        if not (self._ended or self._has_cancelled):  # only once, because `consume` withdraws only one request
             self._has_cancelled = True
             self._task.cancel()
 
@@ -236,7 +239,7 @@ class _Cancelling:
         self._calling.__exit__(None, None, None)
 
     async def late_signal(self) -> asyncio.CancelledError | None:
-        """Return the cancellation if it was sent but has not arrived: it must not be raised in the caller's code."""
+        """Receive and return a cancellation that was sent but has not arrived, so that the caller does not get it."""
         if self._has_cancelled:
             try:
                 await asyncio.sleep(0)
@@ -250,13 +253,13 @@ class _Cancelling:
 
 
 async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | None, asyncio.CancelledError | None]:
-    """Perform an effect that runs no tasks. Return its answer, its error, and a cancellation that arrived meanwhile."""
+    """Perform an effect that runs no tasks. Return its reply, its error, and a cancellation that arrived meanwhile."""
     signal: asyncio.CancelledError | None = None
     try:
         if type(effect) is Stamp:
             return (draw_checkpoint_id(), run.ports.clock.now()), None, None
         if type(effect) is Emit:
-            return run.watch.emit(effect.event) if run.watch is not None else None, None, None
+            return run.emitter.emit(effect.event) if run.emitter is not None else None, None, None
         if type(effect) is SaveCallers:
             saving = begin_in_thread(save_callers, effect.caller)
             signal = await wait_for_all([saving])
@@ -267,58 +270,61 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
         if type(effect) is Save and effect.commit.overlaps:
             before = run.in_flight_commit
             try:
-                answer = replace_in_flight(run, ask_saver(run, effect))
+                reply = replace_in_flight(run, ask_saver(run, effect))
             except Exception:
-                if before is not None:  # if it has failed, this one was refused because of it: that error comes first
-                    signal = await wait_in_any_case(before)
+                if before is not None:  # if the previous commit has failed, this is a consequence: report that error
+                    signal = await wait_uncancelled(before)
                     check_saved(run, before)
                 raise
         else:
             before, run.in_flight_commit = run.in_flight_commit, None
             if before is not None:
-                signal = await wait_in_any_case(before)
+                signal = await wait_uncancelled(before)
                 check_saved(run, before)
-            if run.saves_at_rest and not are_callers_saved():
-                signal = await wait_for_all([begin_in_thread(wait_for_callers)]) or signal
-            answer = ask_saver(run, effect)
-        if is_future(answer):
-            signal = await wait_in_any_case(answer) or signal
-            answer = answer.result()
+            if run.saves_on_exit and are_callers_being_saved():
+                signal = await wait_for_all([begin_in_thread(wait_until_callers_saved)]) or signal
+            reply = ask_saver(run, effect)
+        if is_future(reply):
+            signal = await wait_uncancelled(reply) or signal
+            reply = reply.result()
     except Exception as error:
-        return None, error, signal  # an error must not hide that the run was cancelled
-    return answer, None, signal
+        return None, error, signal  # both, because an error must not hide that the run was cancelled
+    return reply, None, signal
 
 
 async def _flush(run: Run) -> asyncio.CancelledError | None:
     """Wait for the commit in flight. Return a cancellation that arrived meanwhile."""
-    unsaved, run.in_flight_commit = run.in_flight_commit, None
-    if unsaved is None:
+    commit, run.in_flight_commit = run.in_flight_commit, None
+    if commit is None:
         return None
-    signal = await wait_in_any_case(unsaved)
-    check_saved(run, unsaved)
+    signal = await wait_uncancelled(commit)
+    check_saved(run, commit)
     return signal
 
 
 async def _end_calls(
     run: Run, effect: RunTasks, outcomes: list[Outcome | None], cancelled: asyncio.CancelledError | None
 ) -> tuple[list[Outcome | None], asyncio.CancelledError | None]:
-    """End the calls that tasks have made; wait for plain functions if there is only one task, which ran alone."""
+    """End the `@task` calls of a superstep. If its only task ran alone, wait for plain functions first.
+
+    Those of several concurrent tasks have been awaited already.
+    """
     calls = run.calls
     assert calls is not None
-    may_wait = len(effect.tasks) == 1 and (cancelled is None or is_waited_for(run))
+    may_wait = len(effect.tasks) == 1 and (cancelled is None or may_finish_functions(run))
     if may_wait and calls.must_be_awaited(effect.tasks, outcomes):
         try:
             outcomes = await _run_many(run, effect, outcomes)
-        except _Cancelled as error:
+        except _TasksCancelled as error:
             cancelled, outcomes = error.signal, error.outcomes
-    run.closed_step = effect.checkpoint.step  # from now on no call begins
+    run.closed_step = effect.checkpoint.step  # from now on no call may start
     return outcomes, await calls.end_async() or cancelled
 
 
 async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] = ()) -> list[Outcome | None]:
     """Run tasks concurrently, each by the executor of its lane.
 
-    `lone` is the outcome of a task that has run alone, if the calls that it has made must be awaited: no task is run.
+    With the outcome of a task that has run alone as `lone`, no task is run: only its `@task` calls are awaited.
     """
     if not effect.tasks:
         return []
@@ -328,7 +334,7 @@ async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] =
     lanes: Mapping[Lane, Sequence[int]] = {}
     if not lone:
         lanes = indices_by_lane([node.async_lane for node in step.task_nodes()], run.settings.max_concurrency)
-    with _following(step):
+    with step.running():
         try:
             if lone:
                 step.accept_lone(lone[0])
@@ -345,8 +351,8 @@ async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] =
         except asyncio.CancelledError as signal:
             step.close()
             await executor.cancel()
-            raise _Cancelled(signal, step.outcomes) from None
-        except GeneratorExit:  # the coroutine was dropped, and must not wait any more
+            raise _TasksCancelled(signal, step.outcomes) from None
+        except GeneratorExit:  # the coroutine was dropped, and must not wait
             step.abandon()
             executor.abandon()
             raise
@@ -356,7 +362,7 @@ async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] =
             raise
         step.close()
         if (signal := await executor.cancel()) is not None:
-            raise _Cancelled(signal, step.outcomes)
+            raise _TasksCancelled(signal, step.outcomes)
     return step.outcomes
 
 
@@ -364,7 +370,7 @@ async def _until_ended(step: Superstep, changed: asyncio.Event) -> None:
     """Wait until all tasks have ended, one has failed, or the superstep in which this graph was called ends."""
     while not (step.closed or step.ending):
         changed.clear()
-        if not (step.closed or step.ending):  # checked again: only a change from now on sets the event
+        if not (step.closed or step.ending):  # checked again, because only a change from now on sets the event
             await _wait_for_change(step, changed)
 
 
@@ -373,13 +379,13 @@ async def _wait_for_change(step: Superstep, changed: asyncio.Event) -> None:
     try:
         await changed.wait()
     except asyncio.CancelledError:
-        if not is_waited_for(step.run):
+        if not may_finish_functions(step.run):
             raise
         step.end()
 
 
 async def _grace(step: Superstep, changed: asyncio.Event) -> None:
-    """Save the failure, and wait for plain functions until the grace period is over."""
+    """Save the failure, and wait for plain functions until the end of the grace period."""
     run, grace = step.run, step.run.config.sibling_grace
     if step.failure is not None:
         await _save_failure(step, step.failure)
@@ -391,50 +397,38 @@ async def _grace(step: Superstep, changed: asyncio.Event) -> None:
             changed.clear()
             if not step.closed:
                 await _wait_for_change(step, changed)
-    except Exception as error:  # of the clock: the failure of the task is more important
-        note_on_failure(step, "Its sibling tasks could not be awaited", error)
+    except Exception as error:  # of the clock: the failure of the task takes precedence
+        add_failure_note(step, "Waiting for its sibling tasks failed", error)
     finally:
         if timer is not None:
             timer.cancel()
 
 
 async def _save_failure(step: Superstep, failure: Failure) -> None:
-    """Save the failure of a task. If that does not succeed, the end of the superstep saves it."""
+    """Save the failure of a task. If that does not succeed, it is saved at the end of the superstep."""
     try:
         await _perform_all(step.run, save_failure(step.run, step.checkpoint, failure))
     except LeaseLost:
         step.close()  # later outcomes could not be saved
     except Exception as error:
-        note_on_failure(step, "It could not be saved at once", error)
+        add_failure_note(step, "The failure could not be saved at once", error)
 
 
 async def _perform_all(run: Run, effects: Generator[Effect, Any, None]) -> None:
-    """Perform storage effects until the generator returns. A cancellation that arrives meanwhile is raised then."""
+    """Perform storage effects until the generator returns. A cancellation that arrives meanwhile is raised after it."""
     cancelled: asyncio.CancelledError | None = None
 
     async def perform_one(effect: Effect) -> Any:
         nonlocal cancelled
-        answer, error, signal = await _perform_effect(run, effect)
+        reply, error, signal = await _perform_effect(run, effect)
         cancelled = signal or cancelled
         if error is not None:
             raise error
-        return answer
+        return reply
 
     await adrive(effects, perform_one)
     if cancelled is not None:
         raise cancelled
-
-
-@contextmanager
-def _following(step: Superstep) -> Generator[None]:
-    """During the block, the superstep ends with the one in which this graph was called."""
-    run, above = step.run, superstep_above(step.run)
-    run.superstep = step
-    try:
-        with above.notifying(lambda: step.follow(above)) if above is not None else nullcontext():
-            yield
-    finally:
-        run.superstep = None
 
 
 def _call_on(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:

@@ -1,4 +1,4 @@
-"""Perform the storage effects of the core by calling the saver."""
+"""The calls of the saver that perform the storage effects of the core."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ from statewright.runtime.core.effects import (
 from statewright.runtime.core.saving import save_uncommitted
 from statewright.runtime.invocation.run import CallingTask, Run
 from statewright.runtime.lifecycle.thread_lease import await_turn
-from statewright.runtime.tasks.standing import check_not_abandoned
+from statewright.runtime.tasks.liveness import check_not_abandoned
 
 T = TypeVar("T")
 
 
 def perform_effect(run: Run, effect: Effect) -> Any:
-    """Perform an effect that runs no tasks, with blocking calls, and return the answer to it."""
+    """Perform an effect other than RunTasks with blocking calls, and return the reply."""
     if type(effect) is Stamp:
         return draw_checkpoint_id(), run.ports.clock.now()
     if type(effect) is Emit:
-        return cast(Any, run.watch).emit(effect.event)
+        return cast(Any, run.emitter).emit(effect.event)
     if type(effect) is SaveCallers:
         return save_callers(effect.caller)
     if type(effect) is AwaitTurn:
         return await_turn(run, effect.holder)
     if type(effect) is Save and effect.commit.overlaps:
         try:
-            answer = ask_saver(run, effect)
+            reply = ask_saver(run, effect)
         except Exception:
-            flush(run)  # if the previous commit has failed, this one was refused because of it: that error comes first
+            flush(run)  # if the previous commit has failed, this is a consequence: report that error instead
             raise
-        return resolve(replace_in_flight(run, answer))
+        return resolve(replace_in_flight(run, reply))
     flush(run)
-    if run.saves_at_rest:
-        wait_for_callers()
+    if run.saves_on_exit:
+        wait_until_callers_saved()
     return resolve(ask_saver(run, effect))
 
 
-def replace_in_flight(run: Run, answer: Any) -> AnyFuture[Any] | None:
-    """Record a commit in flight, and return the previous one to wait for: at most one is in flight."""
-    before, run.in_flight_commit = run.in_flight_commit, answer if is_future(answer) else None
+def replace_in_flight(run: Run, reply: Any) -> AnyFuture[Any] | None:
+    """Record the commit in flight, and return the previous one, which must be awaited: only one may be in flight."""
+    before, run.in_flight_commit = run.in_flight_commit, reply if is_future(reply) else None
     return before
 
 
@@ -67,35 +67,35 @@ def save_callers(caller: CallingTask) -> None:
 _saving_callers = threading.RLock()
 
 
-def are_callers_saved() -> bool:
-    """Return True if no other thread is saving the callers of a call at this moment."""
+def are_callers_being_saved() -> bool:
+    """Return True if another thread is saving the callers of a subgraph at this moment."""
     if not _saving_callers.acquire(blocking=False):
-        return False
+        return True
     _saving_callers.release()
-    return True
+    return False
 
 
-def wait_for_callers() -> None:
-    """Wait until no thread is saving the callers of a call.
+def wait_until_callers_saved() -> None:
+    """Wait until no other thread is saving the callers of a subgraph.
 
-    A run that stops because it is cancelled, or because a task has failed, may itself be one of these callers, and its
-    own last write follows that commit.
+    A run that was cancelled, or in which a task has failed, may be one of these callers, and its last write must follow
+    that commit.
     """
     with _saving_callers:
         pass
 
 
 def flush(run: Run) -> None:
-    """Wait until everything is saved."""
-    unsaved, run.in_flight_commit = run.in_flight_commit, None
-    if unsaved is not None:
-        check_saved(run, unsaved)
+    """Wait until the commit in flight, if any, is saved."""
+    commit, run.in_flight_commit = run.in_flight_commit, None
+    if commit is not None:
+        check_saved(run, commit)
 
 
-def check_saved(run: Run, unsaved: AnyFuture[Any]) -> None:
+def check_saved(run: Run, commit: AnyFuture[Any]) -> None:
     """Wait for a commit that was in flight while the run continued. Raises its error."""
     try:
-        resolve(unsaved)
+        resolve(commit)
     except BaseException:
         run.commit_failed()
         raise
@@ -108,7 +108,7 @@ def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
 
 def ask_saver(run: Run, effect: Effect) -> Any:
     """Call the saver for a storage effect, and return its result or a future of it."""
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
+    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     if type(effect) is Save:
         check_not_abandoned(run)
         return saver.commit(effect.commit)
@@ -120,7 +120,7 @@ def ask_saver(run: Run, effect: Effect) -> Any:
         return saver.namespaces(line.thread_id)
     load = cast(Load, effect)
     if run.claim is not None:
-        # Read before the load: a lease that was live at this instant counts as live, even if it lapses during the load.
+        # Before the load: a lease that is live at this instant counts as live, even if it expires during the load.
         run.claim.loaded_at = run.ports.clock.now()
     namespace = line.namespace if load.namespace is None else load.namespace
     checkpoint_id = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None

@@ -1,4 +1,4 @@
-"""The reader of an async stream: a task drives the run while the reader takes its parts."""
+"""The reader of an async stream: it takes the parts of a run that an asyncio task drives."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from statewright.runtime.invocation.emitter import StreamBuffer
 from statewright.runtime.invocation.run import Run
 
 _TASKS: Final = "_statewright_tasks"
+"""The attribute of an event loop that has the tasks of its streams."""
 
 
 class StreamReader:
-    """Reads the parts of a stream, while an asyncio task drives the run.
+    """Reads the parts of a stream while an asyncio task drives the run.
 
-    Not an async generator: if two nested ones are dropped together, the loop closes both at once, and each waits for
-    the other.
+    It is not an async generator: if two nested ones are dropped together, the loop closes both at once, and they wait
+    for each other.
     """
 
     def __init__(self, run: Run, graph_input: Any, buffer: StreamBuffer) -> None:
@@ -30,7 +31,7 @@ class StreamReader:
         _keep_with_loop(loop, self._driving)
 
     async def read(self) -> list[Any] | None:
-        """Wait for parts and return them; None at the end. Raises the error that has ended the run."""
+        """Wait for parts and return them; None at the end. Raises the error that ended the run."""
         while not self._driving.done() or self._buffer.parts:
             await self._added.wait()
             self._added.clear()
@@ -50,8 +51,8 @@ class StreamReader:
 def _keep_with_loop(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
     """Keep a task alive until it ends or its loop is dropped.
 
-    A loop holds its tasks weakly: if the reader of a stream becomes garbage, its task would be destroyed instead of
-    cancelled. The set belongs to the loop: one in this module would keep the tasks of closed loops alive.
+    A loop refers to its tasks weakly: if the reader of a stream became garbage, its task would be destroyed instead of
+    cancelled. The set is stored in the loop, because one in this module would keep the tasks of closed loops alive.
     """
     tasks: set[asyncio.Task[None]] = getattr(loop, _TASKS, set[asyncio.Task[None]]())
     tasks.add(task)

@@ -4,14 +4,14 @@ It is a generator of stream parts, so that reading a stream drives the run. A ru
 call of `next` runs it until it is idle.
 
 The generator may be suspended between two parts, and dropped there. So the scope of the run is left before each `yield`
-(the reader's code does not belong to the run), and GeneratorExit, which may be raised in a finaliser, is answered
-without taking locks or calling instruments: such work is handed over to a worker thread.
+(the reader's code does not belong to the run). GeneratorExit may be raised in a finaliser, so it is handled without
+taking locks or calling instruments: such work is handed over to a worker thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -38,51 +38,51 @@ from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import perform
 from statewright.runtime.tasks.retries_sync import perform_guarded, suspended_slots
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere, leave_scope
-from statewright.runtime.tasks.standing import superstep_above
 
 if TYPE_CHECKING:
-    from statewright.runtime.concurrency.private_loop import Coroutines
+    from statewright.runtime.concurrency.private_loop import CoroutineTasks
 
 Parts = Generator[Any, None, None]
 
 
 def drive_sync(run: Run, core: RunGenerator) -> Parts:
-    """Perform the effects of the core until the run is idle, and set `run.rest`. Yields stream parts."""
+    """Perform the effects of the core until the run is idle, and set `run.outcome`. Yields stream parts."""
     buffer = run.reader
     nodes = run.program.nodes
-    # A lone plain function is called on this thread, unless a reader waits for parts that it writes while it runs.
+    # A plain function that runs alone is called on this thread, unless a reader wants parts while it is running.
     called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
     scope, saves = Scope(run), run.saver is not None
-    answer: Any = None
-    failed: Exception | None = None
+    reply: Any = None
+    error_to_throw: Exception | None = None
     run.closed_step = NONE_CLOSED
     token = enter_scope(scope)
     try:
         while True:
             try:
-                effect = core.send(answer) if failed is None else core.throw(failed)
-            except StopIteration as stopped:  # the end of the core itself: no node is called in this block
-                run.rest = stopped.value
+                effect = core.send(reply) if error_to_throw is None else core.throw(error_to_throw)
+            except StopIteration as stopped:  # of the core itself: no user code runs in this block
+                run.outcome = stopped.value
                 if run.in_flight_commit is not None and not run.nested:
                     flush(run)
                 break
-            answer = failed = None  # consumed by the core: an error must not be thrown twice, nor a value kept alive
+            # The core has received them: no error may be thrown twice, and no value kept alive.
+            reply = error_to_throw = None
             if buffer is not None and buffer.parts:
-                leave_scope(token)  # the code of the reader does not belong to the run
+                leave_scope(token)  # the reader's code does not belong to the run
                 yield from buffer.take()
                 token = enter_scope(scope)
             if type(effect) is not RunTasks:
                 try:
-                    answer = perform_effect(run, effect)
+                    reply = perform_effect(run, effect)
                 except Exception as error:
-                    failed = error
+                    error_to_throw = error
             else:
                 if len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
                     scope.task = task = effect.tasks[0]
                     scope.checkpoint = checkpoint = effect.checkpoint
                     enter_scope((scope, task, checkpoint, None))
-                    performs = perform if node.guards is None and not run.guards_all else perform_guarded
-                    outcomes = [performs(scope, node, task, checkpoint)]
+                    perform_task = perform if node.guards is None and not run.guards_all else perform_guarded
+                    outcomes = [perform_task(scope, node, task, checkpoint)]
                     if run.calls is not None and run.calls.must_be_awaited(effect.tasks, outcomes):
                         leave_scope(token)
                         outcomes = yield from _run_many(run, effect, buffer, outcomes)
@@ -93,20 +93,18 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     outcomes = yield from _run_many(run, effect, buffer)
                     token = enter_scope(scope)
                 try:
-                    answer = (
-                        (outcomes, draw_checkpoint_id(), run.ports.clock.now()) if saves else (outcomes, None, None)
-                    )
+                    reply = (outcomes, draw_checkpoint_id(), run.ports.clock.now()) if saves else (outcomes, None, None)
                 except Exception as error:  # of the clock
-                    failed = error
+                    error_to_throw = error
             if run.calls is not None:
                 run.calls.end()
-    except GeneratorExit as error:  # maybe in a finaliser, which must not call instruments
+    except GeneratorExit as error:  # maybe in a finaliser, where no instrument may be called
         workers.hand_over(partial(emit_run_aborted, run, error))
         if run.calls is not None:
             workers.hand_over(run.calls.stop)
         raise
     except BaseException as error:
-        failed = None  # its traceback refers to this frame: a reference cycle
+        error_to_throw = None  # breaks a reference cycle: its traceback refers to this frame
         if run.calls is not None:
             run.calls.end()
         emit_run_aborted(run, error)
@@ -115,7 +113,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
         run.closed_step = ALL_CLOSED
         leave_anywhere(token)
         core.close()
-    if run.control is not None and run.rest is not None and run.rest.status == "cancelled" and not run.nested:
+    if run.control is not None and run.outcome is not None and run.outcome.status == "cancelled" and not run.nested:
         run.control.wait_until_stopped(run)
     if buffer is not None:
         yield from buffer.take()
@@ -130,26 +128,26 @@ def iter_parts(run: Run, graph_input: Any) -> Parts:
     if caller is not None and run.reader is not None:
         yield from _iter_parts_without_slots(caller, _iter_parts_without_lease(run, graph_input))
         return
-    with suspended_slots(caller) if caller is not None and (caller.holding or caller.lending) else nullcontext():
+    with suspended_slots(caller) if caller is not None and caller.uses_slots else nullcontext():
         if run.owner is None or run.nested:
             yield from _iter_parts_without_lease(run, graph_input)
             return
         run.control = run.control or RunControl()
         with LeaseRenewer(run) as renewer:
             parts = drive_sync(run, run_until_idle(run, graph_input))
-            yield from renewer.hand_out(parts) if run.reader is not None else parts
+            yield from renewer.yield_parts(parts) if run.reader is not None else parts
 
 
 def _iter_parts_without_lease(run: Run, graph_input: Any) -> Parts:
-    """Run until idle without a lease: the run saves nothing, or its caller holds the thread."""
+    """Run without a lease until idle: the run saves nothing, or its caller holds the thread."""
     with CallInProgress(run):
         yield from drive_sync(run, run_until_idle(run, graph_input))
 
 
 def _iter_parts_without_slots(caller: Scope, parts: Parts) -> Parts:
-    """Advance a stream that a task reads. The task has its slots between two parts, and releases them meanwhile."""
+    """Yield the parts of a stream that a task reads. The task releases its slots while it waits for the next part."""
     while True:
-        with suspended_slots(caller) if caller.holding or caller.lending else nullcontext():
+        with suspended_slots(caller) if caller.uses_slots else nullcontext():
             try:
                 part = next(parts)
             except StopIteration:
@@ -162,7 +160,7 @@ def _run_many(
 ) -> Generator[Any, None, list[Outcome | None]]:
     """Run tasks concurrently, and yield the parts of a live stream meanwhile.
 
-    `lone` is the outcome of a task that has run alone, if the calls that it has made must be awaited: no task is run.
+    With the outcome of a task that has run alone as `lone`, no task is run: only its `@task` calls are awaited.
     """
     if not effect.tasks:
         return []
@@ -171,7 +169,8 @@ def _run_many(
     if buffer is not None:
         buffer.wake = wake.set if buffer.prompt else None
     executors = _Executors()
-    with _stoppable(step):
+    control = run.control
+    with step.running(), control.on_cancel(step.close_and_notify, run.root) if control is not None else nullcontext():
         try:
             if lone:
                 step.accept_lone(lone[0])
@@ -198,7 +197,7 @@ def _run_many(
 
 
 def _grace(step: Superstep, executors: _Executors, wake: SafeEvent, buffer: StreamBuffer | None) -> Parts:
-    """Cancel the coroutines, save the failure, and wait for plain functions until the grace period is over."""
+    """Cancel the coroutines, save the failure, and wait for plain functions until the end of the grace period."""
     run = step.run
     try:
         executors.wind_down()
@@ -216,54 +215,38 @@ def _grace(step: Superstep, executors: _Executors, wake: SafeEvent, buffer: Stre
             wake.clear()
             if buffer is not None:
                 yield from buffer.take()
-    except Exception as error:  # of the clock: the failure of the task is more important
-        note_on_failure(step, "Its sibling tasks could not be awaited", error)
+    except Exception as error:  # of the clock: the failure of the task takes precedence
+        add_failure_note(step, "Waiting for its sibling tasks failed", error)
 
 
 def _save_failure(step: Superstep, failure: Failure) -> None:
-    """Save the failure of a task. If that does not succeed, the end of the superstep saves it."""
+    """Save the failure of a task. If that does not succeed, it is saved at the end of the superstep."""
     try:
         perform_all(step.run, save_failure(step.run, step.checkpoint, failure))
     except LeaseLost:
         step.close()  # later outcomes could not be saved
     except Exception as error:
-        note_on_failure(step, "It could not be saved at once", error)
+        add_failure_note(step, "The failure could not be saved at once", error)
 
 
-def note_on_failure(step: Superstep, message: str, error: Exception) -> None:
+def add_failure_note(step: Superstep, message: str, error: Exception) -> None:
     """Add a later error as a note to the error that ended the superstep."""
     if step.failure is not None:
         add_note(step.failure.error, f"{message}: {error_text(error)}")
 
 
-@contextmanager
-def _stoppable(step: Superstep) -> Generator[None]:
-    """During the block, a cancellation closes the superstep; it also ends with the superstep of the calling task."""
-    run, above = step.run, superstep_above(step.run)
-    run.superstep = step
-    try:
-        with run.control.calling(step.close_and_notify, run.root) if run.control is not None else nullcontext():
-            if above is None:
-                yield
-            else:
-                with above.notifying(lambda: step.follow(above)):
-                    yield
-    finally:
-        run.superstep = None
-
-
 class _Executors:
-    """The executors of one superstep: of the driver's thread, of worker threads, and of a private event loop."""
+    """The executors of one superstep: for the driver's thread, for worker threads, and for a private event loop."""
 
     __slots__ = ("_coroutines",)
 
     def __init__(self) -> None:
-        self._coroutines: Coroutines | None = None
+        self._coroutines: CoroutineTasks | None = None
 
     def start(self, step: Superstep) -> None:
-        """Start the tasks; those of the driver's thread are over when this returns."""
+        """Start the tasks; those on the driver's thread have ended when this returns."""
         run = step.run
-        lanes = indices_by_lane([node.beside_lane for node in step.task_nodes()], run.settings.max_concurrency)
+        lanes = indices_by_lane([node.concurrent_lane for node in step.task_nodes()], run.settings.max_concurrency)
         if "loop" in lanes:
             from statewright.runtime.concurrency.private_loop import start_coroutines  # loads asyncio
 
@@ -274,12 +257,12 @@ class _Executors:
             InlineExecutor().start(step, lanes["inline"], 1)
 
     def wind_down(self) -> None:
-        """Cancel coroutines; plain functions cannot be stopped."""
+        """Cancel running coroutines; plain functions cannot be stopped."""
         if self._coroutines is not None:
             self._coroutines.wind_down()
 
     def end(self, *, wait: bool) -> None:
-        """Cancel coroutines, and wait until they have cleaned up unless `wait` is False."""
+        """Cancel running coroutines, and wait for their clean-up unless `wait` is False."""
         if self._coroutines is not None:
             self._coroutines.end(wait=wait)
 
@@ -287,8 +270,8 @@ class _Executors:
 def indices_by_lane(lane_by_task: Sequence[Lane], limit: int | None) -> Mapping[Lane, Sequence[int]]:
     """Return the indices of the tasks of each lane.
 
-    If there are more tasks than the limit on concurrency, and more than one lane, plain functions are started by the
-    loop, too: then one executor counts all tasks in flight.
+    If there are more tasks than the limit on concurrency, and more than one lane, the executor of the event loop starts
+    plain functions too: then a single executor counts all tasks in flight.
     """
     lanes = set(lane_by_task)
     if len(lanes) == 1:
@@ -296,4 +279,4 @@ def indices_by_lane(lane_by_task: Sequence[Lane], limit: int | None) -> Mapping[
     if limit is not None and limit < len(lane_by_task):
         lane_by_task = ["inline" if lane == "inline" else "loop" for lane in lane_by_task]
         lanes = set(lane_by_task)
-    return {lane: [index for index, own in enumerate(lane_by_task) if own == lane] for lane in sorted(lanes)}
+    return {lane: [index for index, other in enumerate(lane_by_task) if other == lane] for lane in sorted(lanes)}

@@ -1,1 +1,1 @@
-"""The data of one invocation: its options and services, its state, its outcomes and its events."""
+"""The data of one invocation of a graph: its options and services, its state, its outcomes and its events."""

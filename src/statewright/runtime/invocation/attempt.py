@@ -1,4 +1,4 @@
-"""One attempt at a task, and the signs of life that keep it from timing out."""
+"""One attempt at a task, and the heartbeats that keep it from timing out."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ class Attempt:
         outer: Attempt | None = None,
     ) -> None:
         self.number = number
-        """From 1; 0 if the result comes from a cache."""
+        """Counted from 1; 0 if the result comes from a cache."""
         self.again = again
         """True if this call has made an attempt before."""
         self.abandoned = False
-        """True once the attempt is given up while it still runs: its later effects are ignored."""
+        """True once the attempt has been given up, though it may still run: its later effects are ignored."""
         self.failed_task: Task | None = None
         """The task, once this attempt has failed and will be retried."""
         self.clock = clock
         self.heartbeat_only = heartbeat_only
         """True if only explicit heartbeats count as progress; otherwise stream writes and steps count too."""
         self.outer = outer
-        """The attempt at the node that made this call. If it is abandoned, so is this one."""
+        """For the call of a `@task` function: the attempt at the caller. If that is abandoned, so is this one."""
         self._last_beat: float | None = None
 
     def is_over_for(self, task: Task | None) -> bool:

@@ -1,12 +1,13 @@
 """The right of a run to its thread, from the load to the last write.
 
 A run loads its thread, decides where to start, and claims the thread with its first write. Anything may happen
-between the load and the claim: another run may begin and end, an answer may be given, a journal entry may be saved.
+between the load and the claim: another run may begin and end, a question may be answered, a journal entry may be saved.
 So the claim names the *epoch* that was loaded, which counts every change of holder, and a saver refuses a claim with
-an outdated epoch. No node has run by then, so the run starts over from what it finds (`lifecycle.take_turn`).
+an outdated epoch. No node has run by then, so the run loads the thread again and starts over (`lifecycle.take_turn`).
 
-An epoch alone is not enough if the load finds a live holder: the holder continues to write under its epoch, and its
-lease may lapse before the claim arrives. Such a thread counts as busy at once, judged by the clock *before* the load.
+An epoch alone is not enough if the thread has a live holder when it is loaded: the holder continues to write under its
+epoch, and its lease may lapse before the claim arrives. Such a thread counts as busy immediately; whether its lease is
+live is judged by the time *before* the load.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ class Ticket:
 
     def __init__(self) -> None:
         self.called = SafeEvent()
-        """Set when the thread is worth checking: the run before has left the queue, or the holder has released it."""
+        """Set when the thread may be free: the run before has left the queue, or the holder has released the thread."""
         self.on_call: Callable[[], object] | None = None
-        """Called at the same time, from any thread."""
+        """Called when `called` is set, from any thread."""
 
     def call(self) -> None:
         """Wake the run that waits with this ticket. Called from any thread."""
@@ -42,9 +43,9 @@ class Claim:
 
     __slots__ = (
         "expected_epoch",
-        "is_given_up",
         "is_in_doubt",
         "is_made",
+        "is_released_early",
         "lease_duration",
         "loaded_at",
         "loaded_version",
@@ -61,19 +62,19 @@ class Claim:
         self.loaded_version: tuple[str, int | None] | None = None
         """The version of the thread that was loaded last: the id of its head, and its epoch."""
         self.refused_version: tuple[str, int | None] | None = None
-        """The version that was loaded before the last claim that was refused."""
+        """The loaded version on which the last refused claim was based."""
         self.expected_epoch: int | None = None
-        """The epoch that the thread must still have when it is claimed; None if nothing is checked."""
+        """The epoch that the thread must still have when it is claimed; None if it is not checked."""
         self.is_in_doubt = False
         """True if the outcome of a claim is unknown: an interrupted write may have happened."""
         self.is_made = False
         """True once the thread has been claimed: the run has begun, and its errors are no longer conflicts."""
-        self.is_given_up = False
-        """True if the run was cancelled while its stream was suspended in the reader, and has released its thread."""
+        self.is_released_early = False
+        """True if the run was cancelled while its reader had a part of the stream, and its thread was released then."""
         self.release: LightFuture[None] | None = None
-        """Done when a worker thread has released the thread of an abandoned run."""
+        """Completed when a worker thread has released the thread of an abandoned run."""
         self.ticket: Ticket | None = None
-        """Its position in the queue for the thread; None until it has found the thread busy."""
+        """The position of the run in the queue for the thread; None unless the thread was busy."""
 
     def note_loaded(self, saved: SavedCheckpoint | None, owner: str) -> None:
         """Record the version that the next claim depends on. Raises ThreadBusy if another run holds the thread."""
@@ -81,7 +82,7 @@ class Claim:
         self.loaded_version = (saved.id, saved.epoch) if saved is not None else ("", None)
         lease = saved.lease if saved is not None else None
         if saved is not None and lease is not None and self._is_live(lease, owner):
-            raise ThreadBusy(saved.line.thread_id, lease.owner, lease.until)
+            raise ThreadBusy(saved.branch_key.thread_id, lease.owner, lease.until)
 
     def _is_live(self, lease: Lease, owner: str) -> bool:
         return lease.owner != owner and (self.loaded_at is None or not lease.has_lapsed(self.loaded_at))

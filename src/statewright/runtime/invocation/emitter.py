@@ -1,6 +1,7 @@
 """Delivery of events to the instruments of a run and to the reader of its stream.
 
-A run without an emitter creates no events, and an emitter asks only for the kinds that have a listener.
+Events cost nothing without a listener: a run without an emitter creates none, and an emitter answers by `wants` whether
+an event of some kind is worth creating.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ class EventEmitter:
         """Return all listeners, each with its kind of event."""
         return [(kind, listener) for kind, listeners in self._by_kind.items() for listener in listeners]
 
-    def joined(self, listeners: Iterable[tuple[EventKind, Listener]]) -> EventEmitter:
-        """Return an emitter that also sends to `listeners`, which are those of a subgraph."""
-        joined = EventEmitter([*self.listeners(), *listeners])
-        joined.buffer = self.buffer
-        return joined
+    def with_listeners(self, listeners: Iterable[tuple[EventKind, Listener]]) -> EventEmitter:
+        """Return an emitter with the same buffer that has further listeners, such as those of a subgraph."""
+        emitter = EventEmitter([*self.listeners(), *listeners])
+        emitter.buffer = self.buffer
+        return emitter
 
     def wants(self, kind: EventKind) -> bool:
-        """Return whether an event of this kind has a listener, and is worth creating."""
+        """Return whether an event of this kind has a listener, and so is worth creating."""
         if kind != "message":
             return kind in self._by_kind
         return any(getattr(listener, "wanted", _always)() for listener in self._by_kind.get(kind, ()))
@@ -52,31 +53,31 @@ def _always() -> bool:
     return True
 
 
-LIVE_PARTS: Final = 10_000
-"""The number of unread parts above which live ones are dropped."""
+MAX_UNREAD_PARTS: Final = 10_000
+"""The number of unread parts from which parts that may be dropped are."""
 
 
 class StreamBuffer:
     """Stream parts that wait for the reader.
 
-    Filled from any thread and emptied by one; the lists are swapped, not locked.
+    Any thread may add parts, and one takes them. Instead of locking the list, `take` replaces it.
     """
 
     def __init__(self, *, live: bool, prompt: bool = False) -> None:
         self.live = live
-        """True if parts should reach the reader while a task runs, even if it is the only one of its superstep."""
+        """True if parts should reach the reader while a task runs, even if it is the only task of its superstep."""
         self.prompt = live or prompt
-        """True if parts should reach the reader while several tasks run concurrently."""
+        """True if parts should reach the reader during a superstep of several tasks."""
         self.parts: list[Any] = []
         self.dropped = 0
-        """The number of live parts that were dropped because the reader was too slow."""
+        """The number of parts that were dropped because the reader was too slow."""
         self.wake: Callable[[], object] | None = None
         """Called after each added part, to wake a waiting reader."""
         self._waiters: list[Callable[[], object]] = []
 
     def add(self, part: Any, *, may_drop: bool = False) -> None:
-        """Add a part for the reader. With `may_drop` it is dropped if the reader is far behind."""
-        if may_drop and len(self.parts) >= LIVE_PARTS:
+        """Add a part. With `may_drop` it is dropped if the reader is too far behind."""
+        if may_drop and len(self.parts) >= MAX_UNREAD_PARTS:
             self.dropped += 1
             return
         self.parts.append(part)
@@ -92,7 +93,7 @@ class StreamBuffer:
         self._waiters.clear()
         return parts
 
-    async def room(self) -> None:
+    async def wait_until_read(self) -> None:
         """Wait until the reader has taken the waiting parts."""
         import asyncio
 
@@ -102,7 +103,7 @@ class StreamBuffer:
             await emptied
 
 
-class Printed(StreamBuffer):
+class PrintingBuffer(StreamBuffer):
     """Prints parts instead of storing them for a reader."""
 
     def __init__(self) -> None:
@@ -124,7 +125,7 @@ def instrument_listeners(instruments: Sequence[Instrument]) -> list[tuple[Any, L
 
 
 def _without_errors(instrument: Instrument, method: str) -> Listener:
-    """Wrap a method of an instrument so that it cannot affect the run: its exceptions are logged."""
+    """Return a listener that calls a method of an instrument, and logs its exceptions: they must not affect the run."""
     call: Listener = getattr(instrument, method)
 
     def listen(event: Event) -> None:
@@ -143,7 +144,7 @@ def _without_errors(instrument: Instrument, method: str) -> Listener:
             return False
 
     if method == "on_message":
-        listen.wanted = wants  # pyright: ignore[reportFunctionMemberAccess]  # see EventEmitter.wants
+        listen.wanted = wants  # pyright: ignore[reportFunctionMemberAccess]  # read by EventEmitter.wants
     return listen
 
 

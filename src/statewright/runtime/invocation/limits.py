@@ -1,7 +1,7 @@
 """Limits that attempts share: concurrency, rate limits, circuit breakers, and the budget of a call.
 
-One limit object serves every run of a compiled graph, on any thread or event loop. No limit blocks: it returns the time
-to wait, or calls back. `runtime/tasks/retries.py` consults them; the drivers wait.
+One limit object serves every run of a compiled graph, on any thread or event loop. Limits never block: they return the
+time to wait, or call back. `runtime/tasks/retries.py` consults them; the drivers wait.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statewright.errors import CircuitOpen, RateLimited
 from statewright.graph import Budget, CircuitBreaker, RateLimit
 
 Waiter = Callable[[], bool]
-"""Called when a waiter is given a slot; returns False if it no longer waits, and the slot goes to the next one."""
+"""Called when a slot is passed to a waiter. Returns False if it no longer waits, so that the next one gets the slot."""
 
 
 class Slots:
@@ -41,7 +41,7 @@ class Slots:
             return False
 
     def overdraw(self) -> None:
-        """Take a slot even if none is free, for callers that must not wait. The next released slot settles the debt."""
+        """Take a slot even if none is free, for callers that must not wait. The next release makes up for it."""
         with self._lock:
             self._free -= 1
 
@@ -85,7 +85,7 @@ class Rate:
             wait = max(0.0, (1.0 - self._tokens) / tokens_per_second)
             if wait > 0 and policy.on_limit == "refuse":
                 raise RateLimited(self._owner, policy.limit, per, wait)
-            self._tokens -= 1.0  # may fall below zero, so that each waiting caller gets a time of its own
+            self._tokens -= 1.0  # may fall below zero, so that each waiting caller gets a later time
         return wait
 
     def refund(self) -> None:
@@ -122,14 +122,14 @@ class Circuit:
         """Record the end of an attempt; `error` is None if it succeeded, or if its error does not count."""
         with self._lock:
             self._probing = False
-            if error is None or not self._policy.counted(error):
+            if error is None or not self._policy.counts_as_failure(error):
                 self._failures, self._opened_at = 0, None
                 return
             self._failures += 1
             if self._failures >= self._policy.failure_threshold:
                 self._opened_at = now
 
-    def let_go(self) -> None:
+    def release(self) -> None:
         """Forget an attempt whose outcome is unknown, so that the next one is let through."""
         with self._lock:
             self._probing = False
@@ -139,7 +139,7 @@ class Circuit:
 
 
 class Spending:
-    """The amounts that a call and all subgraphs below it have spent. Any thread may add to them."""
+    """The amounts that a call has spent, with all subgraphs below it. Any thread may add to them."""
 
     __slots__ = (
         "_began",
@@ -199,7 +199,7 @@ Overrun = tuple[str, Any, Any]
 
 
 def overrun(budget: Budget, spending: Spending, due: Iterable[Task]) -> Overrun | None:
-    """Return the limit that does not allow another superstep with these tasks, or None."""
+    """Return the first limit of a budget that forbids another superstep with these tasks; None if there is none."""
     if budget.max_cost is not None and spending.unpriced_tokens and not spending.has_warned:
         spending.has_warned = True
         warn_unpriced(f"The budget's max_cost of {budget.max_cost:g}", spending.unpriced_tokens)

@@ -1,4 +1,4 @@
-"""The calls of `@task` functions that the tasks of a run have made and that have not ended.
+"""The calls of `@task` functions that the tasks of a run have made, and that have not ended.
 
 A call belongs to its task, not to one attempt at it. When the superstep of the task is over, calls that still run are
 stopped: coroutines are cancelled and awaited. A plain function cannot be stopped. If its task will be executed again,
@@ -22,27 +22,27 @@ class OpenCall(Protocol):
 
     @property
     def caller_id(self) -> TaskId:
-        """The id of the task that made the call."""
+        """The id of the task that made the call; it may be a call itself."""
         ...
 
     @property
     def planned_id(self) -> TaskId:
-        """The id of the task of the superstep in which it was made."""
+        """The id of the task of the superstep to which the call belongs."""
         ...
 
     @property
-    def is_at_work(self) -> bool:
-        """True if it is a plain function that is running."""
+    def is_running_function(self) -> bool:
+        """True if it is a running call of a plain function."""
         ...
 
     @property
     def is_on_this_thread(self) -> bool:
-        """True if it runs on the loop of this thread, which must not wait for it."""
+        """True if it runs on the event loop of this thread, which must not wait for it."""
         ...
 
     @property
     def ended(self) -> Future[Any]:
-        """Done once the call has ended and has cleaned up."""
+        """Completed once the call has ended and cleaned up."""
         ...
 
     def cancel_unstarted(self) -> object:
@@ -54,7 +54,7 @@ class OpenCall(Protocol):
         ...
 
 
-class Calls:
+class OpenCalls:
     """The open calls of one run.
 
     Calls are added and removed on any thread, without a lock: each operation on the set is atomic by itself.
@@ -72,24 +72,24 @@ class Calls:
         self._calls.discard(call)
 
     def find_by_caller(self, task: Task) -> Sequence[OpenCall]:
-        """Return the calls that a task has made directly, without those that its calls have made."""
+        """Return the calls that a task has made itself, without those that its calls have made."""
         return [call for call in self._calls.copy() if call.caller_id == task.id]
 
     def must_be_awaited(self, tasks: Sequence[Task], outcomes: Sequence[Outcome | None]) -> bool:
         """Return True if plain functions are running for tasks that will be executed again."""
-        running = [call for call in self._calls.copy() if call.is_at_work]
+        running = [call for call in self._calls.copy() if call.is_running_function]
         if not running:
             return False
         repeated = {task.id for task, outcome in zip(tasks, outcomes, strict=True) if not _is_over(outcome)}
         return any(call.planned_id in repeated for call in running)
 
     def cancel_unstarted(self, task: Task) -> None:
-        """Cancel the plain functions that a task has called directly and that have not begun."""
+        """Cancel the plain functions that a task has called itself, and that have not begun."""
         for call in self.find_by_caller(task):
             call.cancel_unstarted()
 
     def stop(self) -> Sequence[OpenCall]:
-        """Cancel the coroutines, from any thread, and return their calls."""
+        """Cancel the coroutines, and return their calls. May be called from any thread."""
         return [call for call in self._calls.copy() if call.stop()]
 
     def end(self) -> None:
@@ -99,13 +99,13 @@ class Calls:
                 wait_until_done(call.ended)
 
     async def end_async(self) -> Any:
-        """Do the same as `end` on the running event loop. Return a cancellation that arrived meanwhile, or None."""
+        """`end`, on the running event loop. Return a cancellation that arrived meanwhile, or None."""
         signal: Any = None
         if stopped := self.stop():
-            from statewright.async_futures import wait_in_any_case  # loads asyncio
+            from statewright.async_futures import wait_uncancelled  # loads asyncio
 
             for call in stopped:
-                signal = await wait_in_any_case(call.ended) or signal
+                signal = await wait_uncancelled(call.ended) or signal
         return signal
 
 

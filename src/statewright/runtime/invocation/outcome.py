@@ -9,7 +9,7 @@ from statewright.graph import ParentCommand
 
 
 class Failure:
-    """The outcome of a task that raised: an error, or a Command for the calling graph, which also travels as one."""
+    """The outcome of a task that raised an error, or a Command for the calling graph, which is raised too."""
 
     __slots__ = ("error", "is_saved", "is_secondary", "task")
 
@@ -17,7 +17,7 @@ class Failure:
         self.task = task
         self.error = error
         self.is_secondary = False
-        """True if another task had failed before, whose error is the one that the superstep ends with."""
+        """True if another task failed earlier; its error is the one that the run raises."""
         self.is_saved = False
         """True if the failure is already saved in the thread and in its log."""
 
@@ -39,8 +39,11 @@ class Pause:
 
 Outcome = TaskResult | Failure | Pause
 OutcomeStatus = Literal["completed", "waiting", "paused", "failed", "cancelled"]
-"""The status of a run that has stopped. `waiting`: for what its interrupts ask for; `paused`: at a node named by
-`interrupt_before` or `interrupt_after`."""
+"""The status of a run that has stopped.
+
+`waiting`: for the answers, times or events of its interrupts; `paused`: at a breakpoint, set by `interrupt_before` or
+`interrupt_after`.
+"""
 
 
 class RunOutcome:

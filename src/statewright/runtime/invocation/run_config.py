@@ -1,7 +1,7 @@
 """The parts of a run that do not change while it runs: its options, and the services that it uses.
 
-Most runs of a compiled graph share these objects: a call without options of its own, or a subgraph without services of
-its own, uses those that exist already.
+Most runs of a compiled graph share these objects: a call without options uses those of `compile`, a subgraph without
+services of its own those of its caller.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ class RunConfig(NamedTuple):
     on_unfinished: OnUnfinished | None = None
     on_busy: OnBusy = "reject"
     sibling_grace: float | None = 0.0
-    """Seconds to wait for running plain functions after a sibling has failed; None waits for ever."""
+    """Seconds to wait for running plain functions after a sibling has failed; None to wait without limit."""
     keeps_calls: bool = False
-    """True if checkpoints of subgraph calls are kept after their tasks are consumed."""
+    """True if checkpoints of subgraph calls are kept after their tasks have ended."""
     refuses_changed: bool = False
-    """True if it is an error, not a warning, that an answered question is asked again in other words."""
+    """True if it is an error, instead of a warning, that an answered question is asked again in other words."""
 
     @property
-    def breaks(self) -> bool:
-        """True if the run pauses at any node."""
+    def has_breaks(self) -> bool:
+        """True if the run has a breakpoint at any node."""
         return bool(self.breaks_before or self.breaks_after)
 
     @property

@@ -1,1 +1,1 @@
-"""Runs and their threads: taking a turn, loading, resuming, and editing a thread from outside a run."""
+"""Runs and their threads: taking a turn, beginning a run, calling subgraphs, and editing threads from outside a run."""

@@ -1,4 +1,4 @@
-"""Snapshots: saved checkpoints as users see them, with those of subgraphs."""
+"""Snapshots: saved checkpoints in the form for users, with those of subgraphs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from statewright.checkpoint import BranchKey, Checkpointer, Interrupt, Pending, 
 from statewright.errors import InvalidConfig, suggestion
 from statewright.futures import resolve
 from statewright.graph import Graph
-from statewright.runtime.core.fold import pairs_of
+from statewright.runtime.core.fold import write_pairs
 from statewright.runtime.core.program import Program, readable
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.lifecycle.carry import find_callers
+from statewright.runtime.lifecycle.subgraph_forks import find_callers
 
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeParameter  # slow to import; see graph/generics.py
@@ -32,12 +32,12 @@ class TaskSnapshot:
     id: str
     name: str
     result: Mapping[str, Any] | None
-    """Its writes, if it has ended while other tasks of the superstep have not."""
+    """The writes of the task, if it has ended while other tasks of the superstep have not."""
     error: str | None
     interrupts: tuple[Interrupt, ...]
-    """Its questions that are still open."""
+    """The open questions of the task."""
     state: StateSnapshot | None = None
-    """The state of its subgraph, if the node is one, its call has begun, and states of subgraphs were requested."""
+    """The state of a subgraph node whose call has begun, if states of subgraphs were requested."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,9 +48,9 @@ class StateSnapshot(Generic[ValuesT]):
     next: tuple[str, ...]
     """The nodes of the due and deferred tasks that have no result yet."""
     config: Mapping[str, Any]
-    """The config that makes a call start from this checkpoint."""
+    """The config by which a call starts from this checkpoint."""
     metadata: Mapping[str, Any]
-    """`source`, `step`, `run_id`, `branch`, the `nodes` that ran, and what the run discarded."""
+    """`source`, `step`, `run_id`, `branch`, the `nodes` that ran, and those that an input has `discarded`."""
     created_at: datetime | None
     parent_config: Mapping[str, Any] | None
     tasks: tuple[TaskSnapshot, ...]
@@ -59,23 +59,23 @@ class StateSnapshot(Generic[ValuesT]):
 
 
 def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
-    """Return the snapshot of a saved checkpoint for users."""
+    """Return the snapshot of a saved checkpoint."""
     checkpoint, pending = saved.checkpoint, saved.pending
-    due = [*checkpoint.frontier, *(held.task for held in checkpoint.held)]
+    due = [*checkpoint.frontier, *(held.task for held in checkpoint.deferred)]
     return StateSnapshot(
         values=program.output(checkpoint.values),
         next=tuple(task.node for task in due if task.id not in pending.completed),
-        config=config_of(saved, saved.id),
+        config=checkpoint_config(saved.branch_key, saved.id),
         metadata={
             **saved.metadata,
             "source": saved.source,
             "step": checkpoint.step,
             "run_id": saved.run_id,
-            "branch": saved.line.branch,
+            "branch": saved.branch_key.branch,
         },
         created_at=saved.created_at,
-        parent_config=config_of(saved, saved.parent_id) if saved.parent_id else None,
-        tasks=tuple(_task(task, saved) for task in due),
+        parent_config=checkpoint_config(saved.branch_key, saved.parent_id) if saved.parent_id else None,
+        tasks=tuple(_task_snapshot(task, saved) for task in due),
         interrupts=tuple(question.shown() for question in pending.open),
     )
 
@@ -94,27 +94,27 @@ def empty_snapshot(program: Program, config: Mapping[str, Any]) -> StateSnapshot
     )
 
 
-def config_of(saved: SavedCheckpoint, checkpoint_id: str) -> dict[str, Any]:
-    """Return the config that names a checkpoint of the same thread, namespace and branch as `saved`."""
-    configurable = {"thread_id": saved.line.thread_id, "checkpoint_id": checkpoint_id, "branch": saved.line.branch}
-    if saved.line.namespace:
-        configurable["namespace"] = saved.line.namespace
+def checkpoint_config(branch_key: BranchKey, checkpoint_id: str) -> dict[str, Any]:
+    """Return the config that names a checkpoint."""
+    configurable = {"thread_id": branch_key.thread_id, "checkpoint_id": checkpoint_id, "branch": branch_key.branch}
+    if branch_key.namespace:
+        configurable["namespace"] = branch_key.namespace
     return {"configurable": configurable}
 
 
-def _task(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
+def _task_snapshot(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
     pending = saved.pending
     result = pending.completed.get(task.id)
     return TaskSnapshot(
         id=task.id,
         name=task.node,
-        result={name: readable(update) for name, update in pairs_of(result)} if result is not None else None,
+        result={name: readable(update) for name, update in write_pairs(result)} if result is not None else None,
         error=pending.errors.get(task.id),
         interrupts=tuple(question.shown() for question in pending.open_of(task.id)),
     )
 
 
-# -- subgraphs, found by the path of nodes that leads to them, and nested in the snapshots of the tasks that called them
+# -- subgraphs: they are found by the path of nodes that leads to them, and nested in the snapshots of calling tasks
 
 
 class HasProgram(Protocol):
@@ -138,7 +138,7 @@ def subgraphs_of(graph: Graph, *, recurse: bool, path: str = "") -> Iterator[tup
 
 
 def node_path(namespace: str) -> str:
-    """Return the nodes on the way to a namespace, without the tasks."""
+    """Return the names of the nodes in a namespace, without the tasks, joined by `|`."""
     return "|".join(segment.partition(":")[0] for segment in namespace.split("|"))
 
 
@@ -151,7 +151,7 @@ def graph_at(graph: Graph, namespace: str) -> Any:
         if node is None or not node.is_subgraph:
             paths = dict(subgraphs_of(graph, recurse=True))
             raise InvalidConfig(
-                f"The namespace {namespace!r} leads to no subgraph that is a node. "
+                f"The namespace {namespace!r} is not that of a subgraph that is a node. "
                 + suggestion(path, paths, noun="Paths")
             )
         subgraph = node.action
@@ -160,21 +160,21 @@ def graph_at(graph: Graph, namespace: str) -> Any:
 
 
 def _current_name(graph: Graph, name: str) -> str:
-    """Return the current name of a node that a saved namespace may contain under a former one."""
+    """Return the current name of a node; a saved namespace may contain a former one."""
     if name in graph.nodes:
         return name
     return next((node.name for node in graph.nodes.values() if name in node.aliases), name)
 
 
 def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
-    """Update the saved questions of the tasks around a subgraph that was changed from outside.
+    """Update the saved questions of the tasks that wait for a subgraph, after it was changed from outside a run.
 
-    A task without questions is no longer paused, and runs again. `before` is the head of the subgraph before the
-    change.
+    A task that has no questions then is no longer paused, and runs again. `before` is the head of the subgraph before
+    the change.
     """
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
+    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     callers = perform_all(run, find_callers(line))
-    after = _head_of(run, line.namespace)
+    after = _load_head(run, line.namespace)
     if callers is None or after is None:
         return
     ids_before = {question.id for question in _questions_at(before)} if before is not None else set[str]()
@@ -182,16 +182,16 @@ def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
     for head, task in callers:
         others = [question for question in head.pending.interrupts.get(task.id, ()) if question.id not in ids_before]
         pending = Pending(interrupts={task.id: (*others, *questions_after)})
-        resolve(saver.save_results(head.line, head.id, pending))
+        resolve(saver.save_results(head.branch_key, head.id, pending))
 
 
 def _questions_at(saved: SavedCheckpoint) -> Sequence[Interrupt]:
-    """Return the questions of the tasks of a checkpoint, answered or not."""
+    """Return all questions of the tasks of a checkpoint, answered ones included."""
     return [question for questions in saved.pending.interrupts.values() for question in questions]
 
 
 def with_subgraphs(run: Run, snapshot: StateSnapshot) -> StateSnapshot:
-    """Return the snapshot with the states of subgraphs in the tasks that called them."""
+    """Return the snapshot with the states of subgraphs in the tasks that have called them."""
     tasks = (_with_state(run, run.program.graph, run.namespace, task) for task in snapshot.tasks)
     return replace(snapshot, tasks=tuple(tasks))
 
@@ -203,16 +203,16 @@ def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> T
     subgraph = cast(HasProgram, node.action)
     for name in (node.name, *node.aliases):
         segment = name if node.memory == "thread" else f"{name}:{task.id}"
-        own = f"{namespace}|{segment}" if namespace else segment
-        saved = _head_of(run, own)
+        inner_namespace = f"{namespace}|{segment}" if namespace else segment
+        saved = _load_head(run, inner_namespace)
         if saved is not None and not saved.metadata.get("reset"):
             state = snapshot_of(subgraph.program, saved)
-            tasks = tuple(_with_state(run, subgraph.graph, own, inner) for inner in state.tasks)
+            tasks = tuple(_with_state(run, subgraph.graph, inner_namespace, inner) for inner in state.tasks)
             return replace(task, state=replace(state, tasks=tasks))
     return task
 
 
-def _head_of(run: Run, namespace: str) -> SavedCheckpoint | None:
+def _load_head(run: Run, namespace: str) -> SavedCheckpoint | None:
     """Return the head of a namespace on the branch of the run."""
-    line = cast(BranchKey, run.line)
+    line = cast(BranchKey, run.branch_key)
     return resolve(cast(Checkpointer, run.saver).load(line.thread_id, namespace=namespace, branch=line.branch))

@@ -1,7 +1,8 @@
 """Begin a run: with new input, with a Command, or where another run has stopped.
 
 A run loads its thread, decides where to begin, and claims the thread with a write, all before any node runs. So errors
-of the input or of a Command are raised before anything is saved, and a refused claim can be repeated (`turn`).
+in the input or in a Command are raised before anything is saved, and a run whose claim is refused can start over
+(`turn`).
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ from statewright.errors import (
     NamespaceBusy,
     UnansweredInterrupts,
 )
-from statewright.graph import END, START, Command, Reported, Send
+from statewright.graph import END, START, Command, Send, SubgraphResult
 from statewright.ids import CheckpointId, is_interrupt_id
-from statewright.runtime.core.apply import apply_beside, apply_results, folded_values, rewritten_fields
+from statewright.runtime.core.apply import apply_external_results, apply_results, folded_values, rewritten_fields
 from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Emit, Load, SaveCallers
 from statewright.runtime.core.events import run_event
-from statewright.runtime.core.fold import pairs_of
-from statewright.runtime.core.graph_migration import fit_to_graph
+from statewright.runtime.core.fold import write_pairs
+from statewright.runtime.core.graph_migration import migrate_to_graph
 from statewright.runtime.core.loop import supersteps
 from statewright.runtime.core.program import Program
 from statewright.runtime.core.saving import (
@@ -49,7 +50,7 @@ from statewright.runtime.core.saving import (
 )
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.lifecycle.carry import SubgraphCommits, subgraph_commits
+from statewright.runtime.lifecycle.subgraph_forks import SubgraphCommits, copy_with_id, parent_task_of, subgraph_commits
 from statewright.runtime.lifecycle.unfinished import update_by_discarded
 from statewright.runtime.tasks.execute import check_targets, conclude, read_result
 from statewright.runtime.tasks.interrupt import Paused
@@ -59,7 +60,7 @@ from statewright.state import check_value
 Starting = Generator[Effect, Any, tuple[Checkpoint, Pending | None]]
 """Returns the checkpoint to continue from, and the saved data of its frontier."""
 Beginning = Generator[Effect, Any, "tuple[Checkpoint, Pending | None] | RunOutcome"]
-"""Returns the same, or the outcome with which unfinished work of the thread has stopped."""
+"""Returns the same, or the outcome of unfinished work of the thread, if that has stopped without completing."""
 Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
 """The checkpoint to start from, and the head of the branch, which differs if the run forks."""
 
@@ -67,36 +68,37 @@ Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
 def begin_run(run: Run, graph_input: Any) -> Beginning:
     """Load the thread, determine where to begin, and claim the thread. No node of the graph runs.
 
-    The exception is on_unfinished="finish": unfinished work of the thread runs first. Raises ThreadBusy or
-    CheckpointConflict if the claim is refused; then nothing was written.
+    The exception is on_unfinished="finish": then unfinished work of the thread runs first. Raises ThreadBusy or
+    CheckpointConflict if the claim is refused, in which case nothing was written.
     """
     saved, head = (yield from _load(run)) if run.saver is not None else (None, None)
     must_finish = run.config.on_unfinished == "finish" and graph_input is not None
-    if must_finish and not isinstance(graph_input, Command) and saved is not None and not saved.checkpoint.at_rest:
+    if must_finish and not isinstance(graph_input, Command) and saved is not None and not saved.checkpoint.is_complete:
         outcome = yield from _finish(run, saved, head)
         if outcome.status != "completed":
             return outcome
-        saved = fit(run, (yield from load_head(run)))
+        saved = migrated(run, (yield from load_head(run)))
         head = saved.id if saved is not None else None
     checkpoint, pending = yield from _start(run, graph_input, saved, head)
     if run.owner is not None and not (run.claimed or run.nested):
-        yield from save_pending(run, checkpoint, Pending())  # claims the thread, since nothing was written so far
+        yield from save_pending(run, checkpoint, Pending())  # claims the thread, since nothing has been written yet
     if pending:
         _restore_pending(run, pending)
-    if saved is not None and _sends_timed(checkpoint):
+    if saved is not None and _has_timed_sends(checkpoint):
         run.guards_all = True
     run.stop = checkpoint.step + run.settings.recursion_limit
     return checkpoint, pending
 
 
-def _sends_timed(checkpoint: Checkpoint) -> bool:
-    """Return True if a task of a Send with a timeout is due or deferred."""
-    tasks = (*checkpoint.frontier, *(held.task for held in checkpoint.held))
+def _has_timed_sends(checkpoint: Checkpoint) -> bool:
+    """Return True if the task of a Send with a timeout is due or deferred."""
+    tasks = (*checkpoint.frontier, *(held.task for held in checkpoint.deferred))
     return any(type(task) is TimedTask for task in tasks)
 
 
 def _restore_pending(run: Run, pending: Pending) -> None:
     """Restore the data that earlier runs have saved for the due tasks."""
+    run.answers.update((str(key), value) for key, value in pending.answers.items())
     run.attempts, run.retries = pending.attempts, pending.retries
     if not run.shares_journal:
         run.journal = dict(pending.journal)
@@ -114,15 +116,14 @@ def _start(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head: Chec
     if saved is None:
         raise EmptyInputError(_nothing_to_continue(run))
     checkpoint, pending = yield from _continue(run, saved, head, replay=True)
-    if run.nested and run.watch is not None and run.watch.wants("call_continued"):
+    if run.nested and run.emitter is not None and run.emitter.wants("call_continued"):
         yield Emit(run_event("call_continued", run, checkpoint, checkpoint.step))
     answers = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
-    run.answers.update((str(key), value) for key, value in pending.answers.items())
     return checkpoint, pending.merged(Pending(answers=answers)) if answers else pending
 
 
 def _continues_call(run: Run, saved: SavedCheckpoint) -> bool:
-    """Return whether the same task made the saved call, so that this one continues it instead of starting over."""
+    """Return whether the same task made the saved call, so that this call continues it instead of starting over."""
     return not _is_retry(run) and saved.metadata.get("parent_task") == run.metadata.get("parent_task")
 
 
@@ -133,8 +134,9 @@ def _is_retry(run: Run) -> bool:
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """Load the checkpoint to start from, and the head. They differ if the caller has named an older checkpoint."""
     if run.caller is not None and (ended := run.caller.run.ended_calls.get(run.namespace)) is not None:
+        # This call has ended before in the same superstep, without saving its end, which is loaded below.
         if ended.run.parent is not None:
-            ended.run.parent.attempt = run.caller.attempt  # saves of the ended attempt would be rejected
+            ended.run.parent.attempt = run.caller.attempt  # saves by the earlier attempt would be rejected
         yield SaveCallers(ended)
     branch = run.settings.branch
     head = yield from load_head(run)
@@ -148,12 +150,12 @@ def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     if checkpoint_id is None or checkpoint_id == head_id:
         if head is not None:
             run.memories = dict(head.metadata.get("memories", ()))
-        return fit(run, head), head_id
-    saved = fit(run, (yield Load(branch, checkpoint_id)))
+        return migrated(run, head), head_id
+    saved = migrated(run, (yield Load(branch, checkpoint_id)))
     if saved is None:
         raise CheckpointNotFound(
             f"Thread {run.settings.thread_id!r} has no checkpoint {checkpoint_id!r}. "
-            f"See get_state_history for those it has."
+            f"get_state_history lists its checkpoints."
         )
     return saved, head_id
 
@@ -173,24 +175,24 @@ def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, Sav
 
 def _load_under_former_name(run: Run, namespaces: Sequence[str]) -> Generator[Effect, Any, SavedCheckpoint | None]:
     """Load the head of a call that was saved under a former name of its node, and move the run there."""
-    own = run.namespace
+    current = run.namespace
     for namespace in namespaces:
         run.move_to(namespace)
         saved: SavedCheckpoint | None = yield Load(run.settings.branch)
         if saved is not None:
             return saved
-    run.move_to(own)
+    run.move_to(current)
     return None
 
 
-def fit(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
-    """Return the saved checkpoint, migrated to the program of the run."""
+def migrated(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
+    """Return the saved checkpoint, migrated to the current version of the graph. Sets `run.migrated`."""
     if saved is None:
         return None
-    fitting = fit_to_graph(run.program, saved)
-    if fitting.checkpoint.values is not saved.checkpoint.values:
+    result = migrate_to_graph(run.program, saved)
+    if result.checkpoint.values is not saved.checkpoint.values:
         run.migrated = saved.checkpoint.values
-    return fitting
+    return result
 
 
 def _nothing_to_continue(run: Run) -> str:
@@ -206,7 +208,7 @@ def _nothing_to_continue(run: Run) -> str:
 
 
 def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
-    """Start at START with an input, on the current state of the thread; its unfinished tasks are discarded."""
+    """Start at START with an input and the current state of the thread; its unfinished tasks are discarded."""
     program = run.program
     base, completed, discarded = _base_for_input(run, saved)
     task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
@@ -217,7 +219,7 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
         update = yield from update_by_discarded(run, saved, base.values)
         if update:
             update_result = read_result(Scope(run, task), program.start, task, update)
-            result.writes = [*pairs_of(result), *pairs_of(update_result)]
+            result.writes = [*write_pairs(result), *write_pairs(update_result)]
     commit_id, now = yield from draw_stamp(run, base.step + 1)
     checkpoint = apply_results(program, base, [result], commit_id, run.origin(commit_id, base.step + 1))
     if run.saver is not None:
@@ -228,16 +230,17 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
             metadata["replaces"] = head
         if parent is not None:
             run.open_namespaces |= call_namespaces(run, parent.frontier)
-        if run.caller is not None and run.saves_at_rest and head is None:
+        if run.caller is not None and run.saves_on_exit and head is None:
+            # With durability `exit`, the input of a new call is saved together with its end, if at all.
             run.uncommitted_from = NOTHING_SAVED
         else:
-            if run.caller is not None and run.saves_at_rest:
+            if run.caller is not None and run.saves_on_exit:
                 yield SaveCallers(run.caller)
             commit = commit_of(run, parent, checkpoint, [result], now, source="input", expected=head, metadata=metadata)
             if saved is not None and is_older:
-                # Calls of the discarded tasks are neither copied to another branch, nor reset on this one.
-                is_other_branch = saved.line.branch != run.settings.branch
-                commit.beside = yield from _subgraph_commits(run, saved, restart_calls=is_other_branch)
+                # Calls of the discarded tasks are neither copied to another branch nor reset on this one.
+                is_other_branch = saved.branch_key.branch != run.settings.branch
+                commit.siblings = yield from _subgraph_commits(run, saved, restart_calls=is_other_branch)
             commit.spans_supersteps = bool(completed)  # the results of the interrupted superstep are applied too
             if completed:
                 commit.rewritten = itertools.chain.from_iterable(
@@ -245,26 +248,26 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
                     for results in (completed, [result])
                 )
             yield from save_commit(run, commit)
-    if run.watch is not None and run.watch.wants("input_applied"):
+    if run.emitter is not None and run.emitter.wants("input_applied"):
         yield Emit(run_event("input_applied", run, checkpoint, checkpoint.step))
     return checkpoint, None
 
 
 def check_input(run: Run, graph_input: Any) -> None:
-    """Raise the error of input that is invalid in any state of the thread."""
+    """Raise the errors of an input that is invalid whatever the state of the thread."""
     if graph_input is not None and not isinstance(graph_input, Command):
         task = Task(START, NO_ARG, "", 0)
         read_result(Scope(run, task), run.program.start, task, graph_input)
 
 
-def _take_over_state(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, Reported]:
+def _take_over_state(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, SubgraphResult]:
     """Return the base and the input of a subgraph that begins with the state of its caller.
 
-    A field that the caller passes replaces the initial value of the field here; it is not merged with it.
+    A field of the caller replaces the initial value of the same field in the subgraph, instead of being merged into it.
     """
     writes = program.start.updates.read(state, START, task)
     values = {name: value for name, value in base.values.items() if name not in writes}
-    return Checkpoint(base.id, base.step, values, ()), Reported({}, [*writes.items()])
+    return Checkpoint(base.id, base.step, values, ()), SubgraphResult({}, [*writes.items()])
 
 
 def _conclude_entry(run: Run, task: Task, base: Checkpoint, graph_input: Any) -> TaskResult:
@@ -287,10 +290,10 @@ def _conclude_entry(run: Run, task: Task, base: Checkpoint, graph_input: Any) ->
 
 
 def _base_for_input(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[TaskResult], list[str]]:
-    """Return the checkpoint to which new input is applied, and what becomes of the unfinished superstep.
+    """Return the checkpoint to which new input is applied, and the two parts of the unfinished superstep.
 
-    That is the list of its results, which the state of the checkpoint already contains, and the names of the nodes
-    whose tasks have none and are discarded.
+    These are the results of its tasks, which the state of that checkpoint already contains, and the names of the nodes
+    whose tasks have no result and are discarded.
     """
     if saved is None:
         return Checkpoint(run.run_id, run.step_before, run.program.start_values(), ()), [], []
@@ -299,31 +302,32 @@ def _base_for_input(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint
         if not _is_retry(run):
             _check_call_is_over(run, saved)
     elif open_questions and run.config.on_unfinished != "discard":
-        raise UnansweredInterrupts(saved.line.thread_id, [(question.id, question.value) for question in open_questions])
+        raise UnansweredInterrupts(
+            saved.branch_key.thread_id, [(question.id, question.value) for question in open_questions]
+        )
     before, completed = saved.checkpoint, saved.pending.completed
     results = [completed[task.id] for task in before.frontier if task.id in completed]
     values = folded_values(run.program, before.values, results) if results else before.values
-    tasks = [*before.frontier, *(deferred.task for deferred in before.held)]
+    tasks = [*before.frontier, *(deferred.task for deferred in before.deferred)]
     discarded = sorted({task.node for task in tasks if task.id not in completed})
     return Checkpoint(before.id, before.step, values, ()), results, discarded
 
 
 def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
-    """Raise NamespaceBusy if a due task waits for answers to the unfinished call that a memory contains.
+    """Raise NamespaceBusy if a task that is still due has an unfinished call with the same memory.
 
     A task that was discarded, or completed by an update, never resumes its call, so the call may be replaced.
     """
-    waiting_task, caller = str(saved.metadata.get("parent_task", "")).partition(":")[0], run.parent
+    waiting_task, caller = parent_task_of(saved), run.parent
     if caller is None or caller.task is None or caller.checkpoint is None:
         return
     if any(task.id == waiting_task for task in caller.checkpoint.frontier):
-        raise NamespaceBusy(saved.line.namespace, caller.task.node)
+        raise NamespaceBusy(saved.branch_key.namespace, caller.task.node)
 
 
 def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
     """Finish the unfinished work of the thread, and return its outcome."""
     checkpoint, pending = yield from _continue(run, saved, head, replay=False)
-    run.answers.update((str(key), value) for key, value in pending.answers.items())
     run.stop = checkpoint.step + run.settings.recursion_limit
     if not run.claimed:
         yield from save_pending(run, checkpoint, Pending())
@@ -337,7 +341,7 @@ def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Gene
 def _continue(
     run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
 ) -> Generator[Effect, Any, tuple[Checkpoint, Pending]]:
-    """Return the checkpoint to continue from, and its pending data. If it is not the head, it becomes it by a fork."""
+    """Return the checkpoint to continue from, and its pending data. An older checkpoint becomes the head by a fork."""
     checkpoint, pending, fork = yield from _plan_continuation(run, saved, head, replay=replay)
     if fork is not None:
         yield from save_commit(run, fork)
@@ -347,7 +351,7 @@ def _continue(
 def _plan_continuation(
     run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
 ) -> Generator[Effect, Any, tuple[Checkpoint, Pending, StepCommit | None]]:
-    """Do the same as `_continue`, but return the commit of the fork, if one is needed, instead of saving it.
+    """Return the checkpoint and pending data to continue with, and the commit of a fork, if one is needed.
 
     With `replay` all tasks of the checkpoint run again; otherwise its pending results are kept.
     """
@@ -360,36 +364,23 @@ def _plan_continuation(
     commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
     fork = copy_with_id(checkpoint, commit_id)
     commit = commit_of(run, checkpoint, fork, [], now, source="fork", expected=head, pending=pending, metadata=metadata)
-    commit.beside = beside
+    commit.siblings = beside
     return fork, pending, commit
 
 
 def _subgraph_commits(run: Run, saved: SavedCheckpoint, *, restart_calls: bool) -> SubgraphCommits:
-    """Return the commits of subgraphs that accompany a commit by which the run starts from an older checkpoint."""
-    line = saved.line._replace(branch=run.settings.branch)
+    """Return the commits of subgraphs that accompany the commit with which a run starts from an older checkpoint."""
+    line = saved.branch_key._replace(branch=run.settings.branch)
     at_head = False
-    if saved.line.branch != line.branch:
-        newest: SavedCheckpoint | None = yield Load(saved.line.branch)
+    if saved.branch_key.branch != line.branch:
+        newest: SavedCheckpoint | None = yield Load(saved.branch_key.branch)
         at_head = newest is not None and newest.id == saved.id
     return (yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=restart_calls))
 
 
 def _is_head(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> bool:
     """Return True if a checkpoint is the head of the branch that the run writes to."""
-    return saved.id == head and saved.line.branch == run.settings.branch
-
-
-def copy_with_id(checkpoint: Checkpoint, checkpoint_id: str) -> Checkpoint:
-    """Return a copy as the next step, with another id. The tasks are the same, so they keep their ids."""
-    return Checkpoint(
-        checkpoint_id,
-        checkpoint.step + 1,
-        checkpoint.values,
-        checkpoint.frontier,
-        checkpoint.held,
-        checkpoint.joins,
-        checkpoint.reported,
-    )
+    return saved.id == head and saved.branch_key.branch == run.settings.branch
 
 
 # -- a Command as input
@@ -399,15 +390,15 @@ def _start_with_command(
     run: Run, command: Command[Any], saved: SavedCheckpoint | None, head: CheckpointId | None
 ) -> Starting:
     if not command.resumes and command.update is None and not command.targets:
-        raise EmptyInputError("The Command is empty. Give it resume=, update= or goto=.")
+        raise EmptyInputError("The Command is empty. Pass resume=, update= or goto=.")
     if saved is None and command.resumes:
-        raise InvalidResume(_no_thread(run))
+        raise InvalidResume(_nothing_to_resume(run))
     checkpoint, pending, fork = Checkpoint(run.run_id, -1, run.program.start_values(), ()), Pending(), None
     if saved is not None:
         checkpoint, pending, fork = yield from _plan_continuation(run, saved, head, replay=not command.resumes)
     if command.resumes and pending.paused and not pending.open and run.program.graph.answers_to is not None:
         command = Command(update={run.program.graph.answers_to: command.resume})
-    # Errors of the command are raised here, before any part of it is saved.
+    # Errors in the command are raised here, before any part of it is saved.
     answers = read_answers(command.resume, pending.open) if command.resumes else {}
     commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
     has_changes = command.update is not None or command.targets
@@ -417,7 +408,7 @@ def _start_with_command(
     if command.resumes:
         pending = pending.merged(Pending(answers=answers))
         yield from save_pending(run, checkpoint, Pending(answers=answers))
-        if run.watch is not None and run.watch.wants("resumed"):
+        if run.emitter is not None and run.emitter.wants("resumed"):
             yield Emit(run_event("resumed", run, answers, checkpoint.step))
     if changed is not None:
         before = checkpoint if saved is not None else None
@@ -425,21 +416,20 @@ def _start_with_command(
         if run.saver is not None:
             commit = commit_of(run, before, checkpoint, [result], now, source="update", pending=pending)
             yield from save_commit(run, commit)
-    run.answers.update((str(key), value) for key, value in pending.answers.items())
     return checkpoint, pending
 
 
 def _apply_command(run: Run, base: Checkpoint, command: Command[Any], commit_id: str) -> tuple[Checkpoint, TaskResult]:
-    """Return the checkpoint after a command's update: its targets are due together with the tasks that were due."""
+    """Return the checkpoint after the update of a Command, and its result. Tasks that are due stay due."""
     program = run.program
     task = Task(START, NO_ARG, base.id, 0)
     writes = {} if command.update is None else program.updates.read(command.update, START, task)
     targets = [target for target in check_targets(run, program.start, command.targets) if target != END]
     result = TaskResult(task, writes, targets, goto=True)
-    return apply_beside(program, base, [result], commit_id, base.frontier, base.held), result
+    return apply_external_results(program, base, [result], commit_id, base.frontier, base.deferred), result
 
 
-def _no_thread(run: Run) -> str:
+def _nothing_to_resume(run: Run) -> str:
     if run.saver is None:
         return "Resuming needs a checkpointer: compile(checkpointer=...) and call with a thread_id."
     return f"Thread {run.settings.thread_id!r} has no saved run to resume."
@@ -475,7 +465,7 @@ def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, 
 
 
 TIMED_OUT: Final[Any] = object()
-"""Passed in place of an answer when the time limit of a question has expired."""
+"""Takes the place of an answer when the time limit of a question has expired."""
 
 
 def _checked_answer(question: Interrupt, answer: Any) -> Any:

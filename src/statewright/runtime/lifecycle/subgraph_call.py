@@ -1,15 +1,15 @@
 """The call of a compiled graph by a task: its namespace, and its retries.
 
 A call has a namespace of its own in the thread of its caller: the path of tasks that leads to it, as `node:task_id`
-segments joined by `|`. With `memory="call"` it is new for each task of the caller, and is resumed while that task is
-unfinished; the commit that consumes the task removes it. With `"thread"` the segment is the node alone, so the subgraph
-keeps its state across runs. With `"none"` it saves nothing.
+segments joined by `|`. With `memory="call"` each task of the caller has a new namespace, in which the call is resumed
+while the task is unfinished; the commit that ends the task deletes it. With `"thread"` the segment is the node alone,
+so the subgraph keeps its state across runs. With `"none"` the call saves nothing.
 
 Calls without a `call_key` are numbered in call order, because a replay makes them in the same order. A failed call
 keeps its number, so a replay makes it again. With a key, a retry of a failed call (same key, graph, input and options)
 starts over in the same namespace; a retry of a cancelled call continues there. On a replay the first call then returns
-the saved result, and the node does not reach the retry. This needs a key, because a second call with the same input
-may be an independent one, such as the next of three votes. Mistaking it for a retry would shift the numbers of all
+the saved result, and the node does not reach the retry. Retries need a key, because a second call with the same input
+may be an independent one, such as the next of three votes. To mistake it for a retry would shift the numbers of all
 later calls on a replay, and give them the results of other calls.
 """
 
@@ -23,8 +23,8 @@ from statewright.data.fingerprint import fingerprint
 from statewright.errors import NamespaceBusy
 from statewright.graph import Memory
 from statewright.runtime.invocation.run import CallingTask, Run, SubgraphCall
+from statewright.runtime.tasks.liveness import reason_to_refuse
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import reason_to_refuse
 
 _NO_OPTIONS: Final[Mapping[str, Any]] = {}
 
@@ -62,11 +62,11 @@ def _retry_key(
 ) -> tuple[object, ...]:
     """Return a hashable key that a call shares with its retries.
 
-    Context, config and limits are part of it. A replay makes the first call with the arguments of that call, so it
-    could not finish what a retry with a higher limit has begun.
+    Context, config and limits are part of it: a replay repeats the arguments of the first call, so it could not finish
+    a retry that had, for example, a higher limit.
     """
-    compared = sorted((name, value) for name, value in options.items() if name not in _NOT_COMPARED)
-    values = (graph_input, config, *(part for pair in compared for part in pair))
+    compared = sorted(item for item in options.items() if item[0] not in _NOT_COMPARED)
+    values = (graph_input, config, *(part for item in compared for part in item))
     return program, memory, *map(_comparable, values)
 
 
@@ -74,14 +74,14 @@ _NOT_COMPARED: Final = frozenset({"control", "memory"})
 """`control` does not change the result, and `memory` is compared separately."""
 
 
-class _Itself:
-    """Wraps a value without a fingerprint. Equal only to a wrapper of the same object."""
+class _ById:
+    """Compares a value without a fingerprint by its identity."""
 
     def __init__(self, value: object) -> None:
         self._value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Itself) and other._value is self._value
+        return isinstance(other, _ById) and other._value is self._value
 
     def __hash__(self) -> int:
         return id(self._value)
@@ -91,7 +91,7 @@ def _comparable(value: Any) -> object:
     try:
         return fingerprint(value)
     except Exception:  # pickling hooks of user objects may raise anything
-        return _Itself(value)
+        return _ById(value)
 
 
 def _namespace(scope: Scope, memory: Memory, label: str) -> str:
@@ -110,7 +110,7 @@ def _escaped(key: str) -> str:
 
 
 def former_namespaces(scope: Scope, namespace: str) -> tuple[str, ...]:
-    """Return the namespaces that a call would have had under former names of the calling node."""
+    """Return the namespaces of a call under the former names of the calling node."""
     run, task = scope.run, scope.task
     names = run.program.former_names.get(task.node, ()) if task is not None else ()
     if task is None or not names:
@@ -121,7 +121,7 @@ def former_namespaces(scope: Scope, namespace: str) -> tuple[str, ...]:
 
 
 def take_namespace(caller: CallingTask, namespace: str) -> None:
-    """Record that a call runs in a namespace with a memory of its own. Raises NamespaceBusy if another one does.
+    """Record that a call with memory="thread" runs in its namespace. Raises NamespaceBusy if another one does.
 
     A call whose attempt or superstep is over does not count, since its later effects are ignored.
     """
@@ -135,10 +135,10 @@ def take_namespace(caller: CallingTask, namespace: str) -> None:
 
 
 class CallInProgress:
-    """Context manager around the execution of a subgraph call. It frees the namespace and permits a retry on failure.
+    """Context manager around a subgraph call: frees its namespace at the end, and permits a retry if it has failed.
 
     A retry of a failed call starts over. A retry of a call that was cancelled, or whose checkpoint could not be loaded
-    or saved, continues from the checkpoint, which may hold the result of an earlier execution of the task.
+    or saved, continues from the checkpoint, which may contain the result of an earlier execution of the task.
     """
 
     __slots__ = ("_run",)
@@ -156,9 +156,9 @@ class CallInProgress:
         if run.parent is None or run.call is None or run.call.retry_key is None:
             return
         if error is None:
-            if run.rest is not None and isinstance(run.rest.error, Exception):
+            if run.outcome is not None and isinstance(run.outcome.error, Exception):
                 run.parent.counts().retryable[run.call.retry_key] = True
-        elif not isinstance(error, GeneratorExit):  # no failure: the node stopped reading, and does so on a replay
+        elif not isinstance(error, GeneratorExit):  # not a failure: the node stopped reading, and will on a replay
             run.parent.counts().retryable[run.call.retry_key] = False
 
 
@@ -168,8 +168,8 @@ def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> Br
     Unless `keep`, a call with memory="call" is deleted with its task.
     """
     caller = scope.run
-    if caller.saver is None or caller.line is None or memory == "none":
+    if caller.saver is None or caller.branch_key is None or memory == "none":
         return None
     if memory == "call" and not keep:
         caller.open_namespaces.add(namespace)
-    return caller.line._replace(namespace=namespace)
+    return caller.branch_key._replace(namespace=namespace)

@@ -1,11 +1,12 @@
 """The lease of a run on its thread, the queue of runs that wait for it, and requests to the holder to stop.
 
 A run claims its thread with its first write, and releases it with its last. Meanwhile another run is refused, waits for
-its turn, or has the holder stopped (`on_busy`). The queue and the immediate request to stop exist within one process; a
-holder in another process sees the request when it renews its lease, and waiting runs poll the lease.
+its turn, or requests the holder to stop (`on_busy`). Within a process there is a queue, and the holder is notified of
+the request at once. A holder in another process sees the request when it renews its lease, and runs that wait for it
+poll the lease.
 
-A run may be dropped anywhere, by a generator that is not exhausted or a second Ctrl-C, and its thread must be free
-nevertheless: `Holding` releases it, on another thread if necessary. If even that fails, the lease expires.
+A run may be dropped at any point, by a generator that is not exhausted or a second Ctrl-C, and its thread must be
+released nevertheless: `Holding` does that, in a worker thread if necessary. If even that fails, the lease expires.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Self, cast
 from weakref import WeakMethod, WeakValueDictionary
 
 from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest, add_holder, discard_holder, scope_of
-from statewright.clock import Clock, SystemClock, Timer
+from statewright.clock import SystemClock, Timer
 from statewright.errors import LeaseLost, StorageError, ThreadBusy
 from statewright.futures import LightFuture, MaybeFuture, is_future, resolve
 from statewright.runtime.concurrency.control import RunControl
@@ -35,21 +36,22 @@ if TYPE_CHECKING:
 
 FIRST_POLL: Final = 0.005
 LONGEST_POLL: Final = 0.5
-"""Seconds between two checks of a thread that is held: they double from the first to the longest."""
+"""Seconds between two checks of a thread that is held: the delay doubles from the first to the longest."""
 READER_PATIENCE: Final = 1.0
 """Seconds for which the reader of a stream may suspend its run while another run wants the thread."""
 
-_holders: WeakValueDictionary[str, LeaseRenewer] = WeakValueDictionary()
-"""The runs of this process that hold a thread, by owner."""
+_renewers: WeakValueDictionary[str, LeaseRenewer] = WeakValueDictionary()
+"""The runs of this process that may hold a thread, by owner."""
 _queues: dict[tuple[Hashable, str], deque[Ticket]] = {}
 """The waiting runs of this process by thread, in the order of arrival."""
 _lock = threading.Lock()
 
 
 class Holding:
-    """The period in which a run may hold its thread; a context manager around all writes of the run.
+    """The period in which a run may hold its thread: a context manager around all writes of the run.
 
-    Other runs regard it as a live holder, and its thread is released if the run ends without a last write.
+    Meanwhile other runs regard the run as a live holder. At the end the thread is released, unless the last write of
+    the run has done so.
     """
 
     def __init__(self, run: Run) -> None:
@@ -75,18 +77,18 @@ class Holding:
     ) -> None:
         if kind is GeneratorExit:
             self._abandon()
-        elif is_future(released := self.end()):
-            from statewright.async_futures import wait_in_any_case  # loads asyncio
+        elif is_future(answer := self.end()):
+            from statewright.async_futures import wait_uncancelled  # loads asyncio
 
-            signal = await wait_in_any_case(released)
+            signal = await wait_uncancelled(answer)
             if signal is not None:
                 raise signal
 
     def end(self) -> MaybeFuture[object]:
-        """Release the thread, unless the last write of the run has done so. Return the saver's answer, or a future.
+        """Release the thread, unless the last write has done so. Return the saver's answer or a future of it.
 
-        If this is interrupted, for example by a second Ctrl-C, a worker thread completes it, so that other runs need
-        not wait for the lease to expire.
+        If this is interrupted, for example by a second Ctrl-C, a worker thread releases the thread, so that other runs
+        need not wait until the lease expires.
         """
         try:
             return self._end()
@@ -102,8 +104,8 @@ class Holding:
                     _thread(run), cast(LeaseRequest, run.hold(run.ports.clock.now(), release=True))
                 )
         except StorageError:
-            pass  # another run has taken it over, or nothing can be written: the lease expires
-        except Exception:  # of the saver: the outcome of the run is more important
+            pass  # another run has taken the thread over, or nothing can be written: then the lease expires
+        except Exception:  # a defect of the saver must not hide the outcome of the run
             _log_failure(run, "released")
         finally:
             discard_holder(cast(str, run.owner))
@@ -111,11 +113,11 @@ class Holding:
             wake_next(run)
 
     def _abandon(self) -> None:
-        """Have a worker thread release the thread of a dropped run. Finalisers may call this: it takes no lock.
+        """Release the thread of a dropped run on a worker thread. Takes no lock, so that finalisers may call it.
 
-        Other runs need not wait for it: without a live holder the lease counts as expired.
+        Other runs need not wait for that: without a live holder the lease counts as expired.
         """
-        if self._process == os.getpid():  # not for the copy of a run in a forked process: it continues in the parent
+        if self._process == os.getpid():  # otherwise this is the copy in a forked process of a run of its parent
             discard_holder(cast(str, self._run.owner))
             cast(Claim, self._run.claim).release = LightFuture()
             workers.hand_over(self._end_abandoned)
@@ -130,16 +132,16 @@ class Holding:
 class LeaseRenewer(Holding):
     """Renews the lease of a run on its thread while its nodes run.
 
-    A context manager around the execution of the run. A run that is read by plain calls is suspended while its reader
-    processes a part, maybe for ever. If another run wants the thread then, it is released, and later writes of the
-    suspended run are refused.
+    A context manager around the execution of the run. The sync driver suspends a run while the reader of its stream
+    processes a part, which may take forever. If another run wants the thread meanwhile, the thread is released, and
+    later writes of the suspended run are refused.
     """
 
     def __init__(self, run: Run, loop: AbstractEventLoop | None = None) -> None:
         super().__init__(run)
         self.control = cast(RunControl, run.control)
         self.loop = loop
-        """The event loop that drives the run; None for plain calls."""
+        """The event loop that drives the run; None under the sync driver."""
         self.is_closing = False
         """True once the stream has lost its reader, so that the run will end soon."""
         self._ended = False
@@ -152,10 +154,10 @@ class LeaseRenewer(Holding):
         """True while a timer is set that checks whether the reader continues."""
         self._reader_lock = threading.Lock()
         """Held when the reader requests the next part, and while the thread is released because it does not."""
-        _holders[cast(str, run.owner)] = self
+        _renewers[cast(str, run.owner)] = self
         self._set_timer()
 
-    def hand_out(self, parts: Generator[Any, None, None]) -> Generator[Any, None, None]:
+    def yield_parts(self, parts: Generator[Any, None, None]) -> Generator[Any, None, None]:
         """Pass the parts of a run to its reader."""
         with closing(parts):
             for part in parts:
@@ -168,21 +170,18 @@ class LeaseRenewer(Holding):
                     self._reader_has_part = False
 
     def ask_to_stop(self, on_busy: str) -> None:
-        """Cancel the run, since another one wants its thread."""
+        """Cancel the run, because another run wants its thread."""
         self._is_wanted = True
         self.control.request_cancel(f"another run took over its thread with on_busy={on_busy!r}")
         if self._reader_has_part:
             self._watch_reader()
 
     def _watch_reader(self) -> None:
-        """Release the thread unless the reader continues in time; then the run stops by itself, with its results."""
+        """Release the thread after a while, unless the reader has continued: then the run stops by itself."""
         if self._is_watching_reader:
             return
         self._is_watching_reader = True
-        release, part_count = WeakMethod(self._release_unless_read), self._part_count
-        self._run.ports.clock.call_later(
-            READER_PATIENCE, _off_the_clock(self._run.ports.clock, partial(_call_if_alive, release, part_count))
-        )
+        self._call_later(READER_PATIENCE, self._release_unless_read, self._part_count)
 
     def _release_unless_read(self, part_count: int) -> None:
         """Release the thread if the reader still has the part with this number."""
@@ -191,16 +190,20 @@ class LeaseRenewer(Holding):
             if self._ended or not self._reader_has_part:
                 return
             if part_count == self._part_count:
-                cast(Claim, self._run.claim).is_given_up = True
+                cast(Claim, self._run.claim).is_released_early = True
                 _wait_for(self.end())
             else:
                 self._watch_reader()
 
     def _set_timer(self) -> None:
+        self._timer = self._call_later(self._run.lease_duration.total_seconds() / 3, self._renew)
+
+    def _call_later(self, seconds: float, method: Callable[..., None], *args: Any) -> Timer:
+        clock = self._run.ports.clock
         # A weak reference: the clock must not keep an abandoned run alive, or its stream would never be dropped.
-        renew = _off_the_clock(self._run.ports.clock, partial(_call_if_alive, WeakMethod(self._renew)))
-        seconds = self._run.lease_duration.total_seconds() / 3
-        self._timer: Timer = self._run.ports.clock.call_later(seconds, renew)
+        job = partial(_call_if_alive, WeakMethod(method), *args)
+        # The thread of the system clock must not wait for a disk, so it only submits the job.
+        return clock.call_later(seconds, partial(workers.submit, job) if type(clock) is SystemClock else job)
 
     def _renew(self) -> None:
         run = self._run
@@ -216,8 +219,8 @@ class LeaseRenewer(Holding):
             except LeaseLost:
                 run.lose_hold()  # its next write is refused with this error
             except StorageError:
-                pass  # its next write fails with this error, or the next renewal succeeds
-            except Exception:  # of a saver that violates its port: the next renewal may succeed
+                pass  # either its next write fails with this error, or the next renewal succeeds
+            except Exception:  # a saver that violates its port; the next renewal may succeed
                 _log_failure(run, "renewed")
         self._set_timer()
 
@@ -231,9 +234,9 @@ class LeaseRenewer(Holding):
         super()._abandon()
 
 
-def _wait_for(released: MaybeFuture[object]) -> None:
-    with suppress(Exception):  # the lease expires
-        resolve(released)
+def _wait_for(answer: MaybeFuture[object]) -> None:
+    with suppress(Exception):  # then the lease expires
+        resolve(answer)
 
 
 def _log_failure(run: Run, action: str) -> None:
@@ -246,11 +249,6 @@ def _call_if_alive(method: WeakMethod[Callable[..., None]], *args: Any) -> None:
     call = method()
     if call is not None:
         call(*args)
-
-
-def _off_the_clock(clock: Clock, job: Callable[[], None]) -> Callable[[], None]:
-    """Return the job for a timer. The thread of the system clock must not wait for a disk, so it only submits it."""
-    return partial(workers.submit, job) if type(clock) is SystemClock else job
 
 
 def _reset_after_fork() -> None:
@@ -269,17 +267,17 @@ def _saver(run: Run) -> Checkpointer:
 
 
 def _thread(run: Run) -> str:
-    return cast(BranchKey, run.line).thread_id
+    return cast(BranchKey, run.branch_key).thread_id
 
 
 # -- waiting for a thread
 
 
 def request_thread(run: Run, holder: str) -> MaybeFuture[object]:
-    """Ask the holder of a thread to stop, if `on_busy` says so. Return the saver's answer or a future of it."""
+    """Request the holder of a thread to stop, if `on_busy` demands it. Return the saver's answer or a future of it."""
     if run.config.on_busy not in STOPS_HOLDER:
         return None
-    renewer = _holders.get(holder)
+    renewer = _renewers.get(holder)
     if renewer is not None:
         renewer.ask_to_stop(run.config.on_busy)
     return _saver(run).want(_thread(run), run.config.on_busy)
@@ -288,23 +286,23 @@ def request_thread(run: Run, holder: str) -> MaybeFuture[object]:
 def note_closing(owners: Iterable[str]) -> None:
     """Record that runs have lost their reader and are about to be cancelled. Finalisers may call this."""
     for owner in owners:
-        renewer = _holders.get(owner)
+        renewer = _renewers.get(owner)
         if renewer is not None:
             renewer.is_closing = True
 
 
 def is_closing(holder: str) -> bool:
-    """Return True if the holder has lost its reader: others wait for its end, whatever their `on_busy`."""
-    renewer = _holders.get(holder)
+    """Return True if the holder has lost its reader: other runs wait for its end, whatever their `on_busy`."""
+    renewer = _renewers.get(holder)
     return renewer is not None and renewer.is_closing
 
 
 def _check_can_end(run: Run, holder: str) -> None:
-    """Raise ThreadBusy if the holder is driven by the event loop of this thread, and could not end while it waits."""
-    renewer = _holders.get(holder)
+    """Raise ThreadBusy if the event loop of this thread drives the holder, which could not end while this one waits."""
+    renewer = _renewers.get(holder)
     if renewer is None or renewer.loop is None:
         return
-    import asyncio  # loaded already
+    import asyncio  # loaded by now, since the holder has a loop
 
     with suppress(RuntimeError):  # no loop is running on this thread
         if asyncio.get_running_loop() is renewer.loop and (lease := resolve(lease_of(run))) is not None:
@@ -312,7 +310,7 @@ def _check_can_end(run: Run, holder: str) -> None:
 
 
 def enter_queue(run: Run) -> Ticket:
-    """Return the ticket of a run in the queue for its thread. It keeps its position until `leave_queue`."""
+    """Return the ticket of a run in the queue for its thread. The run keeps its position until `leave_queue`."""
     claim = cast(Claim, run.claim)
     if claim.ticket is None:
         claim.ticket = Ticket()
@@ -322,13 +320,13 @@ def enter_queue(run: Run) -> Ticket:
 
 
 def leave_queue(run: Run) -> None:
-    """Remove a run from the queue for its thread, if it is in it, and let the next one check the thread."""
+    """Remove a run from the queue for its thread, if it waits there, and let the next run check the thread."""
     claim = cast(Claim, run.claim)
     if claim.ticket is None:
         return
     with _lock:
         queue = _queues.get(_queue_key(run))
-        if queue is not None and claim.ticket in queue:  # unless an interrupted call has removed it
+        if queue is not None and claim.ticket in queue:  # an interrupted call may have removed it already
             queue.remove(claim.ticket)
             if not queue:
                 del _queues[_queue_key(run)]
@@ -346,12 +344,12 @@ def wake_next(run: Run) -> None:
 
 
 def _queue_key(run: Run) -> tuple[Hashable, str]:
-    """Identify the thread among all threads of the process."""
+    """Return the key that identifies a thread among those of all savers in the process."""
     return scope_of(_saver(run)), _thread(run)
 
 
 def is_first(run: Run, ticket: Ticket) -> bool:
-    """Return True if it is the turn of this run. With on_busy="reject" it waits for a closing run only, out of turn."""
+    """Return True if it is the turn of this run. With on_busy="reject" it waits only for a closing run, not in turn."""
     if run.config.on_busy == "reject":
         return True
     with _lock:
@@ -359,12 +357,12 @@ def is_first(run: Run, ticket: Ticket) -> bool:
 
 
 def lease_of(run: Run) -> MaybeFuture[Lease | None]:
-    """Return the current lease on the thread, or a future of it."""
+    """Return the current lease on the thread or a future of it."""
     return _saver(run).lease(_thread(run))
 
 
 def is_over(run: Run, lease: Lease | None, holder: str) -> bool:
-    """Return True if a lease does not block the run, or if the run waits only for `holder`, which has released it."""
+    """Return True if the lease does not block the run, or if the run waits only for `holder`, which has left."""
     if lease is None or lease.has_lapsed(run.ports.clock.now()):
         return True
     return run.config.on_busy == "reject" and lease.owner != holder
@@ -377,15 +375,15 @@ def is_stopped(run: Run) -> bool:
 
 
 def await_turn(run: Run, holder: str) -> bool:
-    """Wait, on this thread, until it is the run's turn and its thread is free; False if the run was stopped.
+    """Block until it is the run's turn and its thread is free. Return False if the run was stopped meanwhile.
 
-    Raises ThreadBusy if the holder cannot end while this thread waits.
+    Raises ThreadBusy if the holder cannot end while this OS thread is blocked.
     """
     _check_can_end(run, holder)
     ticket = enter_queue(run)
     resolve(request_thread(run, holder))
     seconds = FIRST_POLL
-    with run.control.calling(ticket.call) if run.control is not None else nullcontext():
+    with run.control.on_cancel(ticket.call) if run.control is not None else nullcontext():
         while True:
             ticket.called.clear()
             if is_stopped(run):
@@ -398,5 +396,5 @@ def await_turn(run: Run, holder: str) -> bool:
 
 
 def next_poll(seconds: float, *, first: bool) -> float:
-    """Return the delay before the next check. A run that is not first is woken when it becomes so."""
+    """Return the delay before the next check. A run that is not first in the queue is woken when it becomes first."""
     return min(seconds * 2, LONGEST_POLL) if first else FIRST_POLL

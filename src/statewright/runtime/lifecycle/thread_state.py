@@ -24,20 +24,26 @@ from statewright.errors import CheckpointConflict, CheckpointNotFound, InvalidUp
 from statewright.futures import resolve
 from statewright.graph import END, START
 from statewright.ids import CheckpointId, checked_name
-from statewright.runtime.core.apply import apply_beside, with_report
+from statewright.runtime.core.apply import apply_external_results, record_reported_updates
 from statewright.runtime.core.commit import StepCommit
 from statewright.runtime.core.effects import Effect, Load
 from statewright.runtime.core.program import HANDLER_SUFFIX
 from statewright.runtime.core.saving import call_namespaces, commit_of, draw_stamp, save_commit
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.lifecycle.carry import ended_call_message, find_callers, fork_inside, subgraph_commits
-from statewright.runtime.lifecycle.start import copy_with_id, fit, load_head
+from statewright.runtime.lifecycle.start import load_head, migrated
+from statewright.runtime.lifecycle.subgraph_forks import (
+    copy_with_id,
+    ended_call_message,
+    find_callers,
+    fork_inside,
+    subgraph_commits,
+)
 from statewright.runtime.tasks.execute import conclude, read_result
 from statewright.runtime.tasks.scope import Scope
 
 Update = tuple[Any, str | None]
-"""Values, and the node that is to have returned them; None to infer it."""
+"""Values, and the node to update as, which is treated as if it had returned them; None to infer the node."""
 
 
 def load_branch_head(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
@@ -46,7 +52,7 @@ def load_branch_head(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]
 
 
 def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
-    """Load the checkpoint that the settings name, or the head. Raises CheckpointNotFound if it is named and missing."""
+    """Load the checkpoint that the settings name, by default the head. Raises CheckpointNotFound if it is missing."""
     settings = run.settings
     saved: SavedCheckpoint | None = yield Load(settings.branch, settings.checkpoint_id)
     if saved is None and settings.checkpoint_id is not None:
@@ -57,9 +63,9 @@ def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
 def iter_history(run: Run, checkpoint_id: str | None, limit: int, *, inclusive: bool) -> Iterator[SavedCheckpoint]:
     """Yield the checkpoints of a branch and its ancestors, the newest first, read in pages of `limit`.
 
-    With a `checkpoint_id` only those before it, and the checkpoint itself if `inclusive`.
+    A `checkpoint_id` selects those before it, and the checkpoint itself if `inclusive`.
     """
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.line)
+    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
     if before is not None and inclusive:
         yield cast(SavedCheckpoint, perform_all(run, load_saved(run)))
@@ -84,7 +90,7 @@ def update_thread(
     `cancel_pending`. Raises InvalidUpdateError if more tasks of a node are due than there are updates as that node.
     """
     head = yield from load_head(run)
-    saved = fit(run, (yield from load_saved(run)) if run.settings.checkpoint_id else head)
+    saved = migrated(run, (yield from load_saved(run)) if run.settings.checkpoint_id else head)
     base = saved.checkpoint if saved is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
     results = [_result_as_node(run, base, saved, values, as_node, len(updates)) for values, as_node in updates]
     at_head = saved is not None and head is not None and head.id == saved.id
@@ -92,18 +98,18 @@ def update_thread(
     if not at_head:
         pending = pending.forked()
     commit_id, now = yield from draw_stamp(run, base.step + 1)
-    after, pending, results = _apply(run, base, pending, results, commit_id, cancel_pending=cancel_pending)
+    after, pending, results = _apply_updates(run, base, pending, results, commit_id, cancel_pending=cancel_pending)
     parent = base if saved is not None else None
     expected = head.id if head is not None else None
     beside: tuple[StepCommit, ...] = ()
     if saved is not None:
-        line = saved.line._replace(branch=run.settings.branch)
+        line = saved.branch_key._replace(branch=run.settings.branch)
         beside = yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=False)
         due = {task.id for task in after.frontier}
         ended = [task for task in base.frontier if task.id not in due]
         if not run.config.keeps_calls:
             run.open_namespaces |= call_namespaces(run, ended)
-    # The state of a subgraph call stays that of the calling task, which resumes it.
+    # The checkpoint of a subgraph call still belongs to the calling task, which resumes it.
     metadata = _copied_metadata(saved, "parent_task", "remembers") if saved is not None else {}
     commit = commit_of(
         run,
@@ -117,10 +123,10 @@ def update_thread(
         metadata=metadata,
         releases=True,
     )
-    commit.beside = beside
+    commit.siblings = beside
     yield from save_commit(run, commit)
-    assert run.line is not None
-    return run.line, CheckpointId(after.id)
+    assert run.branch_key is not None
+    return run.branch_key, CheckpointId(after.id)
 
 
 def _copied_metadata(saved: SavedCheckpoint, *names: str) -> dict[str, Any]:
@@ -128,7 +134,7 @@ def _copied_metadata(saved: SavedCheckpoint, *names: str) -> dict[str, Any]:
 
 
 def check_updates(run: Run, updates: Sequence[Update]) -> None:
-    """Raise InvalidUpdateError for updates that are invalid in any state of the thread."""
+    """Raise InvalidUpdateError for updates that are invalid whatever the state of the thread."""
     for values, as_node in updates:
         _check_node(run, as_node, len(updates))
         if as_node is not None and as_node != END:
@@ -139,7 +145,9 @@ def check_updates(run: Run, updates: Sequence[Update]) -> None:
 def _check_node(run: Run, as_node: str | None, count: int) -> None:
     """Raise InvalidUpdateError if an update, one of `count`, cannot come from `as_node`."""
     if as_node is None and count > 1:
-        raise InvalidUpdateError("Several updates at once each need as_node: it cannot be inferred from their order.")
+        raise InvalidUpdateError(
+            "Each of several updates needs as_node, because it cannot be inferred from their order."
+        )
     names = [*run.program.graph.nodes, START, END]
     if as_node is not None and as_node not in names:
         raise InvalidUpdateError(
@@ -159,15 +167,15 @@ def _result_as_node(
         return TaskResult(task, program.updates.read(values, END, task), (), goto=True)
     node = program.nodes[name]
     if node.routes_await:
-        from statewright.runtime.concurrency.private_loop import run_privately
+        from statewright.runtime.concurrency.private_loop import run_on_private_loop
         from statewright.runtime.tasks.execute_async import conclude_async
 
-        return run_privately(conclude_async, Scope(run, task, base), node, task, base, values)
+        return run_on_private_loop(conclude_async, Scope(run, task, base), node, task, base, values)
     return conclude(Scope(run, task, base), node, task, base, values)
 
 
 def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
-    """Infer the node of an update without as_node: the only node, or the only one that ran last."""
+    """Return the node of an update without as_node: the only node, or the only one that ran last."""
     nodes = list(run.program.graph.nodes)
     if len(nodes) == 1:
         return nodes[0]
@@ -178,15 +186,15 @@ def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
     unknown = next((name for name in last if name not in nodes and name not in (START, END)), None)
     if unknown is not None:
         raise InvalidUpdateError(
-            f"The node that ran last is {unknown!r}, and the graph has no node of that name. Pass as_node=, or give "
-            f"the node its former name as aliases=. " + suggestion(unknown, nodes, noun="Nodes")
+            f"The node that ran last is {unknown!r}, and the graph has no node of that name. Pass as_node=, or if the "
+            f"node was renamed, add its former name to its aliases=. " + suggestion(unknown, nodes, noun="Nodes")
         )
     raise InvalidUpdateError(
-        f"It is not clear which node the update comes from: {', '.join(last) or 'none'} ran last. Pass as_node=."
+        f"The node of the update cannot be inferred: {', '.join(last) or 'no node'} ran last. Pass as_node=."
     )
 
 
-def _apply(
+def _apply_updates(
     run: Run,
     base: Checkpoint,
     pending: Pending,
@@ -197,8 +205,8 @@ def _apply(
 ) -> tuple[Checkpoint, Pending, Sequence[TaskResult]]:
     """Return the checkpoint after the updates, the pending data of the tasks that stay due, and the applied results.
 
-    Saved results of the superstep stay pending while a task of it has none. Once the updates complete the last such
-    task, they are applied together.
+    Saved results of the superstep stay pending while one of its tasks has no result. Once the updates complete the last
+    such task, all results are applied together.
     """
     program = run.program
     names = {result.task.node for result in results}
@@ -207,33 +215,35 @@ def _apply(
     if not cancel_pending and END not in names:
         _check_counts(base, pending, results)
         due = [task for task in base.frontier if task.node not in names or task.id in pending.completed]
-        deferred = [held for held in base.held if held.task.node not in names]
+        deferred = [held for held in base.deferred if held.task.node not in names]
     if due and all(task.id in pending.completed for task in due):
         results = _merge_in_task_order(base, pending, results)
         due = []
-    after = with_report(program, base, apply_beside(program, base, results, commit_id, due, deferred), results)
+    after = record_reported_updates(
+        program, base, apply_external_results(program, base, results, commit_id, due, deferred), results
+    )
     return after, pending.of({task.id for task in due}), results
 
 
 def _check_counts(base: Checkpoint, pending: Pending, results: Sequence[TaskResult]) -> None:
-    """Raise InvalidUpdateError if an updated node has more tasks without a result than updates."""
+    """Raise InvalidUpdateError if more tasks of an updated node are due than there are updates as that node."""
     updates = Counter(result.task.node for result in results)
     tasks = Counter(task.node for task in base.frontier if task.id not in pending.completed)
     for node, count in updates.items():
         if tasks[node] > count:
             raise InvalidUpdateError(
-                f"{tasks[node]} tasks of node {node!r} are due, and {count} of them would be completed. Give "
-                f"bulk_update_state an update for each, or discard all due tasks with cancel_pending=True."
+                f"{tasks[node]} tasks of node {node!r} are due, but the update completes only {count}. Pass one update "
+                f"for each task to bulk_update_state, or discard all due tasks with cancel_pending=True."
             )
 
 
 def _merge_in_task_order(base: Checkpoint, pending: Pending, updates: Sequence[TaskResult]) -> Sequence[TaskResult]:
-    """Return saved results and updates in the order of their tasks; updates of nodes that were not due come last."""
+    """Return saved results and updates in the order of their tasks; updates as nodes that were not due come last."""
     unused = list(updates)
     ordered: list[TaskResult] = []
     for task in base.frontier:
         result = pending.completed.get(task.id)
-        if result is None:  # then there is an update for it: no task stays open
+        if result is None:  # then there is an update for the task, since none stays due
             index = next(index for index, update in enumerate(unused) if update.task.node == task.node)
             result = unused.pop(index)
         ordered.append(result)
@@ -246,39 +256,41 @@ def fork_thread(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Br
     saved = (yield from load_saved(run)) if run.settings.checkpoint_id else own_head
     if saved is None:
         raise CheckpointNotFound(f"Thread {run.settings.thread_id!r} has no checkpoint to fork.")
-    line = saved.line._replace(branch=checked_name("branch", run.settings.branch if branch is None else branch))
+    line = saved.branch_key._replace(branch=checked_name("branch", run.settings.branch if branch is None else branch))
     head = own_head if line.branch == run.settings.branch else (yield Load(line.branch))
-    if head is not None and branch is not None and branch != saved.line.branch:
-        raise InvalidUpdateError(f"Thread {line.thread_id!r} has a branch {branch!r} already. Choose another name.")
+    if head is not None and branch is not None and branch != saved.branch_key.branch:
+        raise InvalidUpdateError(f"Thread {line.thread_id!r} already has a branch {branch!r}. Choose another name.")
     if line.namespace:
         if not (yield from _is_unused_memory(saved, line)):
             return (yield from fork_inside(run, saved, line.branch))
-        if not saved.checkpoint.at_rest:
-            raise InvalidUpdateError(ended_call_message(saved.line))
+        if not saved.checkpoint.is_complete:
+            raise InvalidUpdateError(ended_call_message(saved.branch_key))
     before = saved.checkpoint
-    newest: SavedCheckpoint | None = head if line.branch == saved.line.branch else (yield Load(saved.line.branch))
+    newest: SavedCheckpoint | None = (
+        head if line.branch == saved.branch_key.branch else (yield Load(saved.branch_key.branch))
+    )
     at_head = newest is not None and newest.id == saved.id
     beside = yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=False)
     commit_id, now = yield from draw_stamp(run, before.step + 1)
     after = copy_with_id(before, commit_id)
-    run.line = line
+    run.branch_key = line
     expected = head.id if head is not None else None
     pending = saved.pending.forked()
     metadata = _copied_metadata(saved, "nodes", "parent_task", "remembers")
     commit = commit_of(
         run, before, after, [], now, source="fork", expected=expected, pending=pending, metadata=metadata, releases=True
     )
-    commit.graph_version = saved.graph_version  # the checkpoint was not migrated: the next run migrates it
-    commit.beside = beside
+    commit.graph_version = saved.graph_version  # the checkpoint is not migrated here, but by the next run
+    commit.siblings = beside
     yield from save_commit(run, commit)
     return line, CheckpointId(after.id)
 
 
-def _is_unused_memory(saved: SavedCheckpoint, line: BranchKey) -> Generator[Effect, Any, bool]:
-    """Return True if a checkpoint belongs to a memory that no task uses now: then only the memory is forked."""
-    if not saved.metadata.get("remembers") or line.branch != saved.line.branch:
+def _is_unused_memory(saved: SavedCheckpoint, branch_key: BranchKey) -> Generator[Effect, Any, bool]:
+    """Return True if a checkpoint belongs to a memory that no task uses now, so that only the memory is forked."""
+    if not saved.metadata.get("remembers") or branch_key.branch != saved.branch_key.branch:
         return False
-    return (yield from find_callers(line)) is None
+    return (yield from find_callers(branch_key)) is None
 
 
 class EarlierHolder(NamedTuple):
@@ -286,11 +298,11 @@ class EarlierHolder(NamedTuple):
 
     run_id: str
     head: str | None
-    """The id of the head at that time. It is that of an earlier run if this one has saved no superstep yet."""
+    """The id of the head at that time: of an earlier run if the holder had saved no checkpoint yet."""
 
-    def is_left_at(self, head: SavedCheckpoint) -> bool:
-        """Return True if `head` is where that run has left the thread, without having completed."""
-        return not head.checkpoint.at_rest and (head.run_id == self.run_id or head.id == self.head)
+    def has_left(self, head: SavedCheckpoint) -> bool:
+        """Return True if `head` is the last checkpoint of that run, which has not completed."""
+        return not head.checkpoint.is_complete and (head.run_id == self.run_id or head.id == self.head)
 
 
 def roll_back_thread(
@@ -298,25 +310,23 @@ def roll_back_thread(
 ) -> Generator[Effect, Any, None]:
     """Roll the branch back to the checkpoint before its last input.
 
-    With `only` just the effects of that run are undone, and nothing if it has completed or another run has continued.
-    `releases` releases the thread; otherwise the run continues with it. Raises CheckpointConflict if `expected` is not
-    the head of the branch, CheckpointNotFound if the earlier checkpoint was pruned, and InvalidUpdateError if there was
-    no input.
+    `only` undoes just the effects of that run, and nothing if it has completed or another run has continued. Unless it
+    `releases` the thread, `run` keeps holding it. Raises CheckpointConflict if `expected` is not the head of the
+    branch, CheckpointNotFound if the earlier checkpoint was pruned, and InvalidUpdateError if there was no input.
     """
     head = yield from load_head(run)
     head_id = head.id if head is not None else None
     if expected is not None and head_id != expected:
-        raise CheckpointConflict(cast(BranchKey, run.line).thread_id, expected, head_id)
-    if head is None or (only is not None and not only.is_left_at(head)):
+        raise CheckpointConflict(cast(BranchKey, run.branch_key).thread_id, expected, head_id)
+    if head is None or (only is not None and not only.has_left(head)):
         return
     before = yield from _find_beginning(run, head, only)
     if before is not None and before.id == head.id:
         return  # that run has changed nothing
     base = before.checkpoint if before is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
-    beside = yield from subgraph_commits(run, before, head.line, at_head=False, restart_calls=False)
+    beside = yield from subgraph_commits(run, before, head.branch_key, at_head=False, restart_calls=False)
     commit_id, now = yield from draw_stamp(run, head.checkpoint.step + 1)
-    after = copy_with_id(base, commit_id)
-    after.step = head.checkpoint.step + 1
+    after = copy_with_id(base, commit_id, head.checkpoint.step + 1)
     pending = before.pending if before is not None else None
     parent = before.checkpoint if before is not None else None
     commit = commit_of(
@@ -331,7 +341,7 @@ def roll_back_thread(
         metadata={"rolled_back": head.run_id},
         releases=releases,
     )
-    commit.beside = beside
+    commit.siblings = beside
     if before is not None:
         commit.graph_version = before.graph_version
     yield from save_commit(run, commit)
@@ -353,24 +363,24 @@ def _find_beginning(
             if is_input or only is not None:
                 return None
             raise InvalidUpdateError(
-                f"Thread {current.line.thread_id!r} has no input that could be undone. Fork one of its checkpoints."
+                f"Thread {current.branch_key.thread_id!r} has no input to undo. Fork one of its checkpoints instead."
             )
-        # A run that continues from an older checkpoint replaces a head that is not among its ancestors.
+        # A run that continued from an older checkpoint has replaced a head that is not among its ancestors.
         replaced = current.metadata.get("replaces") if is_input or only is not None else None
         parent_id = replaced or current.parent_id
         parent: SavedCheckpoint | None = (yield Load(run.settings.branch, parent_id)) if parent_id else None
         if parent is None:
             raise CheckpointNotFound(
-                f"Thread {current.line.thread_id!r} cannot go back to before its last input: that checkpoint was "
-                f"pruned. Nothing was changed. Fork a checkpoint that is still there, or prune less."
+                f"Thread {current.branch_key.thread_id!r} cannot be rolled back: the checkpoint before its last input "
+                f"was pruned. Nothing was changed. Fork a checkpoint that still exists, or prune less."
             )
-        if is_input or replaced or (only is not None and parent.checkpoint.at_rest):
+        if is_input or replaced or (only is not None and parent.checkpoint.is_complete):
             return parent
         current = parent
 
 
 def _begins_thread(saved: SavedCheckpoint) -> bool:
-    """Return True for the first checkpoint of a thread. Without a parent, but with a later step, it was pruned."""
+    """Return True for the first checkpoint of a thread. If a later one has no parent, its parent was pruned."""
     return saved.parent_id is None and (saved.checkpoint.step == 0 or "rolled_back" in saved.metadata)
 
 

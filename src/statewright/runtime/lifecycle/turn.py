@@ -1,9 +1,9 @@
 """The life of a run: take its turn on the thread, advance until nothing is due, release the thread.
 
 A run decides where to begin from the checkpoint that it has loaded, and claims its thread with its first write. If the
-claim is refused, no node has run, so the beginning can be repeated: at once if the thread has changed since it was
-loaded, or after its release if another run holds it (`on_busy`). The caller gets a CheckpointConflict only if it has
-named the checkpoint to start from, since a repetition would start from another one, or if its run had begun.
+claim is refused, no node has run yet, so the run can start over: at once if the thread has changed since it was loaded,
+or after its release if another run holds it (`on_busy`). The caller gets a CheckpointConflict only if it has named the
+checkpoint to start from, since the run would then start from another one, or if the run had begun.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.start import begin_run, check_input
 from statewright.runtime.lifecycle.thread_lease import is_closing
 from statewright.runtime.lifecycle.thread_state import EarlierHolder, roll_back_thread
+from statewright.runtime.tasks.liveness import note_refusal
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import note_refusal
 
 T = TypeVar("T")
 
 
 def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
     """Advance a run from its input until it is idle, and return its outcome. Every driver drives this generator."""
-    if run.watch is not None and run.watch.wants("run_started"):
+    if run.emitter is not None and run.emitter.wants("run_started"):
         yield Emit(run_event("run_started", run, graph_input))
     try:
         if run.owner is None or run.nested:
@@ -43,7 +43,7 @@ def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
                 may_reload=run.settings.checkpoint_id is None,
                 check=lambda: check_input(run, graph_input),
             )
-        if isinstance(beginning, RunOutcome):  # of earlier unfinished work, or of a run that was stopped
+        if isinstance(beginning, RunOutcome):  # of unfinished work that has stopped again, or of a run that was stopped
             outcome = beginning
         else:
             outcome = yield from supersteps(run, *beginning)
@@ -58,10 +58,10 @@ def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
     except LeaseLost as error:
         if run.parent is not None:
             note_refusal(run.parent, error)
-        if run.claim is None or not run.claim.is_given_up or run.nested:
+        if run.claim is None or not run.claim.is_released_early or run.nested:
             raise
-        outcome = _stopped(run)
-    if run.watch is not None and run.watch.wants("run_finished"):
+        outcome = _stopped_outcome(run)
+    if run.emitter is not None and run.emitter.wants("run_finished"):
         yield Emit(run_event("run_finished", run, outcome, outcome.checkpoint.step))
     if run.remembers and run.caller is not None:
         run.caller.run.memories[run.namespace] = outcome.checkpoint.id
@@ -78,7 +78,7 @@ def _is_dropped(run: Run) -> bool:
 
 
 def _note_end(run: Run, checkpoint: Checkpoint) -> None:
-    """Report the end of a call to the caller, which saves it if its task will run again."""
+    """Report the end of a call to the run of its caller, which saves it if the calling task will run again."""
     caller = run.caller
     if caller is not None and not caller.abandoned:
         caller.run.ended_calls[run.namespace] = Scope(run, checkpoint=checkpoint)
@@ -91,11 +91,11 @@ def take_turn(
     may_reload: bool = True,
     check: Callable[[], object] | None = None,
 ) -> Generator[Effect, Any, T | RunOutcome]:
-    """Perform `begin`, which loads and claims the thread, until its claim is not refused for a temporary reason.
+    """Perform `begin`, which loads and claims the thread, and repeat it while its claim is refused temporarily.
 
     Return its result, or an outcome if the run was stopped while it waited. Without `may_reload`, CheckpointConflict is
-    raised if the thread has changed. `check` raises the errors that `begin` would raise in any state of the thread, so
-    that no holder is stopped for input that is refused.
+    raised if the thread has changed. `check` raises the errors that `begin` would raise whatever the state of the
+    thread, so that no holder is stopped for an invalid input.
     """
     holder: EarlierHolder | None = None
     while True:
@@ -116,7 +116,7 @@ def take_turn(
             check()
         holder = EarlierHolder(run_of(refusal.owner), _loaded_head(run))
         if not (yield AwaitTurn(refusal.owner)):
-            return _stopped(run)
+            return _stopped_outcome(run)
 
 
 def _loaded_head(run: Run) -> str | None:
@@ -125,18 +125,18 @@ def _loaded_head(run: Run) -> str | None:
 
 
 def _can_start_over(run: Run) -> bool:
-    """Return whether starting over may succeed: the run has saved nothing, and has not been refused twice."""
+    """Return whether starting over may succeed: nothing was saved, and no version of the thread was refused twice."""
     claim = run.claim
     if run.claimed or claim is None:
         return False
     if claim.refused_version is not None and claim.refused_version == claim.loaded_version:
-        return False  # the same state was refused twice: loading it again cannot help
+        return False  # claims based on this version were refused twice, so loading it again cannot help
     claim.refused_version = claim.loaded_version
     return True
 
 
 def _forget_beginning(run: Run) -> None:
-    """Discard the data of a refused beginning."""
+    """Discard the data that a refused beginning has left in the run."""
     if run.claimed:
         return
     run.open_namespaces, run.uncommitted_from = set(), None
@@ -145,12 +145,11 @@ def _forget_beginning(run: Run) -> None:
         run.claim.is_in_doubt = False
 
 
-def _stopped(run: Run) -> RunOutcome:
-    """Return the outcome of a run that was stopped while it did not hold its thread: not yet, or no longer."""
-    nothing: Checkpoint = NOTHING_SAVED
+def _stopped_outcome(run: Run) -> RunOutcome:
+    """Return the outcome of a run that was stopped before it held its thread, or after it had lost it."""
     control = run.control
     if control is not None and control.cancel_reason is not None:
-        return RunOutcome("cancelled", nothing, error=RunCancelled(control.cancel_reason))
+        return RunOutcome("cancelled", NOTHING_SAVED, error=RunCancelled(control.cancel_reason))
     if control is not None and control.drain_reason is not None:
-        return RunOutcome("failed", nothing, error=GraphDrained(control.drain_reason))
-    return RunOutcome("cancelled", nothing)  # the driver itself is being cancelled, and raises that
+        return RunOutcome("failed", NOTHING_SAVED, error=GraphDrained(control.drain_reason))
+    return RunOutcome("cancelled", NOTHING_SAVED)  # the driver itself is being cancelled, and raises the exception

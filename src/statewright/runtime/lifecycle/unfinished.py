@@ -1,8 +1,8 @@
 """The saved checkpoints of subgraph calls whose tasks have not ended.
 
-New input discards the unfinished tasks of a thread, and with them the graphs that they have called. A node that calls
-graphs inside its function may want to keep some of their state. With `metadata={"discarded": function}` it names a
-function that is called then, with the state and the checkpoints of the calls, and returns an update.
+New input discards the unfinished tasks of a thread, and with them the graphs that they have called. To keep some of the
+state of these graphs, a node may have `metadata={"discarded": function}`: the function is called then, with the state
+and the checkpoints of the calls, and returns an update.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.run import Run
 
 DISCARDED: Final = "discarded"
-"""The key in the metadata of a node."""
+"""The key of that function in the metadata of a node."""
 
 
 def update_by_discarded(
     run: Run, saved: SavedCheckpoint, values: Mapping[str, Any]
 ) -> Generator[Effect, Any, dict[str, Any]]:
-    """Return the update by the nodes whose unfinished tasks are discarded at this checkpoint."""
+    """Return the joined updates of the nodes whose unfinished tasks are discarded at this checkpoint."""
     nodes, update = run.program.graph.nodes, dict[str, Any]()
     for task in saved.checkpoint.frontier:
         function = nodes[task.node].metadata.get(DISCARDED) if task.node in nodes else None
@@ -34,7 +34,7 @@ def update_by_discarded(
 
 
 class ThreadRuns(Protocol):
-    """The part of a compiled graph that creates runs to inspect a thread."""
+    """The part of a compiled graph that creates runs for inspecting a thread."""
 
     def _thread_run(self, config: Any, options: Mapping[str, Any]) -> Run: ...
 
@@ -46,10 +46,10 @@ def unfinished_calls(graph: ThreadRuns, options: Mapping[str, Any]) -> Sequence[
     """
     thread_options = {name: options[name] for name in ("thread_id", "branch") if options.get(name) is not None}
     run = graph._thread_run(options.get("config"), thread_options)  # pyright: ignore[reportPrivateUsage]  # one package
-    return perform_all(run, _unfinished(run))
+    return perform_all(run, _load_unfinished_calls(run))
 
 
-def _unfinished(run: Run) -> Generator[Effect, Any, Sequence[SavedCheckpoint]]:
+def _load_unfinished_calls(run: Run) -> Generator[Effect, Any, Sequence[SavedCheckpoint]]:
     saved: SavedCheckpoint | None = yield Load(run.settings.branch)
     heads: list[SavedCheckpoint] = []
     if saved is not None:
@@ -59,14 +59,14 @@ def _unfinished(run: Run) -> Generator[Effect, Any, Sequence[SavedCheckpoint]]:
 
 
 def calls_of(run: Run, saved: SavedCheckpoint, task: Task) -> Generator[Effect, Any, Sequence[SavedCheckpoint]]:
-    """Return the heads of the graphs that a task has called directly and that have saved something."""
+    """Return the heads of the graphs that a task has called directly, and that have saved checkpoints."""
     first_calls = call_namespaces(run, [task])
-    later_calls = tuple(f"{name}:" for name in first_calls)  # prefixes: a number or a call key follows
+    later_calls = tuple(f"{name}:" for name in first_calls)  # prefixes, before a number or a call key
     depth = next(iter(first_calls)).count("|")
     heads: list[SavedCheckpoint] = []
     for name in (yield Namespaces()):
         if (name in first_calls or name.startswith(later_calls)) and name.count("|") == depth:
-            head: SavedCheckpoint | None = yield Load(saved.line.branch, None, name)
+            head: SavedCheckpoint | None = yield Load(saved.branch_key.branch, None, name)
             if head is not None and not head.metadata.get("reset"):
                 heads.append(head)
     return heads

@@ -1,1 +1,1 @@
-"""The methods of compiled graphs, by what they do; `CompiledGraph` inherits them all."""
+"""The methods of compiled graphs, grouped by purpose; `CompiledGraph` inherits them all."""

@@ -13,23 +13,23 @@ from statewright.graph import ParentCommand
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
-from statewright.runtime.tasks.standing import note_refusal
+from statewright.runtime.tasks.liveness import note_refusal
 
 
-def run_concurrently(run_one: Callable[[int], Any], count: int, width: int | None) -> list[Any]:
-    """Call `run_one` with each index, each call on a thread and in a copy of this context. Return the results in order.
+def run_concurrently(run_one: Callable[[int], Any], count: int, limit: int | None) -> list[Any]:
+    """Call `run_one` with each index, on threads and in copies of this context, and return the results in order.
 
-    After the first exception no further run begins. Runs in progress cannot be stopped: they are waited for, unless
-    this thread is interrupted.
+    At most `limit` calls run at once. After the first exception no further call begins. Calls in progress cannot be
+    stopped: they are waited for, unless this thread is interrupted.
     """
     if not count:
         return []
-    pool = ThreadPoolExecutor(min(width or DEFAULT_THREADS, count), thread_name_prefix="statewright-batch")
+    pool = ThreadPoolExecutor(min(limit or DEFAULT_THREADS, count), thread_name_prefix="statewright-batch")
     has_failed = False
 
     def run_unless_failed(index: int) -> Any:
         nonlocal has_failed
-        if has_failed:  # the pool may start it before the waiting thread cancels it
+        if has_failed:  # the pool may start this call before the waiting thread cancels it
             return None
         try:
             return run_one(index)
@@ -60,18 +60,18 @@ def _wait_for_failure(runs: Sequence[Future[Any]]) -> bool:
 
 
 async def arun_concurrently(
-    run_one: Callable[[int], Coroutine[Any, Any, Any]], count: int, width: int | None
+    run_one: Callable[[int], Coroutine[Any, Any, Any]], count: int, limit: int | None
 ) -> list[Any]:
-    """`run_concurrently`, on the running event loop. The first exception cancels the other runs."""
+    """`run_concurrently`, on the running event loop. The first exception cancels the other calls."""
     import asyncio
 
-    slots = asyncio.Semaphore(width or max(count, 1))
+    slots = asyncio.Semaphore(limit or max(count, 1))
     has_failed = False
 
     async def run_in_slot(index: int) -> Any:
         nonlocal has_failed
         async with slots:
-            if has_failed:  # the semaphore may wake it before it is cancelled
+            if has_failed:  # the semaphore may wake this task before it is cancelled
                 return None
             try:
                 return await run_one(index)
@@ -89,9 +89,9 @@ async def arun_concurrently(
 
 
 def raise_signals(results: list[Any]) -> list[Any]:
-    """Return the results of a batch, unless its runs, which are calls of one node, have raised signals to that node.
+    """Return the results of a batch, or raise the signals among them, which its runs have for the calling node.
 
-    All questions are raised as one `Paused`, otherwise all Commands for the node's graph as one `ChildCommand`.
+    All questions are raised as one `Paused`; without any, all Commands for the node's graph as one `ChildCommand`.
     """
     questions = [question for signal in results if isinstance(signal, Paused) for question in signal.interrupts]
     if questions:
@@ -104,7 +104,7 @@ def raise_signals(results: list[Any]) -> list[Any]:
 
 
 def config_at(config: Any, index: int, count: int) -> Any:
-    """Return the config of one input: the common one, or the one in a list. Raises InvalidConfig for a wrong length."""
+    """Return the config of one input: the common one, or its entry in a list, which must have `count` entries."""
     if config is None or isinstance(config, Mapping):
         return cast(Any, config)
     configs = cast(Sequence[Any], config)
@@ -116,8 +116,8 @@ def config_at(config: Any, index: int, count: int) -> Any:
 
 
 def error_of(run: Run) -> BaseException | None:
-    """Return the error that stands for the result of a failed run; None if the run did not fail."""
-    outcome = run.rest
+    """Return the exception to put in place of the result of a run; None if the run did not fail."""
+    outcome = run.outcome
     if outcome is None or outcome.error is None or (run.nested and isinstance(outcome.error, ParentCommand)):
         return None
     if run.parent is not None:

@@ -1,6 +1,6 @@
-"""Read the keywords of a call: what they change in the options of `compile`, checked against the graph.
+"""Check the keywords of a call against the graph, and apply them to the options of `compile`.
 
-All functions raise InvalidConfig, with the nearest valid name for a wrong one.
+All functions raise InvalidConfig, which suggests the nearest valid name for an unknown one.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from statewright.runtime.config import (
     DURABILITIES,
     ON_BUSY,
     ON_UNFINISHED,
+    SETTING_KEYS,
     Settings,
     checked_choice,
     checked_grace,
@@ -24,9 +25,6 @@ from statewright.runtime.options import CallOptions, Names
 from statewright.state import check_value, known_keys
 
 _KEYWORDS: Final = tuple(CallOptions.__annotations__)
-_SETTINGS: Final = (
-    "namespace", "thread_id", "checkpoint_id", "branch", "recursion_limit", "max_concurrency", "run_id",
-)  # fmt: skip
 _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
     "durability": DURABILITIES,
     "on_unfinished": ON_UNFINISHED,
@@ -37,11 +35,11 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 def call_settings(config: Any, options: Mapping[str, Any]) -> Settings:
     """Return the settings of a call, from its config and its keywords."""
     if not options:
-        return read_settings(config) if config is not None else Settings()
+        return read_settings(config)
     unknown = next((name for name in options if name not in _KEYWORDS), None)
     if unknown is not None:
         raise InvalidConfig(f"Unknown keyword {unknown!r}. " + suggestion(unknown, _KEYWORDS, noun="Keywords"))
-    return read_settings(config, **{name: options.get(name) for name in _SETTINGS})
+    return read_settings(config, **{name: options.get(name) for name in SETTING_KEYS})
 
 
 def config_changes(graph: Graph, compiled: RunConfig, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -51,17 +49,14 @@ def config_changes(graph: Graph, compiled: RunConfig, options: Mapping[str, Any]
         if checked_choice(name, options.get(name), choices) is not None:
             changes[name] = options[name]
     if options.get("context") is not None:
-        changes["context"] = _context(graph, options["context"])
+        changes["context"] = _as_context(graph, options["context"])
     budget: Budget | None = options.get("budget") or compiled.budget
     if budget is not None:
         _check_node(graph, budget.on_budget, "The budget")
         changes["budget"] = budget
-    if "interrupt_before" in options:
-        before = checked_nodes(graph, options["interrupt_before"], "interrupt_before")
-        changes["breaks_before"] = compiled.breaks_before | before
-    if "interrupt_after" in options:
-        after = checked_nodes(graph, options["interrupt_after"], "interrupt_after")
-        changes["breaks_after"] = compiled.breaks_after | after
+    for option, breaks in (("interrupt_before", "breaks_before"), ("interrupt_after", "breaks_after")):
+        if option in options:
+            changes[breaks] = getattr(compiled, breaks) | checked_nodes(graph, options[option], option)
     if "sibling_grace" in options:
         changes["sibling_grace"] = checked_grace(options["sibling_grace"])
     return changes
@@ -73,7 +68,7 @@ def name_set(names: Names) -> frozenset[str]:
 
 
 def checked_nodes(graph: Graph, names: Names, option: str) -> frozenset[str]:
-    """Return names of nodes as a set; "*" stands for all nodes."""
+    """Return names of nodes as a set, after checking that they exist; "*" stands for all nodes."""
     nodes = name_set(names)
     for name in sorted(nodes - {"*"}):
         _check_node(graph, name, option)
@@ -81,7 +76,7 @@ def checked_nodes(graph: Graph, names: Names, option: str) -> frozenset[str]:
 
 
 def check_output_keys(graph: Graph, fields: Iterable[str], keys: Names) -> None:
-    """Check that output keys are fields of the state."""
+    """Check that the output keys are fields of the state."""
     for key in () if keys is None or not graph.schema.closed else name_set(keys):
         if key not in fields:
             raise InvalidConfig(
@@ -96,8 +91,8 @@ def _check_node(graph: Graph, name: str | None, source: str) -> None:
         )
 
 
-def _context(graph: Graph, context: Any) -> Any:
-    """Return a context that was passed as a mapping as an instance of its schema; any other one unchanged."""
+def _as_context(graph: Graph, context: Any) -> Any:
+    """Return a context; a mapping is converted to an instance of the context schema."""
     schema = graph.context_schema
     if context is None or schema is None or not isinstance(context, Mapping):
         return context

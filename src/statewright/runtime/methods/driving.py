@@ -1,7 +1,7 @@
-"""Drive a run until it is idle, with the driver that its caller needs.
+"""Drive a run until it is idle, by plain calls or on an event loop.
 
-A run at the root that saves nothing is driven directly. Any other run takes its turn on a thread first, or belongs to
-the task that called it.
+A run at the root that saves nothing is driven directly. Any other run has to take its turn on a thread first, or
+belongs to the task that called it.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ async def adrive_run(run: Run, graph_input: Any) -> None:
 
 def outcome_of(run: Run) -> RunOutcome:
     """Return the outcome of a run that is idle."""
-    if run.rest is None:
+    if run.outcome is None:
         raise InternalError("A driver ended before its run was idle. Please report this.")
-    return run.rest
+    return run.outcome
 
 
 _async_driver: tuple[Any, Any] | None = None
 
 
 def _load_async_driver() -> tuple[Any, Any]:
-    """Import the driver for event loops, and so asyncio, which a program of plain calls never needs."""
+    """Import the driver for event loops, and with it asyncio, which a program of plain calls never needs."""
     global _async_driver
     from statewright.runtime.drivers.event_loop import drive_async, drive_in_turn
 

@@ -10,7 +10,7 @@ from statewright.runtime.methods.batch import arun_concurrently, config_at, erro
 from statewright.runtime.methods.driving import adrive_run, drive_run
 from statewright.runtime.methods.stream_methods import StreamMethods
 from statewright.runtime.methods.thread_methods import run_in_thread
-from statewright.runtime.options import CallOptions, CallOptionsApart, Config, GraphOutput
+from statewright.runtime.options import BaseCallOptions, CallOptions, Config, GraphOutput
 from statewright.runtime.streaming.modes import StreamMode, StreamVersion
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
 
@@ -27,7 +27,7 @@ class InvokeMethods(StreamMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         stream_mode: Literal["values"] = "values",
         version: StreamVersion = "v1",
         output_keys: str,
-        **options: Unpack[CallOptionsApart[ContextT]],
+        **options: Unpack[BaseCallOptions[ContextT]],
     ) -> Any: ...
     @overload
     def invoke(
@@ -72,8 +72,8 @@ class InvokeMethods(StreamMethods[StateT, ContextT, InputT, OutputT, ResultT]):
 
         If the run waits for answers, its questions are in the result under `"__interrupt__"`. With `version="v2"` the
         result is a `GraphOutput`; with another `stream_mode` it is the list of all parts. Raises the exception of a
-        node, with a note that names the node; errors under `RunError` for input, settings and answers that are not
-        valid; and `CheckpointConflict` if another run has changed the thread.
+        node, with a note that names the node; a subclass of `RunError` for invalid input, settings or answers; and
+        `CheckpointConflict` if another run has changed the thread.
         """
         if stream_mode != "values":
             return list(self.stream(input, config, stream_mode=stream_mode, version=version, **options))
@@ -92,7 +92,7 @@ class InvokeMethods(StreamMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         stream_mode: Literal["values"] = "values",
         version: StreamVersion = "v1",
         output_keys: str,
-        **options: Unpack[CallOptionsApart[ContextT]],
+        **options: Unpack[BaseCallOptions[ContextT]],
     ) -> Any: ...
     @overload
     async def ainvoke(
@@ -171,10 +171,9 @@ class InvokeMethods(StreamMethods[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> list[Any]:
         """Run the graph for many inputs concurrently, on threads, and return the results in the order of the inputs.
 
-        `config` may be a list with one config for each input. With `return_exceptions=True` a failed run has its
-        exception in place of a result: a `NodeFailed` if a node raised it.
+        `config` may be a list with one config for each input. With `return_exceptions=True` the exception of a failed
+        run takes the place of its result: a `NodeFailed` if a node raised it.
         """
-
         nested = self._nested_runs(config, inputs, options)
 
         def run_one(index: int) -> Any:
@@ -218,7 +217,6 @@ class InvokeMethods(StreamMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         **options: Unpack[CallOptions[ContextT]],
     ) -> list[Any]:
         """`batch`, on the running event loop."""
-
         nested = self._nested_runs(config, inputs, options)
 
         async def run_one(index: int) -> Any:

@@ -11,17 +11,9 @@ from copy import copy
 from typing import Any, ClassVar, Self, cast
 
 from statewright.cache import Cache
-from statewright.checkpoint import (
-    BranchKey,
-    Checkpointer,
-    InMemorySaver,
-    checked_lease,
-    owner_name,
-)
+from statewright.checkpoint import BranchKey, Checkpointer, InMemorySaver, checked_lease, owner_name
 from statewright.clock import Clock, Duration, SystemClock, as_seconds
-from statewright.errors import (
-    InvalidConfig,
-)
+from statewright.errors import InvalidConfig
 from statewright.graph import (
     Budget,
     ContextT,
@@ -38,29 +30,25 @@ from statewright.ids import draw_run_id
 from statewright.runtime.config import (
     ON_BUSY,
     ChangedQuestions,
+    OnBusy,
     Settings,
     checked_choice,
-    joined_configs,
+    merge_configs,
     read_settings,
 )
 from statewright.runtime.core.program import Program, Validate
 from statewright.runtime.instrument import Instrument
 from statewright.runtime.invocation.claim import Claim
-from statewright.runtime.invocation.emitter import EventEmitter, Printed, instrument_listeners
+from statewright.runtime.invocation.emitter import EventEmitter, PrintingBuffer, instrument_listeners
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.run import SIBLING_GRACE, Run
 from statewright.runtime.invocation.run_config import RunConfig, RunPorts
-from statewright.runtime.lifecycle.snapshot import (
-    graph_at,
-)
+from statewright.runtime.lifecycle.snapshot import graph_at
 from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line, former_namespaces, take_namespace
 from statewright.runtime.methods.batch import config_at
 from statewright.runtime.methods.call_options import call_settings, check_output_keys, config_changes, name_set
 from statewright.runtime.options import Config, Names
-from statewright.runtime.streaming.modes import (
-    StreamView,
-    checked_modes,
-)
+from statewright.runtime.streaming.modes import StreamView, checked_modes
 from statewright.runtime.tasks.scope import Scope, current_scope
 from statewright.state import UnknownKeys
 from statewright.store import Store
@@ -105,7 +93,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             keeps_calls=keep_calls,
             refuses_changed=changed_questions == "error",
         )
-        # The default grace period exists to save results: without a saver nothing is gained by the wait.
+        # The default grace period lets running functions save their results, which is pointless without a saver.
         self._unsaved_config = (
             self._config._replace(sibling_grace=0.0) if sibling_grace is SIBLING_GRACE else self._config
         )
@@ -113,18 +101,18 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if checkpointer is not None:
             checkpointer.allow(self._program.stored_types)
         self._listeners = tuple(instrument_listeners(instruments))
-        self._bound: Mapping[str, Any] | None = None
+        self._default_config: Mapping[str, Any] | None = None
         self._allowed_by: Checkpointer | None = checkpointer
-        """The saver that was last allowed to store the types of the state."""
+        """The saver that was last allowed to store the types of the state, so that it is not asked for each call."""
 
     @property
     def program(self) -> Program:
-        """Everything about the graph that can be computed before it runs."""
+        """The facts about the graph that can be computed before it runs."""
         return self._program
 
     @property
     def store(self) -> Store | None:
-        """The store that nodes reach as `runtime.store`."""
+        """The store that nodes access as `runtime.store`."""
         return self._ports.store
 
     @property
@@ -143,12 +131,11 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     def with_config(self, config: Config = None, **settings: Any) -> Self:
         """Return the same graph with default settings: a config, or its keys as keywords. A call may override them.
 
-        Raises InvalidConfig for unknown keys and values that are not valid.
+        Raises InvalidConfig for unknown keys and invalid values.
         """
-        bound = joined_configs(self._bound, joined_configs(config, settings))
-        read_settings(bound)
         graph = copy(self)
-        graph._bound = bound
+        graph._default_config = merge_configs(self._default_config, merge_configs(config, settings))
+        read_settings(graph._default_config)
         return graph
 
     def with_services(
@@ -161,7 +148,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         instruments: Sequence[Instrument] = (),
         starter: RunStarter | None = None,
     ) -> Self:
-        """Return the same graph with other services and additional instruments; None keeps the present one.
+        """Return the same graph with other services and additional instruments; None keeps the current service.
 
         `starter` starts the runs that nodes request with `runtime.start_run`.
         """
@@ -182,49 +169,57 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     # -- creating runs
 
     def _run(
-        self, config: Any, options: Mapping[str, Any], graph_input: Any = None, watch: EventEmitter | None = None
+        self, config: Any, options: Mapping[str, Any], graph_input: Any = None, emitter: EventEmitter | None = None
     ) -> Run:
-        """Return a run with the settings of a call. Called in a node of another graph, it is part of that node's run.
+        """Return the run of a call. If a node of another graph makes the call, the run is part of that node's run.
 
-        `graph_input` is needed for calls in nodes only, where it tells calls apart.
+        `graph_input` is used only then, to recognise the retry of a failed call.
         """
-        if self._bound is not None:
-            config = joined_configs(self._bound, config)
+        if self._default_config is not None:
+            config = merge_configs(self._default_config, config)
+        if emitter is None and self._listeners:
+            emitter = EventEmitter(self._listeners)
+        view: StreamView | None = None
+        if options:
+            check_output_keys(self.graph, self._program.channels, options.get("output_keys"))
+            if options.get("print_mode") is not None:
+                view = self._print_view(options["print_mode"])
+                emitter = (emitter or EventEmitter()).with_listeners(view.listeners())
         scope = current_scope()
         if scope is not None and scope.task is not None and not _is_for_other_thread(scope, config, options):
-            return self._nested_run(scope, options, options.get("memory") or "call", config, graph_input, watch)
+            run = self._nested_run(scope, options, options.get("memory") or "call", config, graph_input, emitter)
+        else:
+            run = self._root_run(config, options, emitter)
+        if view is not None:
+            view.run = run
+        return run
+
+    def _root_run(self, config: Any, options: Mapping[str, Any], emitter: EventEmitter | None) -> Run:
         settings = call_settings(config, options)
         if settings.namespace is not None:
             raise InvalidConfig(
                 f"The config names the subgraph {settings.namespace!r}, but a run begins at the root. "
-                "Leave the namespace out."
+                "Omit the namespace."
             )
         line = self._line(settings)
         run_id, owner = _id_and_owner(settings) if line is not None else (None, None)
-        if watch is None and self._listeners:
-            watch = EventEmitter(self._listeners)
+        run_config = self._config if line is not None else self._unsaved_config
         if options:
-            check_output_keys(self.graph, self._program.channels, options.get("output_keys"))
-            watch = self._printed(options.get("print_mode"), watch)
+            run_config = run_config._replace(**config_changes(self.graph, self._config, options))
         return Run(
             self._program,
             settings,
-            self._root_config(options, line),
+            run_config,
             self._ports,
             run_id=run_id if run_id is not None else settings.run_id or draw_run_id(),
             saver=self.checkpointer if line is not None else None,
-            line=line,
+            branch_key=line,
             owner=owner,
             claim=self._claim() if line is not None else None,
-            watch=watch,
+            emitter=emitter,
             control=options.get("control"),
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
         )
-
-    def _root_config(self, options: Mapping[str, Any], line: BranchKey | None) -> RunConfig:
-        """Return the options of a run outside any node: those of the call, else those of `compile`."""
-        config = self._config if line is not None else self._unsaved_config
-        return config._replace(**config_changes(self.graph, self._config, options)) if options else config
 
     def _nested_runs(self, config: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[Run]:
         """Return the runs of a batch inside a node; an empty list outside a node.
@@ -244,14 +239,14 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         memory: Memory,
         config: Any = None,
         graph_input: Any = None,
-        reader_watch: EventEmitter | None = None,
+        own_emitter: EventEmitter | None = None,
         *,
         takes_state: bool = False,
     ) -> Run:
-        """Return a run that is part of a task of another run, and shares its saver, answers, watch and context.
+        """Return a run that is part of a task of another run, and shares its saver, answers, emitter and context.
 
-        `graph_input` is part of the key that identifies a retry of a failed call. `reader_watch` is the emitter for the
-        reader of a stream; it includes the instruments of this graph.
+        `graph_input` is part of the key that identifies a retry of a failed call. `own_emitter` emits to the reader of
+        its stream, if there is one, and to the instruments of this graph.
         """
         caller, task = scope.run, scope.task
         settings = call_settings(config, options)
@@ -259,7 +254,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         settings.branch = caller.settings.branch
         own_slots = (Slots(settings.max_concurrency),) if settings.max_concurrency is not None else ()
         settings.max_concurrency = settings.max_concurrency or caller.settings.max_concurrency
-        scope.sign_of_life()
+        scope.reset_idle_timeout()
         if caller.saver is not None and caller.saver is not self._allowed_by:
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver
@@ -270,10 +265,10 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             take_namespace(call.scope, call.namespace)
         if caller.program.former_names and line is not None:
             call.former_namespaces = former_namespaces(scope, call.namespace)
-        watch = caller.watch
-        own_listeners = self._listeners if reader_watch is None else reader_watch.listeners()
+        emitter = caller.emitter
+        own_listeners = self._listeners if own_emitter is None else own_emitter.listeners()
         if own_listeners:
-            watch = (watch or EventEmitter()).joined(own_listeners)
+            emitter = (emitter or EventEmitter()).with_listeners(own_listeners)
         run = Run(
             self._program,
             settings,
@@ -281,10 +276,10 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             self._nested_ports(caller.ports),
             run_id=caller.run_id,
             saver=caller.saver if line is not None else None,
-            line=line,
+            branch_key=line,
             owner=caller.owner if line is not None else None,
             claim=caller.claim if line is not None else None,
-            watch=watch,
+            emitter=emitter,
             control=options.get("control") or caller.control,
             answers=caller.answers,
             call=call,
@@ -296,15 +291,15 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             run.inherit_questions(caller, task)
         if run.shares_journal:
             run.journal = caller.journal
-        if reader_watch is not None:
-            run.reader = reader_watch.buffer
+        if own_emitter is not None:
+            run.reader = own_emitter.buffer
         return run
 
     def _nested_config(self, outer: RunConfig, options: Mapping[str, Any]) -> RunConfig:
-        """Return the options of a run that is part of a task: those of the call, else those of its caller's run."""
+        """Return the options of a run that is part of a task: those of the call, or by default those of its caller."""
         compiled = self._config
-        if compiled.is_neutral and outer.on_unfinished is None and outer.on_busy == "reject" and not outer.breaks:
-            inherited = outer  # usually: a copy costs more than the rest of this method
+        if compiled.is_neutral and outer.on_unfinished is None and outer.on_busy == "reject" and not outer.has_breaks:
+            inherited = outer  # the usual case, since a copy costs more than the rest of this method
         else:
             inherited = outer._replace(
                 on_unfinished=None,
@@ -339,12 +334,16 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             raise InvalidConfig("The graph has a checkpointer, so the call needs a thread_id, e.g. thread_id='1'.")
         return BranchKey(settings.thread_id, "", settings.branch)
 
-    def _thread_run(self, config: Any, options: Mapping[str, Any]) -> Run:
-        """Return a run that executes no nodes, for inspecting or changing a thread."""
+    def _require_saver(self) -> Checkpointer:
         if self.checkpointer is None:
             raise InvalidConfig("Threads need a checkpointer: compile(checkpointer=...).")
-        if self._bound is not None:
-            config = joined_configs(self._bound, config)
+        return self.checkpointer
+
+    def _thread_run(self, config: Any, options: Mapping[str, Any]) -> Run:
+        """Return a run that executes no nodes, for inspecting or changing a thread."""
+        saver = self._require_saver()
+        if self._default_config is not None:
+            config = merge_configs(self._default_config, config)
         settings = call_settings(config, options)
         line = cast(BranchKey, self._line(settings))
         namespace = settings.namespace or ""
@@ -355,13 +354,13 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             settings,
             RunConfig(
                 durability="sync",
-                on_busy=cast(Any, checked_choice("on_busy", options.get("on_busy"), ON_BUSY) or "reject"),
+                on_busy=cast(OnBusy, checked_choice("on_busy", options.get("on_busy"), ON_BUSY) or "reject"),
                 keeps_calls=self._config.keeps_calls,
             ),
             self._ports,
             run_id=run_id,
-            saver=self.checkpointer,
-            line=line._replace(namespace=namespace),
+            saver=saver,
+            branch_key=line._replace(namespace=namespace),
             owner=owner,
             claim=self._claim(),
             control=options.get("control"),
@@ -369,18 +368,15 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
 
     def _claim(self) -> Claim:
-        """Return a claim on a thread, to be made by the first write of a run."""
+        """Return a claim on a thread, which the first write of a run makes."""
         lease = self._lease if self._lease is not None else getattr(self.checkpointer, "lease_duration", None)
         return Claim(lease)
 
-    def _printed(self, modes: Any, watch: EventEmitter | None) -> EventEmitter | None:
-        """Return an emitter that also prints the parts of stream modes."""
-        if modes is None:
-            return watch
-        view = StreamView(
-            self._program, checked_modes(modes), several=True, subgraphs=False, version="v1", buffer=Printed()
+    def _print_view(self, modes: Any) -> StreamView:
+        """Return a view that prints the parts of stream modes."""
+        return StreamView(
+            self._program, checked_modes(modes), several=True, subgraphs=False, version="v1", buffer=PrintingBuffer()
         )
-        return (watch or EventEmitter()).joined(view.listeners())
 
 
 def _id_and_owner(settings: Settings) -> tuple[str, str]:
@@ -391,7 +387,7 @@ def _id_and_owner(settings: Settings) -> tuple[str, str]:
 
 
 def _is_for_other_thread(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:
-    """Return whether a call inside a node is for another thread. Nodes often pass on their config, with their own."""
+    """Return whether a call inside a node is for another thread. Many calls pass the config of the node itself."""
     thread_id = options.get("thread_id")
     if thread_id is None and isinstance(config, Mapping):
         thread_id = read_settings(config).thread_id

@@ -7,7 +7,7 @@ from typing import Any, Literal, Unpack, cast, overload
 from weakref import finalize
 
 from statewright.graph import Command, ContextT, InputT, OutputT, ResultT, StateT
-from statewright.runtime.config import checked_choice, joined_configs, read_settings
+from statewright.runtime.config import checked_choice, merge_configs, read_settings
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.drivers.sync import iter_parts
 from statewright.runtime.invocation.emitter import EventEmitter
@@ -16,7 +16,7 @@ from statewright.runtime.lifecycle.thread_lease import note_closing
 from statewright.runtime.lifecycle.thread_state import load_branch_head
 from statewright.runtime.methods.driving import outcome_of
 from statewright.runtime.methods.thread_methods import ThreadMethods, run_in_thread
-from statewright.runtime.options import CallOptions, CallOptionsApart, Config, GraphOutput, Names, StreamPart
+from statewright.runtime.options import BaseCallOptions, CallOptions, Config, GraphOutput, Names, StreamPart
 from statewright.runtime.streaming.iterate import Halt, StepIterator, StepWatch
 from statewright.runtime.streaming.modes import (
     INTERRUPT,
@@ -42,7 +42,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         subgraphs: Literal[False] = False,
         version: Literal["v1"] = "v1",
         output_keys: str,
-        **options: Unpack[CallOptionsApart[ContextT]],
+        **options: Unpack[BaseCallOptions[ContextT]],
     ) -> Generator[Any]: ...
     @overload
     def stream(
@@ -77,17 +77,6 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         version: Literal["v1"] = "v1",
         **options: Unpack[CallOptions[ContextT]],
     ) -> Generator[tuple[Any, dict[str, Any]]]: ...
-    @overload
-    def stream(
-        self,
-        input: InputT | StateT | Command[Any] | None,
-        config: Config = None,
-        *,
-        stream_mode: Literal["custom", "tasks", "checkpoints", "debug"],
-        subgraphs: Literal[False] = False,
-        version: Literal["v1"] = "v1",
-        **options: Unpack[CallOptions[ContextT]],
-    ) -> Generator[Any]: ...
     @overload
     def stream(
         self,
@@ -131,13 +120,13 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         version: StreamVersion = "v1",
         **options: Unpack[CallOptions[ContextT]],
     ) -> Generator[Any]:
-        """Run the graph, and yield parts of the stream modes that `runtime/streaming/modes.py` describes.
+        """Run the graph, and yield the parts of its stream; `runtime/streaming/modes.py` describes the stream modes.
 
-        The run advances when the next part is taken. Closing the iterator abandons the run.
+        The run advances only when the next part is requested. Closing the iterator abandons the run.
         """
         if input is None and config is not None:
             config = self._enter_subgraph(config)
-        run, view = self._streamed(input, config, options, stream_mode, subgraphs, version)
+        run, view = self._stream_run(input, config, options, stream_mode, subgraphs, version)
         yield from iter_parts(run, input)
         self._result(run, version)
         view.warn_of_hidden()
@@ -152,7 +141,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         subgraphs: Literal[False] = False,
         version: Literal["v1"] = "v1",
         output_keys: str,
-        **options: Unpack[CallOptionsApart[ContextT]],
+        **options: Unpack[BaseCallOptions[ContextT]],
     ) -> AsyncGenerator[Any]: ...
     @overload
     def astream(
@@ -187,17 +176,6 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         version: Literal["v1"] = "v1",
         **options: Unpack[CallOptions[ContextT]],
     ) -> AsyncGenerator[tuple[Any, dict[str, Any]]]: ...
-    @overload
-    def astream(
-        self,
-        input: InputT | StateT | Command[Any] | None,
-        config: Config = None,
-        *,
-        stream_mode: Literal["custom", "tasks", "checkpoints", "debug"],
-        subgraphs: Literal[False] = False,
-        version: Literal["v1"] = "v1",
-        **options: Unpack[CallOptions[ContextT]],
-    ) -> AsyncGenerator[Any]: ...
     @overload
     def astream(
         self,
@@ -241,11 +219,11 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         version: StreamVersion = "v1",
         **options: Unpack[CallOptions[ContextT]],
     ) -> AsyncGenerator[Any]:
-        """`stream`, on the running event loop. The run continues while the reader is busy, up to a bounded buffer."""
+        """`stream`, on the running event loop. While the reader is busy the run continues, until a buffer is full."""
         owners: list[str] = []
         parts = self._read_parts(input, config, options, stream_mode, subgraphs, version, owners)
-        # A dropped generator is closed by the event loop, some time later. Until then its thread counts as closing, so
-        # that the next run waits for it instead of being refused.
+        # A dropped generator is closed by the event loop some time later. Until then its run counts as closing, so that
+        # the next run on the thread waits for it instead of being refused.
         finalize(parts, note_closing, owners).atexit = False
         return parts
 
@@ -259,13 +237,12 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         version: StreamVersion,
         owners: list[str],
     ) -> AsyncGenerator[Any]:
-        """Yield the parts of a stream on the running event loop. The name under which it holds a thread is appended to
-        `owners`."""
+        """Yield the parts of a stream, on the running event loop. Adds the owner name of its lease to `owners`."""
         from statewright.runtime.drivers.stream_reader import StreamReader  # loads asyncio
 
         if input is None and config is not None:
             config = await run_in_thread(self._enter_subgraph, config)
-        run, view = self._streamed(input, config, options, stream_mode, subgraphs, version)
+        run, view = self._stream_run(input, config, options, stream_mode, subgraphs, version)
         if run.owner is not None and not run.nested:
             owners.append(run.owner)
         reader = StreamReader(run, input, view.buffer)
@@ -286,13 +263,13 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         halt: Halt | None = None,
         **options: Unpack[CallOptions[ContextT]],
     ) -> StepIterator:
-        """Iterate over a run superstep by superstep, until `halt(step)` is true, a breakpoint, or its end."""
-        watch = EventEmitter(self._listeners)
-        steps = StepWatch(watch)
-        run = steps.run = self._run(config, options, input, watch)
+        """Iterate over a run superstep by superstep: to its end, a breakpoint, or a step for which `halt` is true."""
+        emitter = EventEmitter(self._listeners)
+        steps = StepWatch(emitter)
+        run = steps.run = self._run(config, options, input, emitter)
         return StepIterator(run, iter_parts(run, input), halt)
 
-    def _streamed(
+    def _stream_run(
         self,
         graph_input: Any,
         config: Any,
@@ -301,7 +278,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         subgraphs: bool,
         version: str,
     ) -> tuple[Run, StreamView]:
-        """Return a run, and the view that converts its events to parts of a stream."""
+        """Return a run, and the view that converts its events to the parts of a stream."""
         checked_choice("version", version, ("v1", "v2"))
         view = StreamView(
             self._program,
@@ -311,33 +288,33 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
             version=cast(Any, version),
             output_keys=options.get("output_keys"),
         )
-        watch = EventEmitter([*self._listeners, *view.listeners()])
-        watch.buffer = view.buffer
-        run = view.run = self._run(config, options, graph_input, watch)
+        emitter = EventEmitter([*self._listeners, *view.listeners()])
+        emitter.buffer = view.buffer
+        run = view.run = self._run(config, options, graph_input, emitter)
         return run, view
 
     def _enter_subgraph(self, config: Any) -> Any:
-        """Return the config with which to continue a thread from a checkpoint inside a subgraph.
+        """If a config names a checkpoint inside a subgraph, make it the head of the subgraph.
 
-        That checkpoint becomes the head of the subgraph, and the keys that name it are removed: the run begins at the
-        root, and finds it there. Any other config is returned unchanged.
+        Return the config without the keys that name it, since the run begins at the root and reaches the subgraph from
+        there. Any other config is returned unchanged.
         """
-        settings = read_settings(joined_configs(self._bound, config))
+        settings = read_settings(merge_configs(self._default_config, config))
         if settings.namespace is None or settings.checkpoint_id is None:
             return config
         run = self._thread_run(config, {})
         head = perform_all(run, load_branch_head(run))
         if head is None or head.id != settings.checkpoint_id:
             self.fork(config)
-        places = ("namespace", "checkpoint_id", "checkpoint_ns")
-        whole = {name: value for name, value in config.items() if name not in places}
-        if isinstance(configurable := whole.get("configurable"), Mapping):
-            named = cast(Mapping[str, Any], configurable)
-            whole["configurable"] = {name: value for name, value in named.items() if name not in places}
-        return whole
+        removed = ("namespace", "checkpoint_id", "checkpoint_ns")
+        new_config = {key: value for key, value in config.items() if key not in removed}
+        if isinstance(configurable := new_config.get("configurable"), Mapping):
+            items = cast(Mapping[str, Any], configurable).items()
+            new_config["configurable"] = {key: value for key, value in items if key not in removed}
+        return new_config
 
     def _result(self, run: Run, version: str = "v1", output_keys: Names = None) -> Any:
-        """Return the result of a run that is idle, in the form that its caller asked for."""
+        """Return the result of a run that is idle, in the form that `version` and `output_keys` select."""
         outcome = outcome_of(run)
         raise_to_caller(run, outcome)
         values = outcome.checkpoint.values

@@ -7,42 +7,21 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mappin
 from contextlib import suppress
 from typing import Any, Final, TypeVar, Unpack, cast
 
-from statewright.checkpoint import (
-    BranchKey,
-    Checkpointer,
-    LeaseRequest,
-    Pruned,
-    PrunePolicy,
-    ThreadEntry,
-)
-from statewright.errors import (
-    InvalidConfig,
-    InvalidUpdateError,
-    LeaseLost,
-    RunCancelled,
-)
+from statewright.checkpoint import BranchKey, Checkpointer, LeaseRequest, Pruned, PrunePolicy, ThreadEntry
+from statewright.errors import InvalidUpdateError, LeaseLost, RunCancelled
 from statewright.events import Event
 from statewright.futures import resolve
-from statewright.graph import (
-    ContextT,
-    InputT,
-    OutputT,
-    ResultT,
-    StateT,
-)
+from statewright.graph import ContextT, InputT, OutputT, ResultT, StateT
 from statewright.ids import checked_name
 from statewright.runtime.concurrency.control import LinkedControl, RunControl
-from statewright.runtime.config import (
-    OnBusy,
-    read_settings,
-    thread_name,
-)
+from statewright.runtime.config import OnBusy, as_thread_id, read_settings
 from statewright.runtime.core.effects import Effect
 from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.snapshot import (
     StateSnapshot,
+    checkpoint_config,
     empty_snapshot,
     renew_questions_around,
     snapshot_of,
@@ -65,15 +44,15 @@ from statewright.runtime.methods.run_factory import RunFactory
 from statewright.runtime.options import CallOptions, Config
 
 HISTORY_PAGE: Final = 100
-"""Checkpoints that are read at once while a history is iterated over."""
+"""The number of checkpoints to read at once while iterating over a history."""
 T = TypeVar("T")
 
 
 class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
     """Inspects and changes the threads of a graph.
 
-    The methods raise InvalidConfig if the graph has no checkpointer. A method that changes a thread waits its turn as
-    `on_busy` says, and raises ThreadBusy if a run holds the thread.
+    The methods raise InvalidConfig if the graph has no checkpointer. If a run holds the thread, a method that changes
+    it raises ThreadBusy or waits its turn, depending on `on_busy`.
     """
 
     def get_state(
@@ -81,8 +60,8 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> StateSnapshot[ResultT]:
         """Return the state of a thread at its head, or at the checkpoint that the config names.
 
-        With `subgraphs`, each task whose subgraph has begun has the snapshot of that subgraph in `state`, at any depth.
-        The configs in these snapshots have a `namespace`; passed here, they select the subgraph.
+        With `subgraphs`, each task whose subgraph has begun has a snapshot of the subgraph as its `state`, at any
+        depth. The config of such a snapshot has a `namespace`; passed here, it selects the subgraph.
         """
         run = self._thread_run(config, options)
         saved = perform_all(run, load_saved(run))
@@ -102,8 +81,8 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> Iterator[StateSnapshot[ResultT]]:
         """Iterate over the checkpoints of the thread's branch and their ancestors, newest first.
 
-        If the config names a checkpoint, the history begins with that one; if `before` (a config) does, with the one
-        before it. `filter` selects the checkpoints whose metadata contains its entries.
+        The history begins with the checkpoint that the config names, if it names one, or just before the one that the
+        config `before` names. `filter` selects checkpoints whose metadata contains its entries.
         """
         run = self._thread_run(config, options)
         start = read_settings(before).checkpoint_id if before is not None else run.settings.checkpoint_id
@@ -111,7 +90,9 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         page = limit if limit is not None and not criteria else HISTORY_PAGE
         saved = iter_history(run, start, page, inclusive=before is None)
         snapshots = (snapshot_of(run.program, checkpoint) for checkpoint in saved)
-        matches = (it for it in snapshots if all(it.metadata.get(key) == value for key, value in criteria))
+        matches = (
+            snapshot for snapshot in snapshots if all(snapshot.metadata.get(key) == value for key, value in criteria)
+        )
         return itertools.islice(matches, limit)
 
     def update_state(
@@ -125,8 +106,8 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> dict[str, Any]:
         """Change the state as if a node had returned `values`. Return the config of the new checkpoint.
 
-        The successors of the node are due then. Other due tasks stay due, unless `cancel_pending`. `as_node` is by
-        default the node that ran last, if there is just one; with END no task is due any more. Raises
+        Then the successors of the node are due. Other due tasks stay due, unless `cancel_pending`. `as_node` is by
+        default the node that ran last, if there is just one; after an update as END no task is due. Raises
         InvalidUpdateError if several tasks of the node are due, since the update is the result of one task.
         """
         return self.bulk_update_state(config, [(values, as_node)], cancel_pending=cancel_pending, **options)
@@ -141,7 +122,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> dict[str, Any]:
         """Apply several updates `(values, as_node)` as one superstep, in order. See `update_state`."""
         if not updates:
-            raise InvalidUpdateError("There are no updates. Give at least one pair of values and a node.")
+            raise InvalidUpdateError("There are no updates. Pass at least one pair (values, as_node).")
         run = self._thread_run(config, options)
         before = perform_all(run, load_branch_head(run)) if run.namespace else None
         line, head = _change_thread(
@@ -161,9 +142,9 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         limit: int | None = None,
         **options: Unpack[CallOptions[ContextT]],
     ) -> Sequence[Event]:
-        """Return the event log of the thread's runs in order, or of one `run_id`, after the entry number `after`."""
+        """Return the events in the log of the thread, or of one of its runs (`run_id`), after entry number `after`."""
         run = self._thread_run(config, options)
-        thread_id, run_id = cast(BranchKey, run.line).thread_id, run.settings.run_id
+        thread_id, run_id = cast(BranchKey, run.branch_key).thread_id, run.settings.run_id
         return resolve(cast(Checkpointer, run.saver).events(thread_id, run_id=run_id, after=after, limit=limit))
 
     def fork(
@@ -174,19 +155,19 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         thread_id: str | None = None,
         on_busy: OnBusy | None = None,
     ) -> dict[str, Any]:
-        """Make a checkpoint the head of a new branch, or again of its own. Return the config of that head.
+        """Make a checkpoint the head of a new branch, or of its own branch again. Return the config of the new head.
 
-        The tasks that were due there are due again, with the same ids. Their saved results are kept; answers to their
-        questions are not.
+        The tasks that were due at the checkpoint are due again, with the same ids. Their saved results are kept, but
+        not the answers to their questions.
         """
         run = self._thread_run(config, {"thread_id": thread_id, "on_busy": on_busy})
         line, head = _change_thread(run, lambda: fork_thread(run, branch), may_reload=True)
         return checkpoint_config(line, head)
 
     def roll_back(self, config: Config = None, **options: Unpack[CallOptions[ContextT]]) -> None:
-        """Restore the state before the last input of the thread, as a new head. What is undone stays in the history.
+        """Restore the state before the last input of the thread, as a new head. The history keeps what is undone.
 
-        Raises CheckpointConflict if a `checkpoint_id` is passed and is not the head of the thread any more.
+        Raises CheckpointConflict if a `checkpoint_id` is passed that is no longer the head of the thread.
         """
         run = self._thread_run(config, options)
         _change_thread(run, lambda: roll_back_thread(run, expected=run.settings.checkpoint_id, releases=True))
@@ -194,10 +175,10 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
     def release(self, thread_id: str) -> None:
         """End the lease of the run that holds a thread, whether or not that run still exists.
 
-        For a holder that hangs, or whose machine is gone: other runs then do not wait until the lease expires. If the
-        holder does continue, its next write is refused with `LeaseLost`.
+        Use this if the holder hangs, or its machine is gone, so that other runs need not wait until the lease expires.
+        If the holder continues after all, its next write is refused with `LeaseLost`.
         """
-        saver = self._needed_saver()
+        saver = self._require_saver()
         thread_id = checked_name("thread_id", str(thread_id))
         lease = resolve(saver.lease(thread_id))
         if lease is not None:
@@ -217,24 +198,19 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> Sequence[ThreadEntry]:
         """Return the threads in the checkpointer, including those of other graphs, most recently changed first."""
-        return resolve(self._needed_saver().threads(prefix=prefix, limit=limit))
+        return resolve(self._require_saver().threads(prefix=prefix, limit=limit))
 
     def copy_thread(self, thread_id: str, to: str) -> None:
         """Copy a thread, with its history and logs, to a new one. Raises CheckpointConflict if `to` exists."""
-        resolve(self._needed_saver().copy_thread(thread_name(thread_id), checked_name("to", thread_name(to))))
+        resolve(self._require_saver().copy_thread(as_thread_id(thread_id), checked_name("to", as_thread_id(to))))
 
     def delete_thread(self, thread_id: str) -> None:
         """Delete a thread with its history and its logs."""
-        resolve(self._needed_saver().delete_thread(thread_name(thread_id)))
+        resolve(self._require_saver().delete_thread(as_thread_id(thread_id)))
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Pruned:
-        """Delete old checkpoints of one thread or of all. Return what was deleted, or would be with `dry_run`."""
-        return resolve(self._needed_saver().prune(policy, thread_id=thread_name(thread_id), dry_run=dry_run))
-
-    def _needed_saver(self) -> Checkpointer:
-        if self.checkpointer is None:
-            raise InvalidConfig("Threads need a checkpointer: compile(checkpointer=...).")
-        return self.checkpointer
+        """Delete old checkpoints of one thread or of all. Return what was, or with `dry_run` would be, deleted."""
+        return resolve(self._require_saver().prune(policy, thread_id=as_thread_id(thread_id), dry_run=dry_run))
 
     async def aget_state(
         self, config: Config = None, *, subgraphs: bool = False, **options: Unpack[CallOptions[ContextT]]
@@ -256,25 +232,19 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         cancel_pending: bool = False,
         **options: Unpack[CallOptions[ContextT]],
     ) -> dict[str, Any]:
-        """`update_state`, without blocking the running event loop. If cancelled while it waits its turn, it changes
-        nothing."""
-        # A thread cannot be cancelled, so a control of this call ends its wait in the queue.
+        """`update_state`, without blocking the running event loop.
+
+        If the call is cancelled while it waits its turn, it changes nothing.
+        """
+        # A worker thread cannot be cancelled, so a control of this call ends its wait in the queue.
         control = LinkedControl(options.get("control") or RunControl())
-        others: dict[str, Any] = {**options, "cancel_pending": cancel_pending, "control": control}
+        keywords: dict[str, Any] = {**options, "cancel_pending": cancel_pending, "control": control}
         with control.linked():
             try:
-                return await run_in_thread(self.update_state, config, values, as_node, **others)
+                return await run_in_thread(self.update_state, config, values, as_node, **keywords)
             except BaseException:
                 control.request_cancel("the call that waited for it was cancelled")
                 raise
-
-
-def checkpoint_config(line: BranchKey, checkpoint_id: str) -> dict[str, Any]:
-    """Return the config that names a checkpoint."""
-    configurable = {"thread_id": line.thread_id, "checkpoint_id": checkpoint_id, "branch": line.branch}
-    if line.namespace:
-        configurable["namespace"] = line.namespace
-    return {"configurable": configurable}
 
 
 def _change_thread(
@@ -284,13 +254,13 @@ def _change_thread(
     may_reload: bool | None = None,
     check: Callable[[], object] | None = None,
 ) -> T:
-    """Wait for a turn on the thread as `on_busy` says, perform a change from outside a run, and return its result."""
+    """Take a turn on the thread, perform a change from outside a run, and return its result."""
     if may_reload is None:
         may_reload = run.settings.checkpoint_id is None
     with Holding(run):
         result = perform_all(run, take_turn(run, change, may_reload=may_reload, check=check))
     if type(result) is RunOutcome:  # stopped by its control while it waited
-        raise result.error or RunCancelled("stopped while waiting for the thread")
+        raise result.error or RunCancelled("it was stopped while it waited for the thread")
     return cast(T, result)
 
 

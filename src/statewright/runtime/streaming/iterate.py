@@ -1,4 +1,4 @@
-"""Iteration over a run superstep by superstep, for tests, debuggers, and code that inspects the state in between."""
+"""Iterate over a run superstep by superstep, for tests, debuggers, and code that inspects the state in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.events import Event
 from statewright.runtime.invocation.emitter import EventEmitter, StreamBuffer
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.streaming.modes import namespace_within
+from statewright.runtime.streaming.modes import relative_namespace
 from statewright.runtime.tasks.interrupt import raise_to_caller
 
 
@@ -20,7 +20,7 @@ from statewright.runtime.tasks.interrupt import raise_to_caller
 class Step:
     """A superstep that has ended.
 
-    If a subgraph call inside a node is resumed, the first step is its current state, with no `nodes`.
+    If the iterated run is a subgraph call that is resumed, the first step has its current state and no `nodes`.
     """
 
     number: int
@@ -33,33 +33,34 @@ class Step:
 
 
 _CLOSE_TIMEOUT: Final = 5.0
-"""Seconds for which `close` waits until the thread is released. There has to be a limit, since a finaliser of the
-caller may close the iterator while its own thread holds a lock that the release needs."""
+"""The longest time in seconds that `close` waits for the release of the thread. Without a limit it could deadlock: a
+finaliser may close the iterator on an OS thread that holds a lock which the release needs."""
 Halt = Callable[[Step], bool]
+"""Returns whether to halt after a step."""
 
 
 class StepWatch:
-    """Converts events to steps."""
+    """Converts events to steps, and adds them to a stream buffer."""
 
     def __init__(self, watch: EventEmitter) -> None:
         self.buffer = StreamBuffer(live=False)
         self.run: Run | None = None
         self._nodes: tuple[str, ...] = ()
-        watch.add("superstep_started", self._started)
-        watch.add("superstep_finished", self._finished)
-        watch.add("call_continued", self._continued)
+        watch.add("superstep_started", self._on_started)
+        watch.add("superstep_finished", self._on_finished)
+        watch.add("call_continued", self._on_call_continued)
         watch.buffer = self.buffer
 
-    def _started(self, event: Event) -> None:
-        if not namespace_within(self.run, event.namespace):
+    def _on_started(self, event: Event) -> None:
+        if not relative_namespace(self.run, event.namespace):
             self._nodes = tuple(task.node for task in event.data)
 
-    def _continued(self, event: Event) -> None:
+    def _on_call_continued(self, event: Event) -> None:
         self._nodes = ()
-        self._finished(event)
+        self._on_finished(event)
 
-    def _finished(self, event: Event) -> None:
-        if not namespace_within(self.run, event.namespace):
+    def _on_finished(self, event: Event) -> None:
+        if not relative_namespace(self.run, event.namespace):
             after: Checkpoint = event.data
             due = tuple(task.node for task in after.frontier)
             self.buffer.add(Step(event.step, self._nodes, event.program.output(after.values), due))
@@ -68,7 +69,7 @@ class StepWatch:
 class StepIterator:
     """Iterates over the supersteps of a run; nothing runs between two calls of `next`.
 
-    Closing it, or leaving its `with` block, abandons the run. A run that saves its thread can be continued later.
+    Closing it, or leaving its `with` block, abandons the run. A run that saves its thread can be resumed later.
     """
 
     def __init__(self, run: Run, steps: Generator[Any, None, None], halt: Halt | None) -> None:
@@ -89,7 +90,7 @@ class StepIterator:
         except StopIteration:
             try:
                 self._raise_failure()
-            except StopIteration as error:  # raised by a node: it must not look like the end of the iteration
+            except StopIteration as error:  # raised by a node: it would look like the end of the iteration
                 raise RuntimeError("A node raised StopIteration.") from error
             raise
         self.halted = self._halt is not None and self._halt(step)
@@ -104,7 +105,8 @@ class StepIterator:
     def close(self) -> None:
         """Abandon the run; its thread is released when this returns."""
         self._steps.close()
-        if self._run.owner is None or sys.exc_info()[0] is GeneratorExit:  # called while a generator is being dropped
+        # Called while a generator is being dropped, it must not wait.
+        if self._run.owner is None or sys.exc_info()[0] is GeneratorExit:
             return
         release = self._run.claim.release if self._run.claim is not None else None
         if release is not None:
@@ -113,11 +115,11 @@ class StepIterator:
     @property
     def rest(self) -> RunOutcome | None:
         """The outcome of the run; None while it has not ended."""
-        return self._run.rest
+        return self._run.outcome
 
     @property
     def interrupts(self) -> tuple[Interrupt, ...]:
-        """The open questions for which the run waits."""
+        """The open questions that the run waits for."""
         return self.rest.interrupts if self.rest is not None else ()
 
     def _raise_failure(self) -> None:

@@ -2,16 +2,16 @@
 
     values       the state after the input and after each superstep; the current state when a subgraph call is resumed
     updates      {node: update} when a task ends
-    messages     (message or piece of one, metadata), as models produce them and nodes return them
+    messages     (message or message chunk, metadata), as models produce them and nodes return them
     custom       the values that nodes pass to their stream writer
     tasks        one part when a task starts, one when it ends
-    checkpoints  one part for each superstep, as a snapshot
+    checkpoints  a snapshot of each checkpoint
     debug        tasks and checkpoints, wrapped with step and kind
 
-`output_keys` selects fields of values and updates; a single name gives the value of that field itself.
+`output_keys` selects fields of values and updates; a single name instead of a list yields the bare value of that field.
 
-With several modes a part is `(mode, part)`; with `subgraphs=True` the namespace comes first. With `version="v2"` it is
-`{"type", "ns", "data"}` instead.
+With several modes each part is `(mode, part)`; with `subgraphs=True` the namespace comes first. With `version="v2"`
+each part is `{"type", "ns", "data"}` instead.
 """
 
 from __future__ import annotations
@@ -25,13 +25,12 @@ from statewright.checkpoint import Checkpoint, Interrupt, Task, TaskResult
 from statewright.errors import InvalidConfig, suggestion
 from statewright.events import Event, EventKind
 from statewright.graph import Node
-from statewright.ids import task_id
 from statewright.langchain import is_langchain_message
 from statewright.messages import Message
 from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.events import warn_hidden_messages
-from statewright.runtime.core.fold import pairs_of
-from statewright.runtime.core.program import Program, is_handed_over, readable, shown_name
+from statewright.runtime.core.fold import write_pairs
+from statewright.runtime.core.program import Program, display_name, is_error_handled, readable
 from statewright.runtime.invocation.emitter import Listener, StreamBuffer
 from statewright.runtime.invocation.outcome import Failure, Pause
 from statewright.runtime.invocation.run import Run
@@ -40,18 +39,18 @@ StreamMode = Literal["values", "updates", "messages", "custom", "tasks", "checkp
 StreamVersion = Literal["v1", "v2"]
 MODES: tuple[StreamMode, ...] = ("values", "updates", "messages", "custom", "tasks", "checkpoints", "debug")
 INTERRUPT = "__interrupt__"
-"""The key under which results and parts carry the open questions."""
+"""The key of the open questions in results and parts."""
 NO_STREAM: Final = "nostream"
-"""A tag of nodes whose messages the mode `messages` does not show, as in LangGraph."""
+"""The tag of nodes whose messages are left out of the mode `messages`, as in LangGraph."""
 
 OutputKeys = str | Sequence[str] | None
 View = Callable[[Program, Event], Any]
-"""Returns the part that a mode makes of an event; SKIP for none."""
+"""Converts an event to a part of a mode; returns SKIP for none, `PartList` for several."""
 SKIP: Any = object()
 
 
 def checked_modes(mode: Any) -> tuple[StreamMode, ...]:
-    """Return one mode or several as a tuple. Raises InvalidConfig for unknown ones."""
+    """Return one or several modes as a tuple. Raises InvalidConfig for an unknown one."""
     is_collection = isinstance(mode, list | tuple | set | frozenset)
     modes = tuple(cast("list[Any]", mode)) if is_collection else (mode,)
     unknown = [name for name in modes if name not in MODES]
@@ -62,7 +61,7 @@ def checked_modes(mode: Any) -> tuple[StreamMode, ...]:
 
 
 class StreamView:
-    """Converts events to the parts that one reader has requested."""
+    """Converts events to the parts that a reader has requested."""
 
     def __init__(
         self,
@@ -81,26 +80,26 @@ class StreamView:
         self._subgraphs = subgraphs
         self._version: StreamVersion = version
         self._output_keys = output_keys
-        # Parts that a task or its calls produce must reach the reader while the task runs.
+        # Parts that a task or its calls produce must reach the reader while the task is running.
         live = "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
         prompt = not {"updates", "tasks", "debug"}.isdisjoint(modes)
         self.buffer = buffer or StreamBuffer(live=live, prompt=prompt)
         self.run: Run | None = None
-        """The run that is read; parts from its namespace count as those of the graph itself."""
+        """The run that is read: namespaces are relative to its namespace."""
         self._muted: dict[tuple[str, str | None], bool] = {}
-        self._shows_messages = "messages" not in modes
-        """True once a message was shown, or if the reader does not stream messages."""
+        """By namespace and node, whether messages are muted by the tag NO_STREAM."""
+        self._has_sent_message = False
         self._hidden_node: str | None = None
-        """A node whose subgraph produced a message that was not shown."""
+        """A node whose subgraph produced a message that the reader did not get."""
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
-        """Yield the listeners for the events that the modes need, in the order of the modes."""
+        """Yield the listeners of all modes, each with its kind of event."""
         for mode in self._modes:
             for kind, view in self._views(mode).items():
                 yield kind, self._listener(mode, view)
 
     def _views(self, mode: StreamMode) -> Mapping[EventKind, View]:
-        """Return the functions that convert events to parts of a mode, by kind of event."""
+        """Return the views of a mode, by kind of event."""
         if mode == "messages":
             return MessagesView().views()
         keys, typed = self._output_keys, self._version == "v2"
@@ -114,43 +113,43 @@ class StreamView:
 
     def _listener(self, mode: StreamMode, view: View) -> Listener:
         def listen(event: Event) -> None:
-            namespace = namespace_within(self.run, event.namespace)
+            namespace = relative_namespace(self.run, event.namespace)
             if mode == "messages" and self._is_muted(namespace, event):
                 return
-            if namespace and not (self._subgraphs or self._is_shown(mode, namespace)):
+            if namespace and not (self._subgraphs or (mode == "messages" and self._is_transparent(namespace))):
                 if event.kind == "message":
                     self._hidden_node = _node_of(namespace)
                 return
             if namespace and event.kind == "call_continued":
-                return  # the reader of the outer graph has seen this state in an earlier part
+                return  # the reader of the outer graph got this state before the call was interrupted
             part = view(event.program or self._program, event)
             if part is SKIP:
                 return
             if mode == "messages":
-                self._shows_messages = True
+                self._has_sent_message = True
             is_live = event.kind in ("custom", "message")
-            for single in part if type(part) is Several else (part,):
+            for single in part if type(part) is PartList else (part,):
                 self.buffer.add(self._format(mode, namespace, single), may_drop=is_live)
 
         return listen
 
-    def _is_shown(self, mode: StreamMode, namespace: str) -> bool:
-        """Return True if messages of a subgraph count as those of its node: `metadata={"transparent": True}`."""
+    def _is_transparent(self, namespace: str) -> bool:
+        """Return whether messages of a subgraph count as those of its node: `metadata={"transparent": True}`."""
         node = self._program.graph.nodes.get(_node_of(namespace))
-        return mode == "messages" and node is not None and bool(node.metadata.get("transparent"))
+        return node is not None and bool(node.metadata.get("transparent"))
 
     def _is_muted(self, namespace: str, event: Event) -> bool:
-        """Return whether the node of an event, or one of the nodes that have called it, has the tag `nostream`."""
+        """Return whether the node of an event, or a node around it, has the tag `nostream`."""
         key = (namespace, event.node)
         muted = self._muted.get(key)
         if muted is None:
             nodes = (event.program or self._program).graph.nodes
-            muted = _has_tag(nodes.get(event.node or "")) or any(map(_has_tag, self._callers(namespace)))
+            muted = _has_nostream(nodes.get(event.node or "")) or any(map(_has_nostream, self._callers(namespace)))
             self._muted[key] = muted
         return muted
 
     def _callers(self, namespace: str) -> Iterator[Node]:
-        """Yield the nodes of a namespace from the outside in, as far as they are declared subgraphs."""
+        """Yield the nodes of a namespace, the outermost first, up to the first that is not declared as a subgraph."""
         graph: Any = self._program.graph
         for segment in namespace.split("|") if namespace else ():
             node: Node | None = graph.nodes.get(_node_of(segment))
@@ -162,12 +161,12 @@ class StreamView:
             graph = cast(Any, node.action).graph
 
     def warn_of_hidden(self) -> None:
-        """Warn if the reader streams messages and got none although a subgraph produced some."""
-        if self._hidden_node is not None and not self._shows_messages:
+        """Warn if the reader streams messages, but all of them came from subgraphs and were left out."""
+        if self._hidden_node is not None and not self._has_sent_message:
             warn_hidden_messages(self._program, self._hidden_node)
 
     def _format(self, mode: StreamMode, namespace: str, part: Any) -> Any:
-        """Return a part in the shape that the reader has requested; see the module."""
+        """Return a part in the shape that the reader has requested, as described at the top of this module."""
         path = tuple(namespace.split("|")) if namespace else ()
         if self._version == "v2":
             typed = {"type": mode, "ns": path, "data": part}
@@ -183,18 +182,18 @@ def _node_of(namespace: str) -> str:
     return namespace.partition("|")[0].partition(":")[0]
 
 
-def _has_tag(node: Node | None) -> bool:
+def _has_nostream(node: Node | None) -> bool:
     return node is not None and NO_STREAM in node.tags
 
 
-def namespace_within(run: Run | None, namespace: str) -> str:
+def relative_namespace(run: Run | None, namespace: str) -> str:
     """Return a namespace relative to that of a run, which may itself be the run of a subgraph."""
     own = run.namespace if run is not None else ""
     return namespace[len(own) :].removeprefix("|") if own and namespace.startswith(own) else namespace
 
 
 def shown_values(program: Program, values: Mapping[str, Any], *, keys: OutputKeys, typed: bool) -> Any:
-    """Return the part of the state that a caller sees: the whole output, some fields, or the value of one field."""
+    """Return the part of the state that a caller sees: the whole output, the selected fields, or one bare value."""
     if keys is None:
         return program.output(values, typed=typed)
     if isinstance(keys, str):
@@ -213,46 +212,46 @@ def _select_update(keys: str | Sequence[str], program: Program, event: Event) ->
     if part is SKIP:
         return SKIP
     names = (keys,) if isinstance(keys, str) else keys
-    node = shown_name(event.data.task)
-    selected = {key: readable(update) for key, update in pairs_of(event.data) if key in names}
+    node = display_name(event.data.task)
+    selected = {key: readable(update) for key, update in write_pairs(event.data) if key in names}
     return {**part, node: selected[keys] if isinstance(keys, str) else selected} if selected else SKIP
 
 
-class Several(list[Any]):
-    """Several parts that a view returns for one event."""
+class PartList(list[Any]):
+    """Several parts for one event."""
 
 
 class MessagesView:
-    """The views of the mode `messages`: pieces while a model streams, and messages that were not streamed in pieces."""
+    """The views of the mode `messages`: chunks while a model streams, and messages that were not streamed."""
 
     def __init__(self) -> None:
-        self._shown_ids: set[str] = set()
+        self._streamed_ids: set[str] = set()
 
     def views(self) -> Mapping[EventKind, View]:
         """Return the views by kind of event."""
-        return {"message": self._piece, "task_finished": self._result}
+        return {"message": self._chunk, "task_finished": self._new_messages}
 
-    def _piece(self, program: Program, event: Event) -> Any:
+    def _chunk(self, program: Program, event: Event) -> Any:
         if isinstance(event.data, Message) and event.data.id is not None:
-            self._shown_ids.add(event.data.id)
-        return event.data, _origin(program, event)
+            self._streamed_ids.add(event.data.id)
+        return event.data, _metadata(program, event)
 
-    def _result(self, program: Program, event: Event) -> Any:
+    def _new_messages(self, program: Program, event: Event) -> Any:
         if not isinstance(event.data, TaskResult) or event.node in program.subgraphs:
-            return SKIP  # the tasks of the subgraph have shown their messages
-        batches = [update for _, update in pairs_of(event.data) if type(update) is MessageBatch]
+            return SKIP  # messages of a subgraph come from the events of its own tasks
+        batches = [update for _, update in write_pairs(event.data) if type(update) is MessageBatch]
         messages = [item for batch in batches for item in batch.items if _is_message(item)]
-        new = [message for message in messages if message.id not in self._shown_ids]
-        self._shown_ids.update(message.id for message in new if message.id is not None)
-        return Several((message, _origin(program, event)) for message in new) if new else SKIP
+        new = [message for message in messages if message.id not in self._streamed_ids]
+        self._streamed_ids.update(message.id for message in new if message.id is not None)
+        return PartList((message, _metadata(program, event)) for message in new) if new else SKIP
 
 
-def _is_message(message: Any) -> bool:
+def _is_message(item: Any) -> bool:
     """Return whether an item of an update is a message, of this library or of LangChain, and not a removal."""
-    return isinstance(message, Message) or (is_langchain_message(message) and message.type != "remove")
+    return isinstance(item, Message) or (is_langchain_message(item) and item.type != "remove")
 
 
-def _origin(program: Program, event: Event) -> Mapping[str, Any]:
+def _metadata(program: Program, event: Event) -> Mapping[str, Any]:
     """Return the metadata of a message."""
     node = program.graph.nodes.get(event.node or "")
     return {
@@ -275,9 +274,9 @@ def _interrupted(program: Program, event: Event) -> Any:
 
 
 def _update(program: Program, event: Event) -> Any:
-    if not isinstance(event.data, TaskResult) or is_handed_over(event.data):
-        return SKIP  # the task of its error handler is shown instead, under the name of the node
-    update = {shown_name(event.data.task): program.shown(event.data)}
+    if not isinstance(event.data, TaskResult) or is_error_handled(event.data):
+        return SKIP  # the task of its error handler is streamed instead, under the name of the node
+    update = {display_name(event.data.task): program.visible_writes(event.data)}
     return {**update, "__metadata__": {"cached": True}} if event.attempt == 0 else update
 
 
@@ -302,7 +301,7 @@ def _task_finished(program: Program, event: Event) -> Any:
         return {**part, "result": None, "error": error_text(outcome.error)}
     if isinstance(outcome, Pause):
         return {**part, "result": None, "interrupts": [interrupt_dict(question) for question in outcome.interrupts]}
-    return {**part, "result": {name: readable(update) for name, update in pairs_of(outcome)}}
+    return {**part, "result": {name: readable(update) for name, update in write_pairs(outcome)}}
 
 
 def _checkpoint(program: Program, event: Event) -> Any:
@@ -312,12 +311,12 @@ def _checkpoint(program: Program, event: Event) -> Any:
         "step": checkpoint.step,
         "values": program.output(checkpoint.values),
         "next": [task.node for task in checkpoint.frontier],
-        "tasks": [{"id": task_id(task.origin, task.position), "name": task.node} for task in checkpoint.frontier],
+        "tasks": [{"id": task.id, "name": task.node} for task in checkpoint.frontier],
     }
 
 
 def _debug(kind: str, view: View) -> View:
-    """Return a view that wraps the parts of another one with step and kind."""
+    """Return a view that wraps the parts of another view with step and kind."""
 
     def debug(program: Program, event: Event) -> Any:
         return {"step": event.step, "type": kind, "payload": view(program, event)}
@@ -326,7 +325,7 @@ def _debug(kind: str, view: View) -> View:
 
 
 def interrupt_dict(interrupt: Interrupt) -> Mapping[str, Any]:
-    """Return a question as plain data, without the fields that are None."""
+    """Return an interrupt as plain data, without fields that are None."""
     required = {"id": interrupt.id, "value": copy_container(interrupt.value), "kind": interrupt.kind}
     optional = {"event": interrupt.event, "due_at": interrupt.due_at}
     return {**required, **{name: value for name, value in optional.items() if value is not None}}

@@ -1,4 +1,4 @@
-"""Approval requests in Python graphs, in the form that JSON steps use, so that a service lists both together."""
+"""Approval requests in Python graphs. They have the form of those in JSON steps, so a service lists both together."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _VERDICTS: Final = ("approved", "rejected", "edited")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision, or the expiry of the time limit without one."""
+    """A decision, or the expiry of the time limit before there was one."""
 
     verdict: Verdict
     content: Any
-    """The content to use from now on: the edited one if the verdict is `edited`."""
+    """The content to use: the edited one if the verdict is `edited`."""
     decided_by: str | None = None
 
     @property
@@ -38,13 +38,13 @@ def request_approval(
     key: str = "approval",
     timeout: Duration | None = None,
 ) -> Decision:
-    """Ask for a decision on some content, and return it. Stops the node and the run until then, like `interrupt()`.
+    """Request a decision on some content, and return it. Stops the node and the run until then, like `interrupt()`.
 
-    A service shows it among its approval requests. `content_key` is the field of the state that holds the content.
-    Several approvals in one node are distinguished by `key`. Without a decision within `timeout` the verdict is
-    `expired`. An invalid answer is asked for again, and so is every decision when a failed run is retried.
+    A service lists it among its approval requests. `content_key` is the field of the state that holds the content.
+    Give each of several approvals in one node its own `key`. Without a decision within `timeout` the verdict is
+    `expired`. After an invalid answer the request is repeated, and so are all requests when a failed run is retried.
     """
-    retry = get_config()["configurable"].get("retry", 0)  # the number of times that a service has retried the run
+    retry = get_config()["configurable"].get("retry", 0)  # how often a service has retried the run
     question = {"type": "approval", "contentKey": content_key, "content": content, "prompt": prompt}
     for number in count():
         answer = wait_for(
@@ -52,14 +52,14 @@ def request_approval(
         )
         if answer is None:
             return Decision("expired", content)
-        decision = _read(answer, content)
+        decision = _read_decision(answer, content)
         if decision is not None:
             return decision
     raise AssertionError  # the loop has no other end
 
 
-def _read(answer: Any, content: Any) -> Decision | None:
-    """Return an answer as a decision; None if it is not valid."""
+def _read_decision(answer: Any, content: Any) -> Decision | None:
+    """Return an answer as a decision; None if it is invalid."""
     fields: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
     verdict = fields.get("decision")
     if verdict not in _VERDICTS or (verdict == "edited" and "content" not in fields):

@@ -11,7 +11,7 @@ from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, work
 
 
 class PooledCall:
-    """A call that is performed once: by a worker thread, or by the thread that needs its result first."""
+    """A call that is performed once: by a worker thread, or by a thread that waits for its result."""
 
     __slots__ = ("_claimed", "_context", "_perform")
 
@@ -21,7 +21,7 @@ class PooledCall:
         self._claimed = threading.Lock()
 
     def claim(self) -> bool:
-        """Return whether the caller is the first to claim the call, and has to perform it."""
+        """Return True for the first caller, which has to perform the call."""
         return self._claimed.acquire(blocking=False)
 
     @property
@@ -33,13 +33,13 @@ class PooledCall:
 
 
 class CallPool:
-    """A queue of calls, and at most DEFAULT_THREADS threads that perform them, each until the queue is empty."""
+    """A queue of calls, and up to DEFAULT_THREADS worker threads that perform them, each until the queue is empty."""
 
     def __init__(self) -> None:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all calls and threads: a forked process has none of them."""
+        """Forget all calls and threads, which do not exist in a forked process."""
         self._queue: deque[PooledCall] = deque()
         self._running: set[PooledCall] = set()
         self._threads = 0
@@ -54,7 +54,7 @@ class CallPool:
         workers.submit(self._work)
 
     def replace_thread(self, call: PooledCall) -> None:
-        """Start another thread in place of the one that performs a call: its run is over, and it may never end."""
+        """Start a thread in place of the one that performs a call: the call, whose run is over, may never end."""
         with self._lock:
             if call not in self._running:
                 return
@@ -65,7 +65,7 @@ class CallPool:
         workers.submit(self._work)
 
     def _work(self) -> None:
-        """Perform calls until the queue is empty: the body of a worker thread."""
+        """Perform calls on this thread until the queue is empty."""
         while True:
             with self._lock:
                 if not self._queue:
@@ -76,6 +76,6 @@ class CallPool:
             if call.claim():
                 call.run()
             with self._lock:
-                if call not in self._running:
-                    return  # this thread was replaced
+                if call not in self._running:  # `replace_thread` has put another thread in place of this one
+                    return
                 self._running.discard(call)

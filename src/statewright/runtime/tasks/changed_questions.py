@@ -1,16 +1,17 @@
 """Compare the questions of a task that runs again with those that were answered.
 
 A node runs again from its first line when an answer has arrived, and each call of `interrupt()` receives the answer at
-its position: its ordinal, or its key. If the node asks other questions now, that answer belongs to none of them. So
+its position: its ordinal, or its key. If the node asks different questions now, the answers do not belong to them. So
 each question is compared with the one that was asked at its position:
 
-- It has another kind, event or type of answer, or the value of another question of the task: the answer is refused.
-- Only the value differs: it may be the same question in other words, such as a draft that a model has rewritten. The
-  answer is used, with a warning; `compile(changed_questions="error")` refuses it too.
+- If it has another kind, event or type of answer, or the value of another question of the task, QuestionMismatch is
+  raised, and the answer is not used.
+- If only the value differs, it may be the same question in other words, such as a draft that a model has rewritten. The
+  answer is used, with a warning; with `compile(changed_questions="error")` this raises QuestionMismatch too.
 
-A question at a new position is refused if it equals a question of the task whose answer was not read yet: then it has
-moved, or has another key. Questions of a subgraph or of a called task are never compared with those of the task that
-called it: both may use the same words.
+A question at a new position raises QuestionMismatch if it equals a question of the task whose answer has not been used
+yet: then it has moved, or its key has changed. Questions of a subgraph or of a called task are never compared with
+those of the calling task: both may use the same words.
 """
 
 from __future__ import annotations
@@ -30,23 +31,23 @@ from statewright.runtime.tasks.scope import Scope
 from statewright.text import short_repr
 
 _STACK_LEVEL: Final = 5
-"""From the warning to the line of the node that called `interrupt()`."""
+"""The number of frames from the warning to the line of the node that called `interrupt()`."""
 _LONGEST_VALUE: Final = 200
-"""The number of characters of a question's value in messages."""
+"""The maximum number of characters of a question's value in messages."""
 
 
 def check_answered(scope: Scope, before: Interrupt, now: Interrupt) -> None:
     """Compare the question of a task with the one that was answered at its position.
 
-    Raises QuestionMismatch if the answer belongs to another question; warns of QuestionChanged if only the value
+    Raises QuestionMismatch if the answer belongs to another question; warns (QuestionChanged) if only the value
     differs.
     """
     changed = [name for name in ("kind", "event", "schema_form") if getattr(before, name) != getattr(now, name)]
-    if before.schema_form is None and before.schema is not None:  # saved by a version that did not keep the form
+    if before.schema_form is None and before.schema is not None:  # saved by a version that did not store the form
         changed = [name for name in changed if name != "schema_form"]
     if changed:
         raise _mismatch(scope, before, now, " and ".join(name.removesuffix("_form") for name in changed))
-    if is_equal(before.value, now.value) is not False:
+    if are_equal(before.value, now.value) is not False:
         scope.run.delivered.add(now.id)
         return
     if any(_is_same(question, now) for question in _other_questions(scope, now)):
@@ -57,9 +58,9 @@ def check_answered(scope: Scope, before: Interrupt, now: Interrupt) -> None:
 
 
 def check_new(scope: Scope, now: Interrupt) -> None:
-    """Raise QuestionMismatch if a question at a new position equals one whose answer belongs to another position.
+    """Raise QuestionMismatch if a question at a new position equals an answered one at another position.
 
-    A task that has failed since may ask the same once more under another key, to be answered anew.
+    A task that has failed in between may ask the same question under another key, to get a new answer.
     """
     if _has_failed(scope):
         return
@@ -70,18 +71,18 @@ def check_new(scope: Scope, now: Interrupt) -> None:
 
 
 def is_unchanged(before: Interrupt, now: Interrupt) -> bool:
-    """Return whether an open question is asked again unchanged."""
+    """Return whether an open question, asked again, is still the same."""
     return _is_same(before, now) and before.schema_form == now.schema_form
 
 
-def is_equal(first: Any, second: Any) -> bool | None:
-    """Return whether two values are equal; None if that cannot be determined. Never raises, whatever `__eq__` does."""
+def are_equal(first: Any, second: Any) -> bool | None:
+    """Return whether two values are equal; None if that cannot be determined. Never raises, even if `__eq__` does."""
     try:
         if first is second or bool(first == second):
             return True
-    except Exception:  # arrays have no truth value, and a class may do anything
+    except Exception:  # arrays have no truth value, and a user-defined `__eq__` may raise anything
         pass
-    try:  # parts that are not equal to themselves, such as NaN, have equal fingerprints
+    try:  # NaN, which does not equal itself, has equal fingerprints
         return fingerprint(first) == fingerprint(second)
     except Exception:
         return None
@@ -89,11 +90,11 @@ def is_equal(first: Any, second: Any) -> bool | None:
 
 def _is_same(first: Interrupt, second: Interrupt) -> bool:
     same_kind = first.kind == second.kind and first.event == second.event
-    return same_kind and is_equal(first.value, second.value) is True
+    return same_kind and are_equal(first.value, second.value) is True
 
 
 def _other_questions(scope: Scope, question: Interrupt) -> Iterator[Interrupt]:
-    """Return the other questions of the task itself, without those of its calls."""
+    """Yield the other questions of the task itself, without those of its calls."""
     task, run = scope.task, scope.run
     if task is None:
         return
@@ -110,7 +111,7 @@ def _other_questions(scope: Scope, question: Interrupt) -> Iterator[Interrupt]:
 
 
 def _has_failed(scope: Scope) -> bool:
-    """Return whether an earlier attempt at the task has failed, in this run or in a former one."""
+    """Return whether an earlier attempt at the task has failed, in this run or in an earlier one."""
     task, attempt = scope.task, scope.attempt
     is_retry = attempt is not None and attempt.number > 1
     return is_retry or (task is not None and task.planned_id in scope.run.attempts)
@@ -135,7 +136,7 @@ def _describe(question: Interrupt) -> str:
 
 
 def _report_changed(scope: Scope, before: Interrupt, now: Interrupt) -> None:
-    """Log that a question was asked in other words, emit the event, and warn."""
+    """Log, emit and warn that a question was asked in other words."""
     run, task = scope.run, scope.task
     if scope.abandoned or task is None:
         return
@@ -146,14 +147,14 @@ def _report_changed(scope: Scope, before: Interrupt, now: Interrupt) -> None:
         "now": _loggable(run, now.value),
     }
     if run.saver is not None and scope.checkpoint is not None:
-        run.note(("question_changed", scope.checkpoint.step + 1, task.node, task.planned_id, data))
+        run.log(("question_changed", scope.checkpoint.step + 1, task.node, task.planned_id, data))
     emit_task_event("question_changed", scope, data)
     values = (short_repr(question.value, _LONGEST_VALUE) for question in (before, now))
     warnings.warn(QuestionChanged(task.node, *values, before=before, now=now), stacklevel=_STACK_LEVEL)
 
 
 def _loggable(run: Run, value: Any) -> Any:
-    """Return the value, or text for it if it cannot be stored: the log must not fail the run."""
+    """Return the value, or its repr if it cannot be stored: the log must not fail the run."""
     try:
         check_value(run.saver, value)
     except Exception:

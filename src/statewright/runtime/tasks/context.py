@@ -1,7 +1,7 @@
-"""The `Runtime` that nodes receive, and the functions that do the same without it. Bound to one attempt at one task.
+"""The `Runtime` that nodes receive, and the functions that replace it in code without access to one.
 
-The scope of a run is set anew for each task, but a node may keep its runtime and use it from a thread of its own. So
-the runtime holds a copy, and calls that an abandoned attempt makes through it have no effect.
+A run reuses its scope for the next task, but a node may keep its runtime and use it from other threads. So the runtime
+holds a copy of the scope, bound to one attempt at one task: what an abandoned attempt does through it has no effect.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from statewright.graph import ExecutionInfo, RunStarter, Runtime, StreamWriter
 from statewright.ids import DEFAULT_WORKSPACE, TaskId, digest, interrupt_id
 from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.tasks.interrupt import wait_for
-from statewright.runtime.tasks.journal import journalled
+from statewright.runtime.tasks.journal import perform_step
+from statewright.runtime.tasks.liveness import check_may_start
 from statewright.runtime.tasks.scope import Scope, current_scope, enclosing_work
-from statewright.runtime.tasks.standing import check_open
 from statewright.store import Store
 
 
@@ -54,10 +54,10 @@ class RuntimeHost:
         self._scope = scope.copy()
 
     @property
-    def _current(self) -> Scope:
-        """The scope of the step or `@task` call of the task from which it is used; otherwise that of the task.
+    def _current_scope(self) -> Scope:
+        """The scope of the step or `@task` call in which the runtime is used; outside of these, the scope of the task.
 
-        Each of them has counters of its own, from which ids derive.
+        Each of them has its own counters, from which ids derive.
         """
         current = current_scope()
         caller = current.task.caller if current is not None and current.task is not None else None
@@ -101,25 +101,37 @@ class RuntimeHost:
 
     @property
     def execution_info(self) -> ExecutionInfo:
-        return info_of(self._scope)
+        scope = self._scope
+        run, task, checkpoint = scope.run, scope.task, scope.checkpoint
+        return ExecutionInfo(
+            thread_id=run.settings.thread_id,
+            run_id=run.run_id,
+            namespace=run.namespace,
+            checkpoint_id=checkpoint.id if checkpoint and run.saver is not None else None,
+            step=checkpoint.step + 1 if checkpoint else 0,
+            node=task.node if task else "",
+            task_id=task.id if task else TaskId(""),
+            attempt=scope.attempt.number if scope.attempt is not None else 1,
+            workspace=getattr(run.saver, "workspace", DEFAULT_WORKSPACE),
+        )
 
     def heartbeat(self) -> None:
         self._scope.heartbeat()
 
     def step(self, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        return journalled(self._current, name, function, args, kwargs)
+        return perform_step(self._current_scope, name, function, args, kwargs)
 
     def spend(self, tokens: int, cost: float) -> None:
         if not self._scope.abandoned:
             self._scope.run.spending.add(tokens, cost)
 
     def asked(self, key: str) -> Interrupt | None:
-        run, task = self._scope.run, self._current.task
+        run, task = self._scope.run, self._current_scope.task
         question = run.known_interrupts.get(interrupt_id(task.id, key)) if task is not None else None
         return question.shown() if question is not None else None
 
     def start_run(self, graph: str, input: Any, *, wait: bool, key: str | None, options: Mapping[str, Any]) -> Any:  # noqa: A002
-        return start_run(self._current, graph, input, wait=wait, key=key, options=options)
+        return start_run(self._current_scope, graph, input, wait=wait, key=key, options=options)
 
     def record(self, kind: DurableKind, data: Mapping[str, Any]) -> None:
         scope = self._scope
@@ -127,13 +139,13 @@ class RuntimeHost:
             return
         run, task = scope.run, scope.task
         if run.saver is not None and task is not None and scope.checkpoint is not None:
-            run.note((kind, scope.checkpoint.step + 1, task.node, task.planned_id, data))
+            run.log((kind, scope.checkpoint.step + 1, task.node, task.planned_id, data))
         emit_task_event(kind, scope, data)
 
     @property
     def is_recorded(self) -> bool:
         run = self._scope.run
-        return run.saver is not None or run.watch is not None
+        return run.saver is not None or run.emitter is not None
 
     @property
     def remaining_steps(self) -> int:
@@ -145,59 +157,43 @@ class RuntimeHost:
 
     @property
     def shows_messages(self) -> bool:
-        watch = self._scope.run.watch
+        watch = self._scope.run.emitter
         return watch is not None and watch.wants("message")
 
     def push_message(self, message: Any) -> None:
         scope = self._scope
-        if scope.run.watch is not None and not scope.abandoned:
-            scope.sign_of_life()
+        if scope.run.emitter is not None and not scope.abandoned:
+            scope.reset_idle_timeout()
             emit_task_event("message", scope, message)
 
 
 def writer_of(scope: Scope) -> StreamWriter:
-    """Return a function that sends values of the task to readers of the stream; `scope` must stay with the task."""
-    if scope.run.watch is None:
-        return scope.sign_of_life if scope.attempt is not None else _discard
+    """Return a function that sends values to readers of the stream. The scope must not be reused for another task."""
+    if scope.run.emitter is None:
+        return scope.reset_idle_timeout if scope.attempt is not None else _discard
 
     def write(value: Any) -> None:
         if not scope.abandoned:
-            scope.sign_of_life()
+            scope.reset_idle_timeout()
             emit_task_event("custom", scope, value)
 
     return write
 
 
 def _discard(value: Any) -> None:
-    """Discard a value, because nothing reads the stream."""
-
-
-def info_of(scope: Scope) -> ExecutionInfo:
-    """Return the execution that the scope belongs to."""
-    run, task, checkpoint = scope.run, scope.task, scope.checkpoint
-    return ExecutionInfo(
-        thread_id=run.settings.thread_id,
-        run_id=run.run_id,
-        namespace=run.namespace,
-        checkpoint_id=checkpoint.id if checkpoint and run.saver is not None else None,
-        step=checkpoint.step + 1 if checkpoint else 0,
-        node=task.node if task else "",
-        task_id=task.id if task else TaskId(""),
-        attempt=scope.attempt.number if scope.attempt is not None else 1,
-        workspace=getattr(run.saver, "workspace", DEFAULT_WORKSPACE),
-    )
+    """Discard a value, because the stream has no reader."""
 
 
 def previous_of(scope: Scope) -> Any:
-    """Return the value that an entrypoint has saved last; None in other graphs."""
+    """Return the value last saved by an entrypoint; None in other graphs."""
     return copy_container(scope.checkpoint.values.get(PREVIOUS)) if scope.checkpoint is not None else None
 
 
 PREVIOUS = "__previous__"
-"""The channel of an entrypoint for the value that its last run has saved."""
+"""The channel of an entrypoint for the value saved by its last run."""
 
 
-# -- the same as functions, for code that a node calls and that does not receive its parameters
+# -- the same as functions, for code that a node calls without passing on its parameters
 
 C = TypeVar("C")
 
@@ -209,46 +205,46 @@ def get_runtime(context_schema: None = None) -> Runtime[Any]: ...
 def get_runtime(context_schema: Any = None) -> Runtime[Any]:
     """Return the runtime of the current task. Raises InvalidUpdateError outside a node.
 
-    `context_schema` is only for type checkers: the type of `runtime.context`.
+    `context_schema` is the type of `runtime.context`, for type checkers only.
     """
-    return Runtime(RuntimeHost(_scope("get_runtime()")))
+    return Runtime(RuntimeHost(_require_scope("get_runtime()")))
 
 
 def get_config() -> Mapping[str, Any]:
     """Return the config of the current run. Raises InvalidUpdateError outside a node."""
-    return _scope("get_config()").run.node_config()
+    return _require_scope("get_config()").run.node_config()
 
 
 def get_store() -> Store | None:
     """Return the store of the current run; None if its graph has none. Raises InvalidUpdateError outside a node."""
-    return _scope("get_store()").run.ports.store
+    return _require_scope("get_store()").run.ports.store
 
 
 def get_stream_writer() -> StreamWriter:
     """Return a function that sends values to the stream of the run. Raises InvalidUpdateError outside a node."""
-    return writer_of(_scope("get_stream_writer()").copy())
+    return writer_of(_require_scope("get_stream_writer()").copy())
 
 
-def _scope(function: str) -> Scope:
+def _require_scope(function: str) -> Scope:
     scope = current_scope()
     if scope is None or scope.task is None:
         raise InvalidUpdateError(
-            f"{function} was called outside a node. Call it in a node, or in code that a node calls; "
-            f"a thread that the node starts itself needs contextvars.copy_context()."
+            f"{function} was called outside a node. Call it in a node, or in code that a node calls; in a thread that "
+            f"the node has started, run that code with contextvars.copy_context().run()."
         )
     return scope
 
 
-# -- child runs: their ids derive from the task, so each is started once
+# -- child runs: their ids derive from the task, so that each is started only once
 
 RUN_ENDED = "__run_ended:"
-"""Prefix of the event that a parent run waits for, before the id of the child run."""
+"""Prefix of the event that a parent run waits for; the id of the child run follows."""
 
 
 def start_run(
     scope: Scope,
     graph: str,
-    input: Any,  # noqa: A002  # the field's word
+    input: Any,  # noqa: A002  # the usual word
     *,
     wait: bool,
     key: str | None,
@@ -258,13 +254,13 @@ def start_run(
     run, task = scope.run, scope.task
     if run.ports.starter is None or task is None:
         raise InvalidConfig(
-            f"start_run({graph!r}) needs a service, which stores the new run. Start this run with one, e.g. "
-            f"`statewright dev`."
+            f"start_run({graph!r}) needs a service, which stores the new run. Start the current run with a service, "
+            f"e.g. `statewright dev`."
         )
     starter: RunStarter = run.ports.starter
-    check_open(scope, f"start_run({graph!r})")
-    # "=" keeps a key such as "0" apart from an ordinal.
-    position = scope.next_of("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
+    check_may_start(scope, f"start_run({graph!r})")
+    # "=" distinguishes a key such as "0" from an ordinal.
+    position = scope.next_position("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
     child = f"run_{digest('run', run.run_id, task.id, position)}"
     if starter.differs(child, graph, input):
         raise NonDeterminismError(task.node, f"start_run({graph!r})", position if isinstance(position, int) else 0)
@@ -272,7 +268,7 @@ def start_run(
         starter.start(child, graph, input, work=enclosing_work(scope), awaited=False, options=options)
         return child
 
-    question = _question(scope, task.id, position)
+    question = _completion_key(scope, task.id, position)
     question_id = interrupt_id(task.id, question)
     if question_id not in run.known_interrupts and question_id not in run.answers:
         starter.start(child, graph, input, work=enclosing_work(scope), awaited=True, options=options)
@@ -281,13 +277,13 @@ def start_run(
     return _output_of(child, graph, wait_for("start_run()", question, None, lambda: parts, repeats=True))
 
 
-def _question(scope: Scope, task_id: TaskId, position: int | str) -> str:
-    """Return the key of the question how the child run has ended.
+def _completion_key(scope: Scope, task_id: TaskId, position: int | str) -> str:
+    """Return the key of the question that the end of a child run answers.
 
-    A completed child is final. After a failure there is a new question each time that the parent run is retried, since
-    the child may have been retried too.
+    A completed child is final. After a failure, each retry of the parent run asks a new question, since the child may
+    have been retried too.
     """
-    # A service counts here how often it has retried the run.
+    # Set by a service: how often it has retried the run.
     retries: int = scope.run.node_config()["configurable"].get("retry", 0)
     keys = [f"start_run {position}", *(f"start_run.{number} {position}" for number in range(1, retries + 1))]
     answers = [(key, scope.run.answers.get(interrupt_id(task_id, key))) for key in keys]
@@ -296,7 +292,7 @@ def _question(scope: Scope, task_id: TaskId, position: int | str) -> str:
 
 
 def _output_of(child: str, graph: str, answer: Mapping[str, Any]) -> Any:
-    """Return the output of a child run. Raises ChildRunFailed if it is not completed."""
+    """Return the output of a child run. Raises ChildRunFailed unless it has completed."""
     if answer["status"] != "completed":
         raise ChildRunFailed(child, graph, answer["status"], answer.get("error"))
     return copy_container(answer["output"])

@@ -1,11 +1,11 @@
 """Execute one task once: from the state to a result.
 
-A task goes through three steps: `begin` reads its input, the node is called, and `conclude` turns the answer into
-writes and targets. An exception of the node becomes an outcome in `settle`; only errors that end the whole process or
-run are raised. `perform` does this for plain functions, `execute_async.perform_async` for coroutines.
+A task goes through three steps: `begin` reads its input, the node is called, and `conclude` converts what the node
+returned (the *answer*) to writes and targets. `settle` converts an exception to an outcome; only errors that end the
+process or the run are raised. `perform` does this for plain functions, `execute_async.perform_async` for coroutines.
 
 The end of a task is emitted once: by `finish` for a result, by `report_outcome` for a failure or a pause. A task with
-policies may have several attempts, so its result is reported only when `retries` has accepted it.
+policies may have several attempts, so its result is reported only when `retries` accepts it.
 """
 
 from __future__ import annotations
@@ -29,37 +29,37 @@ from statewright.graph import (
     END,
     START,
     STOP,
-    Answer,
     Command,
     NodeError,
+    NodeOutput,
     ParentCommand,
     Runtime,
     Send,
-    read_answer,
+    read_node_output,
 )
 from statewright.runtime.core.commit import error_text
 from statewright.runtime.core.events import emit_task_finished, emit_task_started
-from statewright.runtime.core.fold import fold_results, fold_writes, pairs_of
+from statewright.runtime.core.fold import fold_results, fold_writes, write_pairs
 from statewright.runtime.core.graph_migration import renamed_target
 from statewright.runtime.core.program import NodeProgram, Route
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.context import RuntimeHost, previous_of, writer_of
-from statewright.runtime.tasks.inputs import changed_channels, own_containers, take_snapshot, with_managed
+from statewright.runtime.tasks.inputs import changed_channels, input_containers, take_snapshot, with_managed
 from statewright.runtime.tasks.interrupt import ChildCommand, Paused
+from statewright.runtime.tasks.liveness import check_not_refused, override_if_refused
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import check_not_refused, void_if_refused
 from statewright.state import Writes
 
 RUN_ENDING_ERRORS: Final = (RunCancelled, BudgetExceeded, GraphDrained)
-"""Errors by which a subgraph ends the whole run: no node has failed, so no retry and no error handler applies."""
+"""Errors of a subgraph that end the whole run. No node has failed, so there is no retry and no error handling."""
 
 
 def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
-    """Run a task whose node, and whose conditional edges, are plain functions."""
+    """Run a task whose node and conditional edges are plain functions."""
     try:
         if scope.fast_path and node.reads_all and task.arg is NO_ARG:
-            # What `begin` and the reader would do, without the cost of calling them.
+            # Does the same as `begin` and the reader, without the cost of calling them.
             state: Any = checkpoint.values.copy()
             for name in node.containers:
                 if type(value := state.get(name)) in CONTAINERS:
@@ -82,16 +82,16 @@ def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
     run = scope.run
     scope.input = state = read_input(scope, node, task, checkpoint)
     if run.program.debug:
-        scope.mutation_snapshot = take_snapshot(checkpoint.values), take_snapshot(own_containers(state))
-    if run.watch is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
-        # The node may change its input in place, so instruments get another one.
-        event_input = read_input(scope, node, task, checkpoint) if run.watch.wants("task_started") else state
-        emit_task_started(run.watch, scope, event_input)
+        scope.mutation_snapshot = take_snapshot(checkpoint.values), take_snapshot(input_containers(state))
+    if run.emitter is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
+        # Instruments get an input of their own, because the node may change its input in place.
+        event_input = read_input(scope, node, task, checkpoint) if run.emitter.wants("task_started") else state
+        emit_task_started(run.emitter, scope, event_input)
     return state
 
 
 def read_input(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
-    """Return a new input for the node of a task. The containers in it are copies that no other code refers to."""
+    """Return a new input for the node of a task. The containers in it are copies that only the node refers to."""
     run, values = scope.run, checkpoint.values
     if run.program.managed:
         values = with_managed(values, run.program.managed, checkpoint.step, run.stop)
@@ -104,17 +104,17 @@ def state_args(node: NodeProgram, state: Any) -> tuple[Any, ...]:
 
 
 def injected_kwargs(injected: Sequence[tuple[str, str]] | None, scope: Scope) -> dict[str, Any]:
-    """Return the keyword arguments to inject, by parameter name. `injected` has pairs of a parameter and a service."""
+    """Return the keyword arguments to inject, by parameter. `injected` has pairs of a parameter and a service."""
     return {parameter: _INJECTED[service](scope) for parameter, service in injected} if injected else {}
 
 
 def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any) -> TaskResult:
     """Return the result of a task whose node has returned `answer`: its writes, and the targets of its edges."""
-    fields = node.known_plain
-    if type(answer) is dict and fields is not None and answer.keys() <= fields:  # the answer is used as it is
+    fields = node.plain_keys
+    if type(answer) is dict and fields is not None and answer.keys() <= fields:  # needs no preparation
         writes: Writes = answer  # pyright: ignore[reportUnknownVariableType]
         if node.kept_updates or scope.sibling_group is not None or scope.run.nested:
-            writes = _own_writes(scope, node, answer)  # pyright: ignore[reportUnknownArgumentType]
+            writes = _copy_writes(scope, node, answer)  # pyright: ignore[reportUnknownArgumentType]
         result = TaskResult(task, writes, node.successors)
     else:
         result = read_result(scope, node, task, answer)
@@ -123,7 +123,7 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         if node.single_route is not None:
             result.folded = folded = fold_writes(program, checkpoint.values, result)
             choice = node.single_route.path(folded.copy())  # containers are shared: the function must not change them
-            if type(choice) is str and (target := node.single_route.meanings.get(choice)) is not None:
+            if type(choice) is str and (target := node.single_route.targets_by_choice.get(choice)) is not None:
                 result.targets = () if target == END else (target,)
             else:
                 set_targets(scope.run, node, result, [choice])
@@ -135,11 +135,11 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     return result if scope.fast_path else finish(scope, node, checkpoint, result)
 
 
-def _own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writes:
+def _copy_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writes:
     """Return the writes of an answer, with copies of the containers that the node could still change.
 
-    A channel may keep the very list or dict that a node returns. And the writes of concurrent tasks, and of subgraphs,
-    are folded later: until then the node may run again and return the same object, with other contents.
+    A channel may keep the same list or dict that the node returned. And the writes of concurrent tasks, and of
+    subgraphs, are folded later: until then the node may run again and return the same object with other contents.
     """
     folded_later = scope.sibling_group is not None or scope.run.nested
     writes = answer.copy() if folded_later else answer
@@ -151,7 +151,7 @@ def _own_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writ
 
 
 def _merge_interrupts(error: BaseException) -> BaseException:
-    """Merge the interrupts of an exception group into one pause; return any other error unchanged."""
+    """Merge an exception group that contains only pauses into one Paused; return any other error unchanged."""
     leaves, interrupts = [error], list[Interrupt]()
     while leaves:
         leaf = leaves.pop(0)
@@ -165,29 +165,29 @@ def _merge_interrupts(error: BaseException) -> BaseException:
 
 
 def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
-    """Return the outcome of a task whose node raised. Reraises errors that end the process or the run."""
+    """Return the outcome of a task whose node raised. Re-raises errors that end the process or the run."""
     outcome: Outcome
-    error = void_if_refused(scope, error if isinstance(error, Exception) else _merge_interrupts(error))
+    error = override_if_refused(scope, error if isinstance(error, Exception) else _merge_interrupts(error))
     if isinstance(error, ChildCommand):
         return _settle_child_command(scope, node, task, error)
     if isinstance(error, Paused):
         outcome = Pause(task, error.interrupts)
     elif isinstance(error, ParentCommand):
-        outcome = Failure(task, error if scope.run.nested else _no_parent(node))
+        outcome = Failure(task, error if scope.run.nested else _no_parent_error(node))
     elif not isinstance(error, Exception):
         if type(error).__name__ == "CancelledError":  # compared by name, because asyncio may not be loaded
             error = NodeCancelledError(node.name, error)
         elif scope.sibling_group is None:
-            raise error  # it ends the process or the run; with siblings, the superstep ends first, as for any failure
+            raise error  # ends the process or the run; with siblings, the superstep ends first, as for any failure
         outcome = Failure(task, error)
     elif node.handler is not None and not isinstance(error, RUN_ENDING_ERRORS):
         try:
-            handled = NodeError(node.name, error, read_failed_input(scope, node, task))
-        except Exception as read_error:  # raised by a schema; without an outcome the superstep would wait for ever
+            node_error = NodeError(node.name, error, read_failed_input(scope, node, task))
+        except Exception as read_error:  # raised by a schema; without an outcome the superstep would wait forever
             read_error.__context__ = error
             outcome = Failure(task, read_error)
         else:
-            outcome = TaskResult(task, {}, [Send(node.handler, handled)], goto=True)
+            outcome = TaskResult(task, {}, [Send(node.handler, node_error)], goto=True)
     else:
         step = scope.checkpoint.step + 1 if scope.checkpoint else 0
         number = scope.attempt.number if scope.attempt else 1
@@ -198,28 +198,28 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
 
 def report_outcome(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
     """Emit the end of a task and return its outcome, or a failure if a reader of the stream raised."""
-    watch = scope.run.watch
+    watch = scope.run.emitter
     if watch is not None:
         try:
             emit_task_finished(watch, scope, outcome)
         except Exception as error:
             if type(outcome) is not Failure:
                 return Failure(task, error)
-            add_note(outcome.error, f"The event of this failure was not delivered: {error_text(error)}")
+            add_note(outcome.error, f"The event of this failure could not be delivered: {error_text(error)}")
     return outcome
 
 
 def read_failed_input(scope: Scope, node: NodeProgram, task: Task) -> Any:
-    """Return the input of a failed node as it was before the node changed it; None if the node had not received it."""
+    """Return the original input of a failed node, without its changes; None if the node had not received it."""
     if scope.input is None or scope.checkpoint is None:
         return scope.input
     return read_input(scope, node, task, scope.checkpoint)
 
 
 def read_child_commands(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Any:
-    """Return the Commands that a subgraph returned for this graph, as the answer of the node that called it.
+    """Return the Commands that a subgraph returned for this graph, as the answer of the calling node.
 
-    Raises ConflictingWrites if two of them write to a field that holds a single value, as if two tasks had written it.
+    Raises ConflictingWrites if two of them write to a field that holds a single value, like writes of two tasks.
     """
     scope.mutation_snapshot = None
     program = scope.run.program
@@ -238,7 +238,7 @@ def read_child_commands(scope: Scope, node: NodeProgram, task: Task, signal: Chi
 
 
 def _settle_child_command(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Outcome:
-    """Return the outcome of a task whose subgraph returned a Command for this graph: the answer of its node here."""
+    """Return the outcome of a task whose subgraph returned a Command for this graph, as if its node had returned it."""
     try:
         answer = read_child_commands(scope, node, task, signal)
         result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), answer)
@@ -247,21 +247,22 @@ def _settle_child_command(scope: Scope, node: NodeProgram, task: Task, signal: C
     return result if scope.attempt is None else report_outcome(scope, task, result)
 
 
-def _no_parent(node: NodeProgram) -> InvalidUpdateError:
+def _no_parent_error(node: NodeProgram) -> InvalidUpdateError:
     return InvalidUpdateError(
-        f"Node {node.name!r} returned a Command for the parent graph, but this graph was not called by another one."
+        f"Node {node.name!r} returned a Command for the parent graph, but its graph was not called by another graph. "
+        f"Remove graph=Command.PARENT, or call this graph from a node of another one."
     )
 
 
 def read_result(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> TaskResult:
-    """Return the result of a task from the answer of its node alone, without its conditional edges."""
+    """Return the result of a task from the answer of its node, without evaluating its conditional edges."""
     updates = node.updates
     if type(answer) is dict or answer is None:
         writes = updates.read(answer, node.name, task)
         if node.writes is not None:
             check_declared(node, writes)
         return TaskResult(task, copy_writes(writes), node.successors)
-    parsed: Answer = read_answer(answer, updates, node.name, task)
+    parsed: NodeOutput = read_node_output(answer, updates, node.name, task)
     if node.writes is not None:
         check_declared(node, parsed.writes)
     writes = copy_writes(parsed.writes)
@@ -279,51 +280,52 @@ def check_declared(node: NodeProgram, writes: Writes) -> None:
     if undeclared is not None:
         raise InvalidUpdateError(
             f"Node {node.name!r} wrote {undeclared!r}, but declares writes={sorted(allowed)}. "
-            f"Add it there, or do not write it."
+            f"Add the field to writes=, or do not write it."
         )
 
 
 def finish(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
-    """Return the result of a task, after the checks of `compile(debug=True)` and the event of its end."""
+    """Return the result of a task, after checking it for `compile(debug=True)` and emitting the end of the task."""
     run = scope.run
     if scope.mutation_snapshot is not None:
-        shared, own = scope.mutation_snapshot
-        written = {name for name, _ in pairs_of(result)}
-        lost = (name for name in changed_channels(own, own_containers(scope.input)) if name not in written)
-        changed = list(dict.fromkeys((*changed_channels(shared, checkpoint.values), *lost)))
+        state_snapshot, input_snapshot = scope.mutation_snapshot
+        written = {name for name, _ in write_pairs(result)}
+        changed_inputs = changed_channels(input_snapshot, input_containers(scope.input))
+        lost = (name for name in changed_inputs if name not in written)
+        changed = list(dict.fromkeys((*changed_channels(state_snapshot, checkpoint.values), *lost)))
         scope.mutation_snapshot = None
         if changed:
             raise MutatedState(node.name, changed)
-    if run.watch is not None and node.name != START and scope.attempt is None:
-        emit_task_finished(run.watch, scope, result)  # the result of an attempt is reported when it counts
+    if run.emitter is not None and node.name != START and scope.attempt is None:
+        emit_task_finished(run.emitter, scope, result)  # that of an attempt is emitted once it is accepted
     return result
 
 
 def check_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) -> list[str | Send]:
-    """Return the targets other than END. Raises UnknownTarget for one that the node must not lead to."""
-    allowed = node.allowed if node.allowed is not None else run.program.targets
+    """Return the targets other than END. Raises UnknownTarget for one that does not exist or is not allowed."""
+    allowed = node.allowed_targets if node.allowed_targets is not None else run.program.targets
     for target in targets:
         name = target.node if type(target) is Send else target
         if name not in allowed or (name is not target and name in (END, STOP)):
             via = "a Send" if type(target) is Send else "a goto"
-            raise UnknownTarget(node.reach_as, name, allowed, via=via)
+            raise UnknownTarget(node.edge_source, name, allowed, via=via)
         if type(target) is Send and target.timeout is not None:
             _allow_timeout(run, node, target)
     return [target for target in targets if target != END]
 
 
 def _allow_timeout(run: Run, node: NodeProgram, send: Send) -> None:
-    """Make the run apply the timeout of a Send. Raises InvalidUpdateError for a node that cannot time out."""
+    """Make the run apply the timeout of a Send. Raises InvalidUpdateError for an inline node, which cannot time out."""
     if run.program.nodes[send.node].async_lane == "inline":
         raise InvalidUpdateError(
-            f"Node {node.reach_as!r} sent to {send.node!r} with a timeout, but that node is inline=True: "
-            f"it runs on the thread of the driver, where it cannot time out. Remove one of the two."
+            f"Node {node.edge_source!r} sent to {send.node!r} with a timeout, but that node is inline=True: "
+            f"it runs on the thread of the driver, where it cannot time out. Remove the timeout or inline=True."
         )
-    run.guards_all = True  # from now on also tasks whose nodes have no policies go through `retries`
+    run.guards_all = True  # from now on, tasks of nodes without policies go through `retries` as well
 
 
 def routing_view(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Values:
-    """Return the state as a conditional edge sees it: with the task's own writes, and the signals of the last step."""
+    """Return the state as a conditional edge sees it: with the task's own writes, and transient values not cleared."""
     program = scope.run.program
     result.folded = fold_writes(program, checkpoint.values, result)
     if not program.managed:
@@ -341,8 +343,8 @@ def set_targets(run: Run, node: NodeProgram, result: TaskResult, choices: Sequen
     """Set the targets of a result: those of the plain edges, and the choices of the conditional ones."""
     targets: list[str | Send] = list(node.successors)
     for route, choice in zip(node.routes, choices, strict=True):
-        if type(choice) is str and choice in route.meanings:
-            targets.append(route.meanings[choice])
+        if type(choice) is str and choice in route.targets_by_choice:
+            targets.append(route.targets_by_choice[choice])
         else:
             names = cast(Sequence[Any], choice) if isinstance(choice, list | tuple) else (choice,)
             targets.extend(_target_of(run, node, route, name) for name in names)
@@ -358,10 +360,10 @@ def _target_of(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | 
         try:
             if choice in route.targets:
                 return route.targets[choice]
-        except TypeError:  # unhashable: a Send, or a mistake
+        except TypeError:  # not hashable: a Send, or a mistake
             pass
-    if isinstance(choice, str):  # it may be a member of a string enumeration
-        choice = str.__str__(choice)
+    if isinstance(choice, str):
+        choice = str.__str__(choice)  # of a string enumeration: its plain value
     if type(choice) is Send and choice.node in program.graph.nodes:
         if choice.timeout is not None:
             _allow_timeout(run, node, choice)
@@ -370,18 +372,10 @@ def _target_of(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | 
         return choice
     allowed = map(str, route.targets) if route.targets is not None else program.targets
     target = choice.node if type(choice) is Send else choice
-    raise UnknownTarget(node.reach_as, target, allowed, via=f"by its conditional edge {route.branch.name!r}")
+    raise UnknownTarget(node.edge_source, target, allowed, via=f"by its conditional edge {route.branch.name!r}")
 
 
-# -- the services that a node or a conditional edge may ask for by parameter
-
-
-def _runtime(scope: Scope) -> Runtime[Any]:
-    return Runtime(RuntimeHost(scope))
-
-
-def _writer(scope: Scope) -> Any:
-    return writer_of(scope.copy())  # it may be used after the scope has moved to another task
+# -- the services that a node or a conditional edge may request as parameters
 
 
 def _error(scope: Scope) -> NodeError | None:
@@ -389,19 +383,11 @@ def _error(scope: Scope) -> NodeError | None:
     return arg if isinstance(arg, NodeError) else None
 
 
-def _config(scope: Scope) -> Any:
-    return scope.run.node_config()
-
-
-def _store(scope: Scope) -> Any:
-    return scope.run.ports.store
-
-
 _INJECTED: Final[dict[str, Callable[[Scope], Any]]] = {
-    "config": _config,
-    "runtime": _runtime,
-    "writer": _writer,
-    "store": _store,
+    "config": lambda scope: scope.run.node_config(),
+    "runtime": lambda scope: Runtime(RuntimeHost(scope)),
+    "writer": lambda scope: writer_of(scope.copy()),  # a copy, because the writer may outlive the task
+    "store": lambda scope: scope.run.ports.store,
     "previous": previous_of,
     "error": _error,
 }

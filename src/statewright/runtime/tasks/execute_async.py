@@ -27,18 +27,18 @@ from statewright.runtime.tasks.execute import (
     state_args,
 )
 from statewright.runtime.tasks.interrupt import ChildCommand
+from statewright.runtime.tasks.liveness import check_not_refused, may_finish_functions
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import check_not_refused, is_waited_for
 
 
 async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0) -> Any:
     """Run a task that awaits. Return its outcome, or pass it to the superstep if it runs concurrently with others."""
     outcome: Outcome
     if scope.sibling_group is not None:
-        # Created here and not by the executor: objects that live only for a short time cost the collector little.
+        # Created here and not by the executor: short-lived objects cost the garbage collector less.
         scope = scope.enter_sibling(task, index)
     try:
-        if scope.fast_path and node.reads_all and task.arg is NO_ARG:
+        if scope.fast_path and node.reads_all and task.arg is NO_ARG:  # as in `perform`
             state: Any = checkpoint.values.copy()
             for name in node.containers:
                 if type(value := state.get(name)) in CONTAINERS:
@@ -62,17 +62,17 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
         outcome = settle(scope, node, task, NodeCancelledError(node.name, error))
     except ChildCommand as signal:
         outcome = await _settle_child_command(scope, node, task, checkpoint, signal)
-    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: nothing may be done here
+    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: no other work is allowed here
         raise
     except BaseException as error:
         outcome = settle(scope, node, task, error)
-    return outcome if scope.sibling_group is None else scope.sibling_group.ended(scope, outcome)
+    return outcome if scope.sibling_group is None else scope.sibling_group.report_end(scope, outcome)
 
 
 async def _settle_child_command(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, signal: ChildCommand
 ) -> Outcome:
-    """Do the same as `settle` for a Command of a subgraph; conditional edges may have to be awaited."""
+    """Do the same as `settle` for a Command from a subgraph, awaiting conditional edges if necessary."""
     if not node.routes_await:
         return settle(scope, node, task, signal)
     try:
@@ -84,21 +84,21 @@ async def _settle_child_command(
 
 
 def is_cancelled() -> bool:
-    """Return whether the current asyncio task was cancelled, as opposed to the node raising CancelledError itself."""
+    """Return whether the current asyncio task was cancelled, as opposed to a CancelledError raised by the node."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def is_cancelled_by_run(scope: Scope) -> bool:
-    """Return whether the executor cancelled the task: a node may also cancel the asyncio task that it runs in."""
+    """Return whether the run has cancelled the task, as opposed to the node cancelling its own asyncio task."""
     return scope.sibling_group.is_stopping if scope.sibling_group is not None else is_cancelled()
 
 
 async def call_function(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call a plain function on a thread.
 
-    In a subgraph that is cancelled because a sibling of its caller failed, the function is waited for, so that its
-    result is saved and the work is not done again. The run ends before its next superstep.
+    If a subgraph is cancelled because a sibling of its caller has failed, wait for the function, so that its result is
+    saved and its work is not repeated. The run then ends before its next superstep.
     """
     future = begin_in_thread(function, *args, **kwargs)
     if scope.run.parent is None:
@@ -107,7 +107,7 @@ async def call_function(scope: Scope, function: Callable[..., Any], /, *args: An
         try:
             await asyncio.wait([future])
         except asyncio.CancelledError:
-            if not is_waited_for(scope.run):
+            if not may_finish_functions(scope.run):
                 future.cancel()
                 raise
     return future.result()

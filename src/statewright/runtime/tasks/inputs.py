@@ -1,11 +1,11 @@
 """Read the input of a node from the state. There is one reader per schema.
 
-A mapping is copied, and so are the lists, dicts and sets in it, one level deep: a node may change them as it
-likes. Objects inside them are shared. A dataclass or a pydantic model is created from the values, each checked against
-its type; a value that is still the same object as when it was last checked is not checked again, so a long list does
-not make supersteps slow.
+A mapping is copied, and so are the lists, dicts and sets in it, one level deep, so that a node may change them freely.
+Objects inside them are shared. A dataclass or a pydantic model is created from the values, each checked against its
+type; a value that is the same object as at the last check is not checked again, so that long lists do not slow down
+supersteps.
 
-Fields whose type rules out a container are never looked at; `Program.containers` names the others.
+Fields whose type excludes containers are skipped; `Program.containers` names the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, cast
 
-from statewright.channels import CONTAINERS, copy_argument, copy_chosen, copy_container, copy_fields
+from statewright.channels import CONTAINERS, copy_argument, copy_container, copy_fields, copy_in_place
 from statewright.checkpoint import NO_ARG
 from statewright.errors import InvalidUpdateError
 from statewright.graph import Graph
@@ -44,7 +44,7 @@ def reader_for(graph: Graph, schema: StateSchema, validate: str) -> Reader:
         same_fields = schema.fields.keys() == graph.fields.keys()
         reads_all = same_fields and (schema is graph.schema or not graph.schema.managed)
         if schema.closed and not reads_all:
-            return _read_some(schema.keys)
+            return _fields_reader(schema.keys)
         containers = container_fields(graph)
         return read_mapping if containers is None else WholeReader(containers)
     return _InstanceReader(schema, checked=validate != "off")
@@ -58,18 +58,18 @@ def container_fields(graph: Graph) -> tuple[str, ...] | None:
     return tuple(
         name
         for name in graph.fields
-        if not graph.fields[name].channel.keeps_update  # its value is a list, whatever the annotation says
+        if not graph.fields[name].channel.keeps_update  # its value is a list, even if annotated otherwise
         or any(name in schema.fields and may_hold_container(schema.fields[name].hint) for schema in schemas)
     )
 
 
 def read_mapping(values: Mapping[str, Any], arg: Any, /) -> Any:
-    """Return a copy of the whole state, or of the argument: users pass one dict to several Sends."""
+    """Return a copy of the whole state, or of the argument, since users pass the same dict to several Sends."""
     return copy_fields(values) if arg is NO_ARG else copy_argument(arg)
 
 
 class WholeReader:
-    """Reads the whole state as a dict with known containers: all other fields are copied at once, by `dict.copy`."""
+    """Reads the whole state as a dict. Only `containers` are copied one by one, all other fields by `dict.copy`."""
 
     __slots__ = ("containers",)
 
@@ -77,11 +77,11 @@ class WholeReader:
         self.containers = containers
 
     def __call__(self, values: Mapping[str, Any], arg: Any, /) -> Any:
-        return copy_chosen(values.copy(), self.containers) if arg is NO_ARG else copy_argument(arg)  # pyright: ignore
+        return copy_in_place(values.copy(), self.containers) if arg is NO_ARG else copy_argument(arg)  # pyright: ignore
 
 
-def reading_only(read: Reader, names: tuple[str, ...]) -> Reader:
-    """Return a reader to which the state has only these fields."""
+def restrict_reader(read: Reader, names: tuple[str, ...]) -> Reader:
+    """Return a reader that sees only these fields of the state."""
 
     def read_declared(values: Mapping[str, Any], arg: Any, /) -> Any:
         return read({name: values[name] for name in names if name in values} if arg is NO_ARG else values, arg)
@@ -89,8 +89,8 @@ def reading_only(read: Reader, names: tuple[str, ...]) -> Reader:
     return read_declared
 
 
-def reading_sent(read: Reader) -> Reader:
-    """Return a reader that passes the argument of a Send on as it is: a subgraph reads it by its own input schema."""
+def pass_raw_sends(read: Reader) -> Reader:
+    """Return a reader that passes on the argument of a Send unread: the subgraph reads it by its own input schema."""
 
     def read_sent(values: Mapping[str, Any], arg: Any, /) -> Any:
         if arg is NO_ARG:
@@ -104,7 +104,7 @@ def _read_root(values: Mapping[str, Any], arg: Any, /) -> Any:
     return copy_container(values.get(ROOT)) if arg is NO_ARG else copy_argument(arg)
 
 
-def _read_some(keys: tuple[str, ...]) -> Reader:
+def _fields_reader(keys: tuple[str, ...]) -> Reader:
     def read(values: Mapping[str, Any], arg: Any, /) -> Any:
         if arg is NO_ARG:
             return copy_fields({key: values[key] for key in keys if key in values})
@@ -131,14 +131,14 @@ class _InstanceReader:
                 return copy_container(arg)
             values = cast(Mapping[str, Any], arg)
         checked = {name: check(values[name]) for name, check in self._checks.items() if name in values}
-        # Copied after the check, which may return a value that it remembers, or the one in the state.
+        # Copied after the check, which may return a cached value, or the one in the state.
         return self._create(copy_fields(checked))
 
 
 class _CachedCheck:
-    """A check that remembers the last value and its result.
+    """A check that caches its result for the last value.
 
-    Concurrent runs share it and may overwrite each other's entry; the pair is read and written as one.
+    Concurrent runs share it, and may overwrite each other's entry. That is safe, as the pair is replaced as a whole.
     """
 
     __slots__ = ("_check", "_last")
@@ -171,7 +171,7 @@ def _constructor(schema: StateSchema) -> Callable[[dict[str, Any]], Any]:
     def create(values: dict[str, Any]) -> Any:
         if validates or not required <= values.keys():
             return _create(lambda: source.model_validate(values), schema)
-        return source.model_construct(**values)  # the fields are checked, and the model has no validators of its own
+        return source.model_construct(**values)  # the fields were checked, and the model itself has no validators
 
     return create
 
@@ -181,26 +181,26 @@ def _create(constructor: Callable[[], Any], schema: StateSchema) -> Any:
         return constructor()
     except (TypeError, ValueError) as error:  # a pydantic ValidationError is a ValueError
         raise InvalidUpdateError(
-            f"The state cannot be read as {schema.name}: {error}. Give the field a default, or write it before."
+            f"The state cannot be read as {schema.name}: {error}. Give the field a default, or write it first."
         ) from error
 
 
 def with_managed(values: Mapping[str, Any], managed: Mapping[str, Managed], step: int, stop: int) -> dict[str, Any]:
-    """Return the state with the fields that are computed for a superstep."""
+    """Return the state with the fields that are computed for each superstep."""
     return {**values, **{name: field.compute(step, stop) for name, field in managed.items()}}
 
 
 # -- detecting nodes that change the state in place: `compile(debug=True)`
 #
-# Two mistakes are reported. A change of an object that is shared with the state is visible at once in siblings, in
-# checkpoints in memory and in results, whether the node returns it or not. A change of the node's own copy of a list,
-# dict or set that it does not return is lost.
+# Two mistakes are detected. A change to an object that is shared with the state is visible at once in siblings, in
+# in-memory checkpoints and in results, whether the node returns it or not. A change to the node's own copy of a list,
+# dict or set is lost unless the node returns it.
 
 MutationSnapshot = dict[str, Any]
 
 
 def take_snapshot(values: Mapping[str, Any]) -> MutationSnapshot:
-    """Return a description of each channel's value that later changes of the value do not affect."""
+    """Return a description of the value of each channel that is independent of later changes to the value."""
     return {name: _snapshot(value, ()) for name, value in values.items()}
 
 
@@ -209,36 +209,36 @@ def changed_channels(before: MutationSnapshot, values: Mapping[str, Any]) -> lis
     return [name for name, snapshot in before.items() if name in values and _snapshot(values[name], ()) != snapshot]
 
 
-def own_containers(state: Any) -> dict[str, Any]:
-    """Return the lists, dicts and sets in a node's input, by field. They are copies that only the node refers to."""
+def input_containers(state: Any) -> dict[str, Any]:
+    """Return the lists, dicts and sets in the input of a node, by field: copies that only the node refers to."""
     fields = cast("dict[str, Any]", state) if type(state) is dict else instance_values(state) or {}
     return {name: value for name, value in fields.items() if type(value) in CONTAINERS}
 
 
-def _snapshot(value: Any, inside: tuple[int, ...]) -> Any:
+def _snapshot(value: Any, parents: tuple[int, ...]) -> Any:
     """Return a comparable description of a value: containers with their contents, other objects by identity.
 
-    `inside` has the ids of the containers around the value.
+    `parents` has the `id()` of each container around the value.
     """
-    if id(value) in inside:  # a cycle
+    if id(value) in parents:  # a cycle
         return "..."
-    inside = (*inside, id(value))
+    parents = (*parents, id(value))
     if isinstance(value, dict):
         items = cast(dict[Any, Any], value).items()
-        return ("dict", tuple((_snapshot(key, inside), _snapshot(item, inside)) for key, item in items))
+        return ("dict", tuple((_snapshot(key, parents), _snapshot(item, parents)) for key, item in items))
     if isinstance(value, list | tuple):
         return (
             "list" if isinstance(value, list) else "tuple",
-            tuple(_snapshot(item, inside) for item in cast(list[Any], value)),
+            tuple(_snapshot(item, parents) for item in cast(list[Any], value)),
         )
     if isinstance(value, set | frozenset):
         return ("set", frozenset(cast(set[Any], value)))
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
-        return (type(value), tuple(_snapshot(getattr(value, field.name), inside) for field in fields))
+        return (type(value), tuple(_snapshot(getattr(value, field.name), parents) for field in fields))
     kind = cast(Any, type(cast(object, value)))
     if hasattr(kind, "model_fields"):
-        return (kind, tuple(_snapshot(item, inside) for item in vars(value).values()))
+        return (kind, tuple(_snapshot(item, parents) for item in vars(value).values()))
     if isinstance(value, float | complex):
         return repr(value)  # NaN is not equal to itself
     return value if isinstance(value, str | bytes | int | bool | None) else id(value)

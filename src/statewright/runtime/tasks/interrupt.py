@@ -1,8 +1,8 @@
 """Pause a run from inside a node.
 
-`interrupt()`, `sleep()` and `wait_for_event()` stop their node. When the answer, the instant or the event has come, the
-node runs again from its first line, and the call returns. The three are one mechanism and differ only in the cause that
-resumes the run. The signal is a `BaseException`, not an error: `except Exception` in a node does not catch it.
+`interrupt()`, `sleep()` and `wait_for_event()` stop their node. When the answer, the time or the event has come, the
+node runs again from its first line, and this time the call returns. The three share one mechanism and differ only in
+what resumes the run. They raise a `BaseException`, which `except Exception` in a node does not catch.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from statewright.errors import InvalidUpdateError
 from statewright.graph import Command, ParentCommand
 from statewright.ids import interrupt_id
 from statewright.runtime.tasks.changed_questions import check_answered, check_new, is_unchanged
+from statewright.runtime.tasks.liveness import check_not_refused, note_refusal
 from statewright.runtime.tasks.scope import current_scope
-from statewright.runtime.tasks.standing import check_not_refused, note_refusal
 from statewright.state import check_schema, check_value
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class Paused(BaseException):
-    """Signal that leaves a waiting node. Raised by `interrupt()` and by subgraphs; user code must not catch it."""
+    """Signal that a node waits. Raised by `interrupt()` and by subgraphs; user code must not catch it."""
 
     def __init__(self, *interrupts: Interrupt) -> None:
         self.interrupts = interrupts
@@ -39,19 +39,19 @@ class Paused(BaseException):
 
 
 class ChildCommand(BaseException):
-    """Signal that carries the Commands of a subgraph for its parent out of the calling node."""
+    """Signal that carries Commands for the parent graph from a subgraph through the calling node."""
 
     def __init__(self, *commands: Command[Any], nodes: Sequence[str] = ()) -> None:
         self.commands = commands
         self.nodes = tuple(nodes)
-        """The nodes of the subgraph that returned the commands, if there are several."""
+        """The node of the subgraph that returned each command, if there are several."""
         super().__init__("a Command from a subgraph")
 
 
 def raise_to_caller(run: Run, outcome: RunOutcome) -> None:
-    """Raise the outcome of a run where it was called, unless it is a result.
+    """Raise the outcome of a run to its caller, unless it is a result.
 
-    In a node that calls a subgraph, a Command for its own graph is not an error, and open questions pause the node.
+    In a node that calls a subgraph, a Command for the node's graph is not an error, and open questions pause the node.
     """
     error = outcome.error
     if error is not None and run.parent is not None:
@@ -74,23 +74,23 @@ def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout
     """Ask the caller of the graph a question, and return the answer.
 
     The first call stops the node and the run; `invoke(Command(resume=answer))` on the thread runs the node again,
-    and then the call returns. Several calls in one node are identified by their order, or by `key` if that may
-    change. `schema` is the type that an answer must have, or a JSON Schema as a dict; a wrong answer raises
-    InvalidResume there and changes nothing. Without an answer within `timeout`, `resume_due` resumes the run, and the
+    and then the call returns. Several calls in one node are identified by their order, or by `key` if the order may
+    change. `schema` is the type that an answer must have, or a JSON Schema as a dict; for a wrong answer, `invoke`
+    raises InvalidResume and nothing changes. Without an answer within `timeout`, `resume_due` resumes the run, and the
     call returns None. Raises InvalidUpdateError outside a node, for a key that the node has used already, and for an
-    invalid schema; QuestionMismatch if the node, executed again, asks another question than the one that was answered.
+    invalid schema; QuestionMismatch if the node, executed again, asks a different question from the answered one.
     """
     return wait_for("interrupt()", key, timeout, lambda: {"value": value, "schema": schema})
 
 
 def sleep(delay: Duration | None = None, *, until: datetime | None = None, key: str | None = None) -> None:
-    """Stop the node and the run for a duration, or until an instant, without occupying a worker meanwhile.
+    """Stop the node and the run for a duration, or until an instant, without occupying a worker during that time.
 
     After that, `resume_due` runs the node again from its first line, and then the call returns. Raises
     InvalidUpdateError outside a node, and unless exactly one of `delay` and `until` is given.
     """
     if (delay is None) == (until is None):
-        raise InvalidUpdateError("sleep() takes either a delay, or an instant as until=. Pass one of them.")
+        raise InvalidUpdateError("sleep() takes either a delay, or an instant as until=. Pass exactly one of them.")
     if until is not None and until.tzinfo is None:
         raise InvalidUpdateError(f"sleep(until={until!r}) has no time zone. Pass a datetime with one.")
     wait_for("sleep()", key, delay, lambda: {"value": None, "kind": "timer"}, until)
@@ -105,11 +105,11 @@ def wait_for_event(
     name: str, *, timeout: Duration | None = None, schema: Any = None, key: str | None = None
 ) -> Any: ...
 def wait_for_event(name: str, *, timeout: Duration | None = None, schema: Any = None, key: str | None = None) -> Any:
-    """Stop the node and the run until an event of this name is sent to the thread, and return its payload.
+    """Stop the node and the run until an event with this name is sent to the thread, and return its payload.
 
     `app.send_event(name, payload, thread_id=...)` runs the node again from its first line, and then the call returns.
-    None if no event comes within `timeout`. `schema` is the type that a payload must have. Raises InvalidUpdateError
-    outside a node.
+    Returns None if no event is sent within `timeout`. `schema` is the type that a payload must have. Raises
+    InvalidUpdateError outside a node.
     """
     if not name:
         raise InvalidUpdateError("wait_for_event() was called with an empty name. Pass the name of the event.")
@@ -127,11 +127,11 @@ def wait_for(
     *,
     repeats: bool = False,
 ) -> Any:
-    """Return the answer to a question, or leave the node by raising Paused if there is none yet.
+    """Return the answer to a question, or raise Paused if there is none yet.
 
-    `function` is the name for errors; `question_parts` returns fields of the Interrupt. With `repeats` a question may
-    be asked again under another key, to be answered anew. Raises QuestionMismatch if the task asks another question
-    than the one that was answered.
+    `function` is its name in errors; `question_parts` returns fields of the Interrupt. With `repeats` the question may
+    be repeated under another key, to get a new answer. Raises QuestionMismatch if the task asks a different question
+    from the one that was answered.
     """
     scope = current_scope()
     if scope is None or scope.task is None:
@@ -150,21 +150,21 @@ def wait_for(
         if before is not None:
             check_answered(scope, before, question)
         answer = copy_container(run.answers[question_id])  # the node may change its copy
-        return _checked(answer, before, question)
+        return _check_answer(answer, before, question)
     if not repeats and run.answers:
         check_new(scope, question)
     if before is not None:
-        raise Paused(_asked_again(before, question))
+        raise Paused(_repeat_question(before, question))
     check_schema(function, question.schema)
     if delay is not None:
         question = replace(question, due_at=run.ports.clock.now() + timedelta(seconds=as_seconds(delay)))
     raise Paused(question)
 
 
-def _checked(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
-    """Return the answer, checked here if it was not checked against the full type when it arrived.
+def _check_answer(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
+    """Return the answer, after checking it against the schema of the question if that was not done when it arrived.
 
-    Not every type can be stored with its question: the stored schema may be weaker than that of the node, or missing.
+    Not every type can be stored with its question: the stored schema may be weaker than the node's, or missing.
     """
     if question.schema is None or before is None or answer is None:
         return answer
@@ -173,8 +173,8 @@ def _checked(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
     return check_value(f"answer to {question.id}", question.schema, answer)
 
 
-def _asked_again(before: Interrupt, question: Interrupt) -> Interrupt:
-    """Return a question that is asked again while it is still open. Its timeout is not extended."""
+def _repeat_question(before: Interrupt, question: Interrupt) -> Interrupt:
+    """Return the question to pause with when an open question is asked again. Its timeout is not extended."""
     if is_unchanged(before, question):
         return before
     return replace(question, due_at=before.due_at)

@@ -1,6 +1,6 @@
-"""The policies of a node as objects that the runtime consults.
+"""The policies of nodes, resolved for the runtime.
 
-Limits are shared: those of a node by all runs of a compiled graph, those of a tag by all nodes that have it.
+Limits are shared: the limits of a node by all runs of a compiled graph, the limits of a tag by all nodes with that tag.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statewright.runtime.invocation.limits import Circuit, Rate, Slots
 
 
 def time_limit(policy: TimeoutPolicy | None) -> TimeLimit | None:
-    """Return the time limit that a policy sets, in seconds; None without a policy."""
+    """Return a timeout policy as a time limit in seconds; None without a policy."""
     if policy is None:
         return None
     run, idle = policy.run_timeout, policy.idle_timeout
@@ -46,13 +46,13 @@ class Guards:
         self.timeout = time_limit(timeout)
         self.cache = cache
         self.slots = slots
-        """Always in the same order, so that two tasks cannot deadlock: the node's own first, then those of its tags by
-        name."""
+        """Limits on concurrency, always in the same order, so that two tasks cannot deadlock: first the node's own,
+        then those of its tags by name."""
         self.rates = rates
         self.circuits = circuits
 
     def retry_delay(self, number: int, outcome: object) -> float | None:
-        """Return the seconds before the next attempt after attempt `number`; None if there is none.
+        """Return the seconds to wait after attempt `number` before the next one; None if there is none.
 
         The first policy that matches the error decides. A longer `retry_after` of the error is honoured.
         """
@@ -65,11 +65,11 @@ class Guards:
 
 
 LONGEST_RETRY_AFTER: Final = 3600.0
-"""The longest delay in seconds that a service may ask for; a longer one is cut to this."""
+"""The longest delay in seconds that a service may request; longer ones are capped."""
 
 
 def _retry_after(error: Exception) -> float:
-    """Return the delay in seconds that a service has asked for: `retry_after`, which is Retry-After in HTTP."""
+    """Return the delay in seconds that a service has requested as `retry_after` (Retry-After in HTTP), capped."""
     seconds: Any = getattr(error, "retry_after", None)
     return min(max(float(seconds), 0.0), LONGEST_RETRY_AFTER) if isinstance(seconds, int | float) else 0.0
 
@@ -79,14 +79,14 @@ NO_GUARDS = Guards()
 
 
 class SharedLimits:
-    """The limits of a compiled graph, each created once."""
+    """The limits of a compiled graph. Those of a tag are created once for all its nodes."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._by_tag = {tag: _limits_of(limits, f"Tag {tag!r}") for tag, limits in sorted(graph.tag_limits.items())}
 
     def of(self, node: Node) -> Guards | None:
-        """Return the guards of a node; None if it has none, as nearly all nodes do."""
+        """Return the guards of a node; None if it has no policies, as most nodes."""
         shared = [self._by_tag[tag] for tag in sorted(node.tags) if tag in self._by_tag] if self._by_tag else []
         if not (shared or any(map(node.__getattribute__, _POLICIES))):
             return None
@@ -105,7 +105,7 @@ class SharedLimits:
 
 
 def _limits_of(limits: TagLimits, owner: str) -> tuple[Slots | None, Rate | None, Circuit | None]:
-    """Create the limits of a node or a tag. `owner` names it in errors."""
+    """Create the limits of a node or a tag. Errors name it as `owner`."""
     return (
         Slots(limits.max_concurrency) if limits.max_concurrency is not None else None,
         Rate(limits.rate_limit, owner) if limits.rate_limit is not None else None,

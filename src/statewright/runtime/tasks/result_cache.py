@@ -1,7 +1,7 @@
-"""Results of nodes with a cache policy: their keys, and the form in which a cache keeps them.
+"""The cache of node results: keys, and the form in which results are stored.
 
-An entry is `(writes, targets, goto)`. It belongs to no task: a result that is read from the cache gets the message ids
-of the task that reads it, and targets with the present names of their nodes.
+An entry is `(writes, targets, goto)`, and independent of the task that made it: a result read from the cache gets
+message ids that derive from the reading task, and targets with the current names of their nodes.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from statewright.cache import CacheKey
-from statewright.channels import MessageBatch, copy_update, without_own_ids
+from statewright.channels import MessageBatch, copy_update, without_derived_ids
 from statewright.checkpoint import Checkpoint, Task, TaskResult
 from statewright.data.fingerprint import fingerprint
 from statewright.graph import Graph
@@ -18,8 +18,8 @@ from statewright.runtime.core.program import NodeProgram, Program
 from statewright.runtime.tasks.scope import Scope
 from statewright.state import Writes
 
-Entry = tuple[Writes, tuple[Any, ...], bool]
-"""The writes, the targets, and whether the targets are those of a Command."""
+CacheEntry = tuple[Writes, tuple[Any, ...], bool]
+"""The writes, the targets, and whether the targets come from a Command."""
 
 
 def cached_name(graph: Graph, node: str) -> str:
@@ -28,56 +28,51 @@ def cached_name(graph: Graph, node: str) -> str:
 
 
 def cache_keys(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> list[CacheKey]:
-    """Return the cache key of a task, and those that it would have under the former names of its node."""
-    described = node.node
-    assert described is not None
-    key = _cache_key(scope, node, task, checkpoint)
-    graph = scope.run.program.graph
-    return [key, *(CacheKey(cached_name(graph, alias), key.input) for alias in described.aliases)]
+    """Return the cache key of a task, followed by the keys under former names of its node.
 
-
-def _cache_key(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> CacheKey:
-    """Return the key of a task: its node with the version of the code, and its input."""
-    described = node.node
-    assert described is not None
+    A key is the name of the node, and a fingerprint of its version and its input.
+    """
+    spec = node.node
+    assert spec is not None
     state = node.read(checkpoint.values, task.arg)
-    key_func = described.cache_policy.key_func if described.cache_policy is not None else None
-    code = getattr(described.action, "__qualname__", type(described.action).__qualname__)
-    version = f"{getattr(described.action, '__module__', '')}.{code}@{described.version or ''}"
+    key_func = spec.cache_policy.key_func if spec.cache_policy is not None else None
+    code = getattr(spec.action, "__qualname__", type(spec.action).__qualname__)
+    version = f"{getattr(spec.action, '__module__', '')}.{code}@{spec.version or ''}"
     digest = fingerprint((version, key_func(state) if key_func is not None else state))
-    return CacheKey(cached_name(scope.run.program.graph, node.name), digest)
+    graph = scope.run.program.graph
+    return [CacheKey(cached_name(graph, name), digest) for name in (node.name, *spec.aliases)]
 
 
-def is_usable(program: Program, entry: Entry) -> bool:
-    """Return whether every target of an entry is still a node of the graph."""
+def is_usable(program: Program, entry: CacheEntry) -> bool:
+    """Return whether all targets of an entry are still nodes of the graph."""
     return leads_to_nodes(program, entry[1])
 
 
-def entry_of(result: TaskResult, checkpoint: Checkpoint) -> Entry:
-    """Return a result as a cache keeps it: no object that the node still has, messages without ids of this task."""
+def entry_of(result: TaskResult, checkpoint: Checkpoint) -> CacheEntry:
+    """Return a result as a cache entry: without objects that the node may change, and without its message ids."""
 
-    def cached(name: str, update: Any) -> Any:
+    def detached(name: str, update: Any) -> Any:
         if type(update) is MessageBatch:
-            return without_own_ids(update, checkpoint.values.get(name))
+            return without_derived_ids(update, checkpoint.values.get(name))
         return copy_update(update)
 
     writes: Writes
     if isinstance(result.writes, dict):
-        writes = {name: cached(name, update) for name, update in result.writes.items()}
+        writes = {name: detached(name, update) for name, update in result.writes.items()}
     else:
-        writes = [(name, cached(name, update)) for name, update in result.writes]
+        writes = [(name, detached(name, update)) for name, update in result.writes]
     return writes, tuple(result.targets), result.goto
 
 
-def result_of(program: Program, task: Task, entry: Entry) -> TaskResult:
-    """Return an entry as the result of a task."""
+def result_of(program: Program, task: Task, entry: CacheEntry) -> TaskResult:
+    """Return a cache entry as the result of a task."""
     writes, targets, goto = entry
     targets = [renamed_target(program, target) for target in targets]
-    return TaskResult(task, _prepared(program, writes, task), targets, goto=goto)
+    return TaskResult(task, _prepare_writes(program, writes, task), targets, goto=goto)
 
 
-def _prepared(program: Program, writes: Writes, task: Task) -> Writes:
-    """Return cached writes in the form of a task's own, with message ids that derive from it."""
+def _prepare_writes(program: Program, writes: Writes, task: Task) -> Writes:
+    """Return cached writes as if the task had made them, with message ids that derive from it."""
     preparing = {name: channel for name, channel in program.merging.items() if channel.prepares}
     if not preparing:
         return writes
@@ -86,7 +81,7 @@ def _prepared(program: Program, writes: Writes, task: Task) -> Writes:
             name: preparing[name].prepare(update, task.id) if name in preparing else update
             for name, update in writes.items()
         }
-    return [  # several batches of one task: each has ids of its own
+    return [  # a task may write several batches of messages: each gets its own ids
         (name, preparing[name].prepare(update, f"{task.id}-{index}") if name in preparing else update)
         for index, (name, update) in enumerate(writes)
     ]

@@ -1,16 +1,16 @@
-"""The attempts at one task that has policies: a small core of the same kind as the loop.
+"""The attempts at a task that has policies: a small core of the same kind as the loop.
 
-Retries, timeouts, rate limits, concurrency limits, circuit breakers and the cache interact: a retry needs a token and a
-slot again, a timeout must not count the time spent in a queue, a breaker must hear of every end. All of that would have
-to be written twice, for threads and for event loops. So the decisions are made here, by a generator. It yields an
-effect, is sent what came of it, and decides; `retries_sync.perform_guarded` performs the effects with plain calls,
-`retries_async.perform_guarded_async` on an event loop. Tasks without policies never come here.
+Retries, timeouts, rate limits, concurrency limits, circuit breakers and the cache interact: a retry needs another token
+and another slot, a timeout must not include the time spent in a queue, a breaker must record every outcome. To avoid
+writing all of that twice, for threads and for event loops, a generator makes the decisions. It yields an effect,
+receives its result, and continues; `retries_sync.perform_guarded` performs the effects with plain calls,
+`retries_async.perform_guarded_async` on an event loop. Tasks without policies do not use this module.
 
 The order within one attempt: rate limits, then slots, then circuit breakers, then the call with its timeout. Slots are
-taken in a fixed order, so that two tasks cannot deadlock, and are given back between attempts.
+acquired in a fixed order, so that two tasks cannot deadlock, and are released between attempts.
 
-A generator may be closed by a finaliser, on any thread and in the middle of any code of that thread, where taking a
-lock could deadlock. Each `except GeneratorExit` therefore hands its clean-up to another thread.
+A finaliser may close the generator, on any thread and in the middle of any code, where taking a lock could deadlock.
+Each `except GeneratorExit` therefore hands its clean-up over to another thread.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from statewright.runtime.invocation.limits import Circuit, Rate, Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.execute import RUN_ENDING_ERRORS, begin, report_outcome, settle
+from statewright.runtime.tasks.liveness import override_if_refused, reason_to_stop_waiting
 from statewright.runtime.tasks.policies import NO_GUARDS, Guards
-from statewright.runtime.tasks.result_cache import Entry, cache_keys, entry_of, is_usable, result_of
+from statewright.runtime.tasks.result_cache import CacheEntry, cache_keys, entry_of, is_usable, result_of
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import reason_to_wait_no_more, void_if_refused
 
 LONG_WAIT: Final = 10.0
-"""Delays before the next attempt that are longer, in seconds, are logged, so that the run does not look dead."""
+"""Longer delays before the next attempt, in seconds, are logged, so that the run does not look dead."""
 
 
 class Try:
-    """Call the node once. Sent back: its result, or what it raised."""
+    """Call the node once. Sent back: its result, or the exception that it raised."""
 
     __slots__ = ("timeout",)
 
@@ -54,7 +54,7 @@ class Try:
 
 
 class Wait:
-    """Wait for some time. Sent back: True; False if the run was cancelled meanwhile."""
+    """Wait for a number of seconds. Sent back: True; False if the task must stop waiting."""
 
     __slots__ = ("seconds",)
 
@@ -63,7 +63,7 @@ class Wait:
 
 
 class AcquireSlot:
-    """Wait for a slot of a concurrency limit. Sent back: True; False if the run was cancelled meanwhile."""
+    """Wait for a slot of a concurrency limit. Sent back: True; False if the task must stop waiting."""
 
     __slots__ = ("slots",)
 
@@ -81,12 +81,13 @@ class AwaitReply:
 
 
 TaskEffect = Try | Wait | AcquireSlot | AwaitReply
-Attempts = Generator[TaskEffect, Any, Outcome]
-Tried = TaskResult | BaseException
+AttemptResult = TaskResult | BaseException
 
 
-def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Attempts:
-    """Attempt a task until it succeeds, or its policies allow no further attempt."""
+def attempt_task(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
+) -> Generator[TaskEffect, Any, Outcome]:
+    """Attempt a task until it succeeds, or its policies allow no further attempt; return its outcome."""
     guards = node.guards or NO_GUARDS
     # The cache may have a result for the same input.
     cache = cast(Cache, scope.run.ports.cache)
@@ -96,78 +97,80 @@ def attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         entry = yield AwaitReply(cache.get(key))
         if entry is not None and is_usable(scope.run.program, entry):
             return _settle_from_cache(scope, node, task, checkpoint, entry)
-    # An earlier run may have failed at the task, and have planned its next attempt.
+    # An earlier run may have attempted the task, failed, and saved the time of the next attempt.
     number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
     if first > 1 and (seconds := _seconds_until_due(scope.run, task)) > 0 and not (yield Wait(seconds)):
-        return settle(scope, node, task, cancellation(scope))
+        return settle(scope, node, task, cancellation_error(scope))
     timeout = task.timeout if type(task) is TimedTask else guards.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
         attempt = Attempt(number, scope.run.ports.clock, again=number > first, heartbeat_only=heartbeat_only)
         scope.begin_attempt(attempt)
-        tried: Tried = yield from attempt_within_limits(scope, guards, timeout)
-        if isinstance(tried, TaskResult):
+        result: AttemptResult = yield from attempt_within_limits(scope, guards, timeout)
+        if isinstance(result, TaskResult):
             break
-        delay = retry_delay(guards, number, tried)
+        delay = retry_delay(guards, number, result)
         if delay is None:
-            return settle(scope, node, task, tried)
+            return settle(scope, node, task, result)
         attempt.failed_task = task
-        emit_task_event("attempt_failed", scope, (tried, delay))
+        emit_task_event("attempt_failed", scope, (result, delay))
         if delay > LONG_WAIT:
-            _log_wait(task.node, number, delay, tried)
+            _log_wait(task.node, number, delay, result)
         yield from _save_attempt(scope, task, number, delay)
-        if not ((yield Wait(delay)) if delay > 0 else reason_to_wait_no_more(scope) is None):
-            return settle(scope, node, task, cancellation(scope))
+        if not ((yield Wait(delay)) if delay > 0 else reason_to_stop_waiting(scope) is None):
+            return settle(scope, node, task, cancellation_error(scope))
         number += 1
     if cache_policy is not None:
         ttl = None if cache_policy.ttl is None else as_seconds(cache_policy.ttl)
-        yield AwaitReply(cache.put(keys[0], entry_of(tried, checkpoint), ttl=ttl))
-    return report_outcome(scope, task, tried)
+        yield AwaitReply(cache.put(keys[0], entry_of(result, checkpoint), ttl=ttl))
+    return report_outcome(scope, task, result)
 
 
-def retry_delay(guards: Guards, number: int, tried: object) -> float | None:
-    """Return the seconds before the next attempt; None if there is none.
+def retry_delay(guards: Guards, number: int, result: object) -> float | None:
+    """Return the seconds to wait before the next attempt; None if there is none.
 
-    An error of the policy itself is raised with the error of the attempt as its context.
+    An error raised by the policy itself gets the error of the attempt as its context.
     """
-    if isinstance(tried, RUN_ENDING_ERRORS):
+    if isinstance(result, RUN_ENDING_ERRORS):
         return None
     try:
-        return guards.retry_delay(number, tried)
+        return guards.retry_delay(number, result)
     except Exception as error:
-        if isinstance(tried, BaseException) and error.__context__ is None:
-            error.__context__ = tried
+        if isinstance(result, BaseException) and error.__context__ is None:
+            error.__context__ = result
         raise
 
 
-def attempt_within_limits(scope: Scope, guards: Guards, timeout: TimeLimit | None) -> Generator[TaskEffect, Any, Tried]:
-    """Make one attempt within the limits, and return its outcome."""
-    clock, before = scope.run.ports.clock, scope.holding
-    # An executor that runs tasks concurrently may have taken the slots of the run's own limits already.
-    limits = guards.slots if before or scope.is_inline else (*scope.run.slots, *guards.slots)
+def attempt_within_limits(
+    scope: Scope, guards: Guards, timeout: TimeLimit | None
+) -> Generator[TaskEffect, Any, AttemptResult]:
+    """Make one attempt within the limits, and return its result."""
+    clock, held_before = scope.run.ports.clock, scope.holding
+    # An executor of concurrent tasks may have acquired the slots of the run's own limits already.
+    limits = guards.slots if held_before or scope.is_inline else (*scope.run.slots, *guards.slots)
     try:
         for rate in guards.rates:
             seconds = rate.reserve(clock.monotonic())
             if seconds > 0 and not (yield from _wait_for_token(rate, seconds)):
-                return cancellation(scope)
+                return cancellation_error(scope)
         for slots in limits:
             if not (yield AcquireSlot(slots)):
-                return cancellation(scope)
+                return cancellation_error(scope)
             scope.holding = (*scope.holding, slots)
         return (yield from _attempt_through_circuits(scope, guards, timeout))
     except (RateLimited, CircuitOpen) as error:
         return error
     except GeneratorExit:  # maybe in a finaliser: another thread releases the slots
-        acquired, scope.holding = scope.holding[len(before) :], before
+        acquired, scope.holding = scope.holding[len(held_before) :], held_before
         workers.hand_over(partial(_release_all, acquired))
         raise
     finally:
-        acquired, scope.holding = scope.holding[len(before) :], before
+        acquired, scope.holding = scope.holding[len(held_before) :], held_before
         _release_all(acquired)
 
 
 def _wait_for_token(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bool]:
-    """Wait for a reserved token; return False, and refund it, if the task must not wait any longer."""
+    """Wait for a reserved token. Refund it and return False if the task must stop waiting."""
     try:
         has_passed = yield Wait(seconds)
     except GeneratorExit:  # maybe in a finaliser, where no lock may be taken
@@ -183,22 +186,22 @@ def _wait_for_token(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bo
 
 def _attempt_through_circuits(
     scope: Scope, guards: Guards, timeout: TimeLimit | None
-) -> Generator[TaskEffect, Any, Tried]:
-    """Make one attempt, unless a circuit breaker refuses. Breakers count the outcome, unless the run itself ended."""
+) -> Generator[TaskEffect, Any, AttemptResult]:
+    """Make one attempt, unless a circuit breaker refuses. Breakers record its result, unless the run itself ended."""
     clock, entered = scope.run.ports.clock, list[Circuit]()
-    tried: Any = None
+    result: Any = None
     try:
         for circuit in guards.circuits:
             circuit.enter(clock.monotonic())
             entered.append(circuit)
-        tried = void_if_refused(scope, (yield Try(timeout)))
+        result = override_if_refused(scope, (yield Try(timeout)))
     except GeneratorExit:  # maybe in a finaliser, where no lock may be taken
-        workers.hand_over(partial(_count_all, tuple(entered), None, clock))
+        workers.hand_over(partial(_record_all, tuple(entered), None, clock))
         entered.clear()
         raise
     finally:
-        _count_all(entered, tried, clock)
-    return tried
+        _record_all(entered, result, clock)
+    return result
 
 
 def _release_all(acquired: Sequence[Slots]) -> None:
@@ -206,82 +209,84 @@ def _release_all(acquired: Sequence[Slots]) -> None:
         slots.release()
 
 
-def _count_all(entered: Sequence[Circuit], tried: object, clock: Clock) -> None:
-    """Count the end of an attempt; None if it is unknown."""
+def _record_all(entered: Sequence[Circuit], result: object, clock: Clock) -> None:
+    """Record the result of an attempt in its circuit breakers; None if it is unknown."""
     if entered:
-        with ExitStack() as stack:  # an error of one does not keep the others from counting
+        with ExitStack() as stack:  # an error of one breaker must not affect the others
             for circuit in entered:
-                stack.callback(_count, circuit, tried, clock)
+                stack.callback(_record, circuit, result, clock)
 
 
-def _count(circuit: Circuit, tried: object, clock: Clock) -> None:
-    if tried is None or isinstance(tried, RUN_ENDING_ERRORS):
-        circuit.let_go()
+def _record(circuit: Circuit, result: object, clock: Clock) -> None:
+    if result is None or isinstance(result, RUN_ENDING_ERRORS):
+        circuit.release()
         return
     try:
-        circuit.record(tried if isinstance(tried, Exception) else None, clock.monotonic())
+        circuit.record(result if isinstance(result, Exception) else None, clock.monotonic())
     except BaseException:
-        circuit.let_go()
+        circuit.release()
         raise
 
 
 def _seconds_until_due(run: Run, task: Task) -> float:
-    """Return the seconds until the next attempt of a task that had failed before this call."""
+    """Return the seconds until the next attempt at a task that has failed in an earlier run."""
     due = run.retries.get(task.id)
     return (due - run.ports.clock.now()).total_seconds() if due is not None else 0.0
 
 
 def _save_attempt(scope: Scope, task: Task, number: int, delay: float) -> Generator[TaskEffect, Any, None]:
-    """Save the number of failed attempts and the time of the next one, so that a crash does not reset them."""
+    """Save the number of failed attempts and the time of the next one, so that a crash does not reset the count."""
     run = scope.run
-    if run.saver is not None and run.line is not None and scope.checkpoint is not None and not run.saves_at_rest:
+    if run.saver is not None and run.branch_key is not None and scope.checkpoint is not None and not run.saves_on_exit:
         now = run.ports.clock.now()
         due = now + timedelta(seconds=delay)
         pending = Pending(attempts={TaskId(task.id): number}, retries={TaskId(task.id): due})
         checkpoint_id = CheckpointId(scope.checkpoint.id)
-        yield AwaitReply(run.saver.save_results(run.line, checkpoint_id, pending, hold=run.hold(now)))
+        yield AwaitReply(run.saver.save_results(run.branch_key, checkpoint_id, pending, hold=run.hold(now)))
 
 
 def _log_wait(node: str, number: int, delay: float, error: object) -> None:
-    """Log a long wait, which a service may have asked for by Retry-After."""
+    """Log a long wait, e.g. one that a service has requested with Retry-After."""
     logging.getLogger("statewright").warning(
         "Node %r waits %.0f seconds before attempt %d: %s: %s", node, delay, number + 1, type(error).__name__, error
     )
 
 
-def _settle_from_cache(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, entry: Entry) -> Outcome:
-    """Return the cached result of a task, after the same events as if its node had been called."""
+def _settle_from_cache(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, entry: CacheEntry
+) -> Outcome:
+    """Return the cached result of a task, after emitting the same events as for a call of its node."""
     scope.begin_attempt(Attempt(0, scope.run.ports.clock))
     begin(scope, node, task, checkpoint)
     scope.mutation_snapshot = None
     return report_outcome(scope, task, result_of(scope.run.program, task, entry))
 
 
-def cancellation(scope: Scope) -> RunCancelled:
-    """Return the outcome of a task that must not wait any longer before it begins."""
-    return RunCancelled(reason_to_wait_no_more(scope) or "cancelled")
+def cancellation_error(scope: Scope) -> RunCancelled:
+    """Return the error of a task that must stop waiting for its next attempt."""
+    return RunCancelled(reason_to_stop_waiting(scope) or "cancelled")
 
 
 def settle_outside_node(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
     """Return the outcome of a task that failed outside its node: in a policy, a cache or a saver.
 
-    No error handler runs, because this is not an answer of the node.
+    No error handler runs, because the node has not failed.
     """
     if not isinstance(error, Exception) and scope.sibling_group is None:
-        raise error  # it ends the process, or the run
+        raise error  # ends the process or the run
     step = scope.checkpoint.step + 1 if scope.checkpoint else 0
-    add_note(error, f"in node {node.name!r}, step {step}, around its attempts")
+    add_note(error, f"in node {node.name!r}, step {step}, outside its attempts")
     return report_outcome(scope, task, Failure(task, error))
 
 
-def next_timeout(attempt: Attempt, timeout: TimeLimit, began: float) -> tuple[float, str, float]:
-    """Return when the attempt is over unless it ends or shows a sign of life, by which timeout, and how long that is.
+def next_timeout(attempt: Attempt, timeout: TimeLimit, started_at: float) -> tuple[float, str, float]:
+    """Return the next deadline of an attempt, the kind of its timeout, and the length of that timeout in seconds.
 
-    `began` and the first item are instants of `Clock.monotonic`.
+    Heartbeats move the deadline of an idle timeout. `started_at` and the deadline are instants of `Clock.monotonic`.
     """
     due: list[tuple[float, str, float]] = []
     if timeout.run is not None:
-        due.append((began + timeout.run, "run", timeout.run))
+        due.append((started_at + timeout.run, "run", timeout.run))
     if timeout.idle is not None:
-        due.append((attempt.idle_since(began) + timeout.idle, "idle", timeout.idle))
+        due.append((attempt.idle_since(started_at) + timeout.idle, "idle", timeout.idle))
     return min(due)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager, contextmanager, nullcontext
 from types import TracebackType
 from typing import Any, cast
 
-from statewright.async_futures import aresolve
+from statewright.async_futures import adrive, aresolve
 from statewright.checkpoint import Checkpoint, Task, TimeLimit
 from statewright.clock import Clock, SystemClock, Timer
 from statewright.errors import NodeCancelledError, NodeTimeoutError
@@ -19,21 +19,21 @@ from statewright.runtime.invocation.claim import Ticket
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.tasks.execute import begin, conclude, injected_kwargs, state_args
 from statewright.runtime.tasks.execute_async import call_function, conclude_async, is_cancelled_by_run
+from statewright.runtime.tasks.liveness import reason_to_stop_waiting, wake_at_end
 from statewright.runtime.tasks.retries import (
     AcquireSlot,
+    AttemptResult,
     AwaitReply,
     TaskEffect,
-    Tried,
     Try,
     Wait,
-    attempts,
-    cancellation,
+    attempt_task,
+    cancellation_error,
     next_timeout,
     settle_outside_node,
 )
 from statewright.runtime.tasks.retries_sync import try_once
 from statewright.runtime.tasks.scope import Scope, enter_scope
-from statewright.runtime.tasks.standing import reason_to_wait_no_more, woken_by_the_end
 
 
 async def perform_guarded_async(
@@ -42,36 +42,28 @@ async def perform_guarded_async(
     """Run a task with policies. Return its outcome, or pass it to the superstep if it runs concurrently with others."""
     if scope.sibling_group is not None:
         scope = scope.enter_sibling(task, index)
-    core = attempts(scope, node, task, checkpoint)
-    reply: Any = None
+
+    async def perform_effect(effect: TaskEffect) -> Any:
+        if type(effect) is Try:
+            return await _try(scope, node, task, checkpoint, effect.timeout)
+        return await perform_wait_async(scope, effect)
+
     try:
-        while True:
-            try:
-                effect = core.send(reply)
-            except StopIteration as stop:
-                outcome = stop.value
-                break
-            if type(effect) is Try:
-                reply = await _try(scope, node, task, checkpoint, effect.timeout)
-            else:
-                reply = await perform_waiting_async(scope, effect)
+        outcome = await adrive(attempt_task(scope, node, task, checkpoint), perform_effect)
     except asyncio.CancelledError as error:
         if is_cancelled_by_run(scope):
             raise
-        core.close()
         outcome = settle_outside_node(scope, node, task, NodeCancelledError(node.name, error))
-    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: nothing may be done here
+    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: no other work is allowed here
         raise
     except BaseException as error:
-        core.close()  # releases its slots before the error is reported
         outcome = settle_outside_node(scope, node, task, error)
     finally:
-        core.close()
         scope.end_attempts()
-    return outcome if scope.sibling_group is None else scope.sibling_group.ended(scope, outcome)
+    return outcome if scope.sibling_group is None else scope.sibling_group.report_end(scope, outcome)
 
 
-async def perform_waiting_async(scope: Scope, effect: TaskEffect) -> Any:
+async def perform_wait_async(scope: Scope, effect: TaskEffect) -> Any:
     """Perform an effect that makes a task wait: for time, a slot, or a reply."""
     if type(effect) is Wait:
         return await wait_async(scope, effect.seconds)
@@ -81,7 +73,7 @@ async def perform_waiting_async(scope: Scope, effect: TaskEffect) -> Any:
 
 
 async def await_outcome(awaitable: Awaitable[Any], deadline: Deadline | None, wrap: Callable[[Any], Any]) -> Any:
-    """Return the awaited result, wrapped, or the exception that it raised, as a value."""
+    """Return the awaited result, wrapped, or the exception that was raised."""
     try:
         with deadline if deadline is not None else nullcontext():
             return wrap(await awaitable)
@@ -91,8 +83,10 @@ async def await_outcome(awaitable: Awaitable[Any], deadline: Deadline | None, wr
         return error
 
 
-async def _try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit | None) -> Tried:
-    """Return the outcome of one call of the node."""
+async def _try(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit | None
+) -> AttemptResult:
+    """Return the result of one call of the node, or the exception that it raised."""
     try:
         if timeout is None:
             return await _call_once(scope, node, task, checkpoint)
@@ -102,13 +96,13 @@ async def _try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
         if is_cancelled_by_run(scope):
             raise
         return NodeCancelledError(node.name, error)
-    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: nothing may be done here
+    except GeneratorExit:  # the coroutine is dropped, maybe in a finaliser: no other work is allowed here
         raise
     except BaseException as error:
         return error
 
 
-async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
     if node.sync_lane == "inline":
         return try_once(scope, node, task, checkpoint)
     if node.acall is None and not node.routes_await:
@@ -124,32 +118,35 @@ async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Ch
     return conclude(scope, node, task, checkpoint, answer)
 
 
-async def _call_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
-    own = scope.copy_for_thread()  # an abandoned attempt keeps running while the scope is used for the next one
+async def _call_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
+    # A copy, because an abandoned attempt keeps running while the scope is used for the next one.
+    thread_scope = scope.copy_sharing_slots()
     threads = scope.sibling_group.threads if scope.sibling_group is not None else None
     if threads is None:
-        return await _try_in_thread(scope, own, node, task, checkpoint)
+        return await _try_in_thread(scope, thread_scope, node, task, checkpoint)
     if not await acquire_slot_async(threads, scope):
-        return cancellation(scope)
+        return cancellation_error(scope)
     with Cleanup(threads.release):
-        return await _try_in_thread(scope, own, node, task, checkpoint)
+        return await _try_in_thread(scope, thread_scope, node, task, checkpoint)
 
 
-async def _try_in_thread(scope: Scope, own: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+async def _try_in_thread(
+    scope: Scope, thread_scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
+) -> AttemptResult:
     try:
-        return await call_function(scope, _enter_and_try, own, node, task, checkpoint)
+        return await call_function(scope, _enter_and_try, thread_scope, node, task, checkpoint)
     finally:
-        own.detach()
-        scope.input = own.input
+        thread_scope.detach()
+        scope.input = thread_scope.input
 
 
-def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
+def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
     enter_scope(scope)
     return try_once(scope, node, task, checkpoint)
 
 
 class Deadline:
-    """Cancels an attempt at the end of its time limit, and reports that as NodeTimeoutError.
+    """Cancels an attempt at the end of its time limit, and raises NodeTimeoutError.
 
     Like `asyncio.timeout` it cancels the asyncio task that entered it. A coroutine that catches CancelledError keeps
     running, but its result is ignored.
@@ -157,12 +154,12 @@ class Deadline:
 
     __slots__ = (
         "_attempt",
-        "_began",
         "_cancelling",
         "_expired",
         "_has_ended",
         "_loop",
         "_node",
+        "_started_at",
         "_task",
         "_timeout",
         "_timer",
@@ -179,7 +176,7 @@ class Deadline:
         self._loop = asyncio.get_running_loop()
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._cancelling = self._task.cancelling()
-        self._began = self._attempt.clock.monotonic()
+        self._started_at = self._attempt.clock.monotonic()
         self._set_timer()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
@@ -187,24 +184,24 @@ class Deadline:
         self._timer.cancel()
         if self._expired is None:
             return
-        is_cancelled_too = self._task.uncancel() > self._cancelling  # for a reason other than the deadline
-        if is_cancelled_too and isinstance(error, asyncio.CancelledError):
+        is_cancelled_otherwise = self._task.uncancel() > self._cancelling
+        if is_cancelled_otherwise and isinstance(error, asyncio.CancelledError):
             return
         raise self._expired from error
 
     def _set_timer(self) -> None:
         clock = self._attempt.clock
-        due, _, _ = next_timeout(self._attempt, self._timeout, self._began)
+        due, _, _ = next_timeout(self._attempt, self._timeout, self._started_at)
         self._timer = call_later(self._loop, clock, due - clock.monotonic(), self._check)
         if type(clock) is not SystemClock and due <= clock.monotonic():
-            self._loop.call_soon(self._check)  # another thread has advanced a FakeClock before the timer was set
+            self._loop.call_soon(self._check)  # another thread may have advanced a FakeClock before the timer was set
 
     def _check(self) -> None:
-        """Cancel the attempt, unless there was a heartbeat meanwhile: then set the timer again."""
+        """Cancel the attempt; if a heartbeat has extended its time limit, set the timer again instead."""
         if self._has_ended or self._expired is not None:
             return
         try:
-            due, kind, limit = next_timeout(self._attempt, self._timeout, self._began)
+            due, kind, limit = next_timeout(self._attempt, self._timeout, self._started_at)
             if self._attempt.clock.monotonic() < due:
                 self._timer.cancel()
                 self._set_timer()
@@ -217,19 +214,19 @@ class Deadline:
 
 
 def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, callback: Callable[[], object]) -> Timer:
-    """Call back on the loop after so many seconds of the clock."""
+    """Call back on the loop after a number of seconds by the clock."""
     if type(clock) is SystemClock:
         return loop.call_later(seconds, callback)
 
-    def ring() -> None:
+    def forward() -> None:
         if not loop.is_closed():
             loop.call_soon_threadsafe(callback)
 
-    return clock.call_later(seconds, ring)
+    return clock.call_later(seconds, forward)
 
 
-async def pause(clock: Clock, seconds: float, ticket: Ticket) -> None:
-    """Wait on the event loop until the time has passed by the clock, or the ticket is called."""
+async def wait_for_ticket(clock: Clock, seconds: float, ticket: Ticket) -> None:
+    """Wait on the event loop until the ticket is called, or a number of seconds has passed by the clock."""
     with _alarm(clock, seconds) as (woken, wake):
         ticket.on_call = wake
         try:
@@ -241,17 +238,17 @@ async def pause(clock: Clock, seconds: float, ticket: Ticket) -> None:
 
 
 async def wait_async(scope: Scope, seconds: float) -> bool:
-    """Wait on the event loop. Return False if the task must not wait any longer."""
-    with _alarm(scope.run.ports.clock, seconds) as (woken, wake), woken_by_the_end(scope, wake):
+    """Wait on the event loop. Return False if the task must stop waiting."""
+    with _alarm(scope.run.ports.clock, seconds) as (woken, wake), wake_at_end(scope, wake):
         await woken
-    return reason_to_wait_no_more(scope) is None
+    return reason_to_stop_waiting(scope) is None
 
 
 @contextmanager
 def _alarm(clock: Clock, seconds: float) -> Generator[tuple[asyncio.Future[None], Callable[[], object]]]:
-    """Yield a future that is done after so many seconds of the clock, and a function that sets it earlier.
+    """Yield a future that is done after a number of seconds by the clock, and a function that wakes it earlier.
 
-    That function may be called from any thread.
+    The function may be called from any thread.
     """
     loop = asyncio.get_running_loop()
     woken: asyncio.Future[None] = loop.create_future()
@@ -274,7 +271,7 @@ async def suspended_slots_async(scope: Scope) -> AsyncGenerator[None]:
     try:
         yield
     except GeneratorExit:  # the coroutine is dropped, and must not wait for a slot
-        scope.forgo()
+        scope.drop_suspended_slots()
         raise
     except BaseException:
         await _resume_slots(scope)
@@ -284,33 +281,33 @@ async def suspended_slots_async(scope: Scope) -> AsyncGenerator[None]:
 
 
 async def _resume_slots(scope: Scope) -> None:
-    for slots in scope.resumed_slots():
+    for slots in scope.slots_to_resume():
         if await acquire_slot_async(slots, scope):
             scope.holding = (*scope.holding, slots)
-        else:  # the run ends, and what the task still does has no effect
-            scope.go_without(slots)
+        else:  # the run ends, and the task has no further effect
+            scope.skip_slot(slots)
 
 
 async def acquire_slot_async(slots: Slots, scope: Scope) -> bool:
-    """Wait for a slot, on the event loop; return False if the task must not wait any longer."""
+    """Wait for a slot on the event loop. Return False if the task must stop waiting."""
     loop = asyncio.get_running_loop()
-    waiter = _Waiter(slots, loop)
+    waiter = _CoroutineWaiter(slots, loop)
     if slots.acquire(waiter.offer):
         return True
     try:
-        with woken_by_the_end(scope, lambda: loop.call_soon_threadsafe(waiter.end)):
+        with wake_at_end(scope, lambda: loop.call_soon_threadsafe(waiter.end)):
             has_slot = await waiter.granted
     except asyncio.CancelledError:
         waiter.leave()
         raise
-    if has_slot and reason_to_wait_no_more(scope) is not None:
+    if has_slot and reason_to_stop_waiting(scope) is not None:
         slots.release()
         return False
     return has_slot
 
 
-class _Waiter:
-    """A coroutine that waits for a slot, until it has one or leaves."""
+class _CoroutineWaiter:
+    """A coroutine that waits for a slot, until it gets one or leaves."""
 
     __slots__ = ("_loop", "_slots", "granted")
 
@@ -318,7 +315,7 @@ class _Waiter:
         self._slots = slots
         self._loop = loop
         self.granted: asyncio.Future[bool] = loop.create_future()
-        """True if the coroutine has got a slot, False if it does not need one any more."""
+        """True if the coroutine has a slot, False if it no longer needs one."""
 
     def offer(self) -> bool:
         """Accept a slot, unless the coroutine has left. Called from any thread."""
@@ -326,12 +323,12 @@ class _Waiter:
             return False
         try:
             self._loop.call_soon_threadsafe(self._accept)
-        except RuntimeError:  # the loop is closed, so no coroutine waits there any more
+        except RuntimeError:  # the loop is closed, so the coroutine no longer exists
             return False
         return True
 
     def _accept(self) -> None:
-        if self.granted.done():  # the coroutine left after the slot had been accepted for it
+        if self.granted.done():  # the coroutine left after `offer` had accepted the slot for it
             self._slots.release()
         else:
             self.granted.set_result(True)
@@ -344,5 +341,5 @@ class _Waiter:
     def leave(self) -> None:
         """Stop waiting, and release the slot if it was granted already."""
         if self.granted.done() and not self.granted.cancelled() and self.granted.result():
-            workers.hand_over(self._slots.release)  # the coroutine may have been dropped, in a finaliser
+            workers.hand_over(self._slots.release)  # this may run in a finaliser that has dropped the coroutine
         self.granted.cancel()

@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 from statewright.checkpoint import Checkpoint, Task, TimeLimit
 from statewright.clock import wait_until
 from statewright.errors import NodeTimeoutError, RunCancelled
-from statewright.futures import SafeEvent, resolve
+from statewright.futures import SafeEvent, drive, resolve
 from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.core.program import NodeProgram
 from statewright.runtime.invocation.attempt import Attempt
@@ -20,25 +20,25 @@ from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.execute import begin, conclude, injected_kwargs, perform, state_args
+from statewright.runtime.tasks.liveness import reason_to_refuse, reason_to_stop_waiting, wake_at_end
 from statewright.runtime.tasks.retries import (
     AcquireSlot,
+    AttemptResult,
     AwaitReply,
     TaskEffect,
-    Tried,
     Try,
     Wait,
-    attempts,
+    attempt_task,
     next_timeout,
     settle_outside_node,
 )
 from statewright.runtime.tasks.scope import Scope, enter_scope
-from statewright.runtime.tasks.standing import reason_to_refuse, reason_to_wait_no_more, woken_by_the_end
 
 T = TypeVar("T")
 
 
-def performer(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint], Outcome]:
-    """Return the function that runs the tasks of a run: by `perform`, or with guards where a task needs them."""
+def select_perform(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint], Outcome]:
+    """Return the function for the tasks of a run: one that applies policies if a task has any."""
 
     def perform_any(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
         return (perform if node.guards is None else perform_guarded)(scope, node, task, checkpoint)
@@ -48,29 +48,23 @@ def performer(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint], Outc
 
 def perform_guarded(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run a task with policies, whose node is a plain function."""
-    core = attempts(scope, node, task, checkpoint)
-    reply: Any = None
+
+    def perform_effect(effect: TaskEffect) -> Any:
+        if type(effect) is not Try:
+            return perform_wait(scope, effect)
+        if effect.timeout is None:
+            return try_once(scope, node, task, checkpoint)
+        return _try_with_timeout(scope, node, task, checkpoint, effect.timeout)
+
     try:
-        while True:
-            try:
-                effect = core.send(reply)
-            except StopIteration as stop:
-                return stop.value
-            if type(effect) is not Try:
-                reply = perform_waiting(scope, effect)
-            elif effect.timeout is None:
-                reply = try_once(scope, node, task, checkpoint)
-            else:
-                reply = _try_in_time(scope, node, task, checkpoint, effect.timeout)
+        return drive(attempt_task(scope, node, task, checkpoint), perform_effect)
     except BaseException as error:
-        core.close()  # releases its slots before the error is reported
         return settle_outside_node(scope, node, task, error)
     finally:
-        core.close()
         scope.end_attempts()
 
 
-def perform_waiting(scope: Scope, effect: TaskEffect) -> Any:
+def perform_wait(scope: Scope, effect: TaskEffect) -> Any:
     """Perform an effect that makes a task wait: for time, a slot, or a reply."""
     if type(effect) is Wait:
         return wait(scope, effect.seconds)
@@ -79,8 +73,8 @@ def perform_waiting(scope: Scope, effect: TaskEffect) -> Any:
     return resolve(cast(AwaitReply, effect).reply)
 
 
-def try_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Tried:
-    """Return the outcome of one call of a plain function."""
+def try_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
+    """Return the result of one call of a plain function, or the exception that it raised."""
     try:
         state = begin(scope, node, task, checkpoint)
         answer = node.call(*state_args(node, state), **injected_kwargs(node.injected, scope))
@@ -90,23 +84,23 @@ def try_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
 
 
 def wait(scope: Scope, seconds: float) -> bool:
-    """Wait on this thread. Return False if the task must not wait any longer."""
+    """Wait on this thread. Return False if the task must stop waiting."""
     woken = SafeEvent()  # a signal handler may cancel the run
-    with woken_by_the_end(scope, woken.set):
+    with wake_at_end(scope, woken.set):
         scope.run.ports.clock.wait(woken, seconds)
-    return reason_to_wait_no_more(scope) is None
+    return reason_to_stop_waiting(scope) is None
 
 
 # -- slots of concurrency limits
 
 
 def acquire_slot(slots: Slots, scope: Scope) -> bool:
-    """Wait for a slot, on this thread; return False if the task must not wait any longer.
+    """Wait for a slot on this thread. Return False if the task must stop waiting.
 
-    If a coroutine has called a graph with plain `invoke`, the holder of the slot may need the very event loop that this
-    call blocks. So a task never waits there for a slot of the run: it exceeds `max_concurrency` for a moment.
+    If a coroutine has called a graph with plain `invoke`, this thread runs an event loop that the holder of the slot
+    may need. So a task must not wait here for a slot of the run: it exceeds `max_concurrency` for a moment.
     """
-    waiter = _Waiter()
+    waiter = _ThreadWaiter()
     if slots.acquire(waiter.offer):
         return True
     if slots in scope.run.slots and _blocks_a_loop():
@@ -114,7 +108,7 @@ def acquire_slot(slots: Slots, scope: Scope) -> bool:
             slots.overdraw()
         return True
     try:
-        with woken_by_the_end(scope, waiter.woken.set):
+        with wake_at_end(scope, waiter.woken.set):
             waiter.woken.wait()
     except BaseException:
         if waiter.leave():
@@ -122,14 +116,14 @@ def acquire_slot(slots: Slots, scope: Scope) -> bool:
         raise
     if not waiter.leave():
         return False
-    if reason_to_wait_no_more(scope) is not None:
+    if reason_to_stop_waiting(scope) is not None:
         slots.release()
         return False
     return True
 
 
-class _Waiter:
-    """A thread that waits for a slot, until it has one or leaves."""
+class _ThreadWaiter:
+    """A thread that waits for a slot, until it gets one or leaves."""
 
     __slots__ = ("_has_left", "_has_slot", "_lock", "woken")
 
@@ -140,7 +134,7 @@ class _Waiter:
         self._has_left = False
 
     def offer(self) -> bool:
-        """Accept a slot, unless the thread has left. Called by the thread that releases it."""
+        """Accept a slot, unless the thread has left. Called by the thread that releases the slot."""
         with self._lock:
             if self._has_left:
                 return False
@@ -156,7 +150,7 @@ class _Waiter:
 
 
 def _blocks_a_loop() -> bool:
-    """Return whether an event loop runs on this thread: a coroutine has called a function that blocks."""
+    """Return whether an event loop runs on this thread, because a coroutine has called a blocking function."""
     if "asyncio" not in sys.modules:
         return False
     from statewright.async_futures import is_on_loop
@@ -166,12 +160,12 @@ def _blocks_a_loop() -> bool:
 
 @contextmanager
 def suspended_slots(scope: Scope) -> Generator[None]:
-    """Release the slots of a task while it waits for its own children, so that limits cannot deadlock."""
+    """During the block, in which a task waits for its children, release its slots, so that limits cannot deadlock."""
     scope.suspend_slots()
     try:
         yield
     except GeneratorExit:  # maybe in a finaliser, which must not wait for a slot
-        scope.forgo()
+        scope.drop_suspended_slots()
         raise
     except BaseException:
         _resume_slots(scope)
@@ -181,54 +175,64 @@ def suspended_slots(scope: Scope) -> Generator[None]:
 
 
 def _resume_slots(scope: Scope) -> None:
-    for slots in scope.resumed_slots():
+    for slots in scope.slots_to_resume():
         if acquire_slot(slots, scope):
             scope.holding = (*scope.holding, slots)
-        else:  # the run ends, and what the task still does has no effect
-            scope.go_without(slots)
+        else:  # the run ends, and the task has no further effect
+            scope.skip_slot(slots)
 
 
 # -- timeouts: the call is made on another thread
 
 
-def _try_in_time(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit) -> Tried:
-    """Return the outcome of one call, made on another thread so that waiting for it can time out."""
-    own = scope.copy_for_thread()
-    outcome = call_with_timeout(scope, own, node.name, timeout, lambda: try_once(own, node, task, checkpoint))
-    scope.input = own.input
-    return outcome
+def _try_with_timeout(
+    scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit
+) -> AttemptResult:
+    """Return the result of one call, made on another thread so that waiting for it can time out."""
+    thread_scope = scope.copy_sharing_slots()
+    result = call_with_timeout(
+        scope, thread_scope, node.name, timeout, lambda: try_once(thread_scope, node, task, checkpoint)
+    )
+    scope.input = thread_scope.input
+    return result
 
 
 def call_with_timeout(
-    scope: Scope, own: Scope, name: str, timeout: TimeLimit, function: Callable[[], T], *, outlives_run: bool = False
+    scope: Scope,
+    thread_scope: Scope,
+    name: str,
+    timeout: TimeLimit,
+    function: Callable[[], T],
+    *,
+    outlives_run: bool = False,
 ) -> T | NodeTimeoutError | RunCancelled:
-    """Call a function on another thread, in the scope `own`; return its outcome, or why it is waited for no longer.
+    """Call a function on another thread, in `thread_scope`. Return its result, or the reason to stop waiting for it.
 
-    Waiting ends with the timeout and with the run. A function that `outlives_run` is only given up at its timeout:
+    Waiting ends with the timeout and with the run. A function that `outlives_run` is abandoned only at its timeout:
     another attempt, or a later run, may take it over.
     """
     attempt = cast(Attempt, scope.attempt)
     woken = SafeEvent()  # a signal handler may cancel the run
-    outcomes: list[T] = []
+    results: list[T] = []
 
     def call() -> None:
-        enter_scope(own)
-        outcomes.append(function())
+        enter_scope(thread_scope)
+        results.append(function())
         woken.set()
 
-    began = attempt.clock.monotonic()
+    started_at = attempt.clock.monotonic()
     context = contextvars.copy_context()
     workers.submit(lambda: context.run(call))
-    with woken_by_the_end(scope, woken.set) if not outlives_run else nullcontext():
-        while not outcomes:
-            due, kind, limit = next_timeout(attempt, timeout, began)
+    with wake_at_end(scope, woken.set) if not outlives_run else nullcontext():
+        while not results:
+            due, kind, limit = next_timeout(attempt, timeout, started_at)
             reason = reason_to_refuse(scope) if not outlives_run else None
             if reason is not None or due <= attempt.clock.monotonic():
                 attempt.abandoned = True
-                own.detach()
-                if outcomes:
+                thread_scope.detach()
+                if results:
                     break
                 return RunCancelled(reason) if reason is not None else NodeTimeoutError(name, kind, limit)
             wait_until(attempt.clock, woken, due)
             woken.clear()
-    return outcomes[0]
+    return results[0]

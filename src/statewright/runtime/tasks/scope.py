@@ -1,12 +1,11 @@
 """The task that the running code belongs to, as a context variable.
 
-One scope object serves all tasks that run one after another in the context of a run; its fields are set anew for each
-task, because a new object per superstep would cost more. Tasks that run concurrently get scopes and contexts of their
-own.
+A run reuses one scope object for all tasks that run one after another, and sets its attributes for each task, because a
+new object per superstep would cost more. Tasks that run concurrently get their own scopes and contexts.
 
-Code may outlive its task: a node may start threads, or keep its runtime. So what is stored in the context variable is
-not the shared scope alone, but a `Turn`: the scope with the task for which it was entered. `current_scope` compares the
-two, and gives such code a scope of the task that is over, through which side effects are rejected.
+Code may outlive its task: a node may start threads, or keep its runtime. So the context variable stores not only the
+reused scope, but also the task for which it was entered (`EnteredScope`). If the scope has moved on to another task,
+`current_scope` returns a scope of the finished task instead, through which side effects are rejected.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.invocation.run import CallingTask, Run
 
 _slots_lock = threading.Lock()
-"""Held while slots move between `holding` and `suspended_slots` of a scope. No other code runs meanwhile."""
+"""Held while slots move between `holding` and `suspended_slots` of a scope; no other code runs under it."""
 
 
 class SiblingGroup(Protocol):
@@ -44,13 +43,13 @@ class SiblingGroup(Protocol):
         """True while it cancels the coroutines that it has started."""
         ...
 
-    def ended(self, scope: Scope, outcome: Outcome) -> None:
-        """Accept the outcome of a task."""
+    def report_end(self, scope: Scope, outcome: Outcome) -> None:
+        """Accept the outcome of a task that has ended."""
         ...
 
 
 class CalledTask(Task):
-    """A step or a `@task` call, treated as a task: its interrupts, steps and subgraph calls have ids of their own."""
+    """A step or a `@task` call, treated as a task: its interrupts, steps and subgraph calls have their own ids."""
 
     __slots__ = ("_caller", "_id")
 
@@ -67,7 +66,7 @@ class CalledTask(Task):
         return self._caller
 
 
-class Counts:
+class TaskCounters:
     """Counters of the steps, interrupts and subgraph calls in one execution of a task, from which their ids derive."""
 
     __slots__ = ("calls", "failed", "keys", "ordinals", "retryable", "task")
@@ -75,46 +74,48 @@ class Counts:
     def __init__(self, task: Task | None) -> None:
         self.task = task
         self.calls = 0
-        """Number of subgraph calls without a key."""
+        """The number of subgraph calls without a key."""
         self.ordinals: dict[str, int] = {}
-        """Number of calls so far, by step name."""
+        """The number of calls so far, by step name."""
         self.keys: set[tuple[str, str]] = set()
-        """The keys that were used, with their kind."""
+        """The keys that were used, each after its kind."""
         self.failed: dict[tuple[str, str], list[int]] = {}
-        """Ordinals of failed steps, by step name and argument fingerprint."""
+        """The ordinals of failed steps, by step name and argument fingerprint."""
         self.retryable: dict[tuple[object, ...], bool] = {}
-        """Retry keys of subgraph calls that may be retried: True if the call failed, False if it was cancelled."""
+        """The subgraph calls that may be retried, by retry key: True if the call failed, False if it was cancelled."""
 
-    def next_ordinal(self, name: str, arguments: str) -> int:
+    def next_ordinal(self, name: str, args_hash: str) -> int:
         """Return the ordinal of the next call, reusing that of a failed call with the same name and arguments.
 
-        A node that catches the error and retries then finds the result under the first ordinal when it is re-executed.
+        So if a node retries a failed step, its next execution, in which the step does not fail, finds the result.
         """
-        failed = self.failed.get((name, arguments))
-        if failed:
-            return failed.pop(0)
-        count = self.ordinals.get(name, 0)
-        self.ordinals[name] = count + 1
-        return count
+        failed = self.failed.get((name, args_hash))
+        return failed.pop(0) if failed else self.next_position(name)
 
-    def note_failed(self, name: str, arguments: str, ordinal: int) -> None:
+    def next_position(self, name: str) -> int:
+        """Return the ordinal of the next operation with that name, counted from 0. Questions have the empty name."""
+        position = self.ordinals.get(name, 0)
+        self.ordinals[name] = position + 1
+        return position
+
+    def note_failed(self, name: str, args_hash: str, ordinal: int) -> None:
         """Release the ordinal of a failed call for a retry with the same name and arguments."""
-        insort(self.failed.setdefault((name, arguments), []), ordinal)
+        insort(self.failed.setdefault((name, args_hash), []), ordinal)
 
 
 class Scope:
-    """The task that is being executed, and its run."""
+    """The task that is being executed, with its run, attempt and slots."""
 
     __slots__ = (
         "_counts",
         "attempt",
         "checkpoint",
+        "children_awaited",
         "fast_path",
         "holding",
         "index",
         "input",
         "is_inline",
-        "lending",
         "mutation_snapshot",
         "refusals",
         "run",
@@ -130,30 +131,30 @@ class Scope:
         """Receives the outcome of a task that runs concurrently with others; None for one that runs alone."""
         self.index = 0
         """The index of the task among those that run concurrently."""
-        self.fast_path = run.program.lean and run.watch is None
+        self.fast_path = run.program.allows_fast_path and run.emitter is None
         """True if a task only reads its input and calls its node: there are no events, and no computed fields."""
         self.task = task
         self.checkpoint = checkpoint
         self.input: Any = None
         """The input of the node, for error handlers."""
         self.mutation_snapshot: Any = None
-        """With `compile(debug=True)`: the state and the node's input before it ran, to detect changes in place."""
+        """With `compile(debug=True)`: the state and the input before the node ran, to detect changes in place."""
         self.attempt: Attempt | None = None
-        """The attempt, for a task with policies."""
+        """The current attempt at a task with policies; None for other tasks."""
         self.is_inline = False
-        """True if it runs on the thread of the driver while siblings run: it must not wait for their slots there."""
+        """True if siblings run while this task runs on the driver's thread, which must not wait for their slots."""
         self.shares_slots = False
-        """True for a copy that shares its slots with the original, which releases them."""
-        self.lending = 0
-        """The number of children that the task is waiting for."""
+        """True for a copy whose slots are released by the original."""
+        self.children_awaited = 0
+        """The number of subgraphs and `@task` calls that the task is waiting for."""
         self.holding: Sequence[Slots] = ()
-        """The slots that the task occupies. It releases them while it waits for its own children."""
+        """The slots that the task occupies. It releases them while it waits for its children."""
         self.suspended_slots: Sequence[Slots] = ()
-        """The slots that it has released meanwhile."""
+        """The slots that it has released while it waits."""
         self.refusals = run.refusals
-        """Errors raised in tasks because their run is over, by task id: see `standing.note_refusal`."""
-        self._counts: Counts | None = None
-        """Counters shared by all copies; None, or those of another task, until the first use."""
+        """Errors raised in tasks because their run is over, by task id: see `liveness.note_refusal`."""
+        self._counts: TaskCounters | None = None
+        """The counters, shared by all copies; until the first use None, or those of another task."""
 
     def enter_sibling(self, task: Task, index: int) -> Scope:
         """Enter and return a new scope for one of several concurrent tasks."""
@@ -163,36 +164,41 @@ class Scope:
         return scope
 
     def copy(self) -> Scope:
-        """Return a scope that stays with the present task and attempt."""
+        """Return a scope that stays with the current task and attempt."""
         scope = Scope(self.run, self.task, self.checkpoint)
         scope.attempt, scope.holding, scope.refusals = self.attempt, self.holding, self.refusals
         scope._counts = self.counts()
         return scope
 
-    def copy_for_thread(self) -> Scope:
-        """Return a copy for an attempt on a thread of its own. It shares the slots of the original."""
-        own = self.copy()
-        own.shares_slots = True
-        return own
+    def copy_sharing_slots(self) -> Scope:
+        """Return a copy for other code that acts for the task, e.g. on another thread. The original keeps the slots."""
+        copy = self.copy()
+        copy.shares_slots = True
+        return copy
 
     @contextmanager
-    def calling(self, key: JournalKey) -> Generator[Scope]:
-        """Enter a scope for the function of a step, with a task id of its own.
+    def enter_step(self, key: JournalKey) -> Generator[Scope]:
+        """During the block, enter a scope for the function of a step, with its own task id.
 
         Steps inside the function must not advance the counters of the task, because a replay skips the function.
         """
-        own = self.copy_for_thread()
-        own.task = CalledTask(cast(Task, self.task), key)
-        token = enter_scope(own)
+        step_scope = self.copy_sharing_slots()
+        step_scope.task = CalledTask(cast(Task, self.task), key)
+        token = enter_scope(step_scope)
         try:
-            yield own
+            yield step_scope
         finally:
             leave_anywhere(token)
-            own.detach()
+            step_scope.detach()
+
+    @property
+    def uses_slots(self) -> bool:
+        """True if the task occupies slots, or has released them while it waits for a child."""
+        return bool(self.holding or self.children_awaited)
 
     def suspend_slots(self) -> None:
         """Release the slots of the task before it waits for a child."""
-        self.lending += 1
+        self.children_awaited += 1
         if self.holding:
             with _slots_lock:
                 released, self.holding = self.holding, ()
@@ -200,31 +206,31 @@ class Scope:
             for slots in released:
                 slots.release()
 
-    def resumed_slots(self) -> Sequence[Slots]:
-        """Return the slots to acquire again after a child has ended: none while the task waits for another child."""
-        self.lending -= 1
-        if self.lending:
+    def slots_to_resume(self) -> Sequence[Slots]:
+        """Return the slots to acquire again after a child has ended: none while the task awaits another child."""
+        self.children_awaited -= 1
+        if self.children_awaited:
             return ()
         with _slots_lock:
             slots, self.suspended_slots = self.suspended_slots, ()
         return slots
 
-    def go_without(self, slots: Slots) -> None:
+    def skip_slot(self, slots: Slots) -> None:
         """Continue without a slot that was released for a child."""
-        if self.shares_slots:  # the original will release it once more
+        if self.shares_slots:  # the original will release it again
             slots.overdraw()
 
     def detach(self) -> None:
-        """End the use of a copy. The original will release once more what the copy has released for a child."""
+        """End the use of a copy. The original will release again what the copy has released for a child."""
         with _slots_lock:
             suspended, self.suspended_slots, self.holding = self.suspended_slots, (), ()
         for slots in suspended:
             slots.overdraw()
 
-    def forgo(self) -> None:
-        """Continue without the slots that were released for a child, in a finaliser, which must not wait."""
-        self.lending -= 1
-        if not self.lending:
+    def drop_suspended_slots(self) -> None:
+        """Continue without the slots that were released for a child. For finalisers, which must not wait."""
+        self.children_awaited -= 1
+        if not self.children_awaited:
             if self.shares_slots and self.suspended_slots:
                 workers.hand_over(self.detach)
             else:
@@ -233,21 +239,21 @@ class Scope:
     def begin_attempt(self, attempt: Attempt) -> None:
         """Start an attempt and enter its scope in the current context."""
         self.attempt = attempt
-        self.count_anew()
+        self.reset_counters()
         enter_scope((self, self.task, self.checkpoint, attempt))
 
-    def count_anew(self) -> None:
-        """Reset the counters of questions, steps and calls, since the task is executed again."""
+    def reset_counters(self) -> None:
+        """Reset the counters, since the task is executed again."""
         self._counts = None
 
     def end_attempts(self) -> None:
         """Record that a task with policies has ended."""
-        if self.sibling_group is None:  # the scope serves the next task too, which has no attempt yet
+        if self.sibling_group is None:  # the scope is reused for the next task, which has no attempt yet
             self.attempt = None
 
     @property
     def abandoned(self) -> bool:
-        """True if the outcome of the task is not awaited any more: its attempt, or one around it, was abandoned."""
+        """True if the outcome of the task is no longer awaited: its attempt, or an outer attempt, has ended."""
         inner: CallingTask | None = self
         while inner is not None:
             if inner.attempt is not None and inner.attempt.is_over_for(inner.task):
@@ -255,8 +261,8 @@ class Scope:
             inner = inner.run.parent
         return False
 
-    def sign_of_life(self, value: object = None) -> None:
-        """Reset the idle timeouts of the current attempts, except those that accept only explicit heartbeats."""
+    def reset_idle_timeout(self, value: object = None) -> None:
+        """Reset the idle timeouts of the current attempts, except attempts that count only explicit heartbeats."""
         attempt = self.attempt
         while attempt is not None and not attempt.has_ended_for(self.task):
             if not attempt.heartbeat_only:
@@ -264,7 +270,7 @@ class Scope:
             attempt = attempt.outer
 
     def heartbeat(self) -> None:
-        """Reset the idle timeouts of the task and all enclosing tasks; ignored after the attempt has ended."""
+        """Reset the idle timeouts of the task and of all enclosing tasks. Has no effect after the attempt has ended."""
         inner: CallingTask | None = self
         while inner is not None:
             attempt = inner.attempt
@@ -276,32 +282,29 @@ class Scope:
             inner = inner.run.parent
 
     def next_question(self, key: str | None) -> int | str:
-        """Return what identifies the next question among those of this task: its ordinal, or its key."""
+        """Return the key of the next question, or its ordinal if it has no key."""
         if key is not None and not isinstance(key, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidUpdateError(f"The key {key!r} of a question is of type {type(key).__name__}. Pass a string.")
-        return self.next_of("") if key is None else self.use_key("interrupt key", key)
+        return self.next_position("") if key is None else self.use_key("interrupt key", key)
 
     def use_key(self, kind: str, key: str) -> str:
-        """Return the key. Raises InvalidUpdateError if the task has used it before for something of the same kind."""
+        """Record and return a key. Raises InvalidUpdateError if the task has already used it for the same kind."""
         keys = self.counts().keys
         if (kind, key) in keys:
             node = self.task.node if self.task else None
-            raise InvalidUpdateError(f"Node {node!r} used the {kind} {key!r} twice. Give each its own key.")
+            raise InvalidUpdateError(f"Node {node!r} used the {kind} {key!r} twice. Use a different key for each call.")
         keys.add((kind, key))
         return key
 
-    def next_of(self, name: str) -> int:
-        """Return the ordinal of the next operation of that name, counted from 0; questions have the empty name."""
-        ordinals = self.counts().ordinals
-        count = ordinals.get(name, 0)
-        ordinals[name] = count + 1
-        return count
+    def next_position(self, name: str) -> int:
+        """Return the ordinal of the next operation with that name in the current execution, counted from 0."""
+        return self.counts().next_position(name)
 
-    def counts(self) -> Counts:
+    def counts(self) -> TaskCounters:
         """Return the counters of the current execution."""
         counts = self._counts
         if counts is None or counts.task is not self.task:
-            self._counts = counts = Counts(self.task)
+            self._counts = counts = TaskCounters(self.task)
         return counts
 
 
@@ -315,26 +318,26 @@ def part_of_attempt() -> Generator[Attempt | None]:
     if scope is None:
         yield None
         return
-    outer, own = scope.attempt, scope.copy_for_thread()
-    own.attempt = Attempt(
+    outer, inner_scope = scope.attempt, scope.copy_sharing_slots()
+    inner_scope.attempt = Attempt(
         outer.number if outer is not None else 1,
         scope.run.ports.clock,
         again=outer is not None and outer.again,
         heartbeat_only=outer is not None and outer.heartbeat_only,
         outer=outer,
     )
-    token = enter_scope(own)
+    token = enter_scope(inner_scope)
     try:
-        yield own.attempt
+        yield inner_scope.attempt
     finally:
         leave_scope(token)
-        own.detach()
+        inner_scope.detach()
 
 
 def enclosing_work(scope: Scope) -> Sequence[TaskId]:
     """Return the ids of the enclosing steps, `@task` calls and tasks, the innermost first.
 
-    A child run must be saved with the first of these results: a replay does not execute that work again.
+    A child run must be stored with the first of these to be saved, because a replay does not execute that one again.
     """
     ids = list[TaskId]()
     inner: CallingTask | None = scope
@@ -347,10 +350,10 @@ def enclosing_work(scope: Scope) -> Sequence[TaskId]:
     return ids
 
 
-Turn = tuple[Scope, Task | None, "Checkpoint | None", Attempt | None]
-"""A reusable scope, with the task, checkpoint and attempt for which it was entered."""
+EnteredScope = tuple[Scope, Task | None, "Checkpoint | None", Attempt | None]
+"""A scope with the task, checkpoint and attempt for which it was entered."""
 
-_current: ContextVar[Scope | Turn | None] = ContextVar("statewright_scope", default=None)
+_current: ContextVar[Scope | EnteredScope | None] = ContextVar("statewright_scope", default=None)
 enter_scope = _current.set
 leave_scope = _current.reset
 
@@ -358,8 +361,7 @@ leave_scope = _current.reset
 def current_scope() -> Scope | None:
     """Return the scope of the running code, or None outside a run.
 
-    Threads and asyncio tasks that outlive a node keep its context. They get a scope of the finished task or attempt,
-    through which side effects are rejected.
+    Threads and asyncio tasks that outlive a node keep its context. They get a scope of the finished task or attempt.
     """
     entered = _current.get()
     if type(entered) is not tuple:
@@ -372,9 +374,9 @@ def current_scope() -> Scope | None:
     return finished
 
 
-def leave_anywhere(token: Token[Scope | Turn | None]) -> None:
+def leave_anywhere(token: Token[Scope | EnteredScope | None]) -> None:
     """Leave the scope, unless it was left before: an abandoned stream may be closed twice, and in another context."""
-    try:  # noqa: SIM105  # `suppress` costs as much as a step
+    try:  # noqa: SIM105  # `suppress` costs as much as a superstep
         leave_scope(token)
     except (ValueError, RuntimeError):
         pass

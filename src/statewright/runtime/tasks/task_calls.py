@@ -1,19 +1,19 @@
 """Calls of `@task` functions: started immediately, running concurrently, each performed once.
 
-A plain function goes to a few worker threads. A thread that waits for a result which no thread has begun to work on
-does the work itself, so waiting cannot deadlock. A coroutine function becomes an asyncio task of the running loop, or
-runs on a private loop if the caller has none.
+Plain functions run on a few worker threads. A thread that waits for a call which no worker thread has started performs
+the call itself, so waiting cannot deadlock. A coroutine function becomes an asyncio task of the running loop, or runs
+on a private loop if the caller has none.
 
 A call may outlive the attempt that made it, and even the run: a plain function cannot be stopped. Its result must not
-be lost, and its effects must not happen twice. So a running call is found in a registry by its place in the journal,
-and a later attempt, or a later run in this process, takes it over instead of calling the function again. Taking over
-moves the scope of the call to the new caller, together with the calls that it has made itself. If the call then ends
-with an error that only says that its former attempt or run is over, it is performed again for the new caller.
+be lost, and its effects must not happen twice. So running calls are registered by their journal keys, and a later
+attempt, or a later run in this process, takes a running call over instead of calling the function again. This moves
+the scope of the call to the new caller, together with the calls made inside it. If the call then ends with an error
+that only means that its earlier attempt or run is over, it is performed again for the new caller.
 
 Two moments need care. Once the function has returned, its result is saved under the lease of the current run, and the
-saver may refuse that; so from then on another run cannot take the call over, and makes one of its own. And a call that
-ends is put into the journal before it leaves the registry, and both are read under one lock, so it is always found in
-one of them.
+saver may refuse that. So from then on another run cannot take the call over, and makes its own call. And a call that
+ends is added to the journal before it leaves the registry, and both are read under one lock, so that a caller always
+finds it in one of them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import inspect
 import os
 import threading
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
 from functools import partial
 from typing import Any, Final, cast
 
@@ -32,37 +31,37 @@ from statewright.checkpoint import JournalEntry, JournalKey, Task, scope_of
 from statewright.clock import Duration, as_seconds
 from statewright.data.fingerprint import fingerprint
 from statewright.errors import GraphDrained, InvalidUpdateError, LeaseLost, RunCancelled
-from statewright.futures import resolve
+from statewright.futures import drive, resolve
 from statewright.graph import CachePolicy, RetryPolicy, TimeoutPolicy, is_coroutine_function
 from statewright.graph.policy import as_retries, as_timeout
 from statewright.ids import TaskId
 from statewright.runtime.concurrency.worker_threads import workers
 from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.invocation.attempt import Attempt
-from statewright.runtime.invocation.open_calls import Calls
+from statewright.runtime.invocation.open_calls import OpenCalls
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.call_pool import CallPool, PooledCall
 from statewright.runtime.tasks.journal import (
-    Unsaved,
-    accept_saved,
+    UnsavedEntry,
     await_save,
     check_arguments,
-    recall,
+    emit_step_events,
+    identify_call,
     record,
     save_entry,
-    step_events,
+    treat_conflict_as_saved,
+)
+from statewright.runtime.tasks.liveness import (
+    check_hold,
+    check_hold_async,
+    check_may_start,
+    check_not_refused,
+    override_if_refused,
 )
 from statewright.runtime.tasks.policies import NO_GUARDS, Guards
 from statewright.runtime.tasks.retries import AwaitReply, TaskEffect, Try, Wait, attempt_within_limits, retry_delay
-from statewright.runtime.tasks.retries_sync import call_with_timeout, perform_waiting
+from statewright.runtime.tasks.retries_sync import call_with_timeout, perform_wait
 from statewright.runtime.tasks.scope import CalledTask, Scope, current_scope, enter_scope
-from statewright.runtime.tasks.standing import (
-    check_hold,
-    check_hold_async,
-    check_not_refused,
-    check_open,
-    void_if_refused,
-)
 from statewright.runtime.tasks.task_future import TaskFuture
 
 
@@ -81,7 +80,7 @@ class CalledFunction:
         *,
         shows_result: bool = True,
     ) -> None:
-        """`shows_result`: True if readers of the stream mode `updates` receive the result of a call."""
+        """`shows_result`: whether readers of the stream mode `updates` receive the results of calls."""
         self.shows_result = shows_result
         self.function = function
         self.name = name or getattr(function, "__name__", type(function).__name__)
@@ -92,38 +91,38 @@ class CalledFunction:
 
 
 RegistryKey = tuple[object, JournalKey]
-"""Where a call is journalled: the thread's namespace, or the run if nothing is saved, and the key of the entry."""
+"""Identifies a call in this process: by its journal (see `_journal_id`), and the key of its entry."""
 
 _pool: Final = CallPool()
 _running: Final[dict[RegistryKey, Call]] = {}
 """The calls that have not ended."""
 _lock = threading.Lock()
-"""Held while it is decided which thread performs a call; never during a call or a save."""
+"""Guards the registry and the callers of calls; never held during a call or a save."""
 
 
 def call_task(function: CalledFunction, args: tuple[Any, ...], kwargs: dict[str, Any]) -> TaskFuture[Any]:
-    """Start a call and return its future; the result is taken from the journal, or from a running call, if possible."""
+    """Return the future of a call: from the journal, of a running call that is taken over, or of a new call."""
     caller = current_scope()
     if caller is None or caller.task is None:
         raise InvalidUpdateError(
             f"The task {function.name!r} was called outside a graph. Call it in an entrypoint or in a node."
         )
-    key, arguments, _ = recall(caller, function.name, args, kwargs)
+    key, args_hash, _ = identify_call(caller, function.name, args, kwargs)
     future: TaskFuture[Any] = TaskFuture(caller)
     run = caller.run
     with _lock:
-        registry_key = _journal_of(run), key
+        registry_key = _journal_id(run), key
         call = _running.get(registry_key)
         if call is not None and call.can_be_taken_by(run):
-            call.take_over(caller, arguments, future)
+            call.take_over(caller, args_hash, future)
             return future
-        # Read again under the lock: a call that ended meanwhile has left the registry, and is in the journal by now.
+        # Read again under the lock: a call that has ended in between has left the registry, and is in the journal.
         entry = run.journal.get(key)
         if entry is not None:
-            check_arguments(caller.task, key, entry.arguments, arguments)
-        if entry is None or isinstance(entry, Unsaved):
-            new = _running[registry_key] = Call(function, args, kwargs, caller, registry_key, arguments, future, entry)
-            _calls_of(run).add(new)
+            check_arguments(caller.task, key, entry.arguments, args_hash)
+        if entry is None or isinstance(entry, UnsavedEntry):
+            new = _running[registry_key] = Call(function, args, kwargs, caller, registry_key, args_hash, future, entry)
+            _open_calls_of(run).add(new)
         else:
             new = None
     if new is not None:
@@ -133,14 +132,14 @@ def call_task(function: CalledFunction, args: tuple[Any, ...], kwargs: dict[str,
     return future
 
 
-def _journal_of(run: Run) -> object:
-    """Return what identifies the journal of a run in the registry: runs on the same branch of a thread share it."""
-    return (scope_of(run.saver), run.line) if run.saver is not None and run.line is not None else id(run)
+def _journal_id(run: Run) -> object:
+    """Return the identity of a run's journal: runs on the same branch of a thread share it, if they save."""
+    return (scope_of(run.saver), run.branch_key) if run.saver is not None and run.branch_key is not None else id(run)
 
 
-def _calls_of(run: Run) -> Calls:
+def _open_calls_of(run: Run) -> OpenCalls:
     if run.calls is None:
-        run.calls = Calls()
+        run.calls = OpenCalls()
     return run.calls
 
 
@@ -149,7 +148,7 @@ class Call:
 
     __slots__ = (
         "_args",
-        "_arguments",
+        "_args_hash",
         "_asyncio_task",
         "_calling_attempt",
         "_counts",
@@ -177,7 +176,7 @@ class Call:
         kwargs: dict[str, Any],
         caller: Scope,
         registry_key: RegistryKey,
-        arguments: str,
+        args_hash: str,
         future: TaskFuture[Any],
         entry: JournalEntry | None,
     ) -> None:
@@ -186,35 +185,35 @@ class Call:
         self._kwargs = kwargs
         self._registry_key = registry_key
         self._key = registry_key[1]
-        self._arguments = arguments
+        self._args_hash = args_hash
         """The fingerprint of the arguments."""
         self._scope = caller.copy()
         self._scope.task = CalledTask(cast(Task, caller.task), self._key)
         self._scope.holding = ()
         self._scope.refusals = {}  # per call, because another run may take the call over
         self._thread_scope: Scope | None = None
-        """The copy of the scope in which the function runs, if it has a timeout."""
+        """The copy of the scope in which a function with a timeout runs."""
         self._calling_attempt = caller.attempt
         """The attempt that waits for the call."""
         self._counts = caller.counts()
         """The counters of steps and calls of that attempt."""
         self._takeovers = 0
-        """How often another attempt has taken the call over."""
+        """The number of times that another attempt has taken the call over."""
         self._entry = entry
-        """The entry of a call that has returned and is not saved yet."""
+        """The journal entry, once the function has returned; it may not be saved yet."""
         self._is_recording = False
-        """True from the return of the function on."""
+        """True once the function has returned, while its result is being saved."""
         self._futures = [future]
         self._pooled: PooledCall | None = None
-        """The call as worker threads perform it, if it is a plain function."""
+        """The job of the worker threads, for a plain function."""
         self._loop: Any = None
         self._owns_loop = False
         """True if a private loop was borrowed for the call."""
         self._asyncio_task: Any = None
         self._ended_in: Run | None = None
-        """The run that owned the call when it ended; None while another run can take it over."""
-        self.ended = future.ended
-        """Done when the call has ended, with or without an error."""
+        """The run to which the call belonged when it ended; None while another run can take it over."""
+        self.ended = future.future
+        """Done when the call has ended, with a result or an error."""
 
     @property
     def planned_id(self) -> TaskId:
@@ -227,52 +226,54 @@ class Call:
         return self._key[0]
 
     @property
-    def is_at_work(self) -> bool:
-        """True if it is a running plain function whose attempt was not abandoned."""
+    def is_running_function(self) -> bool:
+        """True if it is a plain function that is running, and whose attempt has not been abandoned."""
         return self._pooled is not None and self._pooled.is_claimed and not self._scope.abandoned
 
     # -- its caller, which may change
 
     def can_be_taken_by(self, run: Run) -> bool:
-        """Return whether a run may take the call: not if another run is recording it, or has voided it. Locked."""
-        own = self._scope.run
-        return run is own or not (self._is_recording or self._scope.refusals)
+        """Return whether a run may take the call over: not if another run is recording it, or was refused.
 
-    def take_over(self, caller: Scope, arguments: str, future: TaskFuture[Any]) -> None:
-        """Continue for another attempt: the one that made the call may have been abandoned. The lock is held.
-
-        Raises NonDeterminismError if that one passed other arguments.
+        The lock is held.
         """
-        check_arguments(cast(Task, self._scope.task), self._key, self._arguments, arguments)
+        return run is self._scope.run or not (self._is_recording or self._scope.refusals)
+
+    def take_over(self, caller: Scope, args_hash: str, future: TaskFuture[Any]) -> None:
+        """Continue for another attempt, since the calling one may have been abandoned. The lock is held.
+
+        Raises NonDeterminismError if the new caller passes other arguments.
+        """
+        check_arguments(cast(Task, self._scope.task), self._key, self._args_hash, args_hash)
         self._counts = caller.counts()
         self._move(caller)
         self._futures.append(future)
         self._attach(future)
 
     def _move(self, caller: Scope) -> None:
-        """Move to another attempt or run of the caller, with the calls that this one has made. The lock is held."""
-        scope, before = self._scope, self._scope.run
+        """Move to another attempt or run of the caller, with all calls made inside this one. The lock is held."""
+        scope, old_run = self._scope, self._scope.run
         if scope.attempt is self._calling_attempt:
             scope.attempt = caller.attempt
         elif scope.attempt is not None:
             scope.attempt.outer = caller.attempt
         self._calling_attempt = caller.attempt
         self._takeovers += 1
-        if caller.run is not before:
-            for own in (scope, self._thread_scope) if self._thread_scope is not None else (scope,):
-                own.run, own.checkpoint = caller.run, caller.checkpoint
-            _calls_of(caller.run).add(self)
-            if before.calls is not None:
-                before.calls.discard(self)
-        if before.calls is not None:
-            for call in before.calls.find_by_caller(cast(Task, scope.task)):
+        if caller.run is not old_run:
+            for own_scope in (scope, self._thread_scope) if self._thread_scope is not None else (scope,):
+                own_scope.run, own_scope.checkpoint = caller.run, caller.checkpoint
+            _open_calls_of(caller.run).add(self)
+            if old_run.calls is not None:
+                old_run.calls.discard(self)
+        if old_run.calls is not None:
+            for call in old_run.calls.find_by_caller(cast(Task, scope.task)):
                 inner = cast(Call, call)
                 if inner._ended_in is None:
                     inner._move(scope)
 
     def _attach(self, future: TaskFuture[Any]) -> None:
         # An asyncio task of a private loop cannot be awaited on the loop of the caller.
-        future.performed_by(self._pooled, None if self._owns_loop else self._asyncio_task)
+        future.set_performer(self._pooled, None if self._owns_loop else self._asyncio_task)
 
     def _attach_all(self) -> None:
         with _lock:
@@ -282,13 +283,13 @@ class Call:
     def _prepare_repeat(self, error: BaseException, takeovers: int) -> bool:
         """Return whether to perform the call again after an error; if not, remove it from the registry.
 
-        It is repeated if the error only says that an attempt or run is over, and another one has taken the call over
-        since it was begun, when `takeovers` was their number.
+        It is repeated if the error only means that an attempt or run is over, and another one has taken the call over
+        in the meantime. `takeovers` is the number of takeovers at the start of the call.
         """
         with _lock:
-            is_void = isinstance(void_if_refused(self._scope, error), RunCancelled | GraphDrained | LeaseLost)
+            is_void = isinstance(override_if_refused(self._scope, error), RunCancelled | GraphDrained | LeaseLost)
             if is_void and self._takeovers != takeovers:
-                self._scope.count_anew()
+                self._scope.reset_counters()
                 self._scope.refusals.clear()
                 self._is_recording = False
                 return True
@@ -301,10 +302,10 @@ class Call:
         if _running.get(self._registry_key) is self:
             del _running[self._registry_key]
 
-    # -- its life
+    # -- its life cycle
 
     def start(self) -> None:
-        """Begin the call: queue a plain function for the worker threads, or create the task of a coroutine."""
+        """Start the call: queue a plain function for the worker threads, or create the asyncio task of a coroutine."""
         try:
             if self._function.is_coroutine:
                 self._start_coroutine()
@@ -317,15 +318,15 @@ class Call:
             raise
 
     def cancel_unstarted(self) -> None:
-        """Cancel the call if it is a plain function that has not begun."""
+        """Cancel the call if it is a plain function that has not started."""
         if self._pooled is not None and self._pooled.claim():
             name = self._function.name
-            self._end(None, RunCancelled(f"The node that called the task {name!r} ended before the task was begun."))
+            self._end(None, RunCancelled(f"The node that called the task {name!r} ended before the task started."))
 
     def stop(self) -> bool:
-        """Cancel the call if it is a coroutine, and return whether it ends by that. Called from any thread.
+        """Cancel the call if it is a coroutine, since its superstep is over. Called from any thread.
 
-        Its superstep is over. A plain function keeps running, and a later run may take it over.
+        Returns whether there is an end to wait for. A plain function keeps running, and a later run may take it over.
         """
         if self._pooled is not None:
             _pool.replace_thread(self._pooled)
@@ -333,9 +334,9 @@ class Call:
             return False
         try:
             self._loop.call_soon_threadsafe(self._cancel)
-        except RuntimeError:  # the loop is closed, so the coroutine does not run any more
+        except RuntimeError:  # the loop is closed, so the coroutine no longer runs
             return False
-        return self._loop.is_running()  # a node may have run a loop of its own, and have left it
+        return self._loop.is_running()  # a node may have run its own loop for a while, and have stopped it
 
     def _end(self, value: Any, error: BaseException | None) -> None:
         with _lock:
@@ -343,19 +344,19 @@ class Call:
             futures, self._futures = self._futures, []
             if isinstance(error, Exception):
                 _, name, ordinal = self._key
-                self._counts.note_failed(name, self._arguments, ordinal)
+                self._counts.note_failed(name, self._args_hash, ordinal)
         run = self._scope.run
         if run.calls is not None:
             run.calls.discard(self)
-        for future in reversed(futures):  # each caller may change its copy
+        for future in reversed(futures):  # each caller gets its own copy, which it may change
             future.settle(value if future is futures[0] else copy_container(value), error, self._ended_in)
         if (step := run.superstep) is not None:
-            step.call_ended()
+            step.on_call_ended()
 
     # -- a plain function
 
     def _run(self) -> None:
-        """Perform the call on this thread."""
+        """Perform the call on this thread, if necessary again, and end it."""
         enter_scope(self._scope)
         while True:
             takeovers = self._takeovers
@@ -364,50 +365,45 @@ class Call:
             except BaseException as error:
                 if self._prepare_repeat(error, takeovers):
                     continue
-                self._end(None, void_if_refused(self._scope, error))
+                self._end(None, override_if_refused(self._scope, error))
             else:
                 self._end(value, None)
             return
 
     def _perform(self) -> Any:
-        """Return the result of the function and record it in the journal. If it has returned before, only record it."""
+        """Return the result of the function, and record it in the journal. If it has already returned, only record."""
         scope, key = self._scope, self._key
         if self._entry is not None:
-            with accept_saved(scope, key, self._entry):
+            with treat_conflict_as_saved(scope, key, self._entry):
                 resolve(save_entry(scope, key, self._entry))
-            self._emit_finished(self._entry.value)
+            self._emit_call_finished(self._entry.value)
             return copy_container(self._entry.value)
-        with step_events(scope, key):
+        with emit_step_events(scope, key):
             value = self._call() if self._is_simple else self._call_guarded()
-            _check_is_result(self._function.name, value)
+            _check_not_awaitable(self._function.name, value)
             resolve(record(scope, key, self._begin_recording(value)))
-        self._emit_finished(value)
+        self._emit_call_finished(value)
         return value
 
     def _call(self) -> Any:
         """Return the result of the function, if the calling task may still act."""
-        check_open(self._scope, self._function.name)
+        check_may_start(self._scope, self._function.name)
         check_hold(self._scope, self._function.name)
         return self._function.function(*self._args, **self._kwargs)
 
     def _call_guarded(self) -> Any:
-        core = self._attempts()
-        reply: Any = None
-        with closing(core):  # releases its slots before an error is reported
-            while True:
-                try:
-                    effect = core.send(reply)
-                except StopIteration as stop:
-                    return stop.value
-                if type(effect) is not Try:
-                    reply = perform_waiting(self._scope, effect)
-                elif effect.timeout is None:
-                    reply = self._try_once()
-                else:
-                    with _lock:
-                        self._thread_scope = own = self._scope.copy_for_thread()
-                    name, timeout = self._function.name, effect.timeout
-                    reply = call_with_timeout(self._scope, own, name, timeout, self._try_once, outlives_run=True)
+        """Return the result of the function, called according to its policies."""
+        return drive(self._attempt(), self._perform_effect)
+
+    def _perform_effect(self, effect: TaskEffect) -> Any:
+        if type(effect) is not Try:
+            return perform_wait(self._scope, effect)
+        if effect.timeout is None:
+            return self._try_once()
+        with _lock:
+            self._thread_scope = thread_scope = self._scope.copy_sharing_slots()
+        name, timeout = self._function.name, effect.timeout
+        return call_with_timeout(self._scope, thread_scope, name, timeout, self._try_once, outlives_run=True)
 
     def _try_once(self) -> Any:
         try:
@@ -418,7 +414,7 @@ class Call:
     # -- a coroutine function
 
     def _start_coroutine(self) -> None:
-        """Perform the call on the running loop, or on a private one."""
+        """Start the call on the running loop, or on a private one."""
         import asyncio
 
         from statewright.runtime.concurrency.private_loop import borrow_loop
@@ -437,14 +433,14 @@ class Call:
         self._asyncio_task.add_done_callback(self._leave_loop)
 
     def _leave_loop(self, _: Any) -> None:
-        if not self.ended.done():  # cancelled before its coroutine began
+        if not self.ended.done():  # cancelled before its coroutine started
             import asyncio
 
             self._end(None, asyncio.CancelledError())
         if self._owns_loop:
-            from statewright.runtime.concurrency.private_loop import give_back
+            from statewright.runtime.concurrency.private_loop import return_loop
 
-            give_back(self._loop, idle=True)
+            return_loop(self._loop, idle=True)
 
     def _cancel(self) -> None:
         if self._asyncio_task is not None:
@@ -461,7 +457,7 @@ class Call:
             return False
 
     async def _run_async(self) -> None:
-        """Perform the call on this event loop."""
+        """Do the same as `_run` on this event loop."""
         enter_scope(self._scope)
         while True:
             takeovers = self._takeovers
@@ -473,48 +469,45 @@ class Call:
             except BaseException as error:
                 if self._prepare_repeat(error, takeovers):
                     continue
-                self._end(None, void_if_refused(self._scope, error))
+                self._end(None, override_if_refused(self._scope, error))
             else:
                 self._end(value, None)
             return
 
     async def _perform_async(self) -> Any:
-        """`_perform`, on the running event loop."""
+        """Do the same as `_perform` on the running event loop."""
         scope, key = self._scope, self._key
         if self._entry is not None:
-            with accept_saved(scope, key, self._entry):
+            with treat_conflict_as_saved(scope, key, self._entry):
                 await await_save(save_entry(scope, key, self._entry))
-            self._emit_finished(self._entry.value)
+            self._emit_call_finished(self._entry.value)
             return copy_container(self._entry.value)
-        with step_events(scope, key):
+        with emit_step_events(scope, key):
             value = await (self._call_async() if self._is_simple else self._call_guarded_async())
             await await_save(record(scope, key, self._begin_recording(value)))
-        self._emit_finished(value)
+        self._emit_call_finished(value)
         return value
 
     async def _call_async(self) -> Any:
         """Return the result of the coroutine function, if the calling task may still act."""
-        check_open(self._scope, self._function.name)
+        check_may_start(self._scope, self._function.name)
         await check_hold_async(self._scope, self._function.name)
         return await self._function.function(*self._args, **self._kwargs)
 
     async def _call_guarded_async(self) -> Any:
-        from statewright.runtime.tasks.retries_async import Deadline, await_outcome, perform_waiting_async
+        """Return the result of the coroutine function, called according to its policies."""
+        from statewright.async_futures import adrive
 
-        core = self._attempts()
-        reply: Any = None
-        with closing(core):  # releases its slots before an error is reported
-            while True:
-                try:
-                    effect = core.send(reply)
-                except StopIteration as stop:
-                    return stop.value
-                if type(effect) is not Try:
-                    reply = await perform_waiting_async(self._scope, effect)
-                    continue
-                attempt, name = cast(Attempt, self._scope.attempt), self._function.name
-                deadline = Deadline(attempt, effect.timeout, name) if effect.timeout is not None else None
-                reply = await await_outcome(self._call_async(), deadline, _Value)
+        return await adrive(self._attempt(), self._perform_effect_async)
+
+    async def _perform_effect_async(self, effect: TaskEffect) -> Any:
+        from statewright.runtime.tasks.retries_async import Deadline, await_outcome, perform_wait_async
+
+        if type(effect) is not Try:
+            return await perform_wait_async(self._scope, effect)
+        attempt, name = cast(Attempt, self._scope.attempt), self._function.name
+        deadline = Deadline(attempt, effect.timeout, name) if effect.timeout is not None else None
+        return await await_outcome(self._call_async(), deadline, _Value)
 
     # -- both
 
@@ -524,20 +517,20 @@ class Call:
         return self._function.guards is None and not self._scope.run.slots
 
     def _begin_recording(self, value: Any) -> JournalEntry:
-        """Return the journal entry of a value, and let no other run take the call over while it is saved.
+        """Return the journal entry of a result. From now on, no other run can take the call over.
 
-        The entry is kept: if the save is refused, a later run may save it.
+        The entry is kept: if the saver refuses it, a later run may save it.
         """
         check_not_refused(self._scope)
         with _lock:
             self._is_recording = True
-            self._entry = JournalEntry(self._arguments, copy_container(value))
+            self._entry = JournalEntry(self._args_hash, copy_container(value))
             return self._entry
 
-    def _attempts(self) -> Generator[TaskEffect, Any, Any]:
-        """Return the result of the function, after as many attempts as its policies allow.
+    def _attempt(self) -> Generator[TaskEffect, Any, Any]:
+        """Attempt the call until it succeeds, or its policies allow no further attempt; return the function's result.
 
-        Yields effects and is sent what came of them, like `retries.attempts`.
+        Yields effects and receives their results, like `retries.attempt_task`.
         """
         scope, guards, run = self._scope, self._function.guards or NO_GUARDS, self._scope.run
         cache = cast(Cache, run.ports.cache)
@@ -552,36 +545,36 @@ class Call:
                 number, run.ports.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=self._calling_attempt
             )
             scope.begin_attempt(attempt)
-            tried: Any = yield from attempt_within_limits(scope, guards, guards.timeout)
-            if type(tried) is _Value:
+            result: Any = yield from attempt_within_limits(scope, guards, guards.timeout)
+            if type(result) is _Value:
                 break
-            delay = retry_delay(guards, number, tried)
+            delay = retry_delay(guards, number, result)
             if delay is None:
-                raise tried
+                raise result
             attempt.failed_task = scope.task
             if delay > 0 and not (yield Wait(delay)):
-                raise tried
+                raise result
             number += 1
         if cache_key is not None and cache_policy is not None:
             ttl = None if cache_policy.ttl is None else as_seconds(cache_policy.ttl)
-            yield AwaitReply(cache.put(cache_key, (copy_container(tried.value),), ttl=ttl))
-        return tried.value
+            yield AwaitReply(cache.put(cache_key, (copy_container(result.value),), ttl=ttl))
+        return result.value
 
     def _cache_key(self, policy: CachePolicy) -> CacheKey:
         key_func = policy.key_func
-        arguments = self._arguments if key_func is None else fingerprint(key_func(*self._args, **self._kwargs))
+        args_hash = self._args_hash if key_func is None else fingerprint(key_func(*self._args, **self._kwargs))
         function = inspect.unwrap(self._function.function)
         path = f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}"
-        return CacheKey(f"{path}:{self._function.name}", arguments)
+        return CacheKey(f"{path}:{self._function.name}", args_hash)
 
-    def _emit_finished(self, value: Any) -> None:
+    def _emit_call_finished(self, value: Any) -> None:
         scope = self._scope
-        if scope.run.watch is not None and self._function.shows_result and not scope.abandoned:
+        if scope.run.emitter is not None and self._function.shows_result and not scope.abandoned:
             emit_task_event("call_finished", scope, (self._function.name, copy_container(value)))
 
 
-def _check_is_result(name: str, value: Any) -> None:
-    """Raise InvalidUpdateError if a plain function returned an awaitable, because the engine would never await it."""
+def _check_not_awaitable(name: str, value: Any) -> None:
+    """Raise InvalidUpdateError if a plain function returned an awaitable, because it would never be awaited."""
     if inspect.isawaitable(value):
         if inspect.iscoroutine(value):
             value.close()
@@ -592,7 +585,7 @@ def _check_is_result(name: str, value: Any) -> None:
 
 
 class _Value:
-    """The result of a call, as opposed to an exception."""
+    """Wraps the result of a call, to distinguish it from an exception."""
 
     __slots__ = ("value",)
 
@@ -601,7 +594,7 @@ class _Value:
 
 
 def _forget_calls() -> None:
-    """Forget all calls in a forked process, which does not have the threads that perform them."""
+    """Forget all calls in a forked process, which does not have the threads that were performing them."""
     global _lock
     _lock = threading.Lock()
     _running.clear()

@@ -11,15 +11,15 @@ from statewright.errors import InvalidUpdateError, LeaseLost, RunCancelled
 from statewright.futures import SafeEvent
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.call_pool import PooledCall
+from statewright.runtime.tasks.liveness import check_may_wait, note_refusal, wake_at_end
 from statewright.runtime.tasks.retries_sync import suspended_slots
 from statewright.runtime.tasks.scope import Scope
-from statewright.runtime.tasks.standing import check_waits, note_refusal, woken_by_the_end
 
 T = TypeVar("T")
 
 
 class TaskFuture(Generic[T]):
-    """The result of a `@task` call, which may not be there yet. Await it in a coroutine; elsewhere call `result()`."""
+    """The future result of a `@task` call. Await it in a coroutine; elsewhere call `result()`."""
 
     __slots__ = ("_asyncio_task", "_caller", "_ended_in", "_future", "_pooled")
 
@@ -28,9 +28,9 @@ class TaskFuture(Generic[T]):
         self._future: Future[T] = Future()
         self._future.set_running_or_notify_cancel()  # cancelling a waiter must not cancel the call
         self._pooled: PooledCall | None = None
-        """The call of a plain function: performed here if it is waited for before a worker thread has begun it."""
+        """The call of a plain function: a waiting thread performs it if no worker thread has started it."""
         self._asyncio_task: Any = None
-        """The asyncio task of the caller's loop that performs the call, if one does."""
+        """The asyncio task that performs the call, if that is on the caller's loop."""
         self._ended_in: Run | None = None
         """The run in which the call ended."""
 
@@ -40,13 +40,13 @@ class TaskFuture(Generic[T]):
     def result(self, timeout: float | None = None) -> T:
         """Wait for the result and return it.
 
-        Raises what the task raised, TimeoutError after `timeout` seconds, RunCancelled if the caller's run is over.
+        Raises the error of the task, TimeoutError after `timeout` seconds, RunCancelled if the caller's run is over.
         """
         self._wait_on_thread(timeout)
         return self._value()
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait, and return the exception of the task; None if it has a result.
+        """Wait for the end of the task, and return its exception; None if it has a result.
 
         Raises TimeoutError after `timeout` seconds, RunCancelled if the caller's run is over.
         """
@@ -57,7 +57,7 @@ class TaskFuture(Generic[T]):
         return error
 
     def add_done_callback(self, callback: Callable[[TaskFuture[T]], object]) -> None:
-        """Call `callback` with this future when the result is there."""
+        """Call `callback` with this future when the task has ended."""
         self._future.add_done_callback(lambda _: callback(self))
 
     def __await__(self) -> Generator[Any, Any, T]:
@@ -72,13 +72,13 @@ class TaskFuture(Generic[T]):
             raise
 
     def _wait_on_thread(self, timeout: float | None) -> None:
-        """Block until the call has ended or the time is over. Raise RunCancelled if the caller's run ends before."""
+        """Block until the call has ended, or for `timeout` seconds. Raise RunCancelled if the caller's run is over."""
         if self._future.done():
             return
         if self._asyncio_task is not None:
             raise InvalidUpdateError("The task has not ended yet, and this coroutine must not block. Await the task.")
         with suspended_slots(self._caller):
-            # Without a timeout the waiting thread may as well do the work.
+            # Without a timeout the waiting thread performs a call that has not started.
             if timeout is None and self._pooled is not None and self._pooled.claim():
                 self._pooled.run()
             self._block(timeout)
@@ -87,9 +87,9 @@ class TaskFuture(Generic[T]):
         caller, woken = self._caller, SafeEvent()  # a signal handler may cancel the run
         deadline = None if timeout is None else time.monotonic() + timeout
         self._future.add_done_callback(lambda _: woken.set())
-        with woken_by_the_end(caller, woken.set):
+        with wake_at_end(caller, woken.set):
             while not self._future.done():
-                check_waits(caller)
+                check_may_wait(caller)
                 if not woken.wait(None if deadline is None else deadline - time.monotonic()):
                     return
                 woken.clear()
@@ -104,22 +104,22 @@ class TaskFuture(Generic[T]):
             return self._value()
         caller = self._caller
         try:
-            async with suspended_slots_async(caller) if caller.holding or caller.lending else nullcontext():
+            async with suspended_slots_async(caller) if caller.uses_slots else nullcontext():
                 await (self._asyncio_task if self._asyncio_task is not None else asyncio.wrap_future(self._future))
         except (RunCancelled, LeaseLost) as error:
             note_refusal(caller, error, self._ended_in)
             raise
         return self._value()
 
-    # -- called by the Call that performs it
+    # -- for `task_calls`
 
     @property
-    def ended(self) -> Future[T]:
+    def future(self) -> Future[T]:
         """The plain future behind this one."""
         return self._future
 
-    def performed_by(self, pooled: PooledCall | None, asyncio_task: Any) -> None:
-        """Set the call of a plain function, or the asyncio task, that produces the result."""
+    def set_performer(self, pooled: PooledCall | None, asyncio_task: Any) -> None:
+        """Set the pooled call of a plain function, or the asyncio task, that produces the result."""
         self._pooled, self._asyncio_task = pooled, asyncio_task
 
     def settle(self, value: Any, error: BaseException | None, run: Run | None = None) -> None:

@@ -1,1 +1,1 @@
-"""Shared parts of the HTTP server: the context of an application, authentication, limits, probes."""
+"""Shared state of the HTTP server: the context of an application, and authentication of requests."""

@@ -1,7 +1,7 @@
 """Authentication and authorization of requests.
 
-A key comes as `x-api-key` or as `Authorization: Bearer`, and belongs to one workspace. Without keys, which is for
-loopback only, every caller is the owner of the default workspace.
+A key is sent as `x-api-key` or as `Authorization: Bearer`, and belongs to one workspace. With `auth="none"`, which is
+only allowed on loopback, every caller has full access to the default workspace.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from hmac import compare_digest
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from statewright.service import Service
 
 
-ADMIN = "admin-token"
-"""The scope of routes that need the token of the operator."""
+OPERATOR: Final = "admin-token"
+"""The scope of routes that require the admin token; unlike `service.access.ADMIN`, no key can have it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Caller:
     context: ServerContext
     workspace_id: str
     key: ApiKey | None = None
-    """None for the operator, and if no keys are required."""
+    """None for the operator, or if no key is required."""
 
     @property
     def service(self) -> Service:
@@ -49,24 +49,22 @@ class Caller:
         return self.context.service.clock.now()
 
 
-async def admit(request: Request, scope: str) -> Caller:
+async def authorize(request: Request, scope: str) -> Caller:
     """Authenticate a request and check its scope. Raises Unauthorized, Forbidden or TooManyRequests."""
     context = server_context_of(request)
-    if scope == ADMIN:
-        _check_admin(request, context)
+    if scope == OPERATOR:
+        _check_admin_token(request, context)
         return Caller(context, DEFAULT_WORKSPACE)
-    if scope == METRICS and _may_read_metrics_without_key(request, context):
+    if (scope == METRICS and _may_read_metrics_without_key(request, context)) or context.settings.auth == "none":
         return Caller(context, DEFAULT_WORKSPACE)
-    if context.settings.auth == "none":
-        return Caller(context, DEFAULT_WORKSPACE)
-    key = await context.keys.find(_api_key_of(request), context.service.clock.now())
+    key = await context.key_ring.find(_api_key_of(request), context.service.clock.now())
     check_scope(key, scope)
     _count_request(request, context, key)
     return Caller(context, key.workspace_id, key)
 
 
 def _may_read_metrics_without_key(request: Request, context: ServerContext) -> bool:
-    """Return True if metrics are open, or the caller is the operator. Raises HTTPException if they are disabled."""
+    """Return True if metrics are open or the caller sent the admin token. Raises HTTPException if they are disabled."""
     access = context.settings.metrics_access
     if access == "off":
         raise HTTPException(404)
@@ -82,12 +80,12 @@ def _api_key_of(request: Request) -> str:
             key = None
     if not key:
         raise Unauthorized(
-            "The request has no credentials. Send a key as x-api-key, or as Authorization: Bearer <key>."
+            "The request has no credentials. Send an API key as x-api-key, or as Authorization: Bearer <key>."
         )
     return key.strip()
 
 
-def _check_admin(request: Request, context: ServerContext) -> None:
+def _check_admin_token(request: Request, context: ServerContext) -> None:
     if context.settings.admin_token is None:
         if context.settings.auth == "none":
             return
@@ -103,13 +101,14 @@ def _has_admin_token(request: Request, context: ServerContext) -> bool:
 
 def _count_request(request: Request, context: ServerContext, key: ApiKey) -> None:
     """Count a request against the rate limit of its key, and set the rate-limit headers of the response."""
-    limit, remaining = key.requests_per_minute, 0
+    limit = key.requests_per_minute
     if limit is None:
         return
+    remaining = 0  # if the check raises, the headers of the error response say so
     now = context.service.clock.now()
     try:
-        context.rates.check(f"key:{key.id}", limit, now)
-        remaining = context.rates.remaining(f"key:{key.id}", limit, now)
+        context.rate_limiter.check(f"key:{key.id}", limit, now)
+        remaining = context.rate_limiter.remaining(f"key:{key.id}", limit, now)
     finally:
         headers = [("x-ratelimit-limit", str(limit)), ("x-ratelimit-remaining", str(remaining))]
         request.scope["rate_headers"] = headers

@@ -1,1 +1,1 @@
-"""HTTP itself: routes and their parameters, strict decoding, encoding, errors, middleware, OpenAPI."""
+"""The HTTP layer: routes and their parameters, strict decoding, encoding, errors, middleware, OpenAPI."""

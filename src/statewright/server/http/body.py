@@ -1,10 +1,10 @@
-"""The base class of request bodies, and shared types of their fields."""
+"""The base class of request bodies, and field types that several bodies share."""
 
 from __future__ import annotations
 
 import re
 from datetime import UTC, datetime
-from typing import Annotated, Any, ClassVar, Final, Self
+from typing import Annotated, Any, ClassVar, Final, Self, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -20,8 +20,8 @@ from pydantic import (
 from statewright.api.resource import camel
 
 
-def _in_utc(instant: datetime) -> datetime:
-    """Return the instant in UTC. Raises ValueError for years on which clocks and databases disagree."""
+def _to_utc(instant: datetime) -> datetime:
+    """Convert an instant to UTC. Raises ValueError for years that not every platform and database supports."""
     if not 1970 <= instant.year < 9000:
         raise ValueError("should be between the years 1970 and 9000")
     return instant.astimezone(UTC)
@@ -31,21 +31,25 @@ _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d.*")
 
 
 def _check_notation(value: Any) -> Any:
-    """Refuse numbers, which could be seconds or milliseconds since any epoch."""
+    """Reject numbers, which could be seconds or milliseconds since any epoch."""
     if isinstance(value, datetime) or (isinstance(value, str) and _INSTANT.fullmatch(value)):
         return value
     raise ValueError("should be an instant, written as 2026-01-31T09:00:00Z")
 
 
-Instant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_check_notation), AfterValidator(_in_utc)]
-"""An instant in a request, with its offset from UTC."""
+Instant = Annotated[AwareDatetime, Strict(False), BeforeValidator(_check_notation), AfterValidator(_to_utc)]
+"""An instant in a request, with a UTC offset."""
 JsonMap = dict[str, Any]
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
+MAX_KEY_LENGTH: Final = 255
+"""The maximum length of an idempotency key, in characters."""
+ClientKey: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_KEY_LENGTH)]
+"""An idempotency key: an id that the client chooses, so that sending a request twice has the effect of one."""
 
 
 class Body(BaseModel):
-    """The body of a request. Unknown fields are refused, and so are strings and booleans in place of numbers."""
+    """The body of a request. Unknown fields are rejected, and so are strings and booleans in place of numbers."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=camel,
@@ -58,7 +62,7 @@ class Body(BaseModel):
 
 
 class WorkflowBody(Body):
-    """The body of a request that names a workflow: either a stored definition or a served graph."""
+    """The body of a request that names what to run: either a stored definition or a served graph."""
 
     definition_id: Name | None = None
     graph: Name | None = None

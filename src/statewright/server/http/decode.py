@@ -1,7 +1,8 @@
 """Strict decoding of request bodies.
 
-Numbers that are not finite, duplicate names in an object, strings that databases cannot store (NUL, lone surrogates),
-numbers with hundreds of digits and deeply nested containers are refused here, so no other code has to handle them."""
+Non-finite numbers, duplicate names in an object, strings that databases cannot store (NUL, lone surrogates), integers
+with hundreds of digits and deeply nested containers are rejected here, so that no other code has to handle them.
+"""
 
 from __future__ import annotations
 
@@ -14,22 +15,25 @@ from pydantic_core import from_json
 from statewright.errors import InvalidRequest
 
 MAX_DEPTH: Final = 100
-"""The largest depth of nested containers."""
+"""The maximum depth of nested containers."""
 _MAX_DIGITS: Final = 100
-"""The largest number of digits of an integer."""
+"""The maximum number of digits of an integer."""
 
 
 def decode(body: bytes) -> Any:
-    """Decode a body. Raises InvalidRequest with the reason."""
+    """Decode a request body as JSON. Raises InvalidRequest with the reason."""
+    # Parsed twice: pydantic's parser rejects invalid UTF-8, lone surrogates and extreme depth, but only the standard
+    # library's parser has hooks for duplicate names and large numbers.
     try:
-        from_json(body, allow_inf_nan=False)  # refuses invalid JSON, UTF-8 and Unicode, and extreme depth
+        from_json(body, allow_inf_nan=False)
     except ValueError as error:
         raise InvalidRequest(f"The body is not valid JSON: {error}.") from error
     value = _decode_strictly(body)
+    # The remaining checks walk the value, so they are skipped if the body cannot contain the problem.
     if body.count(b"[") + body.count(b"{") > MAX_DEPTH:
         _check_depth(value)
     if b"\\u0000" in body:
-        check_text(value)
+        check_no_nul(value)
     return value
 
 
@@ -40,10 +44,10 @@ def _decode_strictly(body: bytes) -> Any:
             object_pairs_hook=_build_object,
             parse_int=_parse_int,
             parse_float=_parse_float,
-            parse_constant=_refuse_constant,
+            parse_constant=_reject_constant,
         )
     except RecursionError as error:
-        raise _too_deep() from error
+        raise _too_deep_error() from error
 
 
 def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -51,14 +55,15 @@ def _build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(value) < len(pairs):
         names = [name for name, _ in pairs]
         duplicate = next(name for name in names if names.count(name) > 1)
-        raise InvalidRequest(f"The body has an object with {duplicate!r} twice. Send each name once.")
+        raise InvalidRequest(f"The body has an object in which {duplicate!r} appears twice. Send each name once.")
     return value
 
 
 def _parse_int(digits: str) -> int:
     if len(digits) > _MAX_DIGITS:
         raise InvalidRequest(
-            f"The body has a number of {len(digits)} digits. Send numbers above {_MAX_DIGITS} digits as strings."
+            f"The body has a number with {len(digits)} digits. Send numbers of more than {_MAX_DIGITS} digits as "
+            f"strings."
         )
     return int(digits)
 
@@ -70,38 +75,39 @@ def _parse_float(digits: str) -> float:
     return number
 
 
-def _refuse_constant(name: str) -> NoReturn:
+def _reject_constant(name: str) -> NoReturn:
     raise InvalidRequest(f"The body has {name}, which is not valid JSON. Send null or a string.")
 
 
-def _too_deep() -> InvalidRequest:
-    return InvalidRequest(f"The body nests containers more than {MAX_DEPTH} levels deep. Make it flatter.")
+def _too_deep_error() -> InvalidRequest:
+    return InvalidRequest(f"The body nests objects or arrays more than {MAX_DEPTH} levels deep. Flatten it.")
 
 
 def _check_depth(value: Any) -> None:
-    layer = [value]
+    level = [value]
     for _ in range(MAX_DEPTH):
-        layer = [part for item in layer for part in _parts(item)]
-        if not layer:
+        level = [child for parent in level for child in _children(parent)]
+        if not level:
             return
-    if any(isinstance(item, dict | list) for item in layer):
-        raise _too_deep()
+    if any(isinstance(item, dict | list) for item in level):
+        raise _too_deep_error()
 
 
-def check_text(value: Any) -> None:
+def check_no_nul(value: Any) -> None:
     """Raise InvalidRequest if a string or a key, at any depth, contains a NUL character."""
     if isinstance(value, str):
         if "\0" in value:
-            raise InvalidRequest("The body has a string with the character NUL (\\u0000). Remove it.")
+            raise InvalidRequest("The body has a string with a NUL character (\\u0000). Remove the character.")
         return
     if isinstance(value, dict):
         for name in value:  # pyright: ignore[reportUnknownVariableType]
-            check_text(name)
-    for part in _parts(value):
-        check_text(part)
+            check_no_nul(name)
+    for child in _children(value):
+        check_no_nul(child)
 
 
-def _parts(value: Any) -> list[Any]:
+def _children(value: Any) -> list[Any]:
+    """Return the values directly inside a container; empty for other values."""
     if isinstance(value, dict):
         return list(value.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]

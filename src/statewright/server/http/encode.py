@@ -1,21 +1,21 @@
-"""Encoding of responses as JSON. Stored user data must not make a request fail, so every value gets some JSON form.
+"""Encoding of responses as JSON. Stored user data must not make a request fail, so every value has some JSON form.
 
-NaN and infinities become null, bytes become base64, and a value of an unknown class becomes its text.
+NaN and infinities become null, bytes become base64, and other values without a JSON form become `str(value)`.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from pydantic_core import to_json, to_jsonable_python
 from starlette.responses import Response
 
-_MAX_DEPTH = 300
-"""The largest depth of nested containers in a response, well within Python's recursion limit."""
-_MAX_BITS = 14_000
-"""The largest integer that is written as a number: Python refuses to write more than 4 300 digits."""
+_MAX_DEPTH: Final = 300
+"""The maximum depth of nested containers in a response, well within Python's recursion limit."""
+_MAX_BITS: Final = 14_000
+"""The maximum size of an integer written as a number: Python refuses to convert more than 4 300 digits to text."""
 
 
 def encode(value: Any) -> bytes:
@@ -23,8 +23,8 @@ def encode(value: Any) -> bytes:
     try:
         return to_json(value, inf_nan_mode="null", bytes_mode="base64", fallback=_to_text)
     except Exception:
-        # The fast encoder refuses invalid Unicode, some keys that are not strings, and deep nesting; and a computed
-        # field of a user's model may raise anything.
+        # The fast encoder rejects invalid Unicode, some non-string keys and deep nesting, and a computed field of a
+        # user's model may raise anything.
         return json.dumps(_to_jsonable(value, 0), ensure_ascii=True).encode("ascii")
 
 
@@ -46,7 +46,7 @@ def _to_jsonable(value: Any, depth: int) -> Any:
 
 
 def _to_key(key: object) -> str:
-    """Return a key as text, in the form that the fast encoder gives it."""
+    """Return a key as text, as the fast encoder writes it."""
     if isinstance(key, str):
         return key
     try:
@@ -62,8 +62,8 @@ def _to_text(value: object) -> str:
         return f"<{type(value).__name__}>"
 
 
-class Json(Response):
-    """A JSON response, encoded without the validation of the framework."""
+class JsonResponse(Response):
+    """A JSON response, encoded by `encode` instead of the framework."""
 
     media_type = "application/json"
 
@@ -71,10 +71,10 @@ class Json(Response):
         super().__init__(encode(content), status, headers)
 
 
-def success_response(data: Any, *, status: int = 200, meta: Mapping[str, Any] | None = None) -> Json:
-    """Return a successful response in the common envelope."""
+def success_response(data: Any, *, status: int = 200, meta: Mapping[str, Any] | None = None) -> JsonResponse:
+    """Return a successful response in the standard envelope."""
     content = {"success": True, "data": data}
-    return Json(content if meta is None else {**content, "meta": meta}, status)
+    return JsonResponse(content if meta is None else {**content, "meta": meta}, status)
 
 
 def error_response(
@@ -84,7 +84,7 @@ def error_response(
     details: Any = None,
     *,
     headers: Mapping[str, str] | None = None,
-) -> Json:
-    """Return an error response in the common envelope."""
+) -> JsonResponse:
+    """Return an error response in the standard envelope."""
     error = {"code": code, "message": message, "details": details}
-    return Json({"success": False, "error": error}, status, headers)
+    return JsonResponse({"success": False, "error": error}, status, headers)

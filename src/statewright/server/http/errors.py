@@ -1,4 +1,4 @@
-"""The mapping of errors to HTTP responses, for all routes."""
+"""Mapping of errors to HTTP responses."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from statewright.errors import (
     TooManyRequests,
     WorkflowError,
 )
-from statewright.server.http.encode import Json, error_response
+from statewright.server.http.encode import JsonResponse, error_response
 
 logger = logging.getLogger("statewright.server")
 
-_MAPPED: Final[Sequence[tuple[type[StatewrightError], int, str]]] = (
+_STATUSES: Final[Sequence[tuple[type[StatewrightError], int, str]]] = (
     (CheckpointNotFound, 404, "NOT_FOUND"),
     (CheckpointConflict, 409, "CONFLICT"),
     (ThreadBusy, 409, "CONFLICT"),
@@ -54,7 +54,7 @@ _MAPPED: Final[Sequence[tuple[type[StatewrightError], int, str]]] = (
     (GraphError, 400, "VALIDATION_ERROR"),
     (RunError, 400, "VALIDATION_ERROR"),
 )
-"""Status and code of errors; the first match applies. Other errors are internal: a 500."""
+"""Status and code by type of error; the first match applies. Other errors are internal and answered with 500."""
 _CODES: Final[Mapping[int, str]] = {
     400: InvalidRequest.api_code,
     401: "AUTH_ERROR",
@@ -62,52 +62,51 @@ _CODES: Final[Mapping[int, str]] = {
     405: "METHOD_NOT_ALLOWED",
     413: "PAYLOAD_TOO_LARGE",
 }
-_UNAVAILABLE_MESSAGE: Final = "The request cannot be served now."
-_REASONS: Final[Mapping[type[StatewrightError], str]] = {
-    StorageFull: "The database has no room left, and nothing was saved.",
-    StorageLocked: "The database is busy, and nothing was saved.",
-    StorageUnavailable: "The database cannot be used now, and nothing was saved.",
-    GraphDrained: "The server is stopping.",
+_UNAVAILABLE_MESSAGES: Final[Mapping[type[StatewrightError], str]] = {
+    StorageFull: "The database is full, and nothing was saved.",
+    StorageLocked: "The database is locked, and nothing was saved.",
+    StorageUnavailable: "The database is not available, and nothing was saved.",
+    GraphDrained: "The server is shutting down.",
 }
-"""Public messages for storage faults and shutdown; the first match applies."""
+"""Public messages for the errors with status 503; the first match applies."""
 RETRY_AFTER: Final = 1
-"""The value of Retry-After for temporary faults, in seconds."""
+"""The value of Retry-After for temporary failures, in seconds."""
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Register handlers that turn all errors into responses in the envelope."""
+    """Register handlers that turn errors into responses in the standard envelope."""
     app.add_exception_handler(StatewrightError, _handle_statewright_error)
     app.add_exception_handler(RequestValidationError, _handle_validation_error)
     app.add_exception_handler(HTTPException, _handle_http_error)
 
 
-def response_to(error: BaseException, request_id: str = "") -> Json:
-    """Return the response for an error. For an internal error it only contains the id of the request."""
+def response_for(error: BaseException, request_id: str = "") -> JsonResponse:
+    """Return the response for an error. For an internal error, it reveals only the request id."""
     if isinstance(error, ServiceError) and error.status < 500:
         return error_response(error.status, error.api_code, str(error), error.details, headers=_headers(error))
-    for kind, status, code in _MAPPED:
+    for kind, status, code in _STATUSES:
         if isinstance(error, kind):
             if status >= 500:
-                return _unavailable(error, status, code, request_id)
+                return _unavailable_response(error, status, code, request_id)
             return error_response(status, code, str(error), _details(error), headers=_headers(error))
     logger.error("A request failed with an internal error: %s", request_id, exc_info=error)
-    return internal_error(request_id)
+    return internal_error_response(request_id)
 
 
-def internal_error(request_id: str) -> Json:
-    """Return the response for an internal error. The log has the details under the id of the request."""
+def internal_error_response(request_id: str) -> JsonResponse:
+    """Return the response for an internal error; the log has the details under the request id."""
     return error_response(
         500,
         "INTERNAL_ERROR",
-        f"The request failed because of an internal error. The server log has details under {request_id!r}.",
+        f"The request failed with an internal error. The server log has details under {request_id!r}.",
         {"requestId": request_id},
     )
 
 
-def _unavailable(error: StatewrightError, status: int, code: str, request_id: str) -> Json:
-    """Return the response for a storage fault or a shutdown. Its own message may name files, so it is only logged."""
+def _unavailable_response(error: StatewrightError, status: int, code: str, request_id: str) -> JsonResponse:
+    """Return the response for a storage failure or a shutdown. The original message may name files: it is logged."""
     logger.warning("A request cannot be served now: %s: %s", request_id, error)
-    message = next((reason for kind, reason in _REASONS.items() if isinstance(error, kind)), _UNAVAILABLE_MESSAGE)
+    message = next(message for kind, message in _UNAVAILABLE_MESSAGES.items() if isinstance(error, kind))
     details = {**_details(error), "requestId": request_id}
     return error_response(status, code, f"{message} Try again later.", details, headers=_headers(error))
 
@@ -128,22 +127,17 @@ def _details(error: StatewrightError) -> Any:
             return {"type": error.code}
 
 
-async def _handle_statewright_error(request: Request, error: Exception) -> Json:
-    return response_to(error, request_id_of(request))
+async def _handle_statewright_error(request: Request, error: Exception) -> JsonResponse:
+    return response_for(error, str(request.scope.get("request_id", "")))
 
 
-def request_id_of(request: Request) -> str:
-    """Return the id of a request, as used in the log."""
-    return str(request.scope.get("request_id", ""))
-
-
-async def _handle_validation_error(request: Request, error: Exception) -> Json:
+async def _handle_validation_error(request: Request, error: Exception) -> JsonResponse:
     assert isinstance(error, RequestValidationError)
-    return validation_error(error.errors())
+    return validation_error_response(error.errors())
 
 
-def validation_error(errors: Sequence[Mapping[str, Any]]) -> Json:
-    """Return the response for an invalid request, with the path and the reason of each problem."""
+def validation_error_response(errors: Sequence[Mapping[str, Any]]) -> JsonResponse:
+    """Return the response for an invalid request, with the path and message of each problem."""
     problems = [{"path": _path(error["loc"]), "message": _sentence(error)} for error in errors]
     summary = "; ".join(f"{problem['path'] or 'body'}: {problem['message']}" for problem in problems[:3])
     more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
@@ -164,12 +158,12 @@ def _sentence(problem: Mapping[str, Any]) -> str:
     return re.sub(r"^Input s", "s", message)
 
 
-async def _handle_http_error(request: Request, error: Exception) -> Json:
+async def _handle_http_error(request: Request, error: Exception) -> JsonResponse:
     assert isinstance(error, HTTPException)
     code = _CODES.get(error.status_code, HTTPStatus(error.status_code).phrase.upper().replace(" ", "_"))
     message = f"{request.method} {request.url.path}: {error.detail}"
     if error.status_code == 404:
-        message = f"Path {request.url.path!r} does not exist. GET /openapi.json lists the available ones."
+        message = f"Path {request.url.path!r} does not exist. GET /openapi.json lists the paths."
     elif error.status_code == 405:
         methods = ", ".join(_methods_at(request))
         message = f"{request.url.path} does not support {request.method}. It supports {methods}."
@@ -180,8 +174,11 @@ async def _handle_http_error(request: Request, error: Exception) -> Json:
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Return the methods that a path supports, over all its routes."""
+    """Return the methods supported by the routes of a path."""
     methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
-    routes = request.app.routes
     scopes = ({**request.scope, "method": method} for method in methods)
-    return [scope["method"] for scope in scopes if any(route.matches(scope)[0] is Match.FULL for route in routes)]
+    return [
+        scope["method"]
+        for scope in scopes
+        if any(route.matches(scope)[0] is Match.FULL for route in request.app.routes)
+    ]

@@ -1,15 +1,16 @@
-"""Middleware that every request passes, as pure ASGI, from the outermost to the innermost.
+"""Pure ASGI middleware for all requests, from the outermost to the innermost.
 
-`Frame` gives the request its id, measures it, and answers unexpected errors. `HostCheck` protects a server without keys
-from foreign web pages. `BodyLimit` limits the size of the body, whether declared or counted. `Alias` serves `/v1` as
-`/api/v1`."""
+`RequestLifecycle` assigns a request id, records metrics and handles unexpected errors. `HostCheck` protects a server
+without keys from malicious web pages. `BodyLimit` limits the size of request bodies. `PathAlias` serves `/v1` as
+`/api/v1`.
+"""
 
 from __future__ import annotations
 
 import re
 import time
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlsplit
 from uuid import uuid4
 
@@ -19,15 +20,15 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from statewright.observe import Metrics, bound
 from statewright.server.http.encode import error_response
-from statewright.server.http.errors import response_to
+from statewright.server.http.errors import response_for
 from statewright.server.settings import is_loopback
 
 _REQUEST_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
-class Frame:
-    """Gives each request an id, measures it, and answers unexpected errors with a 500 that reveals nothing."""
+class RequestLifecycle:
+    """Assigns each request an id, records its duration, and answers unexpected errors with a 500 without details."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics | None = None) -> None:
         self._app = app
@@ -37,30 +38,30 @@ class Frame:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        # The id of the caller if it is valid, or else a new one.
         request_id = Headers(scope=scope).get("x-request-id", "")
         if not _REQUEST_ID.fullmatch(request_id):
             request_id = f"req_{uuid4().hex}"
         scope["request_id"] = request_id
-        response = _ResponseState(scope, send)
-        started = time.perf_counter()
+        response = _ResponseSender(scope, send)
+        started_at = time.perf_counter()
         try:
             with bound(request_id=request_id):
                 await self._app(scope, receive, response.send)
         except Exception as error:
-            if response.status:  # it has begun: close the connection, so that the client does not take it for complete
+            if response.status:  # a partial response was sent: abort, so that the client does not take it for complete
                 raise
-            await response_to(error, request_id)(scope, receive, response.send)
+            await response_for(error, request_id)(scope, receive, response.send)
         finally:
             if self._metrics is not None:
-                seconds = time.perf_counter() - started
-                # The pattern of the matched route, so that the metric has a bounded number of labels.
+                seconds = time.perf_counter() - started_at
+                # The path pattern of the route, so that the metric has a bounded number of label values.
                 path = getattr(scope.get("route"), "path", "unknown")
-                self._metrics.answered_request(scope["method"], path, response.status or 499, seconds)
+                # 499: the client disconnected before the response began.
+                self._metrics.record_request(scope["method"], path, response.status or 499, seconds)
 
 
-class _ResponseState:
-    """A response that is being sent: adds the common headers, and records the status."""
+class _ResponseSender:
+    """Sends a response with the common headers, and records its status."""
 
     def __init__(self, scope: Scope, send: Send) -> None:
         self._scope = scope
@@ -80,7 +81,7 @@ class _ResponseState:
 
 
 class BodyLimit:
-    """Refuses bodies above a size, whether declared or counted."""
+    """Rejects bodies above a size, both by their Content-Length and while they are received."""
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app = app
@@ -90,10 +91,10 @@ class BodyLimit:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
         elif (length := _declared_length(scope)) is not None and length > self._max_bytes:
-            refused = error_response(
-                413, "PAYLOAD_TOO_LARGE", self._sentence(f"has {length} bytes"), {"maxBytes": self._max_bytes}
+            response = error_response(
+                413, "PAYLOAD_TOO_LARGE", self._message(f"has {length} bytes"), {"maxBytes": self._max_bytes}
             )
-            await refused(scope, receive, send)
+            await response(scope, receive, send)
         else:
             await self._app(scope, self._count_bytes(receive), send)
 
@@ -105,29 +106,29 @@ class BodyLimit:
             message = await receive()
             total += len(message.get("body", b""))
             if total > self._max_bytes:
-                raise HTTPException(413, self._sentence("is longer"))
+                raise HTTPException(413, self._message("is too large"))
             return message
 
         return receive_and_count
 
-    def _sentence(self, problem: str) -> str:
+    def _message(self, problem: str) -> str:
         return (
             f"The body {problem}; the limit is {self._max_bytes} bytes. "
-            f"Send less, or store the content elsewhere and send its address."
+            f"Send less, or store the content elsewhere and send its URL."
         )
 
 
 def _declared_length(scope: Scope) -> int | None:
-    """Return the declared length of the body; None if it is not declared."""
+    """Return the Content-Length of a request; None if it is missing or invalid."""
     length = Headers(scope=scope).get("content-length", "")
     return int(length) if length.isascii() and length.isdigit() and len(length) < 20 else None
 
 
 class HostCheck:
-    """Accepts only requests to local host names, from pages of the same machine.
+    """Accepts only requests to loopback or allowed host names, and only from web pages on such hosts.
 
-    Otherwise a foreign web page could make the user's browser call a server without keys: under a domain name that
-    resolves to loopback (DNS rebinding), or with a form (CSRF).
+    Otherwise a malicious web page could make the user's browser call a server without keys: by a domain name that
+    resolves to loopback (DNS rebinding), or by a form (CSRF).
     """
 
     def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str], origins: Sequence[str]) -> None:
@@ -147,28 +148,28 @@ class HostCheck:
         host = headers.get("host", "")
         if not self._is_local(_hostname(f"//{host}")):
             return (
-                f"The server was called as {host!r}, and requires no keys: it accepts requests to loopback only. "
-                f"Call it as 127.0.0.1, or add the name to allowed_hosts."
+                f"The request was sent to host {host!r}, but a server without API keys only accepts requests to "
+                f"loopback addresses. Use 127.0.0.1, or add the host to allowed_hosts."
             )
         origin = headers.get("origin")
         if origin is None or origin in self._origins or scope.get("method") in _SAFE_METHODS:
             return None
         if self._is_local(_hostname(origin)):
             return None
-        return f"The page {origin!r} may not call this server. Add it to cors_origins to allow it."
+        return f"Web pages of {origin!r} may not call this server. Add the origin to cors_origins to allow it."
 
     def _is_local(self, name: str) -> bool:
         return is_loopback(name) or name in self._hosts
 
 
-def _hostname(address: str) -> str:
+def _hostname(url: str) -> str:
     try:
-        return urlsplit(address).hostname or ""
+        return urlsplit(url).hostname or ""
     except ValueError:
         return ""
 
 
-class Alias:
+class PathAlias:
     """Serves paths under `/v1` as those under `/api/v1`."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -176,12 +177,6 @@ class Alias:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http" and scope["path"].startswith("/v1/"):
-            scope = _without_alias(scope)
+            raw_path = scope.get("raw_path")  # optional in ASGI
+            scope = {**scope, "path": f"/api{scope['path']}", "raw_path": b"/api" + raw_path if raw_path else raw_path}
         await self._app(scope, receive, send)
-
-
-def _without_alias(scope: Scope) -> dict[str, Any]:
-    aliased = {**scope, "path": f"/api{scope['path']}"}
-    if raw := scope.get("raw_path"):
-        aliased["raw_path"] = b"/api" + raw
-    return aliased

@@ -1,4 +1,4 @@
-"""The OpenAPI document, completed with security schemes and the definition schema."""
+"""The OpenAPI document: the framework's, with security schemes and the schema of definitions added."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any, Final
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 
-from statewright.server.context.auth import ADMIN
+from statewright.server.context.auth import OPERATOR
+from statewright.server.http.route import OPEN
 from statewright.server.settings import ServerSettings
 from statewright.service.access import SCOPES
 from statewright.workflow.steps import Definition
@@ -24,20 +25,20 @@ _SCHEMES: Final = {
         "type": "apiKey",
         "in": "header",
         "name": "x-admin-token",
-        "description": "The token of the operator.",
+        "description": "The admin token of the server.",
     },
 }
-DESCRIPTION: Final = """Durable runs of workflows.
+DESCRIPTION: Final = """Durable workflow runs.
 
 Every response is `{"success": true, "data": ...}` or `{"success": false, "error": {"code", "message", "details"}}`;
 lists have `meta` with `page`, `pageSize`, `total` and `totalPages`. `/v1` is an alias of `/api/v1`. Times are in UTC.
-Resources of other workspaces are answered with 404, as if they did not exist.
+Requests for resources of other workspaces are answered with 404, as if they did not exist.
 
 Scopes of keys: """ + ", ".join(f"`{scope}`" for scope in SCOPES)
 
 
-def add_document(app: FastAPI) -> None:
-    """Make the application serve its document, which is built at the first request."""
+def add_openapi_document(app: FastAPI) -> None:
+    """Make the application serve its OpenAPI document, which is built on the first request."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -52,40 +53,35 @@ def _build_document(app: FastAPI) -> dict[str, Any]:
     schemas = document.setdefault("components", {}).setdefault("schemas", {})
     schemas.update(_definition_schemas())
     document["components"]["securitySchemes"] = _SCHEMES
-    security = _security_by_audience(app.state.context.settings)
     for operation in (operation for path in document["paths"].values() for operation in path.values()):
-        _add_security(operation, security)
-        _tidy_body(operation)
-        operation["responses"].pop("422", None)  # the framework's own; this server answers 400
+        _add_security(operation, app.state.context.settings)
+        _clean_body_schema(operation)
+        operation["responses"].pop("422", None)  # added by the framework; this server answers 400
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     return document
 
 
-def _security_by_audience(settings: ServerSettings) -> dict[bool, list[dict[str, list[str]]]]:
-    """Return the required credentials, for the routes of the operator (True) and for all others (False)."""
-    keys = settings.auth == "keys"
-    return {True: [{"adminToken": []}] if keys or settings.admin_token else [], False: _KEY if keys else []}
-
-
-def _add_security(operation: dict[str, Any], security: dict[bool, list[dict[str, list[str]]]]) -> None:
-    scope = operation.get("x-scope", "open")
-    if scope == "open":
+def _add_security(operation: dict[str, Any], settings: ServerSettings) -> None:
+    scope = operation.get("x-scope", OPEN)
+    if scope == OPEN:
         operation["security"] = []
         del operation["x-scope"]
+    elif scope == OPERATOR:
+        operation["security"] = [{"adminToken": []}] if settings.auth == "keys" or settings.admin_token else []
     else:
-        operation["security"] = security[scope == ADMIN]
+        operation["security"] = _KEY if settings.auth == "keys" else []
 
 
-def _tidy_body(operation: dict[str, Any]) -> None:
-    """Remove the framework's additions to the bodies that routes describe themselves."""
+def _clean_body_schema(operation: dict[str, Any]) -> None:
+    """Remove what the framework adds to the schema of a body that refers to a component."""
     for media in operation.get("requestBody", {}).get("content", {}).values():
         if "$ref" in media["schema"]:
             media["schema"] = {"$ref": media["schema"]["$ref"]}
 
 
 def _definition_schemas() -> dict[str, Any]:
-    """Return the JSON Schema of a definition, with its nested schemas."""
+    """Return the JSON Schema of a definition and its nested schemas, by name."""
     schema = Definition.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
-    parts = schema.pop("$defs", {})
-    return {**parts, "Definition": schema}
+    nested_schemas = schema.pop("$defs", {})
+    return {**nested_schemas, "Definition": schema}

@@ -1,4 +1,4 @@
-"""Parameters shared by routes: pages, idempotency keys, and filters of runs."""
+"""Parameters that several routes share: paging, idempotency keys, and run filters."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Annotated, Any, Final
 
 from fastapi import Depends, Header, Query, Request
 
-from statewright.api.resource import LARGEST_PAGE
+from statewright.api.resource import MAX_PAGE_SIZE
 from statewright.errors import InvalidRequest, RequestConflict, suggestion
 from statewright.runs import RunStatus
-from statewright.server.http.body import Instant
-from statewright.server.http.encode import Json, success_response
+from statewright.server.http.body import MAX_KEY_LENGTH, Instant
+from statewright.server.http.encode import JsonResponse, success_response
 from statewright.server.http.representation import Representation
 from statewright.service import RunFilter
-from statewright.service.context.records import MOST_LABELS
+from statewright.service.context.records import MAX_LABELS
 
 PageNumber = Annotated[int, Query(ge=1, le=1_000_000, description="The number of the page, from 1.")]
-PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=LARGEST_PAGE, description="The number of items per page.")]
+PageSize = Annotated[int, Query(alias="pageSize", ge=1, le=MAX_PAGE_SIZE, description="The number of items per page.")]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Paging:
         """The number of items before the page."""
         return (self.page - 1) * self.size
 
-    def answer(self, representation: Representation, items: Iterable[Any], total: int) -> Json:
-        """Return the response for the page. `total` is the number of items of the whole list."""
+    def to_response(self, representation: Representation, items: Iterable[Any], total: int) -> JsonResponse:
+        """Return a response with the items of the page. `total` is the number of items in the whole list."""
         meta = {"page": self.page, "pageSize": self.size, "total": total, "totalPages": -(-total // self.size)}
         return success_response(representation.encode_all(items), meta=meta)
 
@@ -44,41 +44,39 @@ async def _paging(page: PageNumber = 1, page_size: PageSize = 20) -> Paging:
 
 
 PageQuery = Annotated[Paging, Depends(_paging)]
-"""The parameters `page` and `pageSize`."""
+"""The query parameters `page` and `pageSize`."""
 
 
-# -- the header `Idempotency-Key`, an alternative to the field of the body
+# -- the header `Idempotency-Key`, which may replace a field of the body
 
-MAX_KEY_LENGTH: Final = 255
-"""The largest length of an idempotency key, in characters."""
 IdempotencyKey = Annotated[
     str | None,
     Header(alias="idempotency-key", description="Same as the field of the body; if both are sent, they must be equal."),
 ]
 
 
-def resolve_key(header: str | None, field: str | None, name: str) -> str | None:
-    """Return the idempotency key of a request, from its header or from the field `name` of its body.
+def resolve_idempotency_key(header: str | None, field: str | None, name: str) -> str | None:
+    """Return the idempotency key of a request, from its header or from the body field called `name`.
 
-    The header may be quoted, as its draft standard requires. Raises RequestConflict if the two differ, and
-    InvalidRequest for a header that is empty, too long or not printable.
+    The header may be quoted, as the IETF draft of Idempotency-Key requires. Raises RequestConflict if header and body
+    differ, and InvalidRequest for a header that is empty, too long or not printable.
     """
     if header is None:
         return field
     key = header[1:-1] if len(header) >= 2 and header[0] == header[-1] == '"' else header
     if not 1 <= len(key) <= MAX_KEY_LENGTH or not key.isprintable():
         raise InvalidRequest(
-            f"The header Idempotency-Key has {len(key)} characters. Give 1 to {MAX_KEY_LENGTH} printable ones."
+            f"The header Idempotency-Key has {len(key)} characters. Send 1 to {MAX_KEY_LENGTH} printable characters."
         )
     if field is not None and field != key:
         raise RequestConflict(
-            f"The header Idempotency-Key is {key!r}, and {name} in the body is {field!r}. Send one of them, or "
+            f"The header Idempotency-Key is {key!r}, but {name} in the body is {field!r}. Send only one of them, or "
             f"the same key in both."
         )
     return key
 
 
-# -- filters of runs
+# -- run filters
 
 METADATA: Final[list[dict[str, Any]]] = [
     {
@@ -101,7 +99,7 @@ Statuses = Annotated[
     ),
 ]
 Tags = Annotated[
-    list[str] | None, Query(description="Tags that a run must have, all of them.", alias="tag", max_length=MOST_LABELS)
+    list[str] | None, Query(description="Tags that a run must have, all of them.", alias="tag", max_length=MAX_LABELS)
 ]
 
 
@@ -141,7 +139,7 @@ def _status(name: str) -> RunStatus:
 
 
 def _metadata(request: Request) -> dict[str, str]:
-    """Return the metadata filters of a query: `metadata.name` or `metadata[name]`."""
+    """Return the metadata filters of a query, written as `metadata.NAME=VALUE` or `metadata[NAME]=VALUE`."""
     metadata: dict[str, str] = {}
     for name, value in request.query_params.multi_items():
         if name.startswith("metadata."):
@@ -152,4 +150,4 @@ def _metadata(request: Request) -> dict[str, str]:
 
 
 RunQuery = Annotated[RunFilter, Depends(_run_query)]
-"""The filter of runs in a query."""
+"""The query parameters that filter runs."""

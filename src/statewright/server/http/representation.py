@@ -1,7 +1,7 @@
-"""Representations: how the server encodes its records as resources of the API, and describes them in its document.
+"""Representations: how records of the server are encoded as API resources and described in the OpenAPI document.
 
-A resource is declared once, in `statewright.api`. A record is encoded directly, without an instance of the resource and
-without validation: records are valid already, and any value of a user can be encoded as JSON.
+A resource is declared once, in `statewright.api`. A record is encoded directly, without creating the resource and
+without validation: records are already valid, and every user value has a JSON form.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from typing import Any, ClassVar, Final, Literal, Union, get_args, get_origin
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from statewright.api.resource import Resource, camel, field_types
-from statewright.server.http.encode import Json, success_response
+from statewright.server.http.encode import JsonResponse, success_response
 
 Source = str | Callable[[Any], Any]
-"""The value of a field: an attribute of the record, possibly nested, or a function of the record."""
+"""Where the value of a field comes from: an attribute path such as `spent.cost`, or a function of the record."""
 
 
 class Representation:
-    """A resource as the server writes it: its values, taken from a record, and its schema in the OpenAPI document."""
+    """How a record is encoded as a resource, and the schema of the resource in the OpenAPI document."""
 
     def __init__(
         self,
@@ -36,9 +36,9 @@ class Representation:
         /,
         **sources: Source,
     ) -> None:
-        """A field without a source is read from the attribute of the record with the same name.
+        """A field without a source is read from the record's attribute of the same name.
 
-        `types` refines the types of fields in the document, with enumerations that only the server knows.
+        `types` overrides the types of fields in the document, e.g. with enums that only the server has.
         """
         self._resource = resource
         self._schema_name = schema_name
@@ -51,82 +51,79 @@ class Representation:
         _BY_RESOURCE[resource] = self
 
     def encode(self, record: Any) -> dict[str, Any]:
-        """Return a record as a mapping with the names of the API."""
+        """Encode a record as a mapping of API field names to values."""
         return {name: read(record) for name, read in self._readers}
 
     def encode_all(self, records: Iterable[Any]) -> list[dict[str, Any]]:
-        """Return records as mappings with the names of the API."""
-        readers = self._readers
-        return [{name: read(record) for name, read in readers} for record in records]
+        """Encode records as mappings of API field names to values."""
+        return [self.encode(record) for record in records]
 
-    def answer(self, record: Any, status: int = 200) -> Json:
-        """Return the response with a record."""
+    def to_response(self, record: Any, status: int = 200) -> JsonResponse:
+        """Return a response with a record."""
         return success_response(self.encode(record), status=status)
 
-    def answer_all(self, records: Iterable[Any]) -> Json:
-        """Return the response with a complete list of records."""
+    def to_list_response(self, records: Iterable[Any]) -> JsonResponse:
+        """Return a response with an unpaged list of records."""
         return success_response(self.encode_all(records))
 
     @cached_property
     def model(self) -> type[BaseModel]:
         """The pydantic model from which the framework derives the schema of the resource."""
-        descriptions = _descriptions(self._resource)
-        metadata = {item.name: item.metadata for item in fields(self._resource)}
-        members: dict[str, Any] = {
-            name: (_described_type(hint), Field(description=descriptions.get(name), **metadata[name]))
+        descriptions = _field_docstrings(self._resource)
+        metadata = {field.name: field.metadata for field in fields(self._resource)}
+        model_fields: dict[str, Any] = {
+            name: (_with_models(hint), Field(description=descriptions.get(name), **metadata[name]))
             for name, hint in self._types.items()
         }
-        model: Any = create_model(self._schema_name, __base__=_Described, __doc__=self._resource.__doc__, **members)
+        model: Any = create_model(
+            self._schema_name, __base__=_ResourceModel, __doc__=self._resource.__doc__, **model_fields
+        )
         return model
 
 
 _BY_RESOURCE: Final[dict[type[Resource], Representation]] = {}
+"""All representations; resources refer to each other in the types of their fields."""
 
 
-class _Described(BaseModel):
+class _ResourceModel(BaseModel):
     model_config: ClassVar[ConfigDict] = ConfigDict(alias_generator=camel)
 
 
-def _described_type(hint: Any) -> Any:
-    """Replace the resources in a type by their models."""
+def _with_models(hint: Any) -> Any:
+    """Return a type with resources replaced by their pydantic models, also inside unions and generics."""
     if hint in _BY_RESOURCE:
         return _BY_RESOURCE[hint].model
-    origin, arguments = get_origin(hint), get_args(hint)
+    origin = get_origin(hint)
     if origin is None or origin is Literal:
         return hint
-    described = tuple(_described_type(argument) for argument in arguments)
+    arguments = tuple(_with_models(argument) for argument in get_args(hint))
     if origin in (Union, UnionType):
-        return reduce(lambda left, right: left | right, described)
-    return origin[described]
+        return reduce(lambda left, right: left | right, arguments)
+    return origin[arguments]
 
 
 @cache
-def _descriptions(resource: type[Resource]) -> Mapping[str, str]:
-    """Return the docstrings of fields by name, including inherited ones; empty if there is no source code."""
-    descriptions: dict[str, str] = {}
+def _field_docstrings(resource: type[Resource]) -> Mapping[str, str]:
+    """Return the docstrings of fields by name, including inherited ones; empty if the source is not available."""
+    docstrings: dict[str, str] = {}
     for kind in reversed(resource.__mro__):
         if issubclass(kind, Resource):
-            descriptions.update(_own_descriptions(kind))
-    return descriptions
+            docstrings.update(_own_field_docstrings(kind))
+    return docstrings
 
 
-def _own_descriptions(kind: type[Resource]) -> Mapping[str, str]:
+def _own_field_docstrings(kind: type[Resource]) -> Mapping[str, str]:
     try:
         source = inspect.getsource(kind)
     except OSError:
         return {}
     definition = ast.parse(textwrap.dedent(source)).body[0]
     assert isinstance(definition, ast.ClassDef)
-    return {
-        field.target.id: inspect.cleandoc(text)
-        for field, next_statement in zip(definition.body, definition.body[1:], strict=False)
-        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and (text := _text(next_statement))
-    }
-
-
-def _text(statement: ast.stmt) -> str | None:
-    match statement:
-        case ast.Expr(ast.Constant(str(text))):
-            return text
-        case _:
-            return None
+    docstrings: dict[str, str] = {}
+    for pair in zip(definition.body, definition.body[1:], strict=False):
+        match pair:
+            case ast.AnnAssign(ast.Name(name)), ast.Expr(ast.Constant(str(text))):
+                docstrings[name] = inspect.cleandoc(text)
+            case _:
+                pass
+    return docstrings

@@ -1,8 +1,10 @@
-"""The declaration of routes, and the checks before their functions are called.
+"""Declaration of routes, and the checks that run before their functions.
 
-`describe` has the texts of a route in the OpenAPI document and the scope that a key needs. Before the function of a
-route is called, the caller is authenticated, unknown query parameters are refused, and the body is decoded strictly.
-Functions encode their responses themselves: response models only serve the document, and tests that compare both."""
+`describe` declares the OpenAPI description of a route and the scope that a key needs. Before the route function is
+called, the caller is authenticated, unknown query parameters are rejected, and the body is decoded strictly. Route
+functions encode their responses themselves: response models are only used for the document, and by tests that compare
+the two.
+"""
 
 from __future__ import annotations
 
@@ -17,26 +19,26 @@ from starlette.exceptions import HTTPException
 
 from statewright.api.resource import camel
 from statewright.errors import InvalidRequest, suggestion
-from statewright.server.context.auth import Caller, admit
+from statewright.server.context.auth import Caller, authorize
 from statewright.server.http.decode import decode
 from statewright.server.http.representation import Representation
 
 T = TypeVar("T")
 _REASONS: Final[Mapping[int, str]] = {
-    400: "The request is not valid; the error lists every problem with its path.",
+    400: "The request is not valid; the error lists all problems with their paths.",
     401: "No credentials, or an unknown, revoked or expired key.",
     403: "The key lacks the required scope.",
     404: "Not found in this workspace.",
     409: "The request conflicts with current state, which the error describes.",
     413: "The body is too large.",
-    429: "A rate limit or a daily spending limit is reached; `retry-after` says when to retry.",
+    429: "A rate limit or a daily spending limit has been reached; `retry-after` says when to retry.",
     503: "The request cannot be served now; `retry-after` says when to retry.",
 }
-_OPEN: Final = "open"
+OPEN: Final = "open"
 """The scope of public routes."""
 
 
-# -- envelopes of responses, as the OpenAPI document describes them; `encode` writes them
+# -- response envelopes, written by `encode`; their names here are the schema names of the OpenAPI document
 
 
 class Answer(BaseModel, Generic[T]):
@@ -58,7 +60,7 @@ class Meta(BaseModel):
 
 
 class Answers(BaseModel, Generic[T]):
-    """The envelope of a page of a list."""
+    """The envelope of one page of a list."""
 
     success: Literal[True]
     data: list[T]
@@ -66,17 +68,17 @@ class Answers(BaseModel, Generic[T]):
 
 
 class RefusalError(BaseModel):
-    """The reason for which a request has failed."""
+    """The reason why a request failed."""
 
     code: str = Field(examples=["VALIDATION_ERROR"])
     """Identifies the kind of error, for programs."""
     message: str
-    """States the problem, its place, the value that was found, and what to do."""
+    """Describes the problem, for people: what is wrong, where, and what to do."""
     details: Any
 
 
 class Refusal(BaseModel):
-    """The envelope of an error."""
+    """The envelope of an error response."""
 
     success: Literal[False]
     error: RefusalError
@@ -87,30 +89,31 @@ class Refusal(BaseModel):
 
 def describe(
     summary: str,
-    answer: Any = None,
+    data: Any = None,
     *,
-    scope: str = _OPEN,
-    many: bool = False,
-    page: bool = False,
+    scope: str = OPEN,
+    is_list: bool = False,
+    is_paged: bool = False,
     status: int = 200,
-    also: Mapping[int, str] | None = None,
+    other_statuses: Mapping[int, str] = {},
     errors: Sequence[int] = (),
     parameters: Sequence[Mapping[str, Any]] = (),
     body: Any = None,
-    special: Mapping[int | str, Mapping[str, Any]] | None = None,
+    raw_responses: Mapping[int, Mapping[str, Any]] = {},
 ) -> dict[str, Any]:
-    """Return the arguments of a route decorator that describe the route in the OpenAPI document.
+    """Return the keyword arguments of a route decorator that describe the route in the OpenAPI document.
 
-    `answer` is a `Representation` or a type; `many` means a list of it, and `page` a list in pages. `also` has further
-    statuses with the same answer, `errors` the error statuses in addition to those of every request, and `special` the
-    descriptions of responses without an envelope.
+    `data` is the `Representation` or type of the data in the envelope; with `is_list` the data is a list of it, with
+    `is_paged` one page of a list. `other_statuses` describes further statuses with the same data, `errors` lists error
+    statuses in addition to the usual ones, and `raw_responses` describes responses without an envelope.
     """
-    model = None if answer is None else _envelope_of(answer, many=many, page=page)
-    general = () if scope == _OPEN else (400, 401, 403, 413, 429, 503)
-    responses: dict[int | str, Any] = {status: _response(summary, model)}
-    responses.update({code: _response(text, model) for code, text in (also or {}).items()})
-    responses.update({code: _response(_REASONS[code], Refusal) for code in sorted({*general, *errors})})
-    responses.update(special or {})
+    model = None if data is None else _envelope_model(data, is_list=is_list, is_paged=is_paged)
+    usual_errors = () if scope == OPEN else (400, 401, 403, 413, 429, 503)
+    responses: dict[int | str, Any] = {
+        **{code: {"description": text, "model": model} for code, text in {status: summary, **other_statuses}.items()},
+        **{code: {"description": _REASONS[code], "model": Refusal} for code in sorted({*usual_errors, *errors})},
+        **raw_responses,
+    }
     extra: dict[str, Any] = {"x-scope": scope}
     if parameters:
         extra["parameters"] = list(parameters)
@@ -126,16 +129,12 @@ def describe(
     }
 
 
-def _envelope_of(answer: Any, *, many: bool, page: bool) -> Any:
-    data = answer.model if isinstance(answer, Representation) else answer
-    return Answers[data] if page else Answer[list[data]] if many else Answer[data]
+def _envelope_model(data: Any, *, is_list: bool, is_paged: bool) -> Any:
+    model = data.model if isinstance(data, Representation) else data
+    return Answers[model] if is_paged else Answer[list[model]] if is_list else Answer[model]
 
 
-def _response(description: str, model: Any) -> dict[str, Any]:
-    return {"description": description} if model is None else {"description": description, "model": model}
-
-
-# -- the checks before a function is called
+# -- checks before the route function is called
 
 
 class StrictRequest(Request):
@@ -145,24 +144,24 @@ class StrictRequest(Request):
         try:
             return decode(await self.body())
         except InvalidRequest as error:
-            # The framework passes its own exceptions on, and would hide the message of others.
+            # The framework replaces the message of any exception raised here except an HTTPException.
             raise HTTPException(400, str(error)) from error
 
 
 class StrictRoute(APIRoute):
-    """Authenticates the caller, and refuses unknown query parameters."""
+    """A route that authenticates the caller and rejects unknown query parameters."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         handle = super().get_route_handler()
         extra: Mapping[str, Any] = self.openapi_extra or {}
-        scope: str = extra.get("x-scope", _OPEN)
+        scope: str = extra.get("x-scope", OPEN)
         names = set(_query_names(self.dependant))
         prefixes = tuple(str(parameter["name"]) for parameter in extra.get("parameters", ()))
 
         async def handle_strictly(request: Request) -> Response:
-            if scope != _OPEN:
-                request.scope["caller"] = await admit(request, scope)
-            _check_names(request, names, prefixes)
+            if scope != OPEN:
+                request.scope["caller"] = await authorize(request, scope)
+            _check_query_names(request, names, prefixes)
             return await handle(StrictRequest(request.scope, request.receive))
 
         return handle_strictly
@@ -175,12 +174,13 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
         yield from _query_names(dependency)
 
 
-def _check_names(request: Request, names: set[str], prefixes: tuple[str, ...]) -> None:
+def _check_query_names(request: Request, names: set[str], prefixes: tuple[str, ...]) -> None:
+    """Raise InvalidRequest for an unknown query parameter. A prefix `p` allows the names `p.x` and `p[x]`."""
     for name in request.query_params:
         if name not in names and not name.startswith(tuple(prefix + mark for prefix in prefixes for mark in ".[")):
             valid_names = {*names, *(f"{prefix}.<name>" for prefix in prefixes)}
             raise InvalidRequest(
-                f"{request.method} {request.url.path} has no parameter {name!r}. "
+                f"{request.method} {request.url.path} has no query parameter {name!r}. "
                 + suggestion(name, valid_names, noun="Parameters"),
                 details={"problems": [{"path": f"query.{name}", "message": "is not known"}]},
             )
@@ -191,6 +191,6 @@ async def _caller_of(request: Request) -> Caller:
 
 
 CurrentCaller = Annotated[Caller, Depends(_caller_of)]
-"""The authenticated caller."""
+"""The authenticated caller of the request."""
 PathId = Annotated[str, Path(alias="id", min_length=1, max_length=200)]
-"""The id in a path."""
+"""The id in the path of the request."""

@@ -1,4 +1,4 @@
-"""Stored definitions and served graphs."""
+"""Routes of stored definitions and served graphs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ definitions_router = APIRouter(
     prefix="/api/v1/workflow-definitions", route_class=StrictRoute, tags=["workflow-definitions"]
 )
 graphs_router = APIRouter(prefix="/api/v1/graphs", route_class=StrictRoute, tags=["graphs"])
-_EXISTS = "The same version is stored already."
+_EXISTS = "The same version is already stored."
 
 
 @definitions_router.post(
@@ -24,35 +24,35 @@ _EXISTS = "The same version is stored already."
         DEFINITION_WITH_BODY,
         scope="definitions:write",
         status=201,
-        also={200: _EXISTS},
+        other_statuses={200: _EXISTS},
         errors=(409,),
         body=DEFINITION_BODY,
     ),
 )
 async def add_definition(caller: CurrentCaller, body: JsonMap) -> Response:
-    """A version never changes: store a changed workflow as another version. The error lists all problems together."""
+    """A version never changes: store a changed workflow as a new version. An error lists all problems at once."""
     added = await caller.service.add_definition(caller.workspace_id, body)
-    return DEFINITION_WITH_BODY.answer(added.definition, 201 if added.created else 200)
+    return DEFINITION_WITH_BODY.to_response(added.definition, 201 if added.created else 200)
 
 
 @definitions_router.get(
-    "", **describe("List definitions, the newest first.", DEFINITION, scope="definitions:read", page=True)
+    "", **describe("List definitions, newest first.", DEFINITION, scope="definitions:read", is_paged=True)
 )
 async def list_definitions(caller: CurrentCaller, paging: PageQuery) -> Response:
     page = await caller.service.definitions(caller.workspace_id, page=paging.page, page_size=paging.size)
-    return paging.answer(DEFINITION, page.items, page.total)
+    return paging.to_response(DEFINITION, page.items, page.total)
 
 
 @definitions_router.get(
     "/{id}", **describe("Get a definition.", DEFINITION_WITH_BODY, scope="definitions:read", errors=(404,))
 )
 async def read_definition(caller: CurrentCaller, definition_id: PathId) -> Response:
-    return DEFINITION_WITH_BODY.answer(await caller.service.definition(caller.workspace_id, definition_id))
+    return DEFINITION_WITH_BODY.to_response(await caller.service.definition(caller.workspace_id, definition_id))
 
 
-@graphs_router.get("", **describe("List the graphs that can be run.", GRAPH, many=True, scope="definitions:read"))
+@graphs_router.get("", **describe("List the graphs that can be run.", GRAPH, is_list=True, scope="definitions:read"))
 async def list_graphs(caller: CurrentCaller) -> Response:
-    return GRAPH.answer_all(await caller.service.graphs(caller.workspace_id))
+    return GRAPH.to_list_response(await caller.service.graphs(caller.workspace_id))
 
 
 @graphs_router.get(
@@ -62,4 +62,4 @@ async def list_graphs(caller: CurrentCaller) -> Response:
     ),
 )
 async def read_graph(caller: CurrentCaller, name: PathId) -> Response:
-    return GRAPH_DESCRIPTION.answer(await caller.service.graph(caller.workspace_id, name))
+    return GRAPH_DESCRIPTION.to_response(await caller.service.graph(caller.workspace_id, name))

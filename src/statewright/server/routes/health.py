@@ -1,4 +1,4 @@
-"""Health, readiness and metrics; only metrics need a key."""
+"""Routes for health, readiness and metrics; only metrics may require a key."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from starlette.responses import PlainTextResponse
 
 from statewright.errors import StatewrightError
 from statewright.server.context.server_context import ServerContext, server_context_of
-from statewright.server.http.encode import Json
+from statewright.server.http.encode import JsonResponse
 from statewright.server.http.route import StrictRoute, describe
 from statewright.server.resources import HEALTH, Readiness
 from statewright.service.access import METRICS
 
 router = APIRouter(route_class=StrictRoute, tags=["health"])
-_HEALTHY = {"model": HEALTH.model, "description": "The service works."}
+_HEALTHY = {"model": HEALTH.model, "description": "All checks pass."}
 _UNHEALTHY = {"model": HEALTH.model, "description": "At least one check fails."}
 _READY = {"model": Readiness, "description": "The server accepts requests."}
 _NOT_READY = {"model": Readiness, "description": "The server is starting or stopping."}
 
 
-@router.get("/health", **describe("Check the health of the service.", special={200: _HEALTHY, 503: _UNHEALTHY}))
+@router.get("/health", **describe("Check the health of the service.", raw_responses={200: _HEALTHY, 503: _UNHEALTHY}))
 async def health(request: Request) -> Response:
     context = server_context_of(request)
     checks = {
         "database": await _database_check(context),
-        "writes": "ok" if await context.writes.succeeds() else "failing",
+        "writes": "ok" if await context.write_probe.succeeds() else "failing",
         "queue": "ok" if context.service.worker is not None else "failing",
     }
     is_healthy = all(check == "ok" for check in checks.values())
-    return Json({"status": "ok" if is_healthy else "failing", "checks": checks}, 200 if is_healthy else 503)
+    return JsonResponse({"status": "ok" if is_healthy else "failing", "checks": checks}, 200 if is_healthy else 503)
 
 
 async def _database_check(context: ServerContext) -> str:
@@ -41,26 +41,31 @@ async def _database_check(context: ServerContext) -> str:
     return "ok"
 
 
-@router.get("/ready", **describe("Check whether the server accepts requests.", special={200: _READY, 503: _NOT_READY}))
+@router.get(
+    "/ready", **describe("Check whether the server accepts requests.", raw_responses={200: _READY, 503: _NOT_READY})
+)
 async def ready(request: Request) -> Response:
     context = server_context_of(request)
-    if context.closing.has_begun:
-        return Json({"status": "stopping"}, 503)
-    return Json({"status": "ready"}) if context.service.worker is not None else Json({"status": "starting"}, 503)
+    if context.shutdown.has_begun:
+        return JsonResponse({"status": "stopping"}, 503)
+    if context.service.worker is None:
+        return JsonResponse({"status": "starting"}, 503)
+    return JsonResponse({"status": "ready"})
 
 
 _METRICS_TEXT = {
     "content": {"text/plain": {"schema": {"type": "string"}}},
-    "description": "Metrics in the text format of Prometheus.",
+    "description": "Metrics in the Prometheus text format.",
 }
 
 
 @router.get(
-    "/metrics", **describe("Get metrics for Prometheus.", scope=METRICS, errors=(404,), special={200: _METRICS_TEXT})
+    "/metrics",
+    **describe("Get metrics for Prometheus.", scope=METRICS, errors=(404,), raw_responses={200: _METRICS_TEXT}),
 )
 async def metrics(request: Request) -> Response:
-    """Metrics name the graphs and steps of all workspaces. Unless they are open to everyone, a request needs a key with
-    the scope `metrics:read`, which `admin` does not include, or the token of the operator."""
+    """Metrics name the graphs and steps of all workspaces. Unless they are public, a request needs a key with the scope
+    `metrics:read`, which `admin` does not include, or the admin token."""
     render: Callable[[], bytes] | None = getattr(server_context_of(request).metrics, "render", None)
     content = render() if render is not None else b""
     return PlainTextResponse(content, media_type="text/plain; version=0.0.4; charset=utf-8")

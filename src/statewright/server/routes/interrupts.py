@@ -1,4 +1,4 @@
-"""Open waits of runs (questions, timers, events), approvals, and sending events."""
+"""Routes of open waits (questions, timers, events), approvals, and events."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Query, Response
 from pydantic import Field, model_validator
 
-from statewright.server.http.body import Body, JsonMap, Name
-from statewright.server.http.parameters import IdempotencyKey, PageQuery, resolve_key
+from statewright.server.http.body import Body, ClientKey, JsonMap, Name
+from statewright.server.http.parameters import IdempotencyKey, PageQuery, resolve_idempotency_key
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import APPROVAL, RECEIVED_EVENT, WAIT
 
 waits_router = APIRouter(prefix="/api/v1/interrupts", route_class=StrictRoute, tags=["interrupts"])
 approvals_router = APIRouter(prefix="/api/v1/approval-requests", route_class=StrictRoute, tags=["approval-requests"])
 events_router = APIRouter(prefix="/api/v1/events", route_class=StrictRoute, tags=["events"])
-RunIdQuery = Annotated[str | None, Query(alias="runId", max_length=200, description="Only those of this run.")]
+RunIdQuery = Annotated[str | None, Query(alias="runId", max_length=200, description="Only items of this run.")]
 Pending = Annotated[bool | None, Query(description="True: only undecided approvals. False: only decided ones.")]
 
 
@@ -26,7 +26,7 @@ class DecideBody(Body):
     edited_content: Any = None
     """Replaces the content; required if the decision is `edited`."""
     decided_by: Annotated[str, Field(max_length=200)] | None = None
-    """The name of the person who decided, as a note; the key of the request is recorded too."""
+    """The name of the person who decided, for information only; the key of the request is recorded too."""
 
     @model_validator(mode="after")
     def _check_content(self) -> DecideBody:
@@ -37,41 +37,41 @@ class DecideBody(Body):
 
 
 class SendEventBody(Body):
-    """An event, which wakes the runs that wait for it and starts the runs of its triggers."""
+    """An event, which wakes the runs that wait for it and starts runs by triggers."""
 
     name: Name
     payload: JsonMap = Field(default_factory=dict)
-    key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    """The sender's id, which makes sending it idempotent."""
+    key: ClientKey | None = None
+    """An idempotency key: a second event with the same key is ignored."""
 
 
-@waits_router.get("", **describe("List the open waits of runs.", WAIT, scope="runs:read", page=True))
+@waits_router.get("", **describe("List the open waits of runs.", WAIT, scope="runs:read", is_paged=True))
 async def list_waits(caller: CurrentCaller, paging: PageQuery, run_id: RunIdQuery = None) -> Response:
-    """Answer questions with `POST /workflow-runs/{id}/resume`, by these ids; timers take no answers."""
+    """Answer questions by their ids with `POST /workflow-runs/{id}/resume`; timers take no answer."""
     waits = await caller.service.waits(caller.workspace_id, run_id=run_id, page=paging.page, page_size=paging.size)
-    return paging.answer(WAIT, waits.items, waits.total)
+    return paging.to_response(WAIT, waits.items, waits.total)
 
 
-@approvals_router.get("", **describe("List approvals, the newest first.", APPROVAL, scope="runs:read", page=True))
+@approvals_router.get("", **describe("List approvals, newest first.", APPROVAL, scope="runs:read", is_paged=True))
 async def list_approvals(
     caller: CurrentCaller, paging: PageQuery, pending: Pending = None, run_id: RunIdQuery = None
 ) -> Response:
     approvals = await caller.service.approvals(
         caller.workspace_id, pending=pending, run_id=run_id, page=paging.page, page_size=paging.size
     )
-    return paging.answer(APPROVAL, approvals.items, approvals.total)
+    return paging.to_response(APPROVAL, approvals.items, approvals.total)
 
 
 @approvals_router.get("/{id}", **describe("Get an approval.", APPROVAL, scope="runs:read", errors=(404,)))
 async def read_approval(caller: CurrentCaller, approval_id: PathId) -> Response:
-    return APPROVAL.answer(await caller.service.approval(caller.workspace_id, approval_id))
+    return APPROVAL.to_response(await caller.service.approval(caller.workspace_id, approval_id))
 
 
 @approvals_router.post(
-    "/{id}/decide", **describe("Decide an approval.", APPROVAL, scope="approvals:decide", errors=(404, 409))
+    "/{id}/decide", **describe("Decide on an approval.", APPROVAL, scope="approvals:decide", errors=(404, 409))
 )
 async def decide(caller: CurrentCaller, approval_id: PathId, body: DecideBody) -> Response:
-    """Its run is resumed. A second decision is refused."""
+    """Resumes the run. A second decision is rejected."""
     approval = await caller.service.decide(
         caller.workspace_id,
         approval_id,
@@ -80,12 +80,12 @@ async def decide(caller: CurrentCaller, approval_id: PathId, body: DecideBody) -
         decided_by=body.decided_by,
         key=caller.key,
     )
-    return APPROVAL.answer(approval)
+    return APPROVAL.to_response(approval)
 
 
 @events_router.post("", **describe("Send an event.", RECEIVED_EVENT, scope="events:send", errors=(409,)))
 async def send_event(caller: CurrentCaller, body: SendEventBody, idempotency_key: IdempotencyKey = None) -> Response:
     """Wakes the runs that wait for the event, and starts the runs of matching triggers."""
-    key = resolve_key(idempotency_key, body.key, "key")
+    key = resolve_idempotency_key(idempotency_key, body.key, "key")
     event = await caller.service.send_event(caller.workspace_id, body.name, body.payload, key=key)
-    return RECEIVED_EVENT.answer(event)
+    return RECEIVED_EVENT.to_response(event)

@@ -1,4 +1,4 @@
-"""Details of a run: steps, state, logs, model calls, cost, events, and the live stream."""
+"""Routes for the details of a run: steps, state, logs, model calls, cost, events, and the event stream."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from statewright.server.streaming.event_stream import EventStream
 router = APIRouter(prefix="/api/v1/workflow-runs/{id}", route_class=StrictRoute, tags=["workflow-runs"])
 
 
-@router.get("/steps", **describe("List the steps of a run.", STEP, many=True, scope="runs:read", errors=(404,)))
+@router.get("/steps", **describe("List the steps of a run.", STEP, is_list=True, scope="runs:read", errors=(404,)))
 async def read_steps(caller: CurrentCaller, run_id: PathId) -> Response:
-    return STEP.answer_all(await caller.service.steps(caller.workspace_id, run_id))
+    return STEP.to_list_response(await caller.service.steps(caller.workspace_id, run_id))
 
 
 @router.get("/state", **describe("Get the current state of a run.", JsonMap, scope="runs:read", errors=(404,)))
@@ -28,29 +28,32 @@ async def read_state(caller: CurrentCaller, run_id: PathId) -> Response:
 
 
 @router.get(
-    "/llm-calls", **describe("List the model calls of a run.", MODEL_CALL, many=True, scope="runs:read", errors=(404,))
+    "/llm-calls",
+    **describe("List the model calls of a run.", MODEL_CALL, is_list=True, scope="runs:read", errors=(404,)),
 )
 async def read_model_calls(caller: CurrentCaller, run_id: PathId) -> Response:
-    return MODEL_CALL.answer_all(await caller.service.model_calls(caller.workspace_id, run_id))
+    return MODEL_CALL.to_list_response(await caller.service.model_calls(caller.workspace_id, run_id))
 
 
-@router.get("/logs", **describe("List the captured logs of a run.", LOG, many=True, scope="runs:read", errors=(404,)))
+@router.get(
+    "/logs", **describe("List the captured logs of a run.", LOG, is_list=True, scope="runs:read", errors=(404,))
+)
 async def read_logs(
     caller: CurrentCaller,
     run_id: PathId,
     step: Annotated[str | None, Query(description="Only the logs of steps with this name.")] = None,
 ) -> Response:
-    return LOG.answer_all(await caller.service.logs(caller.workspace_id, run_id, step=step))
+    return LOG.to_list_response(await caller.service.logs(caller.workspace_id, run_id, step=step))
 
 
 @router.get("/cost", **describe("Get the cost of a run.", COST, scope="runs:read", errors=(404,)))
 async def read_cost(caller: CurrentCaller, run_id: PathId) -> Response:
-    return COST.answer(await caller.service.cost(caller.workspace_id, run_id))
+    return COST.to_response(await caller.service.cost(caller.workspace_id, run_id))
 
 
 @router.get(
     "/events",
-    **describe("List the events of a run, the oldest first.", EVENT, scope="runs:read", page=True, errors=(404,)),
+    **describe("List the events of a run, oldest first.", EVENT, scope="runs:read", is_paged=True, errors=(404,)),
 )
 async def read_events(
     caller: CurrentCaller,
@@ -61,9 +64,10 @@ async def read_events(
 ) -> Response:
     run = await caller.service.run(caller.workspace_id, run_id)
     paging = Paging(page, page_size)
-    offset = after + paging.offset
-    events = await caller.service.events(caller.workspace_id, run_id, after=offset, limit=page_size)
-    return paging.answer(EVENT, events, max(run.last_event - after, 0))
+    # The events of a run are numbered without gaps, so a number is also an offset.
+    first = after + paging.offset
+    events = await caller.service.events(caller.workspace_id, run_id, after=first, limit=page_size)
+    return paging.to_response(EVENT, events, max(run.last_event - after, 0))
 
 
 _EVENT = {
@@ -71,44 +75,44 @@ _EVENT = {
     "properties": {
         "event": {"type": "string", "description": "The type of the event."},
         "data": {"type": "string", "contentMediaType": "application/json"},
-        "id": {"type": "string", "description": "Its number in the log of the run."},
+        "id": {"type": "string", "description": "The number of a stored event."},
     },
 }
 _STREAM = {
     "content": {"text/event-stream": {"schema": _EVENT}},
-    "description": "Server-sent events: `event` is the type, `data` one line of JSON, `id` the number of the event.",
+    "description": "Server-sent events: `event` is the type, `data` one line of JSON, `id` the event number.",
 }
 
 
 @router.get(
     "/stream",
-    **describe("Stream the events of a run.", scope="runs:read", errors=(404,), special={200: _STREAM}),
+    **describe("Stream the events of a run.", scope="runs:read", errors=(404,), raw_responses={200: _STREAM}),
 )
 async def stream_events(
     caller: CurrentCaller,
     run_id: PathId,
-    last_event_id: Annotated[str | None, Query(alias="lastEventId", description="Same as the header.")] = None,
+    last_event_id: Annotated[
+        str | None, Query(alias="lastEventId", description="Same as the header Last-Event-ID, which takes precedence.")
+    ] = None,
     header: Annotated[
         str | None,
-        Header(
-            alias="last-event-id", description="The number of the last event that was received; later events are sent."
-        ),
+        Header(alias="last-event-id", description="The number of the last event received; only later ones are sent."),
     ] = None,
-    live: Annotated[bool, Query(description="Include events that are not stored, such as pieces of messages.")] = False,
+    live: Annotated[bool, Query(description="Include events that are not stored, such as message chunks.")] = False,
 ) -> Response:
     """Sends the stored events after `Last-Event-ID`, then new ones as they are written, until the run has ended."""
-    after = _sequence_number(header if header is not None else last_event_id)
+    after = _parse_event_id(header if header is not None else last_event_id)
     await caller.service.run(caller.workspace_id, run_id)
     source = caller.service.follow(caller.workspace_id, run_id, after=after, live=live)
     return EventStream(source, caller, {"content-location": f"/api/v1/workflow-runs/{run_id}"})
 
 
-def _sequence_number(event_id: str | None) -> int:
-    """Return the number of the last event that the client has seen; 0 for none and for -1."""
+def _parse_event_id(event_id: str | None) -> int:
+    """Return the event number in a Last-Event-ID; 0 if it is missing, empty or -1."""
     if event_id is None or event_id in ("", "-1"):
         return 0
     if not event_id.isascii() or not event_id.isdigit() or len(event_id) > 15:
         raise InvalidRequest(
-            f"Last-Event-ID is {event_id[:40]!r}. Send the id of an event of this run, which is a number."
+            f"Last-Event-ID is {event_id[:40]!r}, but must be a number. Send the id of an event of this run."
         )
     return int(event_id)

@@ -1,4 +1,4 @@
-"""Runs: start, list, cancel, pause, resume, retry, signal."""
+"""Routes that start, list, cancel, pause, resume, retry and signal runs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pydantic.alias_generators import to_snake
 from statewright.api.runs import LONGEST_WAIT, OnBusy, StatusName
 from statewright.runs import Order, RunStatus
 from statewright.server.context.auth import Caller
-from statewright.server.http.body import Body, Instant, JsonMap, Name, Tag, WorkflowBody
+from statewright.server.http.body import Body, ClientKey, Instant, JsonMap, Name, Tag, WorkflowBody
 from statewright.server.http.encode import success_response
 from statewright.server.http.parameters import (
     METADATA,
@@ -21,7 +21,7 @@ from statewright.server.http.parameters import (
     PageSize,
     Paging,
     RunQuery,
-    resolve_key,
+    resolve_idempotency_key,
 )
 from statewright.server.http.route import CurrentCaller, PathId, StrictRoute, describe
 from statewright.server.resources import RUN, RUN_IDS, RUN_WITH_STEPS, STARTED_RUN, STEP
@@ -32,9 +32,9 @@ Wait = Annotated[
     float | None, Query(ge=0, le=LONGEST_WAIT, description="Seconds to wait until the run ends, waits or is paused.")
 ]
 Sort = Literal["createdAt", "-createdAt", "updatedAt", "-updatedAt", "startedAt", "-startedAt", "status", "-status"]
-_EXISTS = "The run exists: it was started with the same idempotency key."
-LONGEST_TIMEOUT: Final = 10 * 366 * 86_400
-"""The largest `timeout` of a run, in seconds: ten years."""
+_EXISTS = "The run already exists: it was started with the same idempotency key."
+MAX_TIMEOUT: Final = 10 * 366 * 86_400
+"""The maximum `timeout` of a run, in seconds: ten years."""
 ThreadName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f\x7f]+$")]
 """A thread id that fits into one segment of a URL path."""
 
@@ -43,7 +43,7 @@ ThreadName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x
 
 
 class RunSettings(Body):
-    """Settings of the run."""
+    """Execution settings of a run."""
 
     recursion_limit: int | None = Field(default=None, ge=1, le=1_000_000)
     max_concurrency: int | None = Field(default=None, ge=1, le=10_000)
@@ -57,20 +57,20 @@ class StartRunBody(WorkflowBody):
     input: Any = None
     """Stored unchanged. Null is the same as an empty object."""
     thread_id: ThreadName | None = None
-    """The thread to advance; a new one by default."""
-    idempotency_key: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    """The thread to run on; a new one by default."""
+    idempotency_key: ClientKey | None = None
     """A second request with the same key returns the existing run, with status 200."""
     on_busy: OnBusy = "reject"
-    """The behaviour if another run uses the thread."""
+    """What to do if another run holds the thread."""
     after: Instant | None = None
-    """The run does not begin before this instant."""
-    timeout: float | None = Field(default=None, gt=0, le=LONGEST_TIMEOUT)
+    """The earliest time at which the run begins."""
+    timeout: float | None = Field(default=None, gt=0, le=MAX_TIMEOUT)
     """Seconds after which the run fails."""
     tags: list[Tag] = Field(default_factory=list[str], max_length=50)
     metadata: JsonMap = Field(default_factory=dict, max_length=50)
     concurrency_key: Name | None = None
     concurrency_limit: int | None = Field(default=None, ge=1, le=100_000)
-    """Limit of concurrent runs with the same key."""
+    """The maximum number of concurrent runs with the same concurrency key."""
     settings: RunSettings = RunSettings()
 
     @model_validator(mode="after")
@@ -79,15 +79,15 @@ class StartRunBody(WorkflowBody):
             raise ValueError("concurrencyLimit needs a concurrencyKey")
         return self
 
-    def request(self) -> StartRun:
-        """Return the body as a request to the service."""
+    def to_request(self) -> StartRun:
+        """Convert the body to a request to the service."""
         values = {name: getattr(self, name) for name in StartRunBody.model_fields if name not in ("settings", "input")}
         settings = self.settings.model_dump(by_alias=True, exclude_none=True)
         return StartRun(**values, settings=settings, input={} if self.input is None else self.input)
 
 
 class FilterBody(Body):
-    """A filter of runs; all conditions must match, and at least one is required."""
+    """A filter for runs; all conditions must match, and at least one is required."""
 
     status: list[StatusName] = Field(default_factory=list[StatusName], max_length=7)
     graph: Name | None = None
@@ -102,9 +102,9 @@ class FilterBody(Body):
 
     @field_validator("status", mode="before")
     @classmethod
-    def _lower(cls, value: Any) -> Any:
+    def _lowercase(cls, value: Any) -> Any:
         if not isinstance(value, list):
-            return value
+            return value  # rejected by the type of the field
         return [name.lower() if isinstance(name, str) else name for name in cast("list[Any]", value)]
 
     @model_validator(mode="after")
@@ -113,22 +113,22 @@ class FilterBody(Body):
             raise ValueError("give at least one condition: an empty filter would match all runs")
         return self
 
-    def filter(self) -> RunFilter:
-        """Return the body as a filter of the service."""
+    def to_filter(self) -> RunFilter:
+        """Convert the body to a filter of the service."""
         values = {name: getattr(self, name) for name in FilterBody.model_fields if name != "status"}
         return RunFilter(**values, status=[RunStatus(name) for name in self.status])
 
 
 class ResumeBody(Body):
-    """Input for a run that waits: a signal, or answers to its questions; none for a paused run."""
+    """Input for a waiting run: a signal, or answers to its questions. A paused run takes none."""
 
     signal_type: Name | None = None
     payload: JsonMap | None = None
-    """Becomes part of the state; names that begin with two underscores are refused."""
+    """Becomes part of the state; names that begin with two underscores are rejected."""
     answers: JsonMap | None = Field(default=None, min_length=1)
-    """Answers by the ids of `GET /interrupts`."""
-    signal_id: Annotated[str, Field(min_length=1, max_length=255)] | None = None
-    """The sender's id of the signal; a second signal with the same id is ignored."""
+    """Answers by interrupt id, as listed by `GET /interrupts`."""
+    signal_id: ClientKey | None = None
+    """An idempotency key: a second signal with the same id is ignored."""
 
     @model_validator(mode="after")
     def _check_combination(self) -> ResumeBody:
@@ -140,15 +140,15 @@ class ResumeBody(Body):
 
 
 class SignalBody(Body):
-    """A signal for a run, stored until a step waits for it."""
+    """A signal to a run, stored until a step waits for it."""
 
     signal_type: Name
     payload: JsonMap = Field(default_factory=dict)
-    signal_id: Annotated[str, Field(min_length=1, max_length=255)] | None = None
+    signal_id: ClientKey | None = None
 
 
 class CancelBody(Body):
-    """The reason of a cancellation."""
+    """The reason for a cancellation."""
 
     reason: Annotated[str, Field(max_length=1000)] | None = None
 
@@ -157,17 +157,21 @@ class CancelBody(Body):
 
 
 @router.post(
-    "", **describe("Start a run.", STARTED_RUN, scope="runs:write", status=201, also={200: _EXISTS}, errors=(404, 409))
+    "",
+    **describe(
+        "Start a run.", STARTED_RUN, scope="runs:write", status=201, other_statuses={200: _EXISTS}, errors=(404, 409)
+    ),
 )
 async def start_run(
     caller: CurrentCaller, body: StartRunBody, wait: Wait = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Starts a run of a stored definition or of a served graph. With `wait`, the response is sent once the run has
-    ended, waits for input, or is paused, and after so many seconds at the latest."""
+    """Starts a run of a stored definition or of a served graph. With `wait`, the response is delayed until the run has
+    ended, waits for input or is paused, but at most that many seconds."""
     start = replace(
-        body.request(), idempotency_key=resolve_key(idempotency_key, body.idempotency_key, "idempotencyKey")
+        body.to_request(),
+        idempotency_key=resolve_idempotency_key(idempotency_key, body.idempotency_key, "idempotencyKey"),
     )
-    await caller.context.limits.check(caller.workspace_id, caller.now)
+    await caller.context.start_limits.check(caller.workspace_id, caller.now)
     if wait:
         started = await _start_and_wait(caller, start, wait)
     else:
@@ -179,49 +183,49 @@ async def start_run(
 async def _start_and_wait(caller: Caller, start: StartRun, seconds: float) -> Started:
     """Start a run and wait until it is idle; if the shutdown begins first, return it in its current state."""
     service, workspace = caller.service, caller.workspace_id
-    start = replace(start, run_id=service.starter.new_id())
-    started = await caller.context.closing.race(service.start_and_wait(workspace, start, seconds))
+    start = replace(start, run_id=service.starter.new_id())  # so that the run can be found after an interrupted wait
+    started = await caller.context.shutdown.race(service.start_and_wait(workspace, start, seconds))
     if started is not None:
         return started
-    if start.idempotency_key is not None:
+    if start.idempotency_key is not None:  # the key may belong to an earlier run, which this returns
         return await service.start(workspace, start)
     return Started(await service.run(workspace, str(start.run_id)), created=True)
 
 
-@router.get("", **describe("List runs, the newest first.", RUN, scope="runs:read", page=True, parameters=METADATA))
+@router.get("", **describe("List runs, newest first.", RUN, scope="runs:read", is_paged=True, parameters=METADATA))
 async def list_runs(
     caller: CurrentCaller,
-    conditions: RunQuery,
+    run_filter: RunQuery,
     page: PageNumber = 1,
     page_size: PageSize = 20,
     sort: Annotated[
-        Sort, Query(description="The column to sort by; a minus sorts in descending order.")
+        Sort, Query(description="The field to sort by; a leading minus sorts in descending order.")
     ] = "-createdAt",
 ) -> Response:
     """Returns the runs that match all filters; `metadata.<name>=<value>` matches an entry of their metadata."""
     order = Order(to_snake(sort.lstrip("-")), sort.startswith("-"))
-    runs = await caller.service.runs(caller.workspace_id, conditions, page=page, page_size=page_size, order=order)
-    return Paging(page, page_size).answer(RUN, runs.items, runs.total)
+    runs = await caller.service.runs(caller.workspace_id, run_filter, page=page, page_size=page_size, order=order)
+    return Paging(page, page_size).to_response(RUN, runs.items, runs.total)
 
 
 @router.post("/cancel", **describe("Cancel all runs that match a filter.", RUN_IDS, scope="runs:write"))
 async def cancel_runs(caller: CurrentCaller, body: FilterBody) -> Response:
-    return success_response({"runIds": await caller.service.cancel_all(caller.workspace_id, body.filter())})
+    return success_response({"runIds": await caller.service.cancel_all(caller.workspace_id, body.to_filter())})
 
 
 @router.post("/retry", **describe("Retry all failed runs that match a filter.", RUN_IDS, scope="runs:write"))
 async def retry_runs(caller: CurrentCaller, body: FilterBody) -> Response:
-    return success_response({"runIds": await caller.service.retry_all(caller.workspace_id, body.filter())})
+    return success_response({"runIds": await caller.service.retry_all(caller.workspace_id, body.to_filter())})
 
 
 @router.get("/{id}", **describe("Get a run with its steps.", RUN_WITH_STEPS, scope="runs:read", errors=(404,)))
 async def read_run(caller: CurrentCaller, run_id: PathId, wait: Wait = None) -> Response:
-    """With `wait`, the response is sent once the run has ended, waits for input, or is paused, and after so many
-    seconds at the latest."""
+    """With `wait`, the response is delayed until the run has ended, waits for input or is paused, but at most that many
+    seconds."""
     service, workspace = caller.service, caller.workspace_id
-    run = await caller.context.closing.race(service.wait(workspace, run_id, wait)) if wait else None
+    run = await caller.context.shutdown.race(service.wait(workspace, run_id, wait)) if wait else None
     run = run or await service.run(workspace, run_id)
-    steps = await caller.service.steps(caller.workspace_id, run_id)
+    steps = await service.steps(workspace, run_id)
     return success_response({**RUN.encode(run), "stepRuns": STEP.encode_all(steps)})
 
 
@@ -232,18 +236,18 @@ _CHANGES: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}
 async def resume_run(
     caller: CurrentCaller, run_id: PathId, body: ResumeBody | None = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
-    """Send a signal that the run waits for, answers to its questions, or no body if it is paused. To answer an
-    approval, the key also needs the scope `approvals:decide`."""
+    """Send a signal that the run waits for, answers to its questions, or no body if it is paused. Answering an approval
+    also requires the scope `approvals:decide`."""
     service, workspace = caller.service, caller.workspace_id
     if body is not None and body.answers is not None:
         run = await service.answer(workspace, run_id, body.answers, key=caller.key)
     elif body is not None and body.signal_type is not None:
         payload = body.payload or {}
-        key = resolve_key(idempotency_key, body.signal_id, "signalId")
+        key = resolve_idempotency_key(idempotency_key, body.signal_id, "signalId")
         run = await service.signal(workspace, run_id, body.signal_type, payload, key=key, must_wait=True)
     else:
         run = await service.resume(workspace, run_id)
-    return RUN.answer(run)
+    return RUN.to_response(run)
 
 
 @router.post("/{id}/signals", **describe("Send a signal to a run.", RUN, **_CHANGES))
@@ -251,23 +255,23 @@ async def signal_run(
     caller: CurrentCaller, run_id: PathId, body: SignalBody, idempotency_key: IdempotencyKey = None
 ) -> Response:
     """The signal may arrive before the run waits for it: it is stored until then."""
-    key = resolve_key(idempotency_key, body.signal_id, "signalId")
+    key = resolve_idempotency_key(idempotency_key, body.signal_id, "signalId")
     run = await caller.service.signal(caller.workspace_id, run_id, body.signal_type, body.payload, key=key)
-    return RUN.answer(run)
+    return RUN.to_response(run)
 
 
 @router.post("/{id}/cancel", **describe("Cancel a run.", RUN, **_CHANGES))
 async def cancel_run(caller: CurrentCaller, run_id: PathId, body: CancelBody | None = None) -> Response:
     """A run that has ended is not changed."""
     reason = body.reason if body is not None else None
-    return RUN.answer(await caller.service.cancel(caller.workspace_id, run_id, reason))
+    return RUN.to_response(await caller.service.cancel(caller.workspace_id, run_id, reason))
 
 
 @router.post("/{id}/pause", **describe("Pause a run after its current step.", RUN, **_CHANGES))
 async def pause_run(caller: CurrentCaller, run_id: PathId) -> Response:
-    return RUN.answer(await caller.service.pause(caller.workspace_id, run_id))
+    return RUN.to_response(await caller.service.pause(caller.workspace_id, run_id))
 
 
 @router.post("/{id}/retry", **describe("Retry a failed run from the step that failed.", RUN, **_CHANGES))
 async def retry_run(caller: CurrentCaller, run_id: PathId) -> Response:
-    return RUN.answer(await caller.service.retry(caller.workspace_id, run_id))
+    return RUN.to_response(await caller.service.retry(caller.workspace_id, run_id))

@@ -1,4 +1,4 @@
-"""Schedules and triggers: runs started by the clock and by events."""
+"""Routes of schedules and triggers, which start runs at certain times and on events."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ScheduleBody(WorkflowBody):
 
 
 class ScheduleChanges(Body):
-    """Changes of a schedule."""
+    """Changes to a schedule."""
 
     name: Name | None = None
     cron: Cron | None = None
@@ -57,11 +57,11 @@ class TriggerBody(WorkflowBody):
 
     event: Name
     match: JsonMap = Field(default_factory=dict, max_length=20)
-    """Required values of the payload by dotted path; empty matches everything."""
+    """Required values in the payload, by dotted path; empty matches every event."""
 
 
 class TriggerChanges(Body):
-    """Changes of a trigger."""
+    """Changes to a trigger."""
 
     match: JsonMap | None = Field(default=None, max_length=20)
     active: bool | None = None
@@ -75,45 +75,45 @@ async def add_schedule(caller: CurrentCaller, body: ScheduleBody) -> Response:
     schedule = await schedules.add_schedule(
         caller.ledger, caller.workspace_id, NewSchedule(**body.model_dump()), caller.now
     )
-    caller.service.ring()
-    return SCHEDULE.answer(schedule, 201)
+    caller.service.wake_background_tasks()
+    return SCHEDULE.to_response(schedule, 201)
 
 
-@schedules_router.get("", **describe("List schedules, sorted by name.", SCHEDULE, scope=_SCOPE, page=True))
+@schedules_router.get("", **describe("List schedules, sorted by name.", SCHEDULE, scope=_SCOPE, is_paged=True))
 async def list_schedules(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await schedules.list_schedules(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
     total = await schedules.count_schedules(caller.ledger, caller.workspace_id)
-    return paging.answer(SCHEDULE, items, total)
+    return paging.to_response(SCHEDULE, items, total)
 
 
 @schedules_router.get("/{id}", **describe("Get a schedule.", SCHEDULE, scope=_SCOPE, errors=(404,)))
 async def read_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
-    return SCHEDULE.answer(await schedules.get_schedule(caller.ledger, caller.workspace_id, schedule_id))
+    return SCHEDULE.to_response(await schedules.get_schedule(caller.ledger, caller.workspace_id, schedule_id))
 
 
 @schedules_router.patch("/{id}", **describe("Change a schedule.", SCHEDULE, scope=_SCOPE, errors=(404, 409)))
 async def change_schedule(caller: CurrentCaller, schedule_id: PathId, body: ScheduleChanges) -> Response:
     fields = body.model_dump(exclude_unset=True)
-    # Null is a value of the input, and means no change elsewhere.
+    # For the input, null is a value; for other fields it means no change.
     changes = {name: value for name, value in fields.items() if value is not None or name == "input"}
     changed = await schedules.change_schedule(caller.ledger, caller.workspace_id, schedule_id, changes, caller.now)
-    caller.service.ring()
-    return SCHEDULE.answer(changed)
+    caller.service.wake_background_tasks()
+    return SCHEDULE.to_response(changed)
 
 
 @schedules_router.post("/{id}/pause", **describe("Pause a schedule.", SCHEDULE, scope=_SCOPE, errors=(404, 409)))
 async def pause_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
     paused = await schedules.pause_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
-    return SCHEDULE.answer(paused)
+    return SCHEDULE.to_response(paused)
 
 
 @schedules_router.post(
-    "/{id}/resume", **describe("Resume a schedule, from its next time on.", SCHEDULE, scope=_SCOPE, errors=(404, 409))
+    "/{id}/resume", **describe("Resume a schedule from its next time.", SCHEDULE, scope=_SCOPE, errors=(404, 409))
 )
 async def resume_schedule(caller: CurrentCaller, schedule_id: PathId) -> Response:
     resumed = await schedules.resume_schedule(caller.ledger, caller.workspace_id, schedule_id, caller.now)
-    caller.service.ring()
-    return SCHEDULE.answer(resumed)
+    caller.service.wake_background_tasks()
+    return SCHEDULE.to_response(resumed)
 
 
 @schedules_router.get(
@@ -138,26 +138,26 @@ async def remove_schedule(caller: CurrentCaller, schedule_id: PathId) -> Respons
 @triggers_router.post("", **describe("Create a trigger.", TRIGGER, scope=_SCOPE, status=201, errors=(404,)))
 async def add_trigger(caller: CurrentCaller, body: TriggerBody) -> Response:
     new = NewTrigger(**body.model_dump())
-    return TRIGGER.answer(await triggers.add_trigger(caller.ledger, caller.workspace_id, new, caller.now), 201)
+    return TRIGGER.to_response(await triggers.add_trigger(caller.ledger, caller.workspace_id, new, caller.now), 201)
 
 
-@triggers_router.get("", **describe("List triggers, the oldest first.", TRIGGER, scope=_SCOPE, page=True))
+@triggers_router.get("", **describe("List triggers, oldest first.", TRIGGER, scope=_SCOPE, is_paged=True))
 async def list_triggers(caller: CurrentCaller, paging: PageQuery) -> Response:
     items = await triggers.list_triggers(caller.ledger, caller.workspace_id, limit=paging.size, offset=paging.offset)
     total = await triggers.count_triggers(caller.ledger, caller.workspace_id)
-    return paging.answer(TRIGGER, items, total)
+    return paging.to_response(TRIGGER, items, total)
 
 
 @triggers_router.get("/{id}", **describe("Get a trigger.", TRIGGER, scope=_SCOPE, errors=(404,)))
 async def read_trigger(caller: CurrentCaller, trigger_id: PathId) -> Response:
-    return TRIGGER.answer(await triggers.get_trigger(caller.ledger, caller.workspace_id, trigger_id))
+    return TRIGGER.to_response(await triggers.get_trigger(caller.ledger, caller.workspace_id, trigger_id))
 
 
 @triggers_router.patch("/{id}", **describe("Change a trigger.", TRIGGER, scope=_SCOPE, errors=(404,)))
 async def change_trigger(caller: CurrentCaller, trigger_id: PathId, body: TriggerChanges) -> Response:
     changes = {name: value for name, value in body.model_dump(exclude_unset=True).items() if value is not None}
     changed = await triggers.change_trigger(caller.ledger, caller.workspace_id, trigger_id, changes)
-    return TRIGGER.answer(changed)
+    return TRIGGER.to_response(changed)
 
 
 @triggers_router.delete("/{id}", **describe("Remove a trigger.", scope=_SCOPE, status=204, errors=(404,)))

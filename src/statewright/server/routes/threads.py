@@ -1,4 +1,4 @@
-"""Threads: state, history, differences, forks and updates."""
+"""Routes of threads: state, history, diffs, forks and updates."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ CheckpointId = Annotated[str, Query(min_length=1, max_length=200, description="T
 
 
 class ForkBody(Body):
-    """A branch that begins at a checkpoint."""
+    """A branch to start at a checkpoint."""
 
     checkpoint_id: Name
     branch: Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[A-Za-z0-9_.-]+$")] | None = None
-    """The name of the branch; without one, the checkpoint becomes the head of its own branch again."""
+    """The name of the new branch; without one, the checkpoint becomes the head of its own branch again."""
 
 
 class UpdateThreadBody(Body):
-    """A change of the state, as if a node had returned the values."""
+    """A state update, as if a node had returned the values."""
 
     values: Any = None
     as_node: Name | None = None
@@ -50,10 +50,11 @@ async def read_state(caller: CurrentCaller, thread_id: PathId, checkpoint_id: Ch
 
 
 @router.get(
-    "/history", **describe("List the checkpoints of a thread.", THREAD, many=True, scope="threads:read", errors=(404,))
+    "/history",
+    **describe("List the checkpoints of a thread.", THREAD, is_list=True, scope="threads:read", errors=(404,)),
 )
 async def read_history(caller: CurrentCaller, thread_id: PathId, branch: Branch = None, limit: Limit = 100) -> Response:
-    """Newest first, and of all branches unless `branch` is given. Each names its parent."""
+    """Newest first, from all branches unless `branch` is given. Each checkpoint names its parent."""
     return success_response(
         await caller.service.threads.history(caller.workspace_id, thread_id, branch=branch, limit=limit)
     )
@@ -68,18 +69,18 @@ async def read_diff(caller: CurrentCaller, thread_id: PathId, before: Checkpoint
     "/fork", **describe("Start a branch at a checkpoint.", THREAD, scope="threads:write", status=201, errors=(404, 409))
 )
 async def fork(caller: CurrentCaller, thread_id: PathId, body: ForkBody) -> Response:
-    """If runs of the thread ask for approvals, the key also needs the scope `approvals:decide`."""
+    """If runs of the thread wait for approvals, the key also needs the scope `approvals:decide`."""
     forked = await caller.service.threads.fork(
         caller.workspace_id, thread_id, body.checkpoint_id, body.branch, key=caller.key
     )
     return success_response(forked, status=201)
 
 
-@router.post("/state", **describe("Change the state of a thread.", THREAD, scope="threads:write", errors=(404, 409)))
+@router.post("/state", **describe("Update the state of a thread.", THREAD, scope="threads:write", errors=(404, 409)))
 async def update_state(caller: CurrentCaller, thread_id: PathId, body: UpdateThreadBody) -> Response:
-    """Changes the state as if the node `asNode` had returned `values`; the history is kept. If runs of the thread ask
+    """Updates the state as if the node `asNode` had returned `values`; the history is kept. If runs of the thread wait
     for approvals, the key also needs the scope `approvals:decide`."""
-    update = caller.service.threads.update(
+    updated = await caller.service.threads.update(
         caller.workspace_id,
         thread_id,
         body.values,
@@ -87,4 +88,4 @@ async def update_state(caller: CurrentCaller, thread_id: PathId, body: UpdateThr
         checkpoint_id=body.checkpoint_id,
         key=caller.key,
     )
-    return success_response(await update)
+    return success_response(updated)

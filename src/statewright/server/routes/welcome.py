@@ -1,4 +1,4 @@
-"""The root of the server: a page for browsers with links to the API, and the same as JSON for programs."""
+"""The root of the server: links to the API, as a page for browsers and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import Final
 from fastapi import APIRouter, Request, Response
 from starlette.responses import HTMLResponse
 
-from statewright.server.http.encode import Json
+from statewright.server.http.encode import JsonResponse
 
 router = APIRouter()
 _LINKS: Final = {
-    "openapi": ("/openapi.json", "The API, as an OpenAPI document"),
-    "health": ("/health", "The health of the service"),
-    "ready": ("/ready", "The readiness for requests"),
+    "openapi": ("/openapi.json", "OpenAPI document of the API"),
+    "health": ("/health", "Health of the service"),
+    "ready": ("/ready", "Readiness of the server"),
 }
 _STYLE: Final = (
     ":root{color-scheme:light dark}"
@@ -37,11 +37,13 @@ _HEAD: Final = '<!doctype html><html lang="en"><head><meta charset="utf-8">'
 @router.get("/", include_in_schema=False)
 @router.get("/docs", include_in_schema=False)
 async def welcome(request: Request) -> Response:
-    """Answer with a page, or with JSON unless the request accepts HTML. Public, so it contains nothing about runs."""
+    """Answer with a page if the request accepts HTML, else with JSON. Public, so it reveals nothing about runs."""
     title, version = request.app.title, request.app.version
     if not _wants_html(request.headers.get("accept", "")):
         paths = {name: path for name, (path, _) in _LINKS.items()}
-        return Json({"title": title, "version": version, "links": {**paths, "api": "/api/v1"}}, headers=_HEADERS)
+        return JsonResponse(
+            {"title": title, "version": version, "links": {**paths, "api": "/api/v1"}}, headers=_HEADERS
+        )
     return HTMLResponse(_page(title, version, str(request.base_url).rstrip("/")), headers=_HEADERS)
 
 
@@ -59,8 +61,8 @@ def _page(title: str, version: str, url: str) -> str:
     return (
         f'{_HEAD}<meta name="viewport" content="width=device-width">'
         f"<title>{escape(title)}</title><style>{_STYLE}</style></head><body><h1>{escape(title)}</h1>"
-        f"<p>Statewright {escape(version)}: durable runs of workflows, over HTTP.</p><ul>{links}</ul>"
+        f"<p>Statewright {escape(version)}: durable workflow runs over HTTP.</p><ul>{links}</ul>"
         f"<h2>Start a run</h2><pre>{start}</pre><p>or</p><pre>{curl}</pre>"
-        f"<p>With keys, send one in the header <code>x-api-key</code>; "
+        f"<p>If the server requires a key, send it in the header <code>x-api-key</code>; "
         f"<code>statewright keys create NAME</code> creates one.</p></body></html>\n"
     )

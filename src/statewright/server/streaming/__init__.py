@@ -1,1 +1,1 @@
-"""Event streams: server-sent events, their encoding, and their limits."""
+"""Server-sent event streams: their encoding, delivery and limits."""

@@ -1,9 +1,9 @@
 """Streams of server-sent events.
 
-Each event has the lines `event`, `data` and `id`. Pending events are sent together. A client that reads slowly slows
-down the reading of its own source, so that it does not fill the memory of the server. The stream ends when its source
-ends, the client disconnects, its key is revoked, or the shutdown begins; a reconnecting client sends the id of the last
-event that it received."""
+Events that are pending are sent together. A slow client slows down the reading of its own source, so that its events
+do not fill the server's memory. A stream ends when its source ends, the client disconnects, its key becomes invalid or
+the shutdown begins. A client that reconnects sends the id of the last event that it received.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _HEADERS: Final = {
     "cache-control": "no-store",
     "x-accel-buffering": "no",
 }
-_HIGH_WATER: Final = 256 * 1024
-"""Pending bytes above which reading from the source pauses."""
+_HIGH_WATER_MARK: Final = 256 * 1024
+"""Pending bytes above which reading from the source is paused."""
 _HEARTBEAT: Final = b": still here\n\n"
 
 
 class EventStream(Response):
-    """Sends events until their source ends, the client disconnects, or the server stops."""
+    """A response that sends events until their source ends, the client disconnects, or the server stops."""
 
     def __init__(
         self, source: AsyncIterator[RunEvent | LiveEvent], caller: Caller, headers: Mapping[str, str] = {}
@@ -48,7 +48,7 @@ class EventStream(Response):
         fill_task = asyncio.ensure_future(self._fill(buffer))
 
         def stop() -> None:
-            fill_task.cancel()  # it adds nothing more
+            fill_task.cancel()
             buffer.stop()
 
         def disconnect() -> None:
@@ -56,11 +56,11 @@ class EventStream(Response):
             stop()
 
         tasks = [fill_task, asyncio.ensure_future(_watch_disconnect(receive, disconnect))]
-        unregister = self._context.closing.register(stop)
+        unregister = self._context.shutdown.register(stop)
         metrics = self._context.metrics
         try:
-            counted = self._context.streams.open_stream(self._caller.workspace_id, self._caller.key, stop)
-            with counted, metrics.sse_client() if metrics is not None else nullcontext():
+            registration = self._context.streams.register(self._caller.workspace_id, self._caller.key, stop)
+            with registration, metrics.track_event_stream() if metrics is not None else nullcontext():
                 await self._send(buffer, send)
         finally:
             unregister()
@@ -70,15 +70,15 @@ class EventStream(Response):
 
     async def _send(self, buffer: _EventBuffer, send: Send) -> None:
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        while piece := await buffer.take():
-            await send({"type": "http.response.body", "body": piece, "more_body": True})
-        if buffer.failure is not None:
-            raise buffer.failure  # breaks the connection, so that the client does not take it for the end
+        while chunk := await buffer.take():
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        if buffer.error is not None:
+            raise buffer.error  # breaks the connection, so that the client does not take the stream for complete
         if not buffer.is_disconnected:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _fill(self, buffer: _EventBuffer) -> None:
-        encode = self._context.event_bytes.encode
+        encode = self._context.event_cache.encode
         try:
             async with aclosing(cast("AsyncGenerator[RunEvent | LiveEvent]", self._source)) as events:
                 async for event in events:
@@ -86,72 +86,76 @@ class EventStream(Response):
                     if buffer.is_full:
                         await buffer.wait_until_drained()
         except Exception as error:
-            buffer.failure = error
+            buffer.error = error
         finally:
             buffer.end()
 
 
 class _EventBuffer:
-    """A buffer of encoded events between the source and the connection."""
+    """A buffer of encoded events with one producer, which reads the source, and one consumer, which sends them."""
 
     def __init__(self, heartbeat: float) -> None:
         self._loop = asyncio.get_running_loop()
         self._heartbeat = heartbeat
         self._ready: list[bytes] = []
         self._size = 0
-        self._reader: asyncio.Future[bool] | None = None
-        self._writer: asyncio.Future[bool] | None = None
-        self._ended = False
-        self.failure: Exception | None = None
+        self._consumer: asyncio.Future[bool] | None = None
+        """Awaited by the consumer while nothing is pending."""
+        self._producer: asyncio.Future[bool] | None = None
+        """Awaited by the producer while the buffer is full."""
+        self._has_ended = False
+        self.error: Exception | None = None
         """The error that ended the source."""
         self.is_disconnected = False
         """True if the client has disconnected."""
 
-    def put(self, piece: bytes) -> None:
-        self._ready.append(piece)
-        self._size += len(piece)
-        _wake(self._reader)
+    def put(self, event: bytes) -> None:
+        """Add an encoded event."""
+        self._ready.append(event)
+        self._size += len(event)
+        _wake(self._consumer)
 
     @property
     def is_full(self) -> bool:
-        return self._size > _HIGH_WATER
+        return self._size > _HIGH_WATER_MARK
 
     async def wait_until_drained(self) -> None:
-        """Wait until the pending pieces have been taken."""
-        self._writer = self._loop.create_future()
-        await self._writer
+        """Wait until the consumer has taken the pending events."""
+        self._producer = self._loop.create_future()
+        await self._producer
 
     def end(self) -> None:
-        """Close the buffer; pending pieces can still be taken."""
-        self._ended = True
-        _wake(self._reader)
+        """Mark the end of the events; pending ones can still be taken."""
+        self._has_ended = True
+        _wake(self._consumer)
 
     def stop(self) -> None:
-        """Close the buffer, and discard pending pieces."""
+        """End the buffer and discard pending events."""
         self._ready.clear()
         self._size = 0
         self.end()
 
     async def take(self) -> bytes:
-        """Wait for pieces and return all that are pending; a heartbeat after a long silence; no bytes at the end."""
-        if not self._ready and not self._ended:
+        """Wait for events and return all that are pending. Return a heartbeat after a long silence, b"" at the end."""
+        if not self._ready and not self._has_ended:
             await self._wait()
         if not self._ready:
-            return b"" if self._ended else _HEARTBEAT
-        piece = b"".join(self._ready)
+            return b"" if self._has_ended else _HEARTBEAT
+        chunk = b"".join(self._ready)
         self._ready.clear()
         self._size = 0
-        _wake(self._writer)
-        return piece
+        _wake(self._producer)
+        return chunk
 
     async def _wait(self) -> None:
-        self._reader = self._loop.create_future()
-        timer = self._loop.call_later(self._heartbeat, _wake, self._reader)
+        """Wait until events arrive, the source ends or a heartbeat is due."""
+        self._consumer = self._loop.create_future()
+        timer = self._loop.call_later(self._heartbeat, _wake, self._consumer)
         try:
-            await self._reader
+            await self._consumer
         finally:
             timer.cancel()
-            self._reader = None
+            self._consumer = None
 
 
 def _wake(waiter: asyncio.Future[bool] | None) -> None:

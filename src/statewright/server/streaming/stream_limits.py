@@ -1,4 +1,4 @@
-"""Limits of open event streams: their number per workspace, and the validity of their keys."""
+"""Limits on open event streams: their number per workspace, and the validity of their keys."""
 
 from __future__ import annotations
 
@@ -12,82 +12,84 @@ from typing import Final
 from statewright.async_futures import aresolve
 from statewright.errors import StatewrightError, TooManyRequests
 from statewright.runs import ApiKey, Condition, Ledger
-from statewright.service.access import is_open
+from statewright.service.access import is_valid_key
 
-CHECK_EVERY: Final = 5.0
+CHECK_INTERVAL: Final = 5.0
 """Seconds between checks of the keys of open streams, which another process may have revoked."""
 _BATCH: Final = 200
-"""The number of keys that one query reads."""
-End = Callable[[], object]
+"""The number of keys read by one query."""
+Stop = Callable[[], object]
 
 
-class Streams:
-    """Counts open streams, and ends those whose key has become invalid. Used by one event loop."""
+class OpenStreams:
+    """Counts open streams, and stops those whose key has become invalid. Used by one event loop."""
 
-    def __init__(self, ledger: Ledger, now: Callable[[], datetime], limit: int, *, check_every: float = CHECK_EVERY):
+    def __init__(
+        self, ledger: Ledger, now: Callable[[], datetime], limit: int, *, check_interval: float = CHECK_INTERVAL
+    ) -> None:
         self._ledger = ledger
         self._now = now
         self._limit = limit
-        self._check_every = check_every
-        self._by_workspace: Counter[str] = Counter()
-        self._by_key: defaultdict[str, dict[object, End]] = defaultdict(dict)
-        self._checking: asyncio.Task[None] | None = None
+        self._check_interval = check_interval
+        self._count_by_workspace: Counter[str] = Counter()
+        self._stops_by_key: defaultdict[str, dict[object, Stop]] = defaultdict(dict)
+        self._check_task: asyncio.Task[None] | None = None
 
     def check_room(self, workspace_id: str) -> None:
         """Raise TooManyRequests if a workspace has reached its limit of streams."""
-        if self._by_workspace[workspace_id] >= self._limit:
+        if self._count_by_workspace[workspace_id] >= self._limit:
             raise TooManyRequests(
-                f"{self._limit} event streams are being read in this workspace, and no more are allowed. Close some, "
-                f"or read the events of several runs in turn with GET /workflow-runs/{{id}}/events.",
-                retry_after=self._check_every,
+                f"This workspace already has {self._limit} open event streams, which is the maximum. Close some, or "
+                f"poll the events of several runs with GET /workflow-runs/{{id}}/events.",
+                retry_after=self._check_interval,
             )
 
     @contextmanager
-    def open_stream(self, workspace_id: str, key: ApiKey | None, end: End) -> Generator[None]:
-        """Count a stream while the block lasts; `end` is called once its key is not valid any more."""
+    def register(self, workspace_id: str, key: ApiKey | None, stop: Stop) -> Generator[None]:
+        """Count a stream while the block runs; `stop` is called when its key has become invalid."""
         token = object()
-        self._by_workspace[workspace_id] += 1
+        self._count_by_workspace[workspace_id] += 1
         if key is not None:
-            self._by_key[key.id][token] = end
-            if self._checking is None or self._checking.done():
-                self._checking = asyncio.create_task(self._check_regularly())
+            self._stops_by_key[key.id][token] = stop
+            if self._check_task is None or self._check_task.done():
+                self._check_task = asyncio.create_task(self._check_periodically())
         try:
             yield
         finally:
-            self._by_workspace[workspace_id] -= 1
-            if not self._by_workspace[workspace_id]:
-                del self._by_workspace[workspace_id]
+            self._count_by_workspace[workspace_id] -= 1
+            if not self._count_by_workspace[workspace_id]:
+                del self._count_by_workspace[workspace_id]
             if key is not None:
-                self._forget(key.id, token)
+                self._unregister(key.id, token)
 
-    def end_for_key(self, key_id: str) -> None:
-        """End the streams of a key."""
-        for end in tuple(self._by_key.get(key_id, {}).values()):
-            end()
+    def stop_all(self, key_id: str) -> None:
+        """Stop all streams opened with a key."""
+        for stop in tuple(self._stops_by_key.get(key_id, {}).values()):
+            stop()
 
-    def _forget(self, key_id: str, token: object) -> None:
-        self._by_key[key_id].pop(token, None)
-        if not self._by_key[key_id]:
-            del self._by_key[key_id]
-        if not self._by_key and self._checking is not None:
-            self._checking.cancel()
-            self._checking = None
+    def _unregister(self, key_id: str, token: object) -> None:
+        self._stops_by_key[key_id].pop(token, None)
+        if not self._stops_by_key[key_id]:
+            del self._stops_by_key[key_id]
+        if not self._stops_by_key and self._check_task is not None:
+            self._check_task.cancel()
+            self._check_task = None
 
-    async def _check_regularly(self) -> None:
+    async def _check_periodically(self) -> None:
         while True:
-            await asyncio.sleep(self._check_every)
+            await asyncio.sleep(self._check_interval)
             try:
                 await self.check_keys()
-            except StatewrightError:  # the database cannot be read now: the keys are checked again later
+            except StatewrightError:  # the database cannot be read now; the next check may succeed
                 continue
 
     async def check_keys(self) -> None:
-        """End the streams whose keys were revoked, have expired or are gone."""
-        ids = list(self._by_key)
+        """Stop the streams whose keys were revoked or deleted, or have expired."""
+        ids = list(self._stops_by_key)
         for begin in range(0, len(ids), _BATCH):
             batch = ids[begin : begin + _BATCH]
             keys = await aresolve(self._ledger.find(ApiKey, [Condition("id", "in", batch)]))
-            valid = {key.id for key in keys if is_open(key, self._now())}
+            valid_ids = {key.id for key in keys if is_valid_key(key, self._now())}
             for key_id in batch:
-                if key_id not in valid:
-                    self.end_for_key(key_id)
+                if key_id not in valid_ids:
+                    self.stop_all(key_id)

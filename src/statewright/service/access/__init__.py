@@ -9,7 +9,7 @@ from statewright.service.access.keys import (
     count_keys,
     create_key,
     find_key,
-    is_open,
+    is_valid_key,
     list_keys,
     revoke_key,
 )
@@ -23,7 +23,7 @@ __all__ = [
     "count_keys",
     "create_key",
     "find_key",
-    "is_open",
+    "is_valid_key",
     "list_keys",
     "revoke_key",
 ]

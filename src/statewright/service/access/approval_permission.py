@@ -1,7 +1,7 @@
 """Permission to decide approvals, checked on every path that leads to a decision.
 
-An approval is decided by `decide`, by an answer to its question, and, in effect, by changing the state of its thread so
-that the run continues past it. A key needs the scope `approvals:decide` for each of these.
+There are three such paths: `decide`, an answer to the question of the approval, and a change to the state of its thread
+that lets the run continue past it. A key needs the scope `approvals:decide` for each of them.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ SCOPE: Final = "approvals:decide"
 
 
 def check_decider(key: ApiKey | None) -> None:
-    """Raise Forbidden for a key without the scope. None is a caller that needs no key, and may decide everything."""
+    """Raise Forbidden for a key without the scope. None stands for a caller that needs no key, and may decide."""
     if key is not None:
         check_scope(key, SCOPE)
 
 
 def check_answers(key: ApiKey | None, waits: Iterable[Wait]) -> None:
-    """Raise Forbidden for a key without the scope, if an approval is among the waits to answer."""
+    """Raise Forbidden for a key without the scope, if any of the waits to answer is an approval."""
     if any(approval_of(wait) is not None or _is_tool_approval(wait.value) for wait in waits):
         check_decider(key)
 
@@ -33,33 +33,33 @@ def check_answers(key: ApiKey | None, waits: Iterable[Wait]) -> None:
 async def check_thread_change(
     key: ApiKey | None, ledger: Ledger, workspace_id: str, thread_id: str, body_of: Callable[[str], Awaitable[Any]]
 ) -> None:
-    """Raise Forbidden for a key without the scope, if the runs of a thread have asked for approvals, or can ask.
+    """Raise Forbidden for a key without the scope, if runs of a thread have requested approvals, or may request any.
 
-    Unfinished child runs count too, because a change of the thread can replace their result.
+    Unfinished child runs count too, because a change to the thread can replace their results.
     `body_of` returns the body of a definition by its id.
     """
     if key is None:
         return
     runs: Where = where(workspace_id=workspace_id, thread_id=thread_id)
-    while True:  # for one generation of runs after the other
+    while True:  # one generation of runs at a time
         run_ids = Among(Run, "id", runs)
-        of_runs = [Condition("run_id", "in", run_ids)]
-        if await aresolve(ledger.count(Approval, of_runs)):
+        belongs_to_runs = [Condition("run_id", "in", run_ids)]
+        if await aresolve(ledger.count(Approval, belongs_to_runs)):
             check_decider(key)
         # Approvals of tool calls are recorded as waits only.
-        check_answers(key, await aresolve(ledger.find(Wait, of_runs)))
+        check_answers(key, await aresolve(ledger.find(Wait, belongs_to_runs)))
         for group in await aresolve(ledger.groups(Run, ["definition_id"], where=runs)):
             if _has_approval_step(await body_of(group.key[0] or "")):
                 check_decider(key)
-        started = [Condition("parent_id", "in", run_ids), Condition("status", "in", UNFINISHED)]
-        children = await aresolve(ledger.find(Run, started))
+        unfinished_children = [Condition("parent_id", "in", run_ids), Condition("status", "in", UNFINISHED)]
+        children = await aresolve(ledger.find(Run, unfinished_children))
         if not children:
             return
         runs = [Condition("id", "in", [child.id for child in children])]
 
 
 def _is_tool_approval(question: Any) -> bool:
-    """Return True for the question whether a model may call a tool; see `agents/tools/calling.py`."""
+    """Return True for a question that asks to approve a tool call of a model; see `agents/tools/calling.py`."""
     if not isinstance(question, Mapping):
         return False
     fields = cast("Mapping[str, Any]", question)

@@ -1,7 +1,7 @@
 """Daily spending of workspaces, and their limits.
 
-Spending is written in the transaction of the superstep whose model calls it counts (see `engine/progress.py`), so the
-ledger is exact, and this module only reads.
+Spending is recorded in the transaction that saves the model calls (see `engine/progress.py`), so the ledger is exact.
+This module only reads it.
 """
 
 from __future__ import annotations
@@ -19,25 +19,27 @@ from statewright.errors import InvalidConfig, SpendingLimitReached
 from statewright.runs import DailySpending, Ledger, Workspace
 from statewright.runtime.invocation.limits import warn_unpriced
 
+logger = logging.getLogger("statewright.service")
 EVERY_OTHER: Final = "*"
 """The name that stands for all workspaces without limits of their own."""
-_SPENT: Final = {"tokens_per_day": "tokens", "cost_per_day": "cost", "requests_per_day": "requests"}
+_COLUMN_OF_LIMIT: Final = {"tokens_per_day": "tokens", "cost_per_day": "cost", "requests_per_day": "requests"}
+"""The column of `DailySpending` to which each limit applies."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpendingLimits:
-    """Limits of the model calls of all runs of a workspace on one day (in UTC)."""
+    """Limits on the model calls of all runs of a workspace per day (in UTC)."""
 
     tokens_per_day: int | None = None
     """Input and output tokens together."""
     cost_per_day: float | None = None
-    """In US dollars. Calls of models without a known price count as free: limit tokens too."""
+    """In US dollars. Calls of models with unknown prices count as free, so limit tokens too."""
     requests_per_day: int | None = None
 
     def __post_init__(self) -> None:
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         if all(limit is None for limit in values.values()):
-            raise InvalidConfig(f"SpendingLimits() has no limit. Give {', '.join(values)}, or some of them.")
+            raise InvalidConfig(f"SpendingLimits() has no limit. Give at least one of {', '.join(values)}.")
         for name, limit in values.items():
             kinds = (int, float) if name == "cost_per_day" else (int,)
             is_number = isinstance(limit, kinds) and not isinstance(limit, bool)
@@ -45,9 +47,9 @@ class SpendingLimits:
                 kind = "number" if name == "cost_per_day" else "whole number"
                 raise InvalidConfig(f"SpendingLimits({name}={limit!r}): give a {kind} above 0, or leave it out.")
 
-    def reached(self, spent: DailySpending, now: datetime) -> SpendingLimitReached | None:
+    def find_reached(self, spent: DailySpending, now: datetime) -> SpendingLimitReached | None:
         """Return the error for the first limit that the spending of a day has reached; None if there is none."""
-        for name, column in _SPENT.items():
+        for name, column in _COLUMN_OF_LIMIT.items():
             limit, used = getattr(self, name), getattr(spent, column)
             if limit is not None and used >= limit:
                 return SpendingLimitReached(
@@ -57,11 +59,11 @@ class SpendingLimits:
 
 
 Limits = SpendingLimits | Mapping[str, SpendingLimits]
-"""Limits of each workspace, or by name (slug or id) with `*` for all others."""
+"""The limits of every workspace, or limits by workspace (slug or id), with `*` for all others."""
 
 
 def limits_by_name(limits: Limits | None) -> dict[str, SpendingLimits]:
-    """Return limits by the names of workspaces. Raises InvalidConfig."""
+    """Return limits by the slug or id of workspaces, with `*` for all others. Raises InvalidConfig."""
     if limits is None:
         return {}
     if isinstance(limits, SpendingLimits):
@@ -70,15 +72,13 @@ def limits_by_name(limits: Limits | None) -> dict[str, SpendingLimits]:
     for name, value in by_name.items():
         if not isinstance(name, str) or not isinstance(value, SpendingLimits):
             raise InvalidConfig(
-                f"spending_limits[{name!r}] is {value!r}. Give SpendingLimits by the names of workspaces, and by "
-                f"{EVERY_OTHER!r} for all others."
+                f"spending_limits[{name!r}] is {value!r}. Map the slugs or ids of workspaces to SpendingLimits, and "
+                f"{EVERY_OTHER!r} to those of all others."
             )
     return by_name
 
 
 # -- current spending
-
-logger = logging.getLogger("statewright.service")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,13 +106,13 @@ class Spending:
         """Return the daily limits of a workspace; None if it has none."""
         if not self._limits:
             return None
-        others = self._limits.get(EVERY_OTHER)
-        if len(self._limits) == 1 and others is not None:
-            return others
-        own = self._limits.get(workspace_id) or self._limits.get(await self._slug_of(workspace_id))
-        return own or others
+        default = self._limits.get(EVERY_OTHER)
+        if len(self._limits) == 1 and default is not None:  # the same for all, so no slug needs to be read
+            return default
+        return self._limits.get(workspace_id) or self._limits.get(await self._slug(workspace_id)) or default
 
-    async def _slug_of(self, workspace_id: str) -> str:
+    async def _slug(self, workspace_id: str) -> str:
+        """Return the slug of a workspace; its id if it has no record."""
         if workspace_id not in self._slugs:
             workspace: Workspace | None = await aresolve(self._ledger.get(Workspace, workspace_id))
             if workspace is None:
@@ -122,22 +122,22 @@ class Spending:
 
     async def of_today(self, workspace_id: str) -> DailySpending:
         """Return the spending of a workspace today."""
-        nothing = DailySpending.of(workspace_id, self._clock.now())
-        return await aresolve(self._ledger.get(DailySpending, nothing.id)) or nothing
+        zero = DailySpending.of(workspace_id, self._clock.now())
+        return await aresolve(self._ledger.get(DailySpending, zero.id)) or zero
 
     async def check_start(self, workspace_id: str, not_before: datetime | None = None) -> None:
-        """Raise SpendingLimitReached if a run is to begin today in a workspace that has reached a daily limit."""
+        """Raise SpendingLimitReached if a run would start today in a workspace that has reached a daily limit."""
         limits = await self.limits_of(workspace_id)
         if limits is None:
             return
-        reached = limits.reached(await self.of_today(workspace_id), self._clock.now())
+        reached = limits.find_reached(await self.of_today(workspace_id), self._clock.now())
         if reached is not None and (not_before is None or not_before < reached.ends_at):
             raise reached
 
     async def report(self, workspace_id: str) -> SpendingReport:
         """Return the spending of a workspace today, and its limits."""
         limits, spent = await self.limits_of(workspace_id), await self.of_today(workspace_id)
-        reached = limits.reached(spent, self._clock.now()) if limits is not None else None
+        reached = limits.find_reached(spent, self._clock.now()) if limits is not None else None
         return SpendingReport(spent, limits, reached.limit if reached is not None else None)
 
     def warn_if_unpriced(self, limits: SpendingLimits, spent: DailySpending) -> None:
@@ -147,13 +147,10 @@ class Spending:
             warn_unpriced(f"The spending limit of {limits.cost_per_day:g} dollars a day", spent.tokens)
 
     async def warn_of_unknown(self) -> None:
-        """Warn of limits for workspaces that do not exist: their names may be misspelt."""
-        named = set(self._limits) - {EVERY_OTHER}
-        if named:
-            existing = {
-                name
-                for workspace in await aresolve(self._ledger.find(Workspace))
-                for name in (workspace.id, workspace.slug)
-            }
-            for name in sorted(named - existing):
-                logger.warning("There are spending limits for workspace %r, which does not exist (yet).", name)
+        """Log a warning for each limit of a workspace that does not exist: its name may be misspelled."""
+        unknown = set(self._limits) - {EVERY_OTHER}
+        if unknown:
+            for workspace in await aresolve(self._ledger.find(Workspace)):
+                unknown -= {workspace.id, workspace.slug}
+        for name in sorted(unknown):
+            logger.warning("Spending limits are set for workspace %r, which does not exist (yet).", name)

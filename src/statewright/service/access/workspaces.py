@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final
@@ -12,10 +13,10 @@ from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, NotFound, RequestConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import DEFAULT_WORKSPACE, Insert, Ledger, Order, Update, Workspace
-from statewright.service.context.validation import known_fields, number, text
+from statewright.service.context.validation import validate_field_names, validate_limit, validate_text
 
-LONGEST_SLUG: Final = 63
-"""Characters: the limit of a label of a host name."""
+_MAX_SLUG_LENGTH: Final = 63
+"""In characters: the maximum of a label in a host name."""
 _LIMITS: Final = ("max_running", "starts_per_minute", "retention_days")
 _FIELDS: Final = ("name", *_LIMITS)
 _SLUG: Final = re.compile(r"[a-z0-9-]+")
@@ -29,43 +30,39 @@ class NewWorkspace:
     """At most 63 lowercase letters, digits and hyphens; unique, and never changed."""
     name: str = ""
     max_running: int | None = None
-    """Limit of concurrently claimed runs."""
+    """Maximum number of runs that are claimed by workers at the same time."""
     starts_per_minute: int | None = None
-    """Limit of runs started per minute."""
+    """Maximum number of runs started per minute."""
     retention_days: int | None = None
-    """Days for which ended runs are kept; None keeps them forever."""
+    """Days for which ended runs are kept; None to keep them forever."""
 
 
 async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> Workspace:
     """Create a workspace. Raises InvalidRequest, and RequestConflict for a slug in use."""
-    slug = _checked_slug(new.slug)
-    values = _checked({name: getattr(new, name) for name in _FIELDS})
+    slug = _validate_slug(new.slug)
+    values = _validate_fields({name: getattr(new, name) for name in _FIELDS})
     workspace = Workspace(id=f"ws_{draw_checkpoint_id()}", slug=slug, created_at=now, **values)
     try:
         await aresolve(ledger.write([Insert(workspace)]))
     except DuplicateRecord:
-        raise RequestConflict(f"There is a workspace {slug!r} already. Choose another slug.") from None
+        raise RequestConflict(f"Workspace {slug!r} already exists. Choose another slug.") from None
     return workspace
 
 
 async def ensure_default_workspace(ledger: Ledger, now: datetime) -> Workspace:
-    """Return the default workspace, after creating it if it does not exist."""
-    existing: Workspace | None = await aresolve(ledger.get(Workspace, DEFAULT_WORKSPACE))
-    if existing is not None:
-        return existing
-    workspace = Workspace(id=DEFAULT_WORKSPACE, slug=DEFAULT_WORKSPACE, name="Default", created_at=now)
-    try:
-        await aresolve(ledger.write([Insert(workspace)]))
-    except DuplicateRecord:  # another process has created it meanwhile
-        return await get_workspace(ledger, DEFAULT_WORKSPACE)
-    return workspace
+    """Return the default workspace, creating it if it does not exist."""
+    if await aresolve(ledger.get(Workspace, DEFAULT_WORKSPACE)) is None:
+        workspace = Workspace(id=DEFAULT_WORKSPACE, slug=DEFAULT_WORKSPACE, name="Default", created_at=now)
+        with suppress(DuplicateRecord):  # another process has created it concurrently
+            await aresolve(ledger.write([Insert(workspace)]))
+    return await get_workspace(ledger, DEFAULT_WORKSPACE)
 
 
 async def get_workspace(ledger: Ledger, workspace_id: str) -> Workspace:
     """Return a workspace. Raises NotFound."""
     workspace: Workspace | None = await aresolve(ledger.get(Workspace, workspace_id))
     if workspace is None:
-        raise NotFound(f"Workspace {workspace_id!r} does not exist. List them to see their ids.")
+        raise NotFound(f"Workspace {workspace_id!r} does not exist. List the workspaces to see their ids.")
     return workspace
 
 
@@ -81,26 +78,29 @@ async def count_workspaces(ledger: Ledger) -> int:
 
 async def change_workspace(ledger: Ledger, workspace_id: str, changes: Mapping[str, Any]) -> Workspace:
     """Change the name or the limits of a workspace. Raises InvalidRequest and NotFound."""
-    known_fields(changes, _FIELDS, "A workspace")
-    values = _checked(changes)
+    validate_field_names(changes, _FIELDS, "A workspace")
+    values = _validate_fields(changes)
     workspace = await get_workspace(ledger, workspace_id)
     if values:
         await aresolve(ledger.write([Update(Workspace, workspace_id, values)]))
     return replace(workspace, **values)
 
 
-def _checked(values: Mapping[str, Any]) -> dict[str, Any]:
-    checked = {name: number(values[name], f"The workspace's {name}") for name in _LIMITS if name in values}
-    if "name" not in values:
-        return checked
-    name = values["name"]
-    return {**checked, "name": text(name, "The name of a workspace") if name != "" else ""}
+def _validate_fields(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Validate the name and the limits of a workspace, those that are given."""
+    valid: dict[str, Any] = {
+        name: validate_limit(values[name], f"The workspace's {name}") for name in _LIMITS if name in values
+    }
+    if "name" in values:
+        name = values["name"]
+        valid["name"] = validate_text(name, "The name of a workspace") if name != "" else ""
+    return valid
 
 
-def _checked_slug(slug: Any) -> str:
-    if not isinstance(slug, str) or len(slug) > LONGEST_SLUG or not _SLUG.fullmatch(slug):
+def _validate_slug(slug: Any) -> str:
+    if not isinstance(slug, str) or len(slug) > _MAX_SLUG_LENGTH or not _SLUG.fullmatch(slug):
         raise InvalidRequest(
-            f"A workspace cannot have the slug {str(slug)[:100]!r}. Use 1 to {LONGEST_SLUG} lowercase letters, digits "
-            "and hyphens, such as 'sales-eu'."
+            f"A workspace cannot have the slug {str(slug)[:100]!r}. Use 1 to {_MAX_SLUG_LENGTH} lowercase letters, "
+            f"digits and hyphens, such as 'sales-eu'."
         )
     return slug

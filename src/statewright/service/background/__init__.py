@@ -1,1 +1,1 @@
-"""Background work: the thread of a service, its background tasks, deadlines and retention."""
+"""Background work: the thread of the service, and its recurring tasks, such as deadlines and retention."""

@@ -1,4 +1,7 @@
-"""Background tasks: webhook delivery, schedules, retention, deadlines; each sweeps when due."""
+"""Recurring background tasks: webhook delivery, schedules, retention and deadlines.
+
+A task does its work in sweeps. Each sweep returns when the next one is due; `ring` starts it earlier.
+"""
 
 from __future__ import annotations
 
@@ -14,27 +17,29 @@ from statewright.clock import Clock
 
 logger = logging.getLogger("statewright.service")
 MAX_INTERVAL: Final = 5.0
-"""Seconds between sweeps at most, because another process may have created work."""
+"""Maximum number of seconds between sweeps: another process may have created work."""
 RETRY_AFTER: Final = 5.0
-"""Seconds before a sweep that has failed is repeated."""
+"""Seconds before a failed sweep is repeated."""
 
 
 class BackgroundTask(Protocol):
-    """A recurring task. Its coroutine method `close`, if it has one, is called at the end."""
+    """A recurring task. If it has a coroutine method `close`, that is called when the service stops."""
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Do everything that is due. Return the time of the next call at the latest; None if nothing is planned."""
+        """Do the work that is due. Return the time at which more is due; None if nothing is planned."""
         ...
 
 
 class Background:
-    """Sweeps its tasks concurrently until it is stopped."""
+    """Runs background tasks concurrently until it is stopped."""
 
     def __init__(self, tasks: Sequence[BackgroundTask], clock: Clock) -> None:
         self._tasks = tasks
         self._clock = clock
         self._bells: list[asyncio.Event] = []
-        self._sweeps: list[asyncio.Task[None]] = []
+        """For each background task, the event that wakes it."""
+        self._sweepers: list[asyncio.Task[None]] = []
+        """For each background task, the asyncio task that calls `sweep`."""
         self._loop: asyncio.AbstractEventLoop | None = None
 
     async def start(self) -> None:
@@ -43,10 +48,10 @@ class Background:
         for task in self._tasks:
             bell = asyncio.Event()
             self._bells.append(bell)
-            self._sweeps.append(asyncio.create_task(self._sweep_when_due(task, bell)))
+            self._sweepers.append(asyncio.create_task(self._sweep_when_due(task, bell)))
 
-    def ring(self) -> None:
-        """Wake all tasks to look for work now. Thread-safe."""
+    def wake(self) -> None:
+        """Wake all tasks, so that they look for work at once. Thread-safe."""
         for bell in self._bells:
             self._set(bell)
 
@@ -58,15 +63,15 @@ class Background:
                 loop.call_soon_threadsafe(bell.set)
 
     async def stop(self) -> None:
-        """Cancel the sweeps in progress; their work is done again later."""
-        for sweeps in self._sweeps:
-            sweeps.cancel()
-        await asyncio.gather(*self._sweeps, return_exceptions=True)
+        """Cancel all sweeps, and close the tasks. Interrupted work is done again after the next start."""
+        for sweeper in self._sweepers:
+            sweeper.cancel()
+        await asyncio.gather(*self._sweepers, return_exceptions=True)
         for task in self._tasks:
             close = getattr(task, "close", None)
             if close is not None:
                 await close()
-        self._sweeps, self._bells, self._loop = [], [], None
+        self._sweepers, self._bells, self._loop = [], [], None
 
     async def _sweep_when_due(self, task: BackgroundTask, bell: asyncio.Event) -> None:
         while True:
@@ -78,7 +83,7 @@ class Background:
                 if due is not None:
                     seconds = min(seconds, max((due - self._clock.now()).total_seconds(), 0.0))
             except Exception:
-                logger.exception("%s has failed, and will be tried again.", type(task).__name__)
+                logger.exception("Background task %s has failed. It will be retried.", type(task).__name__)
                 seconds = RETRY_AFTER
             timer = self._clock.call_later(seconds, partial(self._set, bell))
             await bell.wait()

@@ -1,4 +1,4 @@
-"""Deadlines of runs that no worker has claimed: a run that exceeds its deadline fails."""
+"""Deadlines of runs that no worker has claimed: a run fails when its deadline has passed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from statewright.service.context.records import find_first
 from statewright.service.engine.progress import NO_GRAPH, OnEnd, Progress
 
 _MAY_FAIL: Final = [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING]
-"""A paused run does not fail: only resuming or cancelling may follow a pause."""
+"""The statuses of runs that can fail. A paused run cannot: it can only be resumed or cancelled."""
 _BATCH_SIZE: Final = 100
-"""Runs that one query reads."""
+"""Maximum number of runs that one query reads."""
 
 
 class Deadlines:
-    """Fails unclaimed runs after their deadline; workers check the runs that they have claimed."""
+    """A background task that fails unclaimed runs after their deadline. Workers check the runs that they claim."""
 
     def __init__(self, ledger: Ledger, publish: Callable[[Sequence[Change]], object], on_end: OnEnd) -> None:
         self._ledger = ledger
@@ -27,7 +27,7 @@ class Deadlines:
         self._on_end = on_end
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Fail the runs whose deadline has passed; return the next deadline."""
+        """Fail the runs whose deadline has passed. Return the next deadline, or now if more may have passed."""
         unclaimed = [Condition("claim", "=", None), Condition("deadline_at", "!=", None)]
         late = [*unclaimed, Condition("deadline_at", "<=", now), Condition("status", "in", _MAY_FAIL)]
         late_runs = await aresolve(self._ledger.find(Run, late, order=Order("deadline_at"), limit=_BATCH_SIZE))
@@ -45,6 +45,6 @@ class Deadlines:
         try:
             changes = progress.failure_changes(TimeoutError(), now, guard=[Condition("version", "=", run.version)])
             await aresolve(self._ledger.write(changes))
-        except RecordConflict:  # it was changed concurrently
+        except RecordConflict:  # the run was changed concurrently: the next sweep checks it again
             return
         self._publish(changes)

@@ -1,4 +1,4 @@
-"""An event loop on a thread of its own, isolated from the callers of the service."""
+"""An event loop on a dedicated thread, isolated from the callers of the service."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from typing import Any, Final, TypeVar
 
 logger = logging.getLogger("statewright.service")
 CANCEL_TIMEOUT: Final = 5.0
-"""Seconds that tasks have to end after they were cancelled."""
+"""Seconds for tasks to end after they were cancelled."""
 T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs coroutines on its thread from `start` until `stop`."""
+    """A thread with an event loop, which runs coroutines from `start` until `stop`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -37,15 +37,14 @@ class LoopThread:
             self._loop.run_forever()
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Run a coroutine on the thread; return the future of its result."""
+        """Run a coroutine on the thread, and return the future of its result."""
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def stop(self, seconds: float | None = None) -> None:
-        """Cancel all tasks, and end the thread.
+        """Cancel all tasks, and wait until the thread ends, but at most `seconds` (`CANCEL_TIMEOUT` by default).
 
-        Tasks that have not ended after so many seconds (`CANCEL_TIMEOUT` by default) are abandoned: the thread ends
-        with the last of them, or with the process.
+        After that it is abandoned: it ends with the last of its tasks, or with the process.
         """
         if self._loop is None or self._thread is None:
             return
@@ -53,7 +52,6 @@ class LoopThread:
         self._thread.join(CANCEL_TIMEOUT if seconds is None else seconds)
         if self._thread.is_alive():
             logger.warning(
-                "Thread %s has not ended: its tasks ignore their cancellation, or block it. It is abandoned.",
-                self._name,
+                "Thread %s did not end: its tasks ignore cancellation, or block it. It is abandoned.", self._name
             )
         self._loop = self._thread = None

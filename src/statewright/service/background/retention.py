@@ -1,4 +1,4 @@
-"""Retention: runs that ended longer ago than their workspace keeps them are deleted, with events and deliveries.
+"""Retention: deletes ended runs, received events and deliveries that are older than the retention of their workspace.
 
 A run and its thread are deleted in one transaction, which is refused if the run has changed since it was read, or if
 another run uses the thread. So changes between reading and deleting do no harm, several processes may delete
@@ -34,10 +34,10 @@ from statewright.runs import (
     where,
 )
 
-EVERY: Final = timedelta(hours=1)
-"""The interval between sweeps, at most."""
-AT_ONCE: Final = 100
-"""Records of a kind that one sweep deletes per workspace, so that sweeps are short."""
+SWEEP_INTERVAL: Final = timedelta(hours=1)
+"""The time between sweeps if nothing is left to delete."""
+BATCH_SIZE: Final = 100
+"""Maximum number of records that one sweep deletes per kind and workspace, so that sweeps are short."""
 _ENDED_AT: Final[Mapping[RunStatus, str]] = {
     RunStatus.COMPLETED: "completed_at",
     RunStatus.FAILED: "failed_at",
@@ -47,19 +47,19 @@ _OTHER_KINDS: Final[Sequence[tuple[type[Record], Sequence[Condition]]]] = (
     (Delivery, [Condition("status", "!=", "pending")]),
     (ReceivedEvent, []),
 )
-"""Other records with a retention, and the conditions on which they are finished."""
+"""Other kinds of records with a retention, each with the conditions that match finished ones."""
 _MAY_CONTINUE: Final = [status for status in RunStatus if status.may_become]
-"""The statuses of runs whose nodes may be executed again: a failed run may be retried."""
-_TRIES: Final = 3
-"""Tries to delete a run whose thread other runs acquire and release concurrently."""
+"""The statuses of runs whose nodes may be executed again, including failed runs, which may be retried."""
+_MAX_TRIES: Final = 3
+"""Maximum number of tries to delete a run whose thread is acquired and released by other runs concurrently."""
 logger = logging.getLogger("statewright.service")
 
 
 class Retention:
-    """Deletes the old records of workspaces: ended runs with their threads, received events, and deliveries.
+    """A background task that deletes old records: ended runs with their threads, received events, and deliveries.
 
-    A thread that another run uses is kept, and so is every run that has not ended. A child run is also kept as long as
-    its parent may execute the node that has started it again: its record shows the node that it was started.
+    Runs that have not ended are kept, and threads that another run uses. A child run is also kept while its parent may
+    execute the node that has started it again: from its record, the node recognizes that it was started before.
     """
 
     def __init__(self, ledger: Ledger, saver: WorkspaceCheckpointer) -> None:
@@ -70,11 +70,11 @@ class Retention:
     async def sweep(self, now: datetime) -> datetime | None:
         """Delete some of the old records. Return the time of the next sweep, which is now if more may be left.
 
-        An earlier call does nothing: background tasks are also woken by changes, which make no record old.
+        Calls before that time do nothing: changes wake all background tasks, but do not make any record old.
         """
-        # A time in the far future is ignored: the clock was set back.
-        if self._next_sweep is None or not self._next_sweep - EVERY <= now < self._next_sweep:
-            self._next_sweep = now if await self._delete_some(now) else now + EVERY
+        # A time further in the future is ignored, because the clock was set back.
+        if self._next_sweep is None or not self._next_sweep - SWEEP_INTERVAL <= now < self._next_sweep:
+            self._next_sweep = now if await self._delete_some(now) else now + SWEEP_INTERVAL
         return self._next_sweep
 
     async def _delete_some(self, now: datetime) -> bool:
@@ -94,18 +94,18 @@ class Retention:
         ended = _ENDED_AT[status]
         old = [*where(workspace_id=workspace.id, status=status), Condition(ended, "<", before)]
         deleted = skipped = 0
-        while deleted < AT_ONCE:
-            page = await aresolve(self._ledger.find(Run, old, order=Order(ended), limit=AT_ONCE, offset=skipped))
+        while deleted < BATCH_SIZE:
+            page = await aresolve(self._ledger.find(Run, old, order=Order(ended), limit=BATCH_SIZE, offset=skipped))
             needed = await self._find_needed(page)
-            gone = [run for run in page if run.id not in needed and await self._delete_run(run)]
-            deleted += len(gone)
-            skipped += len(page) - len(gone)  # so that the next page begins with the runs after them
-            if len(page) < AT_ONCE:
+            count = sum([run.id not in needed and await self._delete_run(run) for run in page])
+            deleted += count
+            skipped += len(page) - count  # so that the next page begins after the runs that were kept
+            if len(page) < BATCH_SIZE:
                 return False
         return True
 
     async def _find_needed(self, runs: Sequence[Run]) -> set[str]:
-        """Return the ids of the runs whose parents may execute the nodes that have started them again."""
+        """Return the ids of the child runs whose parents may execute the nodes that have started them again."""
         parents = sorted({run.parent_id for run in runs if run.parent_id is not None})
         if not parents:
             return set()
@@ -116,7 +116,7 @@ class Retention:
     async def _delete_run(self, run: Run) -> bool:
         """Delete a run, and its thread unless another run uses it. Return whether the run was deleted."""
         try:
-            for _ in range(_TRIES):
+            for _ in range(_MAX_TRIES):
                 if await self._delete_with_thread(run) or await self._delete_without_thread(run):
                     return True
         except RecordConflict:  # it was retried, or another process has deleted it
@@ -124,14 +124,18 @@ class Retention:
         except StorageUnavailable:
             raise
         except Exception:
-            fields = {"run_id": run.id, "workspace_id": run.workspace_id}
             logger.exception(
-                "The run %s is old, and could not be deleted. It will be tried again.", run.id, extra=fields
+                "Run %s is older than the retention, but could not be deleted. The next sweep tries again.",
+                run.id,
+                extra={"run_id": run.id, "workspace_id": run.workspace_id},
             )
         return False
 
     async def _delete_with_thread(self, run: Run) -> bool:
-        """Return False if another run uses the thread. Raises RecordConflict if the run has changed."""
+        """Delete a run and its thread. Return False if another run uses the thread.
+
+        Raises RecordConflict if the run has changed.
+        """
         changes: list[Change] = [
             Absent(Run, _others(run)),  # first, because it writes nothing
             Update(Run, run.id, {}, where(version=run.version)),
@@ -145,7 +149,7 @@ class Retention:
         return True
 
     async def _delete_without_thread(self, run: Run) -> bool:
-        """Return False if no other run uses the thread any more, or if the run has changed."""
+        """Delete a run whose thread is shared. Return False if it is not shared any more, or the run has changed."""
         is_shared = Condition("thread_id", "in", Among(Run, "thread_id", _others(run)))
         guard = Update(Run, run.id, {}, [*where(version=run.version), is_shared])
         try:
@@ -157,16 +161,16 @@ class Retention:
     async def _delete_records(
         self, kind: type[Record], workspace: Workspace, finished: Sequence[Condition], before: datetime
     ) -> bool:
-        """Delete finished records of a kind from before an instant. Return whether more may be left."""
+        """Delete finished records of a kind that were created before an instant. Return whether more may be left."""
         old = [*where(workspace_id=workspace.id), *finished, Condition("created_at", "<", before)]
-        records: Sequence[Any] = await aresolve(self._ledger.find(kind, old, limit=AT_ONCE))
+        records: Sequence[Any] = await aresolve(self._ledger.find(kind, old, limit=BATCH_SIZE))
         if records:
             ids = [record.id for record in records]
             await aresolve(self._ledger.write([Delete(kind, [*finished, Condition("id", "in", ids)])]))
-        return len(records) == AT_ONCE
+        return len(records) == BATCH_SIZE
 
 
 def _others(run: Run) -> list[Condition]:
-    """Return conditions for the other runs on the thread of a run, including ended ones."""
+    """Return the conditions that match the other runs on the thread of a run, including ended ones."""
     same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
     return [*same_thread, Condition("id", "!=", run.id)]

@@ -1,16 +1,16 @@
-"""The catalog: graphs of the project, and definitions that were stored over the API.
+"""The catalog: the graphs that the project serves, and compiled versions of definitions stored through the API.
 
-All of them have a version, a digest of their content, and a run keeps the version that it began with. The content of a
-workflow in JSON or YAML is stored for each version. The code of a Python graph exists only in its current version: a
-run of an older version continues with it if its checkpoints are compatible, and fails with a clear error otherwise.
+Each graph has a version, and a run keeps the version that it started with. The content of a workflow in JSON or YAML is
+stored for each version. The code of a Python graph exists only in its current version: a run of an older version
+continues with it if its checkpoints are compatible, and fails with a clear error otherwise.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from statewright.agents import Agent, Network
 from statewright.errors import InvalidConfig, NotFound, suggestion
@@ -18,12 +18,13 @@ from statewright.ids import digest
 from statewright.models import ChatModel
 from statewright.runs import Json, StoredDefinition
 from statewright.runtime import CompiledGraph, StateGraph
-from statewright.workflow.steps import Definition, Handlers, ToolsGiven, compile_steps, read_definition
+from statewright.workflow.steps import Definition, Handlers, StepTools, compile_steps, read_definition
 
 Kind = Literal["graph", "states", "steps"]
-PROJECT: str = ""
+PROJECT: Final = ""
 """The workspace id of the definitions of the project, which all workspaces see."""
 Models = Callable[[str], ChatModel] | Mapping[str, ChatModel]
+"""Chat models by name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,9 +37,9 @@ class Served:
     version: str
     description: str = ""
     body: Json = None
-    """Its source; None for a graph of a Python module."""
+    """The source of a workflow in JSON or YAML; None for a graph defined in Python."""
     on_failure: str | None = None
-    """The graph that is started when a run of this one has failed."""
+    """The name of the graph that handles failures: it is started when a run of this one fails."""
 
     @property
     def definition_id(self) -> str:
@@ -46,24 +47,24 @@ class Served:
 
 
 def definition_id(workspace_id: str, name: str, version: str) -> str:
-    """Return the id of a version of a workflow, which is the same wherever it is stored."""
+    """Return the id of a version of a workflow, which is derived from its workspace, name and version."""
     return f"def_{digest('definition', workspace_id, name, version)}"
 
 
 @dataclass
 class Catalog:
-    """The graphs that can be run, by name, and compiled definitions by id."""
+    """The served graphs by name, and a cache of compiled definitions by id."""
 
     handlers: Handlers | None = None
-    """Handlers for the task steps of definitions; by default those registered with `@task_handler`."""
+    """Handlers for the task steps of JSON workflows; by default those registered with `@task_handler`."""
     models: Models | None = None
-    """Models for the llm steps of definitions."""
-    tools: ToolsGiven = None
-    """Tools for the models of llm steps, besides handlers."""
+    """Models for the llm steps of JSON workflows."""
+    tools: StepTools = None
+    """Tools for the models of llm steps, in addition to handlers."""
     states_models: Any = None
-    """Models of YAML workflows, which take precedence over their files: see `Workflow.compile`."""
+    """Models for YAML workflows, which take precedence over those named in the files; see `Workflow.compile`."""
     project: Any = None
-    """The `statewright.project.Project` of YAML workflows, if there is one."""
+    """The `statewright.project.Project` for YAML workflows, if there is one."""
     _served: dict[str, Served] = field(default_factory=dict[str, Served])
     _compiled: dict[str, CompiledGraph] = field(default_factory=dict[str, CompiledGraph])
 
@@ -76,17 +77,18 @@ class Catalog:
         version: str | None = None,
         on_failure: str | None = None,
     ) -> Served:
-        """Serve a graph, an agent or a network under a name. Raises InvalidConfig for a name in use."""
-        app = _as_graph(graph)
-        drawing = app.get_graph().draw_mermaid()
-        graph_version = version or app.graph.version or digest("topology", drawing)[:12]
-        served = Served(
-            name=name, kind="graph", app=app, version=graph_version, description=description, on_failure=on_failure
+        """Serve a graph, an agent or a network under a name. Raises InvalidConfig for a name in use.
+
+        The version is derived from the topology of the graph if neither `version` nor the graph names one.
+        """
+        app = _compile(graph)
+        version = version or app.graph.version or digest("topology", app.get_graph().draw_mermaid())[:12]
+        return self._add(
+            Served(name=name, kind="graph", app=app, version=version, description=description, on_failure=on_failure)
         )
-        return self._add(served)
 
     def serve_steps(self, document: Any, *, name: str | None = None, on_failure: str | None = None) -> Served:
-        """Serve a workflow in JSON. Raises WorkflowError with all problems."""
+        """Serve a workflow in JSON. Raises WorkflowError with all its problems."""
         definition = document if isinstance(document, Definition) else read_definition(document)
         app = self.compile_steps(definition)
         return self._add(
@@ -102,15 +104,13 @@ class Catalog:
         )
 
     def serve_states(self, text: str, *, name: str, description: str = "", on_failure: str | None = None) -> Served:
-        """Serve a workflow in YAML, given as text. Raises WorkflowError with all problems."""
-        app = self._compile_states(text)
-        version = digest("states", text)[:12]
+        """Serve a workflow in YAML, given as text. Raises WorkflowError with all its problems."""
         return self._add(
             Served(
                 name=name,
                 kind="states",
-                app=app,
-                version=version,
+                app=self._compile_states(text),
+                version=digest("states", text)[:12],
                 description=description,
                 body={"yaml": text},
                 on_failure=on_failure,
@@ -119,34 +119,31 @@ class Catalog:
 
     def _add(self, served: Served) -> Served:
         if served.name in self._served:
-            raise InvalidConfig(f"Two graphs are served as {served.name!r}. Rename one of them.")
+            raise InvalidConfig(f"Two graphs are served under the name {served.name!r}. Rename one of them.")
         self._served[served.name] = served
         self._compiled[served.definition_id] = served.app
         return served
 
     # -- lookup
 
-    def __iter__(self) -> Iterable[Served]:
-        return iter(self._served.values())
-
     @property
     def served(self) -> tuple[Served, ...]:
-        """The graphs of the project, sorted by name."""
+        """The served graphs, sorted by name."""
         return tuple(self._served[name] for name in sorted(self._served))
 
     def get(self, name: str) -> Served | None:
         """Return the graph served under a name; None if there is none."""
         return self._served.get(name)
 
-    def named(self, name: str) -> Served:
-        """Return the graph served under a name. Raises NotFound, which suggests similar names."""
+    def require(self, name: str) -> Served:
+        """Return the graph served under a name. Raises NotFound, with a suggestion, if there is none."""
         served = self._served.get(name)
         if served is None:
             raise NotFound(f"Graph {name!r} does not exist. " + suggestion(name, self._served, noun="Graphs"))
         return served
 
-    def stored(self, now: datetime) -> list[StoredDefinition]:
-        """Return the versions that are served, as records."""
+    def to_records(self, now: datetime) -> list[StoredDefinition]:
+        """Return the served versions as records of the ledger."""
         return [
             StoredDefinition(
                 id=served.definition_id,
@@ -164,20 +161,22 @@ class Catalog:
 
     # -- compiling
 
-    def app_of(self, definition: StoredDefinition) -> CompiledGraph:
-        """Return the graph of a stored version. Raises NotFound for code that is not served any more."""
+    def load(self, definition: StoredDefinition) -> CompiledGraph:
+        """Return the compiled graph of a stored version. Raises NotFound for a Python graph that is no longer served.
+
+        Raises WorkflowError for a workflow that does not compile any more.
+        """
         app = self._compiled.get(definition.id)
         if app is None:
             app = self._compiled[definition.id] = self._load(definition)
         return app
 
     def _load(self, definition: StoredDefinition) -> CompiledGraph:
-        body = definition.body
         if definition.kind == "steps":
-            return self.compile_steps(read_definition(body))
+            return self.compile_steps(read_definition(definition.body))
         if definition.kind == "states":
-            return self._compile_states(body["yaml"])
-        return self.named(definition.name).app
+            return self._compile_states(definition.body["yaml"])
+        return self.require(definition.name).app
 
     def compile_steps(self, definition: Definition) -> CompiledGraph:
         """Compile a workflow in JSON. Raises WorkflowError for unknown handlers, tools and models."""
@@ -189,7 +188,7 @@ class Catalog:
         return load_workflow(text).compile(models=self.states_models, project=self.project)
 
 
-def _as_graph(graph: CompiledGraph | StateGraph | Network[Any] | Agent) -> CompiledGraph:
+def _compile(graph: CompiledGraph | StateGraph | Network[Any] | Agent) -> CompiledGraph:
     if isinstance(graph, Agent):
         return graph.alone().compile()
     return graph if isinstance(graph, CompiledGraph) else graph.compile()

@@ -27,7 +27,7 @@ class Added:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedGraph:
-    """A graph that can be run, by its name."""
+    """A graph that can be run by its name."""
 
     name: str
     kind: str
@@ -53,10 +53,10 @@ class DefinitionOperations(Operations):
     """Stores definitions, and describes graphs."""
 
     async def add_definition(self, workspace_id: str, body: Mapping[str, Any]) -> Added:
-        """Store a version of a workflow in JSON; the same content again changes nothing.
+        """Store a version of a workflow in JSON. Storing the same content again has no effect.
 
-        Raises WorkflowError with all problems, including unknown handlers, and RequestConflict if the version of the
-        name is stored with a different content.
+        Raises WorkflowError with all its problems, including unknown handlers, and RequestConflict if this version is
+        already stored with different content.
         """
         definition = read_definition(body)
         self.context.catalog.compile_steps(definition)  # raises for unknown handlers, tools and models
@@ -74,40 +74,42 @@ class DefinitionOperations(Operations):
         try:
             await self.context.write([Insert(stored)])
         except DuplicateRecord:
-            return Added(await self._find_same(stored), created=False)
+            existing = await adrive(self.context.versions.find_by_id(workspace_id, stored.id))
+            if existing.digest != stored.digest:
+                raise RequestConflict(
+                    f"Version {stored.version!r} of {stored.name!r} is already stored with different content, and "
+                    f"cannot be changed. Use another version.",
+                    details={"definitionId": existing.id},
+                ) from None
+            return Added(existing, created=False)
         return Added(stored, created=True)
 
-    async def _find_same(self, stored: StoredDefinition) -> StoredDefinition:
-        existing = await adrive(self.context.versions.stored(stored.workspace_id, stored.id))
-        if existing.digest != stored.digest:
-            raise RequestConflict(
-                f"Version {stored.version!r} of {stored.name!r} is stored with a different content, and a version "
-                f"never changes. Give the new one another version.",
-                details={"definitionId": existing.id},
-            )
-        return existing
-
     async def definitions(self, workspace_id: str, *, page: int = 1, page_size: int = 20) -> Page[StoredDefinition]:
-        """Return a page of the versions that a workspace has stored, the newest first."""
+        """Return a page of the stored versions of a workspace, the newest first."""
         conditions = where(workspace_id=workspace_id)
         return await self.context.records.page(StoredDefinition, conditions, page=page, page_size=page_size)
 
     async def definition(self, workspace_id: str, definition_id: str) -> StoredDefinition:
-        """Return a version, of the workspace or of the project. Raises NotFound."""
-        return await adrive(self.context.versions.stored(workspace_id, definition_id))
+        """Return a stored version of the workspace or of the project. Raises NotFound."""
+        return await adrive(self.context.versions.find_by_id(workspace_id, definition_id))
 
     async def graphs(self, workspace_id: str) -> list[ServedGraph]:
-        """Return the graphs that can be run by name: those of the project, and the newest versions of the workspace."""
+        """Return the graphs that can be run by name, sorted by name.
+
+        These are the newest versions of the workspace, and the graphs of the project, which take precedence.
+        """
         definitions = await aresolve(self.context.ledger.find(StoredDefinition, where(workspace_id=workspace_id)))
-        newest = {definition.name: definition for definition in sorted(definitions, key=attrgetter("created_at"))}
-        served = self.context.catalog.stored(self.context.now())
-        graphs = {definition.name: _describe(definition) for definition in [*newest.values(), *served]}
-        return [graphs[name] for name in sorted(graphs)]
+        served = self.context.catalog.to_records(self.context.now())
+        by_name = {
+            definition.name: _describe(definition)
+            for definition in [*sorted(definitions, key=attrgetter("created_at")), *served]
+        }
+        return [by_name[name] for name in sorted(by_name)]
 
     async def graph(self, workspace_id: str, name: str) -> GraphDescription:
         """Return the drawing and the schemas of a graph. Raises NotFound."""
-        definition = await adrive(self.context.versions.newest(workspace_id, name))
-        app = self.context.catalog.app_of(definition)
+        definition = await adrive(self.context.versions.find_newest(workspace_id, name))
+        app = self.context.catalog.load(definition)
         drawing = app.get_graph()
         diagram = drawing.to_json()
         return GraphDescription(

@@ -1,48 +1,52 @@
-"""Lookup of the version of a workflow that a name or an id refers to.
+"""Lookups of stored versions of workflows by name or id.
 
-Lookups are generators that yield results of the ledger, which may be futures, and are sent their values. So the same
-lookup serves callers on an event loop (`adrive`) and nodes that run on worker threads (`drive`).
+A lookup is a generator that yields the results of ledger calls, which may be futures, and is sent their values. So the
+same lookup serves callers on an event loop (`adrive`) and nodes on worker threads (`drive`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from statewright.async_futures import adrive, aresolve
 from statewright.errors import InvalidRequest, NotFound, suggestion
-from statewright.runs import Ledger, Order, Run, StoredDefinition, where
+from statewright.runs import Ledger, Run, StoredDefinition, where
 from statewright.runtime import CompiledGraph
 from statewright.service.catalog.catalog import PROJECT, Catalog
+from statewright.service.context.records import NEWEST_FIRST
 from statewright.service.context.requests import StartRun
-from statewright.service.context.validation import text
+from statewright.service.context.validation import validate_text
 
 T = TypeVar("T")
 Lookup = Generator[Any, Any, T]
-"""Yields results that may be futures, is sent the values, and returns the value looked up."""
+"""Yields results that may be futures, is sent their values, and returns the record."""
 
 
 class Versions:
-    """Finds stored versions. They are cached forever, because a version never changes."""
+    """Finds stored versions, and caches them indefinitely, because a version never changes."""
 
     def __init__(self, ledger: Ledger, catalog: Catalog) -> None:
         self._ledger = ledger
         self._catalog = catalog
         self._cache: dict[str, StoredDefinition] = {}
 
-    def requested(self, workspace_id: str, request: StartRun) -> Lookup[StoredDefinition]:
-        """Find the version that a request names. Raises NotFound, and InvalidRequest if it names none or two."""
-        if (request.graph is None) == (request.definition_id is None):
-            raise InvalidRequest("A run needs a graph or a definition: give either graph or definitionId, not both.")
-        if request.definition_id is not None:
-            return (yield from self.stored(workspace_id, request.definition_id))
-        return (yield from self.newest(workspace_id, str(request.graph)))
+    def find_requested(self, workspace_id: str, request: StartRun) -> Lookup[StoredDefinition]:
+        """Find the version that a request names. Raises NotFound.
 
-    def stored(self, workspace_id: str, definition_id: str) -> Lookup[StoredDefinition]:
+        Raises InvalidRequest unless it names either a graph or a definition.
+        """
+        if (request.graph is None) == (request.definition_id is None):
+            raise InvalidRequest("A run needs either a graph or a definition: give graph or definitionId, not both.")
+        if request.definition_id is not None:
+            return (yield from self.find_by_id(workspace_id, request.definition_id))
+        return (yield from self.find_newest(workspace_id, str(request.graph)))
+
+    def find_by_id(self, workspace_id: str, definition_id: str) -> Lookup[StoredDefinition]:
         """Find a version of the workspace or of the project by its id. Raises NotFound."""
         allowed = (workspace_id, PROJECT)
         definition = self._cache.get(definition_id)
-        # A cached version of another workspace is read again: the response takes as long as for an unknown id.
+        # A cached version of another workspace is read again, so that the response time does not show that it exists.
         if definition is None or definition.workspace_id not in allowed:
             definition = yield self._ledger.get(StoredDefinition, definition_id)
             if definition is not None:
@@ -51,26 +55,25 @@ class Versions:
             raise NotFound(f"Definition {definition_id!r} does not exist.")
         return definition
 
-    def newest(self, workspace_id: str, name: str) -> Lookup[StoredDefinition]:
-        """Find the graph that the project serves under a name, or the newest version of the workspace.
+    def find_newest(self, workspace_id: str, name: str) -> Lookup[StoredDefinition]:
+        """Find the graph that the project serves under a name, or else the newest stored version of the workspace.
 
-        Raises NotFound.
+        Raises NotFound, with a suggestion.
         """
         served = self._catalog.get(name)
         if served is not None:
-            return (yield from self.stored(PROJECT, served.definition_id))
+            return (yield from self.find_by_id(PROJECT, served.definition_id))
         conditions = where(workspace_id=workspace_id, name=name)
-        order = Order("created_at", descending=True)
-        newest: Sequence[StoredDefinition] = yield self._ledger.find(StoredDefinition, conditions, order=order, limit=1)
+        newest = yield self._ledger.find(StoredDefinition, conditions, order=NEWEST_FIRST, limit=1)
         if newest:
             return newest[0]
-        own: Sequence[StoredDefinition] = yield self._ledger.find(StoredDefinition, where(workspace_id=workspace_id))
-        names = {*(definition.name for definition in own), *(served.name for served in self._catalog.served)}
+        definitions = yield self._ledger.find(StoredDefinition, where(workspace_id=workspace_id))
+        names = {item.name for item in (*definitions, *self._catalog.served)}
         raise NotFound(f"Graph {name!r} does not exist. " + suggestion(name, names, noun="Graphs"))
 
     async def load_graph(self, run: Run) -> CompiledGraph:
-        """Return the graph of a run, in the version that it began with. Raises NotFound and WorkflowError."""
-        return self._catalog.app_of(await adrive(self.stored(run.workspace_id, run.definition_id or "")))
+        """Return the graph of a run, in the version that it started with. Raises NotFound and WorkflowError."""
+        return self._catalog.load(await adrive(self.find_by_id(run.workspace_id, run.definition_id or "")))
 
 
 # -- targets of schedules and triggers
@@ -81,11 +84,11 @@ class Target(NamedTuple):
 
     graph: str
     definition_id: str | None
-    """The version; None for the newest at each time."""
+    """The version; None to use the newest version each time."""
 
 
 def with_one_target(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return changes of a schedule or trigger in which a new graph replaces a definition, and vice versa."""
+    """Return changes to a schedule or trigger in which a new graph replaces the definition, and vice versa."""
     if ("graph" in changes) == ("definition_id" in changes):
         return dict(changes)
     replaced = "definition_id" if "graph" in changes else "graph"
@@ -93,15 +96,17 @@ def with_one_target(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def find_target(ledger: Ledger, workspace_id: str, graph: str | None, definition_id: str | None) -> Target:
-    """Return the target that the name of a graph or the id of a definition refers to.
+    """Return the target with the name of a graph, or the id of a definition.
 
-    Raises InvalidRequest for both or neither, and NotFound for an unknown definition. A graph need not be served yet.
+    Raises InvalidRequest for both or neither, and NotFound for an unknown definition. A graph need not exist yet.
     """
     if (graph is None) == (definition_id is None):
-        raise InvalidRequest("The target is a graph or a definition: give either graph or definitionId, not both.")
+        raise InvalidRequest("The target is either a graph or a definition: give graph or definitionId, not both.")
     if definition_id is None:
-        return Target(text(graph, "The graph"), None)
-    definition = await aresolve(ledger.get(StoredDefinition, text(definition_id, "The definition's id")))
+        return Target(validate_text(graph, "The graph"), None)
+    definition = await aresolve(ledger.get(StoredDefinition, validate_text(definition_id, "The definition's id")))
     if definition is None or definition.workspace_id not in (workspace_id, PROJECT):
-        raise NotFound(f"Definition {definition_id!r} does not exist in this workspace. Add it, or name a graph.")
+        raise NotFound(
+            f"Definition {definition_id!r} does not exist in this workspace. Store it first, or name a graph."
+        )
     return Target(definition.name, definition.id)

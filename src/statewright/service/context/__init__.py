@@ -1,1 +1,1 @@
-"""Shared parts of the service: context, settings, requests, reading of records, validation, JSON."""
+"""Shared by the whole service: its context and settings, requests, queries for records, and validation."""

@@ -1,7 +1,7 @@
-"""The shared dependencies of the service: storage, clock, settings, spending, hub, and callbacks of other parts.
+"""The dependencies that all parts of the service share: storage, clock, settings, spending, hub and callbacks.
 
-Every part of the service receives this context. It imports neither the engine nor the operations: their callbacks
-(waking the worker, finding the attempts of this process) are set by `Service` when it starts.
+The context imports neither the engine nor the operations, so that these can import it. `Service` sets the callbacks
+that lead back to the worker (to wake it, and to find the current attempt at a run) when it starts.
 """
 
 from __future__ import annotations
@@ -25,55 +25,55 @@ from statewright.service.following.run_watch import RunWatch
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServiceSettings:
-    """Settings of the service. The defaults suit one machine."""
+    """Settings of the service. The defaults suit a single machine."""
 
     capacity: int = 100
-    """Limit of concurrent runs in this process; others wait in the ledger."""
+    """Maximum number of concurrent runs in this process; other runs wait in the ledger."""
     lease: float = 30.0
-    """Seconds after which a worker without heartbeats counts as lost. It sends three heartbeats in that time."""
+    """Seconds without a heartbeat after which a worker is considered lost. Heartbeats are sent three times as often."""
     look_every: float = 1.0
     """Seconds between polls for work that this process was not notified of."""
     drain: float = 20.0
-    """Seconds that running steps have to end when the service stops. Then they are cancelled, and other workers
+    """Seconds for running steps to end when the service stops. After that they are cancelled, and other workers
     execute them again."""
     durability: Literal["sync", "async"] = "sync"
     """The default durability of runs."""
     max_input: int = 1_000_000
-    """Limit of the input of a run, in bytes of JSON."""
+    """Maximum size of the input of a run, in bytes of JSON."""
     max_payload: int = 256_000
-    """Limit of a signal, an answer or an event, in bytes of JSON."""
+    """Maximum size of a signal, an answer or an event, in bytes of JSON."""
     max_output: int = 10_000_000
-    """Limit of the result of a run, in bytes of JSON. A run with a larger result fails."""
+    """Maximum size of the output of a run, in bytes of JSON. A run with a larger output fails."""
     max_steps: int = 1000
-    """The default limit of supersteps of a run."""
+    """The default maximum number of supersteps of a run."""
 
 
 class Meter(Protocol):
-    """Measures the service. `statewright.observe.Metrics` is an implementation."""
+    """Receives measurements of the service. `statewright.observe.Metrics` is an implementation."""
 
-    def begins_run(self, run_id: str, workspace_id: str) -> None:
+    def record_run_start(self, run_id: str, workspace_id: str) -> None:
         """Record that a worker starts to advance a run."""
         ...
 
-    def waited_in_queue(self, seconds: float) -> None:
-        """Record the time between the instant at which a run was due and its start."""
+    def record_queue_time(self, seconds: float) -> None:
+        """Record the time from the instant at which a run was due to its start."""
         ...
 
-    def tried_delivery(self, outcome: str) -> None:
+    def record_delivery(self, outcome: str) -> None:
         """Record an attempt to deliver a webhook message: `delivered` or `failed`."""
         ...
 
 
 class LogSource(Protocol):
-    """The captured log records and printed lines of tasks."""
+    """A source of captured log records and printed lines of tasks."""
 
     def take(self, task_id: str) -> Sequence[Mapping[str, Json]]:
-        """Return and remove the lines of a task, the oldest first."""
+        """Remove and return the lines of a task, the oldest first."""
         ...
 
 
 class StoppableAttempt(Protocol):
-    """An attempt of this process to advance a run, with the methods that operations call."""
+    """An attempt of this process to advance a run, as seen by the operations that stop it."""
 
     def pause(self) -> None:
         """Stop before the next superstep, and pause the run."""
@@ -90,13 +90,13 @@ class ServiceContext:
 
     ledger: Ledger
     saver: WorkspaceCheckpointer
-    """The saver of all workspaces; see `saver_of`."""
+    """The saver of all workspaces. `saver_of` returns that of a single one."""
     catalog: Catalog
     clock: Clock
     settings: ServiceSettings
     spending_limits: Limits | None = None
     services: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Further services of the graphs: `store` and `instruments`; see `CompiledGraph.with_services`."""
+    """Additional services for graphs: `store` and `instruments`; see `CompiledGraph.with_services`."""
     logs: LogSource | None = None
     redact: Callable[[Any], Any] | None = None
     """Removes secrets from events, errors and webhook messages."""
@@ -106,12 +106,12 @@ class ServiceContext:
     """Polls followed runs for changes by other processes."""
     spending: Spending = field(init=False)
     versions: Versions = field(init=False)
-    ring: Callable[[], object] = lambda: None
-    """Wakes the worker of this process, because a run is due."""
-    ring_background: Callable[[], object] = lambda: None
+    wake_worker: Callable[[], object] = lambda: None
+    """Wakes the worker of this process. Called when a run becomes due."""
+    wake_background: Callable[[], object] = lambda: None
     """Wakes the background tasks (webhook delivery, schedules)."""
     attempt_at: Callable[[str], StoppableAttempt | None] = lambda _: None
-    """Returns the current attempt of this process at a run."""
+    """Returns the attempt that this process is making at a run; None if there is none."""
 
     def __post_init__(self) -> None:
         self.watch = RunWatch(self.ledger)
@@ -130,19 +130,19 @@ class ServiceContext:
         return self.clock.now()
 
     async def write(self, changes: Sequence[Change]) -> None:
-        """Write changes in one transaction, then publish them. Raises RecordConflict."""
+        """Write changes in one transaction, and publish them. Raises RecordConflict."""
         await aresolve(self.ledger.write(changes))
         self.publish(changes)
 
     def publish(self, changes: Sequence[Change]) -> None:
-        """Notify listeners of changes that were written, and wake the worker and the background tasks if needed."""
+        """Notify listeners of changes that were written. Wake the worker and the background tasks if needed."""
         for change in changes:
             if isinstance(change, Advance):
-                self.hub.publish(change.written)
+                self.hub.publish(change.written_events)
         if any(_makes_due(change) for change in changes):
-            self.ring()
-        if any(isinstance(change, Announce) and change.made for change in changes):
-            self.ring_background()
+            self.wake_worker()
+        if any(isinstance(change, Announce) and change.delivery_count for change in changes):
+            self.wake_background()
 
 
 class Operations:

@@ -9,77 +9,77 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, cast
 
-from statewright.data.problems import kind_of
+from statewright.data.problems import describe_kind
 from statewright.errors import InvalidRequest, suggestion
 
-LONGEST_NAME: Final = 200
-"""Characters."""
+MAX_NAME_LENGTH: Final = 200
+"""In characters."""
 
 
-def text(value: Any, subject: str, *, max_length: int = LONGEST_NAME) -> str:
-    """Validate a non-empty string that every database can store."""
+def validate_text(value: Any, subject: str, *, max_length: int = MAX_NAME_LENGTH) -> str:
+    """Validate a string that is not blank, and that every database can store."""
     if not isinstance(value, str):
-        raise InvalidRequest(f"{subject} must be a string, and is {kind_of(value, 'an object')}.")
+        raise InvalidRequest(f"{subject} must be a string, not {describe_kind(value, 'an object')}.")
     if not value.strip() or len(value) > max_length:
         raise InvalidRequest(
-            f"{subject} must have 1 to {max_length} characters that are not all blank; it has {len(value)}."
+            f"{subject} must have 1 to {max_length} characters, not all of them blank; it has {len(value)}."
         )
     if not value.isprintable():
-        raise InvalidRequest(f"{subject} contains characters that are not printable: {value!r}. Remove them.")
+        raise InvalidRequest(f"{subject} contains unprintable characters: {value!r}. Remove them.")
     return value
 
 
-def texts(values: Any, subject: str) -> list[str]:
-    """Validate a list of strings, without duplicates."""
+def validate_texts(values: Any, subject: str) -> list[str]:
+    """Validate a list of strings, and remove duplicates."""
     if isinstance(values, str) or not isinstance(values, Sequence):
-        raise InvalidRequest(f"{subject} must be a list of strings, and is {kind_of(values, 'an object')}.")
+        raise InvalidRequest(f"{subject} must be a list of strings, not {describe_kind(values, 'an object')}.")
     items = cast("Sequence[Any]", values)
-    return list(dict.fromkeys(text(item, f"{subject}[{index}]") for index, item in enumerate(items)))
+    return list(dict.fromkeys(validate_text(item, f"{subject}[{index}]") for index, item in enumerate(items)))
 
 
-def mapping(value: Any, subject: str) -> dict[str, Any]:
+def validate_mapping(value: Any, subject: str) -> dict[str, Any]:
     """Validate a map with string keys."""
     if not isinstance(value, Mapping):
-        raise InvalidRequest(f"{subject} must be an object, and is {kind_of(value)}.")
+        raise InvalidRequest(f"{subject} must be an object, not {describe_kind(value)}.")
     items = cast("Mapping[Any, Any]", value).items()
-    return {text(key, f"A key of {subject}"): item for key, item in items}
+    return {validate_text(key, f"A key of {subject}"): item for key, item in items}
 
 
-def choice(value: Any, subject: str, choices: Iterable[str]) -> str:
-    """Validate one of several words."""
-    words = tuple(choices)
-    if value not in words:
-        raise InvalidRequest(f"{subject} cannot be {value!r}. {suggestion(str(value), words, noun='It may be')}")
+def validate_choice(value: Any, subject: str, choices: Iterable[str]) -> str:
+    """Validate one of several allowed strings."""
+    allowed = tuple(choices)
+    if value not in allowed:
+        raise InvalidRequest(f"{subject} cannot be {value!r}. {suggestion(str(value), allowed, noun='Choices')}")
     return value
 
 
-def flag(value: Any, subject: str) -> bool:
+def validate_bool(value: Any, subject: str) -> bool:
     """Validate a boolean."""
     if not isinstance(value, bool):
         raise InvalidRequest(f"{subject} must be true or false, not {value!r}.")
     return value
 
 
-def number(value: Any, subject: str, *, maximum: int = 1_000_000) -> int | None:
-    """Validate a whole number from 1, or None for no limit."""
+def validate_limit(value: Any, subject: str, *, maximum: int = 1_000_000) -> int | None:
+    """Validate a limit: a whole number from 1, or None for no limit."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
-        raise InvalidRequest(f"{subject} must be a whole number from 1 to {maximum}, or none; it is {value!r}.")
+        raise InvalidRequest(f"{subject} must be a whole number from 1 to {maximum}, or null; it is {value!r}.")
     return value
 
 
-def instant(value: Any, subject: str) -> datetime:
+def validate_datetime(value: Any, subject: str) -> datetime:
     """Validate a datetime with a time zone."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise InvalidRequest(f"{subject} must be a date and time with a time zone, not {value!r}.")
     return value
 
 
-def known_fields(changes: Mapping[str, Any], fields: Iterable[str], subject: str) -> None:
-    """Refuse changes of unknown fields."""
-    names = tuple(fields)
+def validate_field_names(changes: Mapping[str, Any], fields: Iterable[str], subject: str) -> None:
+    """Raise InvalidRequest for a change to a field that does not exist or cannot be changed."""
+    allowed = tuple(fields)
     for name in changes:
-        if name not in names:
-            advice = suggestion(str(name), names, noun="Fields")
-            raise InvalidRequest(f"{subject} has no field {name!r} that can be changed. {advice}")
+        if name not in allowed:
+            hint = suggestion(str(name), allowed, noun="Fields")
+            raise InvalidRequest(f"{subject} has no field {name!r} that can be changed. {hint}")

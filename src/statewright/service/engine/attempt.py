@@ -1,11 +1,11 @@
-"""One worker's attempt to advance one run until it completes, waits, or is stopped.
+"""An attempt of a worker to advance a run until it completes, waits, or is stopped.
 
 The graph runs on the event loop of the worker, with a checkpointer (`RunRecorder`) that writes the records of the run
 in the same transaction as each checkpoint. So the attempt itself writes only what the graph cannot: that the run could
 not be started, that a write was refused, or that the run has ended without saving its outcome.
 
-Every write is guarded by the claim of the attempt. A refused write means that the run was cancelled, or belongs to
-another worker by now: the attempt ends, and changes nothing more.
+Every write is guarded by the claim of the attempt. A refused write means that the run was cancelled or now belongs to
+another worker: the attempt ends, and writes nothing more.
 """
 
 from __future__ import annotations
@@ -41,18 +41,18 @@ from statewright.service.operations.starting import Starter
 
 logger = logging.getLogger("statewright.service")
 _RETRY_AFTER: Final = timedelta(seconds=0.5)
-"""Delay before the next attempt at a run whose thread or storage is not available."""
+"""Delay before the next attempt at a run whose thread is busy, or whose storage is unavailable."""
 _MISSING_CODE_RETRY_AFTER: Final = timedelta(seconds=10)
 """Delay before the next attempt at a run whose graph is not served."""
 _PRECEDENCE: Final[Mapping[str, int]] = {"release": 0, "limit": 1, "pause": 2}
-"""The reasons to stop before the next superstep, in ascending order: a reason replaces those of less duration."""
+"""The reasons to stop before the next superstep. A reason replaces lower ones, which stop the run for less time."""
 
 
 class RunAttempt:
-    """Advances a run that was claimed."""
+    """Advances a claimed run."""
 
     def __init__(self, run: Run, context: ServiceContext, starter: Starter) -> None:
-        """`starter` creates the child runs that nodes start, and the run of a failure handler."""
+        """Create an attempt. `starter` creates the child runs of nodes, and the run of a failure handler."""
         self.run_id = run.id
         self.claim = run.claim
         self._run = run
@@ -62,12 +62,14 @@ class RunAttempt:
         self._control = RunControl()
         self._progress: Progress | None = None
         self._stopping: Stopping | None = None
+        """The reason for which the attempt is being stopped."""
         self._is_cancelled = False
-        self._limits: SpendingLimits | None = None
+        """True if the running superstep was cancelled too, rather than allowed to finish."""
+        self._spending_limits: SpendingLimits | None = None
         self._spent_before: DailySpending | None = None
-        """The spending of the workspace today, before the attempt."""
-        self._limit: SpendingLimitReached | None = None
-        """The spending limit that was reached."""
+        """The spending of the workspace on this day before the attempt."""
+        self._reached_limit: SpendingLimitReached | None = None
+        """The error for the spending limit that was reached."""
         if run.settings.get("pause"):  # requested before the run was claimed
             self.pause()
 
@@ -85,21 +87,21 @@ class RunAttempt:
 
     def abandon(self) -> None:
         """Stop at once; another worker takes the run."""
-        self._cancel("release", "the service stops")
+        self._cancel("release", "the service is stopping")
 
     def cancel(self) -> None:
-        """Stop at once, because the run does not belong to this worker any more."""
+        """Stop at once, because the run was cancelled or belongs to another worker now."""
         self._control.request_cancel("the run was cancelled")
 
     def check_record(self, record: Run | None) -> None:
-        """Stop if the current record of the run has another claim, or requests a pause."""
+        """Stop if the run was deleted or has another claim; pause it if its current record requests that."""
         if record is None or record.claim != self._run.claim:
             self.cancel()
         elif record.settings.get("pause"):
             self.pause()
 
     def _drain(self, reason: Stopping) -> None:
-        """Stop before the next superstep. A pause takes precedence: the run is paused even if its worker stops too."""
+        """Stop before the next superstep. Reasons of higher precedence win: a pause is kept if the worker stops too."""
         is_replaceable = self._stopping in _PRECEDENCE and not self._is_cancelled
         if self._stopping is None or (is_replaceable and _PRECEDENCE[self._stopping] < _PRECEDENCE[reason]):
             self._stopping = reason
@@ -107,7 +109,7 @@ class RunAttempt:
         self._control.request_drain(reason)
 
     def _cancel(self, reason: Stopping, message: str) -> None:
-        """Stop at once, for this reason instead of an earlier one, except a timeout: a run that is late has failed."""
+        """Stop at once. The reason replaces earlier ones, except a timeout: a run that exceeds its deadline fails."""
         if self._stopping != "timeout":
             self._stopping = reason
         self._is_cancelled = True
@@ -115,21 +117,21 @@ class RunAttempt:
         self._control.request_cancel(message)
 
     def _share_stopping(self) -> None:
-        """Pass the reason on to the progress, which interprets later writes by it. Called after each change."""
+        """Copy the reason to the progress, which interprets later writes by it. Called after each change."""
         if self._progress is not None:
-            self._progress.limit = self._limit  # first: it is the reason if "limit" is why the run stops
+            self._progress.reached_limit = self._reached_limit  # first, because the reason "limit" refers to it
             self._progress.stopping, self._progress.is_cancelled = self._stopping, self._is_cancelled
 
     def _count_spending(self, change: Spend) -> None:
         """Stop before the next superstep if the workspace has reached its daily limit. Called on any thread."""
-        if self._limits is None or change.after is None:
+        if self._spending_limits is None or change.after is None:
             return
-        self._context.spending.warn_if_unpriced(self._limits, change.spent)
+        self._context.spending.warn_if_unpriced(self._spending_limits, change.spent)
         if self._progress is not None:
             self._progress.spent = change.after
-        limit = self._limits.reached(change.after, self._context.now())
+        limit = self._spending_limits.find_reached(change.after, self._context.now())
         if limit is not None:
-            self._limit = limit
+            self._reached_limit = limit
             self._drain("limit")
 
     # -- advancing
@@ -141,11 +143,11 @@ class RunAttempt:
         except (RecordConflict, LeaseLost) as error:
             await self._handle_refused_write(error)
         except (ThreadBusy, CheckpointConflict):
-            # Perhaps by an earlier attempt at this run, which could not release the thread.
+            # The holder may be an earlier attempt at this run that could not release the thread.
             await self._preparation.release_stale_lease()
             await self._postpone(self._context.now() + _RETRY_AFTER)
         except StorageUnavailable:
-            logger.exception("Run %s cannot be saved now. It will be tried again.", self.run_id)
+            logger.exception("Run %s could not be saved, because the storage is unavailable. Retrying.", self.run_id)
             await self._postpone(self._context.now() + _RETRY_AFTER)
 
     async def _advance(self) -> None:
@@ -161,14 +163,14 @@ class RunAttempt:
             await self._fail(Progress(run, NO_GRAPH), error)
             return
         if context.meter is not None:
-            context.meter.begins_run(run.id, run.workspace_id)
+            context.meter.record_run_start(run.id, run.workspace_id)
         start = await self._preparation.prepare(graph)
         if start is None:
             return
         progress = start.progress
         self._configure(progress)
-        progress.limits, progress.spent = self._limits, self._spent_before
-        self._progress = progress  # before sharing: a stop requested on another thread from here on updates it too
+        progress.spending_limits, progress.spent = self._spending_limits, self._spent_before
+        self._progress = progress  # first, so that a stop requested meanwhile on another thread updates it too
         self._share_stopping()
         if self._is_late:
             await self._time_out(progress)
@@ -186,14 +188,14 @@ class RunAttempt:
         except Exception as error:
             await self._fail_if_unsaved(progress, error)
         else:
-            unsaved = "The graph ended, and saved no outcome. This is a bug in Statewright. Please report it."
-            await self._fail_if_unsaved(progress, StatewrightError(unsaved))
+            message = "The graph ended without saving its outcome. This is a bug in Statewright. Please report it."
+            await self._fail_if_unsaved(progress, StatewrightError(message))
         finally:
             if deadline_timer is not None:
                 deadline_timer.cancel()
 
     def _config(self) -> dict[str, Any]:
-        """Return the config of the run's nodes: its workspace, the number of its retries on request, and its labels."""
+        """Return the config for nodes: the workspace, how often the run was retried on request, tags and metadata."""
         retries = self._run.settings.get("retries", 0)
         configurable = {"workspace_id": self._run.workspace_id, "retry": retries}
         return {"configurable": configurable, "metadata": dict(self._run.metadata), "tags": list(self._run.tags)}
@@ -233,7 +235,7 @@ class RunAttempt:
             return None
 
         def cancel_run() -> None:
-            self._cancel("timeout", "its time is over")
+            self._cancel("timeout", "its deadline has passed")
 
         return self._context.clock.call_later((deadline - self._context.now()).total_seconds(), cancel_run)
 
@@ -244,23 +246,23 @@ class RunAttempt:
     # -- postponing
 
     async def _postpone(self, until: datetime) -> None:
-        """Release the run until an instant."""
+        """Release the run, to be claimed again at an instant."""
         progress = Progress(replace(self._run, status=RunStatus.PENDING), NO_GRAPH)
         try:
             await self._context.write(progress.postpone_changes(until, self._context.now()))
         except RecordConflict:
             logger.info("Run %s was taken over or cancelled.", self.run_id)
         except StatewrightError:
-            logger.exception("Run %s could not be released. Its worker retries with its next heartbeat.", self.run_id)
+            logger.exception("Run %s could not be released. The next heartbeat of its worker retries.", self.run_id)
 
     async def _postpone_if_over_limit(self) -> bool:
         """Postpone the run to the next day if its workspace has reached a spending limit. Return whether it has."""
         context, run = self._context, self._run
-        self._limits = await context.spending.limits_of(run.workspace_id)
-        if self._limits is None:
+        self._spending_limits = await context.spending.limits_of(run.workspace_id)
+        if self._spending_limits is None:
             return False
         self._spent_before = await context.spending.of_today(run.workspace_id)
-        limit = self._limits.reached(self._spent_before, context.now())
+        limit = self._spending_limits.find_reached(self._spent_before, context.now())
         if limit is None or self._is_late:
             return False
         progress = Progress(replace(run, status=RunStatus.PENDING), NO_GRAPH)
@@ -271,7 +273,7 @@ class RunAttempt:
     async def _postpone_missing_code(self, error: StatewrightError) -> None:
         """Postpone a run whose graph, or a part of it, is not available in this process.
 
-        It was available when the run was started, so the deployment is at fault, and the run does not fail.
+        It was available when the run was started, so the deployment is at fault, and the run should not fail.
         """
         if self._is_late:
             await self._time_out(Progress(self._run, NO_GRAPH))
@@ -287,7 +289,7 @@ class RunAttempt:
         if current is None:
             logger.info("Run %s was taken over or cancelled.", self.run_id)
         elif isinstance(error, DuplicateRecord) or (self._progress is not None and self._progress.has_written):
-            logger.error("Run %s could not be saved.", self.run_id, exc_info=error)
+            logger.error("Run %s has failed, because it could not be saved.", self.run_id, exc_info=error)
             await self._fail(Progress(current, NO_GRAPH), error)
         else:
             await self._postpone(self._context.now())

@@ -1,13 +1,13 @@
 """The start of an attempt: the input of the graph, and the records from which its progress continues.
 
-There are three cases. A run that has not begun takes its thread over and starts from its input. A run that waits is
-resumed with the answers that have arrived; if there are none, it keeps waiting and the attempt is over. Any other run
-was interrupted by the end of its worker, and continues from its last checkpoint.
+There are three cases. A run that has not begun takes over its thread and starts from its input. A run that waits is
+resumed with the answers that have arrived; if there are none, it keeps waiting and the attempt ends. Any other run was
+interrupted by the end of its worker, and continues from its last checkpoint.
 
-The thread may have another holder: a run that was cancelled for this one, or an attempt that has lost its claim. A run
-on a busy thread may be started with `on_busy="interrupt"` or `"rollback"`: the runs that have the thread are cancelled,
-and the new run continues from their last checkpoint, or from the one before them. A cancelled attempt may still hold
-the lease of the thread, because its process has not noticed the cancellation, or is gone.
+The thread may have another holder: a run that was cancelled in favor of this one, or an attempt that has lost its
+claim. With `on_busy="interrupt"` or `"rollback"`, the runs that use the thread are cancelled, and the new run continues
+from their last checkpoint, or from the one before them. A cancelled attempt may still hold the lease of the thread,
+because its process has not noticed the cancellation yet, or has died.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from statewright.graph import Command
 from statewright.runs import Advance, Condition, Order, Run, RunStatus, Signal, StepRun, Update, Wait, where
 from statewright.runtime import CompiledGraph
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.service.context.records import UNFINISHED_STEPS, guard_claim, load_if_claimed, released
+from statewright.service.context.records import UNFINISHED_STEPS, guard_claim, load_if_claimed, release_values
 from statewright.service.context.service_context import ServiceContext
 from statewright.service.engine.progress import Progress
 from statewright.service.engine.waits import (
     Arrivals,
-    due_if_signalled,
-    find_invalid,
+    find_invalid_answers,
+    inbox_changes,
     match_signals,
     next_due,
     refusal_events,
-    taken_changes,
+    wake_change_if_signalled,
 )
 from statewright.service.operations.thread_edits import EditRecorder, find_edited_run
 
@@ -73,7 +73,7 @@ class AttemptPreparation:
         inbox = await self._load_inbox()
         progress.steps.answered = {signal.interrupt_id for signal in inbox if signal.interrupt_id is not None}
         saved = await aresolve(self._saver.load(run.thread_id))
-        if saved is not None and saved.checkpoint.at_rest:  # an edit from outside has completed the thread
+        if saved is not None and saved.checkpoint.is_complete:  # an edit of the thread has left nothing to execute
             progress.values = saved.checkpoint.values
         return AttemptStart(None, progress)
 
@@ -81,12 +81,12 @@ class AttemptPreparation:
         if self._context.meter is not None:
             not_before = self._run.settings.get("notBefore")
             since = datetime.fromisoformat(not_before) if not_before is not None else self._run.created_at
-            self._context.meter.waited_in_queue((self._context.now() - since).total_seconds())
+            self._context.meter.record_queue_time((self._context.now() - since).total_seconds())
 
     async def _resume_waiting(
         self, graph: CompiledGraph, steps: Sequence[StepRun], waits: Sequence[Wait]
     ) -> AttemptStart | None:
-        """Return the start with the answers that have arrived; release the run and return None if there are none."""
+        """Return the start with the answers that have arrived. If there are none, release the run and return None."""
         run, now = self._run, self._context.now()
         arrivals = match_signals(waits, await self._load_inbox(), now)
         await self._refuse_invalid(arrivals)
@@ -102,27 +102,29 @@ class AttemptPreparation:
         return AttemptStart(command, progress)
 
     async def _load_inbox(self) -> Sequence[Signal]:
-        """Return the untaken signals for the run, the oldest first."""
+        """Return the unprocessed signals for the run, the oldest first."""
         untaken = where(run_id=self._run.id, taken=False)
         return await aresolve(self._ledger.find(Signal, untaken, order=Order("created_at")))
 
     async def _refuse_invalid(self, arrivals: Arrivals) -> None:
-        """Refuse the answers that do not have the type that their waits require."""
+        """Refuse answers of a type other than the one that their wait requires."""
         typed = [wait for wait in arrivals.ended if wait.schema is not None and wait.id in arrivals.signals]
         if not typed:
             return
         saved = await aresolve(self._saver.load(self._run.thread_id))
-        refused = find_invalid(saved, {wait.interrupt_id: arrivals.answers[wait.interrupt_id] for wait in typed})
+        refused = find_invalid_answers(
+            saved, {wait.interrupt_id: arrivals.answers[wait.interrupt_id] for wait in typed}
+        )
         for wait in typed:
             if wait.interrupt_id in refused:
                 arrivals.refuse(wait, refused[wait.interrupt_id])
 
     async def _release_refused(self, arrivals: Arrivals, due: datetime | None) -> None:
-        """Record that all signals were refused, and release the run, which keeps waiting."""
+        """Record the refused signals, and release the run, which keeps waiting."""
         run, now = self._run, self._context.now()
         guard = [Condition("claim", "=", run.claim)]
-        advance = Advance(run.id, now, {**released(due), "error": None}, refusal_events(arrivals), guard)
-        changes = [advance, *taken_changes(arrivals), *due_if_signalled(run.id, now)]
+        advance = Advance(run.id, now, {**release_values(due), "error": None}, refusal_events(arrivals), guard)
+        changes = [advance, *inbox_changes(arrivals), wake_change_if_signalled(run.id, now)]
         await self._context.write(changes)
 
     async def _release_waiting(self, due: datetime | None) -> None:
@@ -130,15 +132,15 @@ class AttemptPreparation:
         run = self._run
         guard = [Condition("claim", "=", run.claim), Condition("version", "=", run.version)]
         try:
-            await aresolve(self._ledger.write([Update(Run, run.id, {**released(due), "error": None}, guard)]))
+            await aresolve(self._ledger.write([Update(Run, run.id, {**release_values(due), "error": None}, guard)]))
         except RecordConflict:  # a signal has arrived since the inbox was read: the run is due at once
-            at_once = {**released(self._context.now()), "error": None}
-            await aresolve(self._ledger.write([Update(Run, run.id, at_once, guard[:1])]))
+            due_now = {**release_values(self._context.now()), "error": None}
+            await aresolve(self._ledger.write([Update(Run, run.id, due_now, guard[:1])]))
 
     # -- the thread
 
     async def _take_over(self, graph: CompiledGraph) -> None:
-        """Take the thread over from the runs that were cancelled for this one, and roll them back if requested."""
+        """Take over the thread from the runs that were cancelled for this one. Roll them back if requested."""
         cancelled: Sequence[str] = self._run.settings.get("takesOver", ())
         if not cancelled:
             return
@@ -147,31 +149,31 @@ class AttemptPreparation:
         if not self._run.settings.get("rollsBack") or head is None:
             return
         if await find_edited_run(self._saver, head) in cancelled:
-            # In one transaction with the rollback: the run may be cancelled or taken over at any moment.
+            # Guarded in the transaction of the rollback, because the run may be cancelled or taken over at any moment.
             recorder = EditRecorder(self._saver, self._ledger, lambda commit, now: [guard_claim(self._run)])
             editable = graph.with_services(checkpointer=cast("Checkpointer", recorder), clock=self._context.clock)
-            # From this head only: if it has moved, a later attempt at this run may have rolled back already.
+            # Refused if the head has moved: a later attempt at this run may have rolled back already.
             config = {"configurable": {"thread_id": self._run.thread_id, "checkpoint_id": head.id}}
             await call_in_thread(editable.roll_back, config)
 
     async def release_stale_lease(self) -> None:
-        """Release the thread if the attempt that holds it has lost its claim, at this run or at another one.
+        """Release the thread if its holder is an attempt, at this run or another one, that has lost its claim.
 
         The lease is read before the claims. While this attempt has its claim, no later attempt at the run has started,
         so the holder is an earlier one. An attempt that has lost its own claim (for example, because its process was
-        suspended for longer than its lease) must not release the thread of its successor.
+        suspended for longer than its lease) must not release the thread, which its successor may hold.
         """
         thread_id = self._run.thread_id
         lease = await aresolve(self._saver.lease(thread_id))
         if lease is None or not await self._has_lost_claim(run_of(lease.owner)):
             return
-        with suppress(LeaseLost):  # the holder has released the thread itself meanwhile
+        with suppress(LeaseLost):  # the holder has released the thread meanwhile
             release = LeaseRequest(lease.owner, self._context.now(), None)
             await aresolve(self._saver.renew(thread_id, release))
 
     async def _has_lost_claim(self, holder: str) -> bool:
-        """Return True if the thread is held by an attempt that has no claim any more; `holder` is the id of its run."""
-        if holder == self._run.id:
+        """Return True if the attempt that holds the thread has lost its claim. `holder` is the id of its run."""
+        if holder == self._run.id:  # an earlier attempt, as long as this one has its claim
             return await load_if_claimed(self._ledger, self._run) is not None
         run = await aresolve(self._ledger.get(Run, holder))
         return run is not None and run.claim is None

@@ -1,4 +1,4 @@
-"""Collected changes to the records of a run, their errors, and the removal of secrets from them."""
+"""Changes to the records of a run: collecting them, removing secrets, and converting errors for storage."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Redact = Callable[[Any], Any]
 
 @dataclass(slots=True)
 class ChangeSet:
-    """The changes that one write makes to the records of a run, collected while a commit is interpreted."""
+    """The changes of one write to the records of a run, collected while a commit is interpreted."""
 
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     """New values of the run, by column."""
     events: list[NewEvent] = field(default_factory=list[NewEvent])
     changes: list[Change] = field(default_factory=list[Change])
-    """Changes of other records."""
+    """Changes to other records."""
     final_changes: list[Change] = field(default_factory=list[Change])
-    """Changes that come after all others, such as those that end all open steps."""
+    """Changes to apply after all others, such as those that end all open steps."""
     spent: DailySpending | None = None
-    """The spending of the recorded model calls."""
+    """The sum of the recorded model calls."""
 
     def add_event(self, kind: str, payload: Mapping[str, Json], step: StepRun | None = None) -> None:
         """Add an event of the run, or of one of its steps."""
@@ -38,7 +38,7 @@ class ChangeSet:
 
     def spend(self, call: ModelCall) -> None:
         """Add a model call to the spending of its day."""
-        spent = self.spent = self.spent or DailySpending.of(call.workspace_id, call.created_at)
+        spent = self.spent = self.spent or DailySpending.of(call.workspace_id, call.created_at)  # zero at first
         spent.requests += 1
         spent.input_tokens += call.input_tokens
         spent.output_tokens += call.output_tokens
@@ -51,9 +51,9 @@ def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
         match change:
             case Advance():
                 change.events = [event._replace(payload=redact(event.payload)) for event in change.events]
-                change.values = _values_without(change.values, redact)
+                change.values = _redact_error(change.values, redact)
             case Update(values=values):
-                change.values = _values_without(values, redact)
+                change.values = _redact_error(values, redact)
             case Announce():
                 output = {"output": change.data["output"]} if "output" in change.data else {}
                 change.data = {**redact(change.data), **output}
@@ -62,18 +62,18 @@ def without_secrets(changes: Sequence[Change], redact: Redact) -> list[Change]:
     return list(changes)
 
 
-def _values_without(values: Mapping[str, Any], redact: Redact) -> Mapping[str, Any]:
+def _redact_error(values: Mapping[str, Any], redact: Redact) -> Mapping[str, Any]:
     return {**values, "error": redact(values["error"])} if values.get("error") is not None else values
 
 
 # -- errors
 
-LONGEST_MESSAGE: Final = 4000
-"""Characters of an error message that a record stores."""
+MAX_MESSAGE_LENGTH: Final = 4000
+"""Characters of an error message that are stored."""
 
 
 def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Json]:
-    """Return an error as stored in records: its message, its code, the step and its details if it has any."""
+    """Return an error in the form that records store: message and code, and the step and details if known."""
     message = f"{error}" if isinstance(error, StatewrightError) else f"{type(error).__name__}: {error}"
     record: dict[str, Json] = {"message": _storable(message), "code": code_of(error)}
     if step is not None:
@@ -83,7 +83,7 @@ def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Js
 
 
 def error_from_text(text: str) -> dict[str, Json]:
-    """Return an error as stored in records, from its text `Class: message`."""
+    """Return an error in the form that records store, from its text `Class: message`."""
     name, _, message = text.partition(": ")
     kind = getattr(errors, name, None)
     if isinstance(kind, type) and issubclass(kind, StatewrightError):
@@ -92,5 +92,5 @@ def error_from_text(text: str) -> dict[str, Json]:
 
 
 def _storable(text: str) -> str:
-    """Return a text as stored in records: truncated, and without lone surrogates, which cannot be encoded."""
-    return text[:LONGEST_MESSAGE].encode("utf-8", "replace").decode()
+    """Truncate a text for storage, and replace lone surrogates, which cannot be encoded."""
+    return text[:MAX_MESSAGE_LENGTH].encode("utf-8", "replace").decode()

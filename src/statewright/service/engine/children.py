@@ -1,7 +1,7 @@
 """Child runs: runs that nodes start.
 
 A child is created in the transaction that saves the result of its node. So a node that fails has started no run, and a
-node that is executed again finds the run that it has started before, by its id.
+node that is executed again finds by its id the run that it has started before.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OPTIONS: Final = ("thread_id", "timeout", "tags", "metadata", "concurrency_key",
 
 
 class ChildStarter:
-    """Starts child runs for the nodes of one run. Called on the threads of nodes, so it may block on the ledger."""
+    """Starts child runs for the nodes of one run. Called on the threads of nodes, where it may block on the ledger."""
 
     def __init__(self, run: Run, progress: Progress, context: ServiceContext, starter: Starter) -> None:
         self._run = run
@@ -32,30 +32,35 @@ class ChildStarter:
         self._context = context
         self._starter = starter
         self._started: dict[str, StartRun] = {}
+        """Requests by run id. Their runs may not have been written yet."""
 
     def start(
         self,
         run_id: str,
         graph: str,
-        input: Any,  # noqa: A002  # the field's word
+        input: Any,  # noqa: A002  # the name in the API
         *,
         work: Sequence[str],
         awaited: bool,
         options: Mapping[str, Any],
     ) -> None:
+        """Queue the creation of a child, unless it was started before.
+
+        Raises InvalidRequest, NotFound for an unknown graph, PayloadTooLarge.
+        """
         unknown = next((name for name in options if name not in OPTIONS), None)
         if unknown is not None:
             raise InvalidRequest(
-                f"start_run() has no option {unknown!r}. " + suggestion(unknown, OPTIONS, noun="Known")
+                f"start_run() has no option {unknown!r}. " + suggestion(unknown, OPTIONS, noun="Options")
             )
         if awaited and options.get("thread_id") == self._run.thread_id:
             raise InvalidRequest(
-                f"Run {run_id} was to advance thread {self._run.thread_id!r}, which its parent holds while it waits "
-                f"for it. Give it another thread, or none."
+                f"Child run {run_id} cannot use thread {self._run.thread_id!r}, which its parent holds while it waits "
+                f"for the child. Give it another thread, or none."
             )
         if run_id in self._started:
             return
-        if self._read(run_id) is not None:  # an earlier execution of the node has started it
+        if self._load(run_id) is not None:  # an earlier execution of the node has started it
             if awaited:
                 self._progress.steps.queue(work, self._report_again(run_id))
             return
@@ -70,21 +75,22 @@ class ChildStarter:
             **options,
         )
         check_start(request, self._context.settings)
-        definition = drive(self._context.versions.requested(self._run.workspace_id, request))
+        definition = drive(self._context.versions.find_requested(self._run.workspace_id, request))
         _, changes = self._starter.build_run(self._run.workspace_id, request, definition, self._context.now())
         self._started[run_id] = request
         self._progress.steps.queue(work, changes)
 
     def differs(self, run_id: str, graph: str, input: Any) -> bool:  # noqa: A002
-        existing = self._started.get(run_id) or self._read(run_id)
+        """Return True if a child was started before with another graph or input."""
+        existing = self._started.get(run_id) or self._load(run_id)
         return existing is not None and (existing.graph, existing.input) != (graph, as_json(input))
 
-    def _read(self, run_id: str) -> Run | None:
+    def _load(self, run_id: str) -> Run | None:
         return resolve(self._context.ledger.get(Run, run_id))
 
     def _report_again(self, run_id: str) -> list[Change]:
-        """Return the changes that report the current status of a child to the run, replacing earlier reports."""
+        """Return the changes that report a child to the run if it has ended, replacing earlier reports."""
         untaken = where(run_id=self._run.id, type=f"{RUN_ENDED}{run_id}", taken=False)
         reports = resolve(self._context.ledger.find(Signal, untaken))
-        child = self._read(run_id)  # read last: an end in between is reported twice, but never lost
+        child = self._load(run_id)  # last, so that an end in between may be reported twice, but is never lost
         return report_again(child, self._run.id, reports) if child is not None else []

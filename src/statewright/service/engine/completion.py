@@ -1,4 +1,4 @@
-"""The completion of runs, and its consequences for webhooks and parent runs."""
+"""The end of runs, and its consequences for webhooks and parent runs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from statewright.clock import iso
 from statewright.ids import digest
 from statewright.runs import ENDED, Announce, Change, Condition, Delete, Insert, Json, Run, RunStatus, Signal, Update
 from statewright.runtime import RUN_ENDED
-from statewright.service.context.records import released
-from statewright.service.engine.waits import wake_changes
+from statewright.service.context.records import release_values
+from statewright.service.engine.waits import wake_change
 
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a run: its status, event, and output or error."""
+    """The end of a run: its final status, the event, and the output or error."""
 
     status: RunStatus
     event: str
@@ -39,7 +39,7 @@ class Ending:
 
     @classmethod
     def of(cls, run: Run) -> Self:
-        """Return the ending of a run that has ended."""
+        """Return the ending of a run that has ended already."""
         return cls(run.status, f"WORKFLOW_{run.status.upper()}", {}, output=run.output, error=run.error)
 
     def values(self, now: datetime) -> dict[str, Any]:
@@ -47,17 +47,17 @@ class Ending:
         values: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
         if self.status is RunStatus.COMPLETED:
             values |= {"output": self.output, "current_step": None}
-        return {**values, **released(None), "deadline_at": None}
+        return {**values, **release_values(None), "deadline_at": None}
 
     @staticmethod
     def announcement(run: Run, kind: str, details: Mapping[str, Json], now: datetime) -> Announce:
-        """Return the announcement of an event of a run to webhooks."""
+        """Return the change that announces an event of a run to webhooks."""
         data = {"workflowRunId": run.id, "graph": run.graph, "definitionId": run.definition_id}
         return Announce(run.workspace_id, kind, {**data, "metadata": run.metadata, **details}, now, run.id)
 
 
 def completion_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
-    """Return the changes for the transaction in which a run ends: webhook messages, a signal to its parent."""
+    """Return the changes for the transaction in which a run ends: webhook messages, and a signal to its parent."""
     details = {"status": str(ending.status), "output": ending.output, "error": ending.error, "endedAt": iso(now)}
     changes: list[Change] = [Ending.announcement(run, f"workflow.{ending.status}", details, now)]
     if run.parent_id is not None and run.parent_waits:
@@ -66,15 +66,15 @@ def completion_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
 
 
 def report_again(run: Run, parent_id: str, reports: Sequence[Signal]) -> list[Change]:
-    """Return the changes that report a run to a parent that starts to wait for it, replacing the earlier `reports`.
+    """Return the changes that report a run to a parent that starts to wait for it, replacing earlier `reports`.
 
-    A run that has not ended is reported when it ends.
+    A run that has not ended yet is reported when it ends.
     """
     changes: list[Change] = [Update(Signal, signal.id, {"taken": True}) for signal in reports]
     if run.status not in ENDED:
         return changes
     report = report_to_parent(run, parent_id, Ending.of(run), getattr(run, f"{run.status}_at"))
-    # The id of a report is derived from the end of the run, so the report may be stored already.
+    # The same end may have been reported before: the id of a report is derived from it.
     same_report = [Condition("id", "=", change.record.id) for change in report if isinstance(change, Insert)]
     return [*changes, Delete(Signal, same_report), *report]
 
@@ -83,7 +83,7 @@ def report_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) ->
     """Return the changes that signal the end of a run to its parent, which may wait for it."""
     kind = f"{RUN_ENDED}{run.id}"
     payload = {"runId": run.id, "status": str(ending.status), "output": ending.output, "error": ending.error}
-    # A run may fail, be retried, and end again: each end is reported.
+    # The id includes the time, because a run may fail, be retried, and end again: each end is reported.
     signal_id = digest("signal", run.id, kind, now)
     signal = Signal(id=signal_id, run_id=parent_id, type=kind, payload=payload, key=signal_id, created_at=now)
-    return [Insert(signal), *wake_changes(parent_id, now)]
+    return [Insert(signal), wake_change(parent_id, now)]

@@ -1,8 +1,8 @@
-"""The progress of a run: turns the commits of its graph into changes of its records, without I/O.
+"""The progress of a run: converts the commits of its graph to changes of its records, without I/O.
 
-Only here do checkpoints become steps, waits and events. The results of a superstep complete steps, its frontier begins
-steps, its interrupts are waits, and the end of its log is the outcome of the run. The recorder writes the resulting
-changes in the transaction of the superstep.
+This is the only place where checkpoints become steps, waits and events. The results of a superstep complete steps, its
+frontier begins steps, its interrupts are waits, and the end of its log is the outcome of the run. The recorder writes
+the resulting changes in the transaction of the superstep.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from functools import reduce
 from typing import Any, Final, Literal
 
 from pydantic_core import to_json
@@ -41,29 +40,30 @@ from statewright.runs import (
     where,
 )
 from statewright.service.access.spending import SpendingLimits
-from statewright.service.context.records import released
+from statewright.service.context.records import release_values
 from statewright.service.engine.changeset import ChangeSet, Redact, error_json, without_secrets
 from statewright.service.engine.completion import Ending, completion_changes
 from statewright.service.engine.step_records import StepRecords
 from statewright.service.engine.waits import (
     Arrivals,
     approval_of,
-    due_if_signalled,
+    inbox_changes,
     next_due,
     refusal_events,
-    taken_changes,
+    wake_change_if_signalled,
 )
 
 Stopping = Literal["pause", "release", "limit", "timeout"]
 """The reason for which a run is stopped from outside: to pause it, to release it to another worker, because its
 workspace has reached a daily spending limit, or because its deadline has passed."""
 SPENDING_LIMIT: Final = "spending_limit"
-"""The reason of a pause until the workspace may spend again."""
+"""The reason of a pause, in events, until the workspace may spend again."""
 OnEnd = Callable[[Run, Ending, datetime], Sequence[Change]]
+"""Returns changes to write in the transaction in which a run ends."""
 
 
 class _NoGraph:
-    """A placeholder for a graph that is not available, or not needed."""
+    """A placeholder for a graph that is not available or not needed."""
 
     nodes: Mapping[str, Any] = {}
 
@@ -72,7 +72,7 @@ NO_GRAPH: Final[Any] = _NoGraph()
 
 
 class Progress:
-    """The state of a run as known to its worker."""
+    """The state of a run and its records, as known to its worker."""
 
     def __init__(
         self,
@@ -86,20 +86,22 @@ class Progress:
         self.run = run
         """The record, with the changes written since it was read."""
         self.claim = run.claim
+        """The claim of the attempt, which guards its writes."""
         self.stopping: Stopping | None = None
-        self.limit: SpendingLimitReached | None = None
-        """The spending limit that stops the run until the next day."""
-        self.limits: SpendingLimits | None = None
-        """The daily limits of its workspace. If it has any, each write also returns the current spending."""
+        self.reached_limit: SpendingLimitReached | None = None
+        """The error for the spending limit that stops the run until the next day."""
+        self.spending_limits: SpendingLimits | None = None
+        """The daily limits of the workspace. If it has any, each write also returns the current spending."""
         self.spent: DailySpending | None = None
         """The last known spending of the workspace."""
         self.is_cancelled = False
         """True if the worker cancelled the run to stop it, rather than letting its superstep finish."""
         self.steps = StepRecords(run, graph, steps, waits)
         self._arrivals = arrivals
-        self.is_open = False
-        """True once the first write was prepared."""
+        self.has_begun = False
+        """True once the first write of the attempt was prepared."""
         self._guard: Where | None = None
+        """Conditions on the run that replace the check of the claim."""
         self.has_written = False
         """True once a write was saved."""
         self.was_refused = False
@@ -107,27 +109,26 @@ class Progress:
         self._version = run.version if run.status is RunStatus.WAITING else None
         """The version that the first write expects, so that signals since the inbox was read are not lost."""
         self.values: Mapping[str, Any] = {}
-        """The state at the start of the attempt: the output if nothing is left to do."""
+        """The state at the start of the attempt, which is the output if nothing is left to do."""
         self.redact: Redact | None = None
         self.max_output = 10_000_000
-        """Limit of the size of the output as JSON, in bytes."""
+        """Maximum size of the output, in bytes of JSON."""
         self.on_end: OnEnd | None = None
-        """Returns further changes for the transaction in which the run ends."""
 
     @property
     def has_settled(self) -> bool:
-        """True if a prepared write releases the run, because it has ended, waits or is paused."""
+        """True if a prepared write releases the run, for example because it has ended, waits or is paused."""
         return self.claim is not None and self.run.claim is None
 
     # -- undoing refused writes
 
     def snapshot(self) -> Callable[[], None]:
-        """Return a function that restores the current progress, because the writes since then were not saved."""
-        run, is_open, arrivals, version = self.run, self.is_open, self._arrivals, self._version
+        """Return a function that restores the current progress, if later writes are not saved."""
+        run, has_begun, arrivals, version = self.run, self.has_begun, self._arrivals, self._version
         restore_steps = self.steps.snapshot()
 
         def restore() -> None:
-            self.run, self.is_open, self._arrivals, self._version = run, is_open, arrivals, version
+            self.run, self.has_begun, self._arrivals, self._version = run, has_begun, arrivals, version
             restore_steps()
 
         return restore
@@ -139,14 +140,16 @@ class Progress:
         changeset, log, now = ChangeSet(), commit.log, commit.created_at
         self.steps.record_entries(changeset, log.entries if log is not None else (), now)
         self.steps.take_queued(changeset, {result.task.id for result in commit.results})
-        if not commit.line.namespace:
-            self._open(changeset, now, begins=commit.source == "input")
+        if not commit.branch_key.namespace:
+            self._begin_attempt(changeset, now, has_input=commit.source == "input")
             for result in commit.results:
                 self.steps.complete(changeset, result.task, now)
             if log is not None and any(entry[0] == "run_finished" for entry in log.entries):
                 self._end(changeset, log, now, commit.checkpoint.values)
             else:
-                halts = self.stopping is not None or self._breaks(commit) or self._reaches_limit(changeset, now)
+                halts = (
+                    self.stopping is not None or self._hits_breakpoint(commit) or self._reaches_limit(changeset, now)
+                )
                 self.steps.start(changeset, commit.checkpoint.frontier, commit.checkpoint.step + 1, now, halts=halts)
         return self._changes(changeset, now)
 
@@ -156,12 +159,12 @@ class Progress:
         self.steps.record_entries(changeset, log.entries if log is not None else (), now)
         self.steps.take_queued(changeset, {*pending.completed, *map(step_id, pending.journal)})
         if not namespace:
-            self._open(changeset, now)
+            self._begin_attempt(changeset, now)
             for result in pending.completed.values():
                 self.steps.complete(changeset, result.task, now)
-            still_open = _open_questions(log)
+            open_ids = _open_question_ids(log)
             for task, questions in pending.interrupts.items():
-                self.steps.ask(changeset, task, [question for question in questions if question.id in still_open], now)
+                self.steps.record_waits(changeset, task, [item for item in questions if item.id in open_ids], now)
             for task, due in pending.retries.items():
                 self.steps.retry(changeset, task, pending.attempts.get(task, 1), due, now)
             for task, text in pending.errors.items():
@@ -171,18 +174,17 @@ class Progress:
         return self._changes(changeset, now)
 
     def failure_changes(self, error: BaseException, now: datetime, *, guard: Where | None = None) -> list[Change]:
-        """Return the changes that fail a run which could not save its outcome, guarded by its claim or by `guard`."""
+        """Return the changes that fail a run whose outcome was not saved, guarded by its claim or else by `guard`."""
         changeset = ChangeSet()
         self._guard = guard
-        self._open(changeset, now)
+        self._begin_attempt(changeset, now)
         record = _timeout_error(self.run) if self.stopping == "timeout" else error_json(error)
         self._finish(changeset, Ending.failed(record), now)
         return self._changes(changeset, now)
 
-    def postpone_changes(self, until: datetime | None, now: datetime) -> list[Change]:
-        """Return the changes that release the run until an instant."""
-        changeset = ChangeSet(values=released(until))
-        return self._changes(changeset, now)
+    def postpone_changes(self, until: datetime, now: datetime) -> list[Change]:
+        """Return the changes that release the run, to be claimed again at an instant."""
+        return self._changes(ChangeSet(values=release_values(until)), now)
 
     def next_day_changes(self, limit: SpendingLimitReached, now: datetime, *, pauses: bool) -> list[Change]:
         """Return the changes that postpone a run until its workspace may spend again, and pause it if it `pauses`.
@@ -192,31 +194,29 @@ class Progress:
         changeset = ChangeSet()
         self._pause_until_next_day(changeset, limit)
         if not pauses:
-            changeset.values.pop("status")
-        match self.run.error:
-            case {"code": limit.code}:
-                changeset.events.clear()
-            case _:
-                pass
+            del changeset.values["status"]
+        if self.run.error is not None and self.run.error.get("code") == limit.code:  # it was postponed before
+            changeset.events.clear()
         return self._changes(changeset, now)
 
     def _changes(self, changeset: ChangeSet, now: datetime) -> list[Change]:
-        """Return the changes of one write; none if nothing was recorded."""
+        """Return the changes of one write, with its guard; none if nothing was recorded."""
         if not (changeset.values or changeset.events or changeset.changes or changeset.final_changes):
             return []
-        self.run = replace(self.run, **{k: v for k, v in changeset.values.items() if not isinstance(v, Plus)})
+        values = {name: value for name, value in changeset.values.items() if not isinstance(value, Plus)}
+        self.run = replace(self.run, **values)
         guard = list(self._guard) if self._guard is not None else [Condition("claim", "=", self.claim)]
         if self._guard is None and self._version is not None:
             guard.append(Condition("version", "=", self._version))
             self._version = None
         advance = Advance(self.run.id, now, changeset.values, changeset.events, guard)
         changes = [advance, *changeset.changes, *changeset.final_changes]
-        if changeset.spent is not None or self.limits is not None:
+        if changeset.spent is not None or self.spending_limits is not None:
             changes.append(Spend(changeset.spent or DailySpending.of(self.run.workspace_id, now)))
         return without_secrets(changes, self.redact) if self.redact is not None else changes
 
-    def _breaks(self, commit: Commit) -> bool:
-        """Return whether a breakpoint of the run stops it before its next superstep."""
+    def _hits_breakpoint(self, commit: Commit) -> bool:
+        """Return True if a breakpoint stops the run before its next superstep."""
         before: Sequence[str] = self.run.settings.get("interruptBefore") or ()
         after: Sequence[str] = self.run.settings.get("interruptAfter") or ()
         due = {task.node for task in commit.checkpoint.frontier}
@@ -224,28 +224,30 @@ class Progress:
         return bool(due.intersection(before) or done.intersection(after) or "*" in before or (done and "*" in after))
 
     def _reaches_limit(self, changeset: ChangeSet, now: datetime) -> bool:
-        """Return whether the workspace reaches its daily limit with this write, as far as is known before it."""
-        if self.limits is None:
+        """Return True if the workspace reaches its daily limit with this write, by its last known spending."""
+        if self.spending_limits is None:
             return False
-        today = DailySpending.of(self.run.workspace_id, now)
-        known = [spent for spent in (self.spent, changeset.spent) if spent is not None and spent.day == today.day]
-        return self.limits.reached(reduce(DailySpending.plus, known, today), now) is not None
+        total = DailySpending.of(self.run.workspace_id, now)
+        for spent in (self.spent, changeset.spent):
+            if spent is not None and spent.day == total.day:
+                total = total.plus(spent)
+        return self.spending_limits.find_reached(total, now) is not None
 
     # -- the first write of an attempt
 
-    def _open(self, changeset: ChangeSet, now: datetime, *, begins: bool = False) -> None:
-        """Add to the first write of an attempt that the run is running, and has received its answers."""
-        if self.is_open:
+    def _begin_attempt(self, changeset: ChangeSet, now: datetime, *, has_input: bool = False) -> None:
+        """Record with the first write of an attempt that the run is running, and has received its answers."""
+        if self.has_begun:
             return
-        self.is_open, run = True, self.run
-        if begins and not run.begun:
+        self.has_begun, run = True, self.run
+        if has_input and not run.begun:
             changeset.values["begun"] = True
         if run.status is not RunStatus.RUNNING:
             changeset.values["status"] = RunStatus.RUNNING
             self.run = replace(run, status=RunStatus.RUNNING)
-        if run.status is RunStatus.PAUSED:  # by a spending limit; a run paused on request is resumed beforehand
+        if run.status is RunStatus.PAUSED:  # by a spending limit: resuming a run that was paused on request changes it
             changeset.add_event("WORKFLOW_RESUMED", {"reason": SPENDING_LIMIT})
-        if run.error is not None:  # the reason for which it was postponed
+        if run.error is not None:  # the spending limit for which it was postponed
             changeset.values["error"] = None
         if run.started_at is None:
             changeset.values["started_at"] = now
@@ -257,7 +259,7 @@ class Progress:
             self.steps.begin_due(changeset, now)
 
     def _record_answers(self, changeset: ChangeSet, arrivals: Arrivals, now: datetime) -> None:
-        """Record the answers that have arrived while the run waited."""
+        """Record the answers and timeouts that end waits."""
         recorded: set[str] = set()
         for wait in arrivals.ended:
             self.steps.waits.pop(wait.interrupt_id, None)
@@ -269,7 +271,7 @@ class Progress:
                 recorded.add(signal.id)
                 changeset.add_event("SIGNAL_RECEIVED", {"signalType": signal.type, "signalId": signal.key}, step)
         changeset.events.extend(refusal_events(arrivals))
-        changeset.changes.extend(taken_changes(arrivals))
+        changeset.changes.extend(inbox_changes(arrivals))
         changeset.add_event("WORKFLOW_RESUMED", {"reason": "signal" if arrivals.signals else "timer"})
         changeset.changes.append(Delete(Wait, [Condition("id", "in", [wait.id for wait in arrivals.ended])]))
         self.steps.wake(changeset)
@@ -297,18 +299,18 @@ class Progress:
         elif status == "waiting":
             self._wait(changeset, now)
         elif self.is_cancelled or (status == "cancelled" and "error" not in outcome):
-            # Without an error the process is ending. In both cases other workers resume the run.
-            changeset.values.update(released(now))
+            # A cancellation without an error means that the process is ending. Another worker resumes the run.
+            changeset.values.update(release_values(now))
         elif outcome.get("drained") and self.stopping == "pause":
             self._pause(changeset)
-        elif outcome.get("drained") and self.stopping == "limit" and self.limit is not None:
-            self._pause_until_next_day(changeset, self.limit)
+        elif outcome.get("drained") and self.stopping == "limit" and self.reached_limit is not None:
+            self._pause_until_next_day(changeset, self.reached_limit)
         elif outcome.get("drained") and self.stopping == "release":
-            changeset.values.update(released(now))
+            changeset.values.update(release_values(now))
         elif status == "cancelled":
-            # By a node: a cancellation from outside removes the claim, so that this write would be refused.
+            # A node has cancelled it: a cancellation from outside removes the claim, so this write would be refused.
             self._finish(changeset, Ending.cancelled(str(outcome["error"])), now)
-        else:  # even if the run is being stopped: a failed step is executed again on request only
+        else:  # also if the run is being stopped, because a failed step is executed again only on request
             self._finish(changeset, Ending.failed(self.steps.error_of(outcome.get("error", status))), now)
 
     def output_of(self, values: Mapping[str, Any]) -> Any:
@@ -316,22 +318,20 @@ class Progress:
         return dict(values)
 
     def _complete_run(self, changeset: ChangeSet, output: Json, now: datetime) -> None:
-        size = len(to_json(output))
-        if size <= self.max_output:
-            self._finish(changeset, Ending.completed(output), now)
-            return
-        limit = f"The result has {size} bytes as JSON; at most {self.max_output} are stored."
-        message = f"{limit} Reduce the output of the graph."
-        self._finish(changeset, Ending.failed({"message": message, "code": "OUTPUT_TOO_LARGE"}), now)
+        size, ending = len(to_json(output)), Ending.completed(output)
+        if size > self.max_output:
+            message = f"The output has {size} bytes as JSON; at most {self.max_output} are stored. Reduce it."
+            ending = Ending.failed({"message": message, "code": "OUTPUT_TOO_LARGE"})
+        self._finish(changeset, ending, now)
 
     def _pause(self, changeset: ChangeSet) -> None:
-        changeset.values.update(released(None), status=RunStatus.PAUSED)
+        changeset.values.update(release_values(None), status=RunStatus.PAUSED)
         changeset.add_event("WORKFLOW_PAUSED", {"reason": "paused"})
 
     def _pause_until_next_day(self, changeset: ChangeSet, limit: SpendingLimitReached) -> None:
         deadline = self.run.deadline_at
         due = min(limit.ends_at, deadline) if deadline is not None else limit.ends_at
-        changeset.values.update(released(due), status=RunStatus.PAUSED, error=error_json(limit))
+        changeset.values.update(release_values(due), status=RunStatus.PAUSED, error=error_json(limit))
         changeset.add_event(
             "WORKFLOW_PAUSED", {"reason": SPENDING_LIMIT, "limit": limit.limit, "until": iso(limit.ends_at)}
         )
@@ -339,10 +339,10 @@ class Progress:
     def _wait(self, changeset: ChangeSet, now: datetime) -> None:
         waits = list(self.steps.waits.values())
         due = next_due(waits, self.run.deadline_at)
-        changeset.values.update(released(due), status=RunStatus.WAITING)
-        changeset.add_event("WORKFLOW_PAUSED", {"reason": _reason_to_wait(waits)})
-        # Signals that arrived while the run was advanced have not been handled yet.
-        changeset.final_changes.extend(due_if_signalled(self.run.id, now))
+        changeset.values.update(release_values(due), status=RunStatus.WAITING)
+        changeset.add_event("WORKFLOW_PAUSED", {"reason": _wait_reason(waits)})
+        # Signals that have arrived since the start of the attempt are not processed yet.
+        changeset.final_changes.append(wake_change_if_signalled(self.run.id, now))
 
     def _finish(self, changeset: ChangeSet, ending: Ending, now: datetime) -> None:
         changeset.values.update(ending.values(now))
@@ -364,14 +364,14 @@ class Progress:
             changeset.final_changes.extend(self.on_end(ended, ending, now))
 
 
-def _open_questions(log: Log | None) -> frozenset[str]:
-    """Return the ids of the interrupts that the run waits for; a write may also contain answered ones."""
+def _open_question_ids(log: Log | None) -> frozenset[str]:
+    """Return the ids of the questions that the run waits for. A write may also contain answered ones."""
     groups = [entry[4] for entry in log.entries if entry[0] == "interrupted"] if log is not None else []
     return frozenset(question["id"] for questions in groups for question in questions)
 
 
-def _reason_to_wait(waits: Sequence[Wait]) -> str:
-    """Return the reason of a pause: approval, external_event, question or timer."""
+def _wait_reason(waits: Sequence[Wait]) -> str:
+    """Return the reason for which a run waits: `approval`, `external_event`, `question` or `timer`."""
     if any(approval_of(wait) is not None for wait in waits):
         return "approval"
     kinds = {wait.kind for wait in waits}
@@ -379,5 +379,5 @@ def _reason_to_wait(waits: Sequence[Wait]) -> str:
 
 
 def _timeout_error(run: Run) -> dict[str, Json]:
-    until = iso(run.deadline_at) if run.deadline_at is not None else "its deadline"
-    return {"message": f"The run did not finish before its deadline, {until}.", "code": "RUN_TIMEOUT"}
+    deadline = f", {iso(run.deadline_at)}" if run.deadline_at is not None else ""
+    return {"message": f"The run did not finish before its deadline{deadline}.", "code": "RUN_TIMEOUT"}

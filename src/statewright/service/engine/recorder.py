@@ -1,8 +1,8 @@
-"""The checkpointer of one run: each checkpoint and the records of the run are written in one transaction.
+"""The checkpointer of one run, which writes each checkpoint and the records of the run in one transaction.
 
-`RunRecorder` wraps the saver of the workspace. For each commit it asks `Progress` which changes of the ledger follow
-from it, and gives these to the saver as a job of the same transaction. So the records of a run never disagree with its
-thread, and a worker that has lost its claim cannot write either.
+`RunRecorder` wraps the saver of the workspace. `Progress` computes the changes to the ledger that follow from each
+commit, and the recorder passes them to the saver as a job of the same transaction. So the records of a run never
+disagree with its thread, and a worker that has lost its claim can write neither.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from statewright.service.following.hub import LiveEvent
 
 
 class RunRecorder(Instrument):
-    """Saves to the saver of a workspace, and writes the records of one run with it.
+    """The saver of a workspace, extended to write the records of one run too.
 
-    It is also an instrument of the run, to receive the errors of tasks: the thread stores only their text.
+    It is also an instrument of the run: it publishes live events, and receives the errors of tasks, of which the thread
+    stores only the text.
     """
 
     def __init__(
@@ -46,14 +47,14 @@ class RunRecorder(Instrument):
         self._clock = context.clock
         self._publish = context.publish
         self._on_lost = on_lost
-        """Called on any thread when a refused write shows that the run belongs to another worker by now."""
+        """Called on any thread when a refused write shows that the run was cancelled or belongs to another worker."""
         self._on_spent = on_spent
-        """Called on any thread with the spending that a saved write has added to the day."""
+        """Called on any thread with each saved change of the daily spending."""
         self._hub = context.hub
         progress.steps.logs = context.logs
         self._lock = threading.Lock()
         self._unconfirmed: list[tuple[Any, Callable[[], None]]] = []
-        """Writes in flight while the run has saved nothing, each with the function that restores the progress."""
+        """Writes in flight before the first saved one, each with the function that restores the progress before it."""
         self.progress = progress
 
     def __getattr__(self, name: str) -> Any:
@@ -61,7 +62,7 @@ class RunRecorder(Instrument):
         return getattr(self._saver, name)
 
     def graph(self, app: CompiledGraph, **services: Any) -> CompiledGraph:
-        """Return the graph with further services, and with this recorder as its checkpointer and an instrument."""
+        """Return the graph with services, and with this recorder as its checkpointer and as an instrument."""
         instruments = (*services.pop("instruments", ()), self)
         recorded = app.with_services(
             checkpointer=cast("Checkpointer", self), clock=self._clock, instruments=instruments, **services
@@ -80,16 +81,16 @@ class RunRecorder(Instrument):
     def _changes_of(self, commit: Commit) -> list[Change]:
         """Return the changes that follow from a commit.
 
-        A commit of a nested call changes no step. But its calls of models and tools are recorded, and so are the runs
-        that were started.
+        A commit of a subgraph changes no step, but its model calls and tool calls are recorded, and the runs that it
+        has started.
         """
         has_entries = commit.log is not None and bool(commit.log.entries)
-        is_recorded = not commit.line.namespace or has_entries or self.progress.steps.has_queued
+        is_recorded = not commit.branch_key.namespace or has_entries or self.progress.steps.has_queued
         return self.progress.commit_changes(commit) if is_recorded else []
 
     def save_results(
         self,
-        line: BranchKey,
+        branch_key: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
         *,
@@ -99,22 +100,21 @@ class RunRecorder(Instrument):
     ) -> MaybeFuture[None]:
         now = log.at if log is not None else hold.now if hold is not None else self._clock.now()
         return self._write(
-            lambda: self.progress.result_changes(line.namespace, pending, log, now),
+            lambda: self.progress.result_changes(branch_key.namespace, pending, log, now),
             lambda changes: self._saver.save_results(
-                line, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes)
+                branch_key, checkpoint_id, pending, hold=hold, log=log, also=self._jobs(also, changes)
             ),
         )
 
     def _jobs(self, also: Sequence[Any], changes: Sequence[Change]) -> Sequence[Any]:
-        """Return the jobs of a write, which is refused if the worker has lost its claim on the run."""
+        """Return the jobs of a write, with a guard that refuses it if the worker has lost its claim on the run."""
         return [*also, self._ledger.job(changes or [self._guard])]
 
     def _write(self, changes_of: Callable[[], list[Change]], write: Callable[[Sequence[Change]], Any]) -> Any:
-        """Write together with the changes of the run's records, and return the result of the saver.
+        """Write to the saver together with the changes of the run's records, and return the result of the saver.
 
-        As long as the run has saved nothing, a refused write may be repeated: the thread has moved, and the run reloads
-        it. Then the progress is restored, so that the next write includes these changes. Once something is saved, a
-        refusal ends the attempt.
+        Before the first saved write, a refused write may be repeated: the thread has moved, and the run reloads it. So
+        the progress is restored, and the next write includes these changes again. Later, a refusal ends the attempt.
         """
         with self._lock:
             self._undo_refused_writes()
@@ -129,12 +129,16 @@ class RunRecorder(Instrument):
                 raise
             if restore is not None and is_future(result):
                 self._unconfirmed.append((result, restore))
-        return self._publish_when_saved(result, changes)
+        if is_future(result):
+            result.add_done_callback(lambda future: self._conclude_write(_error_of(future), changes))
+        else:
+            self._conclude_write(None, changes)
+        return result
 
     def _undo_refused_writes(self) -> None:
         """Restore the progress before the first unconfirmed write that was refused.
 
-        Done before the next write and not in a callback: the run may receive the refusal before callbacks run.
+        This is done before the next write rather than in a callback, because the run may continue before callbacks run.
         """
         refused = (restore for write, restore in self._unconfirmed if write.done() and _error_of(write) is not None)
         restore = next(refused, None)
@@ -144,15 +148,8 @@ class RunRecorder(Instrument):
         elif self.progress.has_written:
             self._unconfirmed.clear()
 
-    def _publish_when_saved(self, result: Any, changes: Sequence[Change]) -> Any:
-        """Publish the changes once they are saved; return the result."""
-        if is_future(result):
-            result.add_done_callback(lambda future: self._conclude_write(_error_of(future), changes))
-        else:
-            self._conclude_write(None, changes)
-        return result
-
     def _conclude_write(self, error: BaseException | None, changes: Sequence[Change]) -> None:
+        """Publish the changes of a saved write, or record its failure."""
         if error is not None:
             self._record_failure(error, changes)
         elif changes:
@@ -163,10 +160,10 @@ class RunRecorder(Instrument):
             self._publish(changes)
 
     def _record_failure(self, error: BaseException, changes: Sequence[Change]) -> None:
-        """Record that a write has failed. One without changes is refused only if the run belongs to another worker.
+        """Record that a write has failed.
 
-        Then the run is stopped at once. The error alone might not stop it: it could be caught by the node whose step
-        was to be saved, or cause a retry.
+        A write without changes is refused only if the claim is lost. Then the run is stopped at once: the error alone
+        might not stop it, because the node could catch it, or be retried.
         """
         if changes:
             self.progress.was_refused = True

@@ -1,4 +1,4 @@
-"""Records of the steps of a run: their status, retries, waits, model calls and logs."""
+"""The records of the steps of a run: their status, retries, waits, model calls and logs."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from statewright.service.engine.completion import Ending
 from statewright.service.engine.waits import approval_of, next_due, wait_id, wait_of
 
 _STEP_TYPE: Final = "step_type"
-"""The entry of a node's metadata with the type of the step."""
+"""The key in the metadata of a node that holds the type of its step."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,31 +46,33 @@ class _QueuedChanges:
     """Changes to write in the transaction that saves the first result of a task."""
 
     task_ids: Sequence[str]
-    """Ids of the task and its enclosing tasks, the innermost first; none if the changes wait for no task."""
+    """Ids of the task and its enclosing tasks, the innermost first; empty if the next transaction has the changes."""
     changes: Sequence[Change]
 
 
 class StepRecords:
     """The steps of a run and their waits, as known to the worker.
 
-    Most methods take the change set of a write, and add to it the changes and events of the steps.
+    Most methods add changes and events of steps to the change set of a write.
     """
 
     def __init__(self, run: Run, graph: Graph, steps: Iterable[StepRun], waits: Iterable[Wait]) -> None:
         self._run = run
         self.logs: LogSource | None = None
         self.failures: dict[str, BaseException] = {}
-        """The errors of failed tasks, by task. The thread stores their text only, records more of them."""
+        """Errors of failed tasks, by task id. The thread stores only their text, but records store more."""
         self.waits = {wait.interrupt_id: wait for wait in waits}
-        """Open waits, by interrupt."""
+        """Open waits, by interrupt id."""
         self.answered: Collection[str] = ()
-        """Interrupts whose answers arrived before the run was retried, and were not handled yet."""
+        """Ids of interrupts whose answers arrived before the run was retried, and are not processed yet."""
         self._types = {name: _type_of(node) for name, node in graph.nodes.items()}
+        """Types of steps, by node."""
         self._steps = {step.task_id: step for step in steps}
+        """Steps by task id."""
         self._reported: dict[str, dict[str, Json]] = {}
-        """Reports of tasks about their steps, such as the output."""
+        """Reports of tasks about their steps, such as the output, by task id."""
         self._retries: dict[str, datetime] = {}
-        """The times at which failed tasks are retried."""
+        """The times at which failed tasks are retried, by task id."""
         self._call_count = self._log_count = 0
         self._queued: list[_QueuedChanges] = []
         self._queue_lock = threading.Lock()
@@ -83,9 +85,9 @@ class StepRecords:
         `task_ids` are those of the task and its enclosing tasks, the innermost first. If none of them has a step, the
         changes go into the next transaction.
         """
-        is_known = any(task_id in self._steps for task_id in task_ids)
+        has_step = any(task_id in self._steps for task_id in task_ids)
         with self._queue_lock:
-            self._queued.append(_QueuedChanges(task_ids if is_known else (), changes))
+            self._queued.append(_QueuedChanges(task_ids if has_step else (), changes))
 
     @property
     def has_queued(self) -> bool:
@@ -93,7 +95,7 @@ class StepRecords:
         return bool(self._queued)
 
     def take_queued(self, changeset: ChangeSet, saved: AbstractSet[str]) -> None:
-        """Move the queued changes of the saved task ids, and those that wait for no task, into a change set."""
+        """Move the queued changes of saved tasks, and those that wait for no task, to a change set."""
         with self._queue_lock:
             due = [entry for entry in self._queued if not entry.task_ids or not saved.isdisjoint(entry.task_ids)]
             self._queued = [entry for entry in self._queued if entry not in due]
@@ -103,7 +105,7 @@ class StepRecords:
     # -- undoing refused writes
 
     def snapshot(self) -> Callable[[], None]:
-        """Return a function that restores the current records; changes that tasks queue until then are kept."""
+        """Return a function that restores the current records, but keeps changes that are queued in the meantime."""
         with self._queue_lock:
             queued = tuple(self._queued)
         waits, retries = dict(self.waits), dict(self._retries)
@@ -118,15 +120,15 @@ class StepRecords:
 
         return restore
 
-    # -- questions about the run
+    # -- queries
 
     def is_backing_off(self, now: datetime) -> bool:
-        """Return whether the run only waits until failed steps are retried."""
+        """Return True if all running steps have failed, and wait to be retried."""
         running = [step for step in self._steps.values() if step.status is StepStatus.RUNNING]
         return bool(running) and all(self._retries.get(step.task_id, now) > now for step in running)
 
     def error_of(self, text: str) -> dict[str, Json]:
-        """Return the error that ended the run, from its text, with the step that raised it if that is known."""
+        """Return the error that ended the run, given its text, with the step that raised it if known."""
         for task_id, error in reversed(self.failures.items()):
             if text == f"{type(error).__name__}: {error}":
                 step = self._steps.get(task_id)
@@ -134,25 +136,24 @@ class StepRecords:
         return error_from_text(text)
 
     def step_of(self, wait: Wait) -> StepRun | None:
-        """Return the step that a wait belongs to; None if it is unknown."""
+        """Return the step that a wait belongs to; None if it is not among these records."""
         return next((step for step in self._steps.values() if step.id == wait.step_id), None)
 
     # -- the life of a step
 
     def begin_due(self, changeset: ChangeSet, now: datetime) -> None:
-        """Begin the steps that were pending when the run was stopped."""
+        """Begin the pending steps of a run that continues."""
         for step in self._steps.values():
             self._begin_if_due(changeset, step, now)
 
     def _begin_if_due(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
-        """Begin a step that is pending, because the run was to stop before it: the run continues, or had begun it."""
-        if step.status is not StepStatus.PENDING:
-            return
-        _change(changeset, step, status=StepStatus.RUNNING, started_at=now)
-        changeset.add_event("STEP_STARTED", {"stepType": step.type}, step)
+        """Begin a step if it is pending, which means that the run was expected to stop before it."""
+        if step.status is StepStatus.PENDING:
+            _change(changeset, step, status=StepStatus.RUNNING, started_at=now)
+            changeset.add_event("STEP_STARTED", {"stepType": step.type}, step)
 
     def wake(self, changeset: ChangeSet) -> None:
-        """Set steps without open waits back to running."""
+        """Set waiting steps whose waits have ended to running."""
         waiting = {wait.step_id for wait in self.waits.values()}
         for step in self._steps.values():
             if step.status is StepStatus.WAITING and step.id not in waiting:
@@ -168,7 +169,7 @@ class StepRecords:
         halts: bool,
         done: Collection[str] = (),
     ) -> None:
-        """Open a step for each task that has none, pending if the run `halts`; a task in `done` keeps its old step."""
+        """Create a step for each task that has none, except for tasks in `done`. It is pending if the run `halts`."""
         for position, task in enumerate(tasks):
             if task.id in self._steps or task.id in done:
                 continue
@@ -193,7 +194,7 @@ class StepRecords:
         return step
 
     def complete(self, changeset: ChangeSet, task: Task, now: datetime) -> None:
-        """Complete the step of a task, once, and record the steps that it has skipped."""
+        """Complete the step of a task, unless it is completed already. Record the steps that it has skipped."""
         step = self._steps.get(task.id)
         if task.node == START or step is None or step.status is StepStatus.COMPLETED:
             return
@@ -224,7 +225,7 @@ class StepRecords:
         changeset.add_event("STEP_SKIPPED", {"by": by.name}, skipped)
 
     def retry(self, changeset: ChangeSet, task_id: str, failed: int, due: datetime, now: datetime) -> None:
-        """Record that attempt number `failed` of a task has failed, and when the next one is due."""
+        """Record that attempt number `failed` of a task has failed, and that the next one is `due`."""
         step = self._steps.get(task_id)
         if step is None:
             return
@@ -246,7 +247,7 @@ class StepRecords:
         changeset.add_event("STEP_FAILED", {"attempt": step.attempt, "error": error}, step)
 
     def _end_attempt(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
-        """Record that an attempt at a step has ended: its beginning, if that is not recorded, and its log lines."""
+        """Record the end of an attempt at a step: its log lines, and its beginning if that was not recorded yet."""
         self._begin_if_due(changeset, step, now)
         lines = self.logs.take(step.task_id) if self.logs is not None else ()
         if not lines:
@@ -268,8 +269,8 @@ class StepRecords:
         error = self.failures.get(task_id)
         return error_json(error) if error is not None else None
 
-    def ask(self, changeset: ChangeSet, task_id: str, questions: Sequence[Interrupt], now: datetime) -> None:
-        """Record the waits of a task, each once."""
+    def record_waits(self, changeset: ChangeSet, task_id: str, questions: Sequence[Interrupt], now: datetime) -> None:
+        """Record the waits for the answers to questions of a task, unless they are recorded already."""
         step = self._steps.get(task_id)
         new = [question for question in questions if question.id not in self.waits]
         if step is None or not new:
@@ -292,7 +293,7 @@ class StepRecords:
         if due is not None:
             changeset.add_event("TIMER_SCHEDULED", {"dueAt": due}, step)
         approval = approval_of(wait)
-        # A retried run asks again, unless the approval was decided before: a decision is final.
+        # A retried run requests its approvals again, except those that were decided before: a decision is final.
         if approval is not None and wait.interrupt_id not in self.answered:
             changeset.changes += [Delete(Approval, where(id=approval.id)), Insert(approval)]
             request = {"approvalId": approval.id, "prompt": approval.prompt, "contentKey": approval.content_key}
@@ -302,7 +303,7 @@ class StepRecords:
     # -- entries of the log
 
     def record_entries(self, changeset: ChangeSet, entries: Iterable[Entry], now: datetime) -> None:
-        """Record the calls of models and tools, changed questions, and reports of tasks about their steps."""
+        """Record model calls, tool calls, changed questions, and reports of tasks about their steps."""
         for kind, _, node, task_id, data in entries:
             if kind == "model_called":
                 self._record_model_call(changeset, node, task_id, data, now)
@@ -363,7 +364,7 @@ class StepRecords:
 
 
 def _change(changeset: ChangeSet, step: StepRun, **values: Any) -> None:
-    """Change columns of a step."""
+    """Set columns of a step, and add the change to a change set."""
     for name, value in values.items():
         setattr(step, name, value)
     changeset.changes.append(Update(StepRun, step.id, values))

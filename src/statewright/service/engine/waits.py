@@ -1,4 +1,4 @@
-"""The waits of a run, and the matching of arrived signals with them."""
+"""The waits of a run, and the signals that end them."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ APPROVAL: Final = "approval"
 
 
 def wait_id(run_id: str, interrupt_id: str) -> str:
-    """Return the id of a wait. It includes the run, because runs on forks may have equal interrupt ids."""
+    """Return the id of a wait. It depends on the run too, because runs on forks may have equal interrupt ids."""
     return digest("wait", run_id, interrupt_id)
 
 
 def wait_of(run: Run, step: StepRun, interrupt: Interrupt, now: datetime) -> Wait:
-    """Return the record of an interrupt for which a step waits."""
+    """Return the record of an interrupt that a step waits for."""
     return Wait(
         id=wait_id(run.id, interrupt.id),
         run_id=run.id,
@@ -77,10 +77,10 @@ def approval_of(wait: Wait) -> Approval | None:
     )
 
 
-def only_end_of(wait: Wait) -> str | None:
-    """Return what alone ends a wait, for error messages; None for questions and events, which take answers."""
+def describe_unanswerable(wait: Wait) -> str | None:
+    """Describe what a wait that takes no answers is for: a timer, or the end of a run. None if it takes answers."""
     if wait.kind == "timer":
-        return "the time"
+        return "a timer"
     if wait.event is not None and wait.event.startswith(RUN_ENDED):
         return f"the end of run {wait.event.removeprefix(RUN_ENDED)}"
     return None
@@ -91,13 +91,13 @@ class Arrivals:
     """The signals that have arrived for the open waits of a run, and the waits that have timed out."""
 
     answers: dict[str, Json] = field(default_factory=dict[str, Json])
-    """By interrupt."""
+    """Answers by interrupt id."""
     ended: list[Wait] = field(default_factory=list[Wait])
-    """Waits that were answered, or have timed out."""
+    """Waits that were answered or have timed out."""
     signals: dict[str, Signal] = field(default_factory=dict[str, Signal])
-    """Signals by wait; waits that timed out have none."""
+    """Signals by wait id; waits that have timed out have none."""
     refused: list[tuple[Signal, str]] = field(default_factory=list[tuple[Signal, str]])
-    """Signals whose payload was refused, with the reason."""
+    """Signals whose payload was refused, each with the reason."""
 
     def refuse(self, wait: Wait, reason: str) -> None:
         """Refuse the signal that has arrived for a wait, which stays open."""
@@ -106,8 +106,8 @@ class Arrivals:
         self.refused.append((self.signals.pop(wait.id), reason))
 
 
-def find_invalid(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
-    """Return the reasons for which answers do not have the type that their questions require, by interrupt."""
+def find_invalid_answers(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
+    """Return the errors of answers that do not have the type required by their question, by interrupt id."""
     open_questions = saved.pending.open if saved is not None else ()
     refused: dict[str, str] = {}
     for interrupt_id, value in answers.items():
@@ -119,17 +119,17 @@ def find_invalid(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> 
 
 
 def match_signals(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Arrivals:
-    """Match the signals of an inbox, the oldest first, with open waits; waits that are due have timed out.
+    """Match the signals of an inbox, the oldest first, with open waits. Waits that are due without a signal time out.
 
-    A signal is delivered to every wait for its type. If a wait that is due has a signal, the signal wins.
+    A signal is delivered to every wait for its type.
     """
     arrivals, signals = Arrivals(), list(inbox)
     for wait in waits:
-        matching = [signal for signal in signals if matches(signal, wait)]
-        # An answer addressed to this wait was accepted while there was no other signal, so it came first, whatever
-        # the clocks of their processes say.
-        addressed = (signal for signal in matching if signal.interrupt_id is not None)
-        signal = next(addressed, matching[0] if matching else None)
+        candidates = [signal for signal in signals if matches(signal, wait)]
+        # An answer to this very wait is accepted only while there is no other signal for it. So it came first, even if
+        # the clocks of the processes disagree.
+        answers = (signal for signal in candidates if signal.interrupt_id is not None)
+        signal = next(answers, candidates[0] if candidates else None)
         if signal is not None:
             arrivals.answers[wait.interrupt_id] = signal.payload
             arrivals.signals[wait.id] = signal
@@ -141,14 +141,14 @@ def match_signals(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime)
 
 
 def matches(signal: Signal, wait: Wait) -> bool:
-    """Return whether a signal answers a wait: it is addressed to it, or has the type that it waits for."""
+    """Return True if a signal ends a wait: it is an answer to it, or has the type that it waits for."""
     if signal.interrupt_id is not None:
         return signal.interrupt_id == wait.interrupt_id
     return wait.event is not None and signal.type == wait.event
 
 
 def next_due(waits: Iterable[Wait], deadline: datetime | None) -> datetime | None:
-    """Return the time at which a waiting run is due without a signal: the first timeout of a wait, or its deadline."""
+    """Return the time at which a run becomes due without a signal: the first timeout of a wait, or its deadline."""
     times = (*(wait.due_at for wait in waits), deadline)
     return min((time for time in times if time is not None), default=None)
 
@@ -161,20 +161,22 @@ def refusal_events(arrivals: Arrivals) -> list[NewEvent]:
     ]
 
 
-def taken_changes(arrivals: Arrivals) -> list[Change]:
-    """Return the changes that remove handled signals from the inbox; refused ones lose their key, to be sent again."""
+def inbox_changes(arrivals: Arrivals) -> list[Change]:
+    """Return the changes that remove processed signals from the inbox. Refused ones also lose their key.
+
+    So a corrected signal can be sent with the same key.
+    """
     refused = [Update(Signal, signal.id, {"taken": True, "key": None}) for signal, _ in arrivals.refused]
     signal_ids = {signal.id for signal in arrivals.signals.values()}
     return [*refused, *(Update(Signal, signal_id, {"taken": True}) for signal_id in signal_ids)]
 
 
-def wake_changes(run_id: str, now: datetime) -> list[Change]:
+def wake_change(run_id: str, now: datetime) -> Change:
     """Return the change that makes a run due if it waits."""
-    waiting = where(id=run_id, status=RunStatus.WAITING)
-    return [UpdateAll(Run, waiting, {"due_at": now})]
+    return UpdateAll(Run, where(id=run_id, status=RunStatus.WAITING), {"due_at": now})
 
 
-def due_if_signalled(run_id: str, now: datetime) -> list[Change]:
-    """Return the change that makes a run due at once if its inbox holds signals."""
+def wake_change_if_signalled(run_id: str, now: datetime) -> Change:
+    """Return the change that makes a run due if there are signals in its inbox."""
     has_signal = Condition("id", "in", Among(Signal, "run_id", where(run_id=run_id, taken=False)))
-    return [UpdateAll(Run, [Condition("id", "=", run_id), has_signal], {"due_at": now})]
+    return UpdateAll(Run, [Condition("id", "=", run_id), has_signal], {"due_at": now})

@@ -1,20 +1,21 @@
-"""The worker: claims runs that are due, and advances them.
+"""The worker, which claims runs that are due, and advances them.
 
-A worker runs on one event loop, with a limit of concurrent runs; each of its writes is guarded by its claim on the run.
+A worker runs on one event loop, with a limit on concurrent runs. Each of its writes is guarded by its claim on the run.
 It has a lease, which it renews with each heartbeat until it has drained. When the lease has expired, other workers
 delete its record and release its runs.
 
-Two rules keep a run from being executed by two workers that are both alive:
+Two rules keep a run from being executed by two live workers:
 
-- A run is released only if its worker's record is unchanged since its lease was seen to have expired. The release
-  checks that in its own transaction, because the worker may have renewed its lease since.
-- A worker begins a run only after checking its own lease, once it has claimed the run; it renews the lease or registers
-  again otherwise. A process that was suspended may claim runs as its very next step, while others consider it lost;
-  a check before the claim, or in its transaction, would compare the lease with a clock that was read before.
+- The runs of a worker are released only if its record has not changed since its lease was seen to have expired. Each
+  release checks that in its own transaction, because the worker may have renewed its lease since.
+- A worker checks its own lease between claiming a run and beginning it. If the lease has expired, it renews the lease
+  or registers again. A process that was suspended may claim runs as its very next step, while other workers consider
+  it lost. A check before the claim, or in its transaction, would compare the lease with an outdated time.
 
-A claim may outlive its attempt: the database could not be written when the attempt ended, or a claim was saved and its
-answer was lost. No other worker touches such a run while this one lives, so with each heartbeat the worker releases the
-runs that it has claimed and does not advance. Claims in flight look the same; `_ClaimInFlight` distinguishes them.
+A claim may outlive its attempt: the database could not be written when the attempt ended, or a claim was saved but its
+response was lost. No other worker touches such a run while this one is alive. So with each heartbeat, the worker
+releases the runs that it has claimed but does not advance. Claims in flight look the same, so they are tracked as
+`_ClaimInFlight`.
 """
 
 from __future__ import annotations
@@ -48,24 +49,24 @@ from statewright.runs import (
     where,
 )
 from statewright.service.background.loop_thread import CANCEL_TIMEOUT
-from statewright.service.context.records import find_first, released
+from statewright.service.context.records import find_first, release_values
 from statewright.service.context.service_context import ServiceSettings
 from statewright.service.engine.attempt import RunAttempt
 
 logger = logging.getLogger("statewright.service")
 _MAX_CLAIMED: Final = 50
-"""Runs that one query claims."""
+"""Maximum number of runs that one query claims."""
 _BATCH_SIZE: Final = 200
-"""Runs that one query reads."""
+"""Maximum number of runs that one query reads."""
 AttemptFactory = Callable[[Run], RunAttempt]
 
 
 class _ClaimInFlight:
-    """A claim that the ledger may have stored, and that this worker does not know of yet. Compared by identity."""
+    """A claim that the ledger may have stored, but whose result has not arrived. Compared by identity."""
 
 
 class RunWorker:
-    """Advances runs on the event loop that `work` is called on."""
+    """Claims and advances runs on the event loop on which `work` is called."""
 
     def __init__(self, ledger: Ledger, clock: Clock, settings: ServiceSettings, new_attempt: AttemptFactory) -> None:
         self.id = f"wrk_{draw_run_id()}"
@@ -75,37 +76,38 @@ class RunWorker:
         self._new_attempt = new_attempt
         self._attempts: dict[asyncio.Task[None], RunAttempt] = {}
         self._by_run: dict[str, RunAttempt] = {}
-        """The newest attempt at each run; one may begin before the previous has ended."""
+        """The latest attempt at each run, which may begin before the previous one has ended."""
         self._reserved_runs: list[Run] = []
-        """Runs that were claimed with reserved capacity, and have not begun."""
+        """Runs that were claimed with reserved capacity, but have not begun."""
         self._reserved_capacity = 0
         """Capacity reserved for runs that are being claimed."""
         self._claims_in_flight: set[_ClaimInFlight] = set()
         self._lock = threading.Lock()
         """Guards the reservations and the claims in flight."""
         self._unattended: dict[tuple[str, str | None], frozenset[_ClaimInFlight]] = {}
-        """Runs, by id and claim, without an attempt at the last heartbeat, each with the claims in flight then."""
+        """Runs without an attempt at the last heartbeat, by id and claim, each with the undecided claims in flight."""
         self._has_stopped_claiming = asyncio.Event()
         self._is_registered = False
         """True if the worker is registered, as far as it knows."""
         self._heartbeats: asyncio.Task[None] | None = None
+        """The task that sends heartbeats."""
         self._has_drained = asyncio.Event()
-        self._bell = asyncio.Event()
+        self._wakeup = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
         self._has_blocked_runs = False
-        """True if due runs are blocked until others have ended."""
+        """True if there are due runs that cannot be claimed before others have ended."""
 
-    # -- from any thread
+    # -- thread-safe
 
     @property
     def has_room(self) -> bool:
-        """True if it can begin one more run now."""
+        """True if the worker can begin another run now."""
         return self._is_registered and not self._draining and self._room > 0
 
     @property
     def is_full(self) -> bool:
-        """True if it cannot begin another run before one of its own has ended."""
+        """True if the worker cannot begin another run before one of its own has ended."""
         return self._draining or len(self._attempts) >= self._settings.capacity
 
     @property
@@ -113,7 +115,7 @@ class RunWorker:
         return self._settings.capacity - len(self._attempts) - len(self._reserved_runs) - self._reserved_capacity
 
     def reserve(self) -> _ClaimInFlight | None:
-        """Reserve capacity for a run that is about to be claimed for this worker; None if there is none.
+        """Reserve capacity for a run that is about to be claimed for this worker. Returns None if there is none.
 
         The reservation must be passed to `settle`.
         """
@@ -126,29 +128,29 @@ class RunWorker:
             return reservation
 
     def settle(self, reservation: _ClaimInFlight, run: Run | None) -> None:
-        """Begin the run for which capacity was reserved, or free the capacity if the run is None."""
+        """End a reservation: begin the claimed run, or free the capacity if the run is None."""
         with self._lock:
             self._reserved_capacity -= 1
             self._claims_in_flight.discard(reservation)
             if run is not None:
                 self._reserved_runs.append(run)
-        self.ring()
+        self.wake()
 
-    def ring(self) -> None:
-        """Wake the worker to look for work now. Thread-safe."""
+    def wake(self) -> None:
+        """Wake the worker, so that it looks for work at once."""
         loop = self._loop
         if loop is None:
             return
         with suppress(RuntimeError):  # the loop has stopped: other workers take over
-            loop.call_soon_threadsafe(self._bell.set)
+            loop.call_soon_threadsafe(self._wakeup.set)
 
     def attempt_at(self, run_id: str) -> RunAttempt | None:
-        """Return the current attempt of this worker at a run; None if there is none."""
+        """Return the attempt that this worker is making at a run; None if there is none."""
         return self._by_run.get(run_id)
 
     @property
-    def at_work(self) -> int:
-        """Number of runs that the worker is advancing."""
+    def active_runs(self) -> int:
+        """The number of runs that the worker is advancing."""
         return len(self._attempts)
 
     # -- claiming and advancing runs
@@ -161,7 +163,7 @@ class RunWorker:
             self._heartbeats = asyncio.create_task(self._send_heartbeats())
             await self._advance_runs()
             self._has_stopped_claiming.set()
-            await self._has_drained.wait()  # until then it has runs at work, and its lease must not expire
+            await self._has_drained.wait()  # until then attempts are running, and the lease must not expire
         finally:
             self._has_stopped_claiming.set()
             await self._stop_heartbeats()
@@ -173,7 +175,7 @@ class RunWorker:
 
     async def _advance_runs(self) -> None:
         while not self._draining:
-            self._bell.clear()
+            self._wakeup.clear()
             await self._begin_reserved()
             await self._begin_due()
             await self._wait_for_work()
@@ -210,23 +212,23 @@ class RunWorker:
         try:
             runs = await aresolve(self._ledger.claim(self.id, self._clock.now(), limit))
         except Exception:
-            logger.exception("The ledger could not be queried for work. The query will be repeated.")
+            logger.exception("The worker could not claim runs. It will try again.")
             return ()
         return runs if runs and await self._ensure_lease() else ()
 
     async def _ensure_lease(self) -> bool:
-        """Renew the lease or register again if necessary. Return whether the lease is valid.
+        """Check the lease, and renew it or register again if necessary. Return False if that has failed.
 
-        Called between claiming runs and beginning them. Runs that are not begun because the lease could not be checked
-        are released with the next heartbeat.
+        Called between claiming runs and beginning them. If it fails, the runs are not begun, and the next heartbeat
+        releases them.
         """
         try:
             record = await aresolve(self._ledger.get(Worker, self.id))
-            # The time is read last: the process may have been suspended at any step before.
+            # The time is read last, because the process may have been suspended at any point before.
             if record is None or record.until <= self._clock.now() + timedelta(seconds=self._heartbeat_interval):
                 await self._renew_lease()
         except Exception:
-            logger.exception("The worker's lease could not be checked. The runs that it has claimed are released.")
+            logger.exception("The worker could not check its lease. It will release the runs that it has just claimed.")
             return False
         return True
 
@@ -243,19 +245,18 @@ class RunWorker:
         if not task.cancelled() and task.exception() is not None:
             logger.error("Run %s could not be advanced.", attempt.run_id, exc_info=task.exception())
         if self._has_blocked_runs or len(self._attempts) + 1 >= self._settings.capacity:
-            self._bell.set()
+            self._wakeup.set()
 
     async def _wait_for_work(self) -> None:
         """Wait until the worker is woken, the next run is due, or it is time to poll."""
         seconds = min(await self._seconds_until_due(), self._settings.look_every)
-        if seconds <= 0 or self._reserved_runs:
-            return
-        await self._wait_for_bell(seconds)
+        if seconds > 0 and not self._reserved_runs:
+            await self._wait_for_wakeup(seconds)
 
-    async def _wait_for_bell(self, seconds: float) -> None:
-        """Wait until the worker is woken, for so many seconds at most."""
-        timer = self._clock.call_later(seconds, self.ring)
-        await self._bell.wait()
+    async def _wait_for_wakeup(self, seconds: float) -> None:
+        """Wait at most `seconds` until the worker is woken."""
+        timer = self._clock.call_later(seconds, self.wake)
+        await self._wakeup.wait()
         timer.cancel()
 
     async def _seconds_until_due(self) -> float:
@@ -274,9 +275,9 @@ class RunWorker:
     # -- registration and heartbeats
 
     async def _register_with_retries(self) -> None:
-        """Register, with retries: without the record, other workers would not take over the runs of this one."""
+        """Register, with retries: without the record, no worker would take over the runs of this one."""
         while not self._draining:
-            self._bell.clear()
+            self._wakeup.clear()
             try:
                 now = self._clock.now()
                 await self._register(now)
@@ -285,7 +286,7 @@ class RunWorker:
                 logger.exception("The worker could not be registered. It will try again.")
             else:
                 return
-            await self._wait_for_bell(self._settings.look_every)  # `drain` sets it too
+            await self._wait_for_wakeup(self._settings.look_every)
 
     async def _register(self, now: datetime) -> None:
         pid = os.getpid()
@@ -298,11 +299,11 @@ class RunWorker:
             until=now + timedelta(seconds=self._settings.lease),
             started_at=now,
         )
-        # If the record exists, it was written by an earlier try whose response was lost. The next heartbeat renews it.
+        # An existing record was written by an earlier try whose response was lost. The next heartbeat renews it.
         with suppress(DuplicateRecord):
             await aresolve(self._ledger.write([Insert(record)]))
         self._is_registered = True
-        self._bell.set()
+        self._wakeup.set()
 
     @property
     def _heartbeat_interval(self) -> float:
@@ -310,7 +311,7 @@ class RunWorker:
         return self._settings.lease / 3
 
     async def _send_heartbeats(self) -> None:
-        """Renew the lease, release the runs of lost workers, and check the claimed runs, in a loop."""
+        """Renew the lease, release the runs of lost workers, and check the claimed runs, at each heartbeat."""
         seconds = self._heartbeat_interval
         while True:
             await self._sleep(seconds)
@@ -321,7 +322,7 @@ class RunWorker:
                 await self._check_claimed_runs()
                 await self._release_unattended()
             except Exception:
-                logger.exception("A heartbeat of the worker has failed. It will be retried.")
+                logger.exception("A heartbeat of the worker has failed. It will try again.")
                 seconds = min(seconds, self._settings.look_every)
 
     async def _renew_lease(self) -> None:
@@ -331,13 +332,13 @@ class RunWorker:
             await aresolve(self._ledger.write([Update(Worker, self.id, {"until": until})]))
         except RecordConflict:
             logger.warning(
-                "Worker %s was considered lost, and its runs may have other claims: it registers again.", self.id
+                "Worker %s was considered lost, and its runs may belong to other workers. Registering again.", self.id
             )
             self._is_registered = False
             await self._register(self._clock.now())
 
     async def _sleep(self, seconds: float) -> None:
-        # Not `async_futures.sleep`: the clock of tests recognises housekeeping by the module of the callback.
+        # Not `async_futures.sleep`: the clock of tests recognizes housekeeping timers by the module of their callback.
         is_over = asyncio.Event()
         loop = asyncio.get_running_loop()
         timer = self._clock.call_later(seconds, lambda: loop.call_soon_threadsafe(is_over.set))
@@ -350,13 +351,13 @@ class RunWorker:
         """Release the runs of lost workers, so that any worker may claim them."""
         claimed = [Condition("claim", "!=", None), Condition("worker_id", "!=", None)]
         holders = await aresolve(self._ledger.groups(Run, ["worker_id"], where=claimed))
-        # Read after the claims: a worker that registers in between is then among them, and its claims are valid.
+        # Read after the claims, so that a worker that registers in between is among them: its claims are valid.
         workers = await aresolve(self._ledger.find(Worker))
         for worker in workers:
             if worker.id != self.id and (
                 worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)
             ):
-                # A deleted record passes this check too: its worker must register before it begins another run.
+                # Also true if the record was deleted: then its worker must register before it begins another run.
                 unchanged = Absent(Worker, [*where(id=worker.id), Condition("until", "!=", worker.until)])
                 await self._release_all(worker.id, now, unchanged)
                 await self._delete_record(worker)
@@ -366,19 +367,19 @@ class RunWorker:
                 await self._release_all(worker_id, now, Absent(Worker, where(id=worker_id)))
 
     async def _release_all(self, worker_id: str, now: datetime, unchanged: Absent) -> None:
-        """Release the runs of a lost worker, unless its record has changed: `unchanged` is part of each release."""
-        orphans = await aresolve(self._ledger.find(Run, _claimed_by(worker_id)))
-        released = sum([await self._release(run, now, "worker lost", unchanged) for run in orphans])
-        if released:
-            logger.warning("Worker %s is lost: %d of its runs were released.", worker_id, released)
-            self._bell.set()
+        """Release the runs of a lost worker, unless its record has changed: `unchanged` guards each release."""
+        runs = await aresolve(self._ledger.find(Run, _claimed_by(worker_id)))
+        count = sum([await self._release(run, now, "worker lost", unchanged) for run in runs])
+        if count:
+            logger.warning("Worker %s is lost: %d of its runs were released.", worker_id, count)
+            self._wakeup.set()
 
     async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
         """Release a run for the next worker that claims it. Return False if the run, or a guard, has changed."""
         events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
         guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
         try:
-            await aresolve(self._ledger.write([*guards, Advance(run.id, now, released(now), events, guard)]))
+            await aresolve(self._ledger.write([*guards, Advance(run.id, now, release_values(now), events, guard)]))
         except RecordConflict:
             return False
         return True
@@ -388,7 +389,7 @@ class RunWorker:
             await aresolve(self._ledger.write([Delete(Worker, where(id=worker.id, until=worker.until))]))
 
     async def _check_claimed_runs(self) -> None:
-        """Stop attempts at runs that belong to other workers by now, and pause those that should pause."""
+        """Stop attempts at runs that now belong to other workers, and pause runs for which a pause was requested."""
         attempts = list(self._attempts.values())
         for start in range(0, len(attempts), _BATCH_SIZE):
             batch = attempts[start : start + _BATCH_SIZE]
@@ -398,10 +399,10 @@ class RunWorker:
                 attempt.check_record(records.get(attempt.run_id))
 
     async def _release_unattended(self) -> None:
-        """Release the runs that this worker has claimed and does not advance.
+        """Release the runs that this worker has claimed but does not advance.
 
-        Each claim that was in flight when such a run was first seen may be the claim of that run. So the run is
-        released only when all of them have arrived, at a later heartbeat if necessary.
+        Each claim that was in flight when such a run was first seen may be the claim on that run. So the run is
+        released only when the results of all these claims have arrived, at a later heartbeat if necessary.
         """
         claimed = await aresolve(self._ledger.find(Run, _claimed_by(self.id)))
         with self._lock:
@@ -416,27 +417,30 @@ class RunWorker:
             if undecided:
                 self._unattended[run.id, run.claim] = undecided
             else:
-                logger.warning("Run %s was claimed by this worker, but has no attempt: released.", run.id)
+                logger.warning("Run %s is claimed by this worker, which is not advancing it. Releasing it.", run.id)
                 await self._release(run, self._clock.now(), "storage failure")
-                self._bell.set()
+                self._wakeup.set()
 
     # -- ending
 
     async def drain(self, seconds: float | None = None) -> None:
-        """Stop claiming, let running steps end, and release the remaining runs."""
+        """Stop claiming runs, wait until running steps have ended, and release the remaining runs.
+
+        Steps that are still running after `seconds` (by default the setting `drain`) are cancelled.
+        """
         self._draining = True
-        self._bell.set()
+        self._wakeup.set()
         await self._has_stopped_claiming.wait()
         await self._end_attempts(self._settings.drain if seconds is None else seconds)
         await self._stop_heartbeats()  # a heartbeat would register the worker again after its record is deleted
         self._has_drained.set()
         try:
             await aresolve(self._ledger.write([Delete(Worker, where(id=self.id))]))
-        except StatewrightError:  # the worker counts as lost when its lease expires
+        except StatewrightError:  # other workers delete it when the lease has expired
             logger.exception("The worker could not delete its record.")
 
     async def _end_attempts(self, seconds: float) -> None:
-        """Give running steps so many seconds to end, then cancel them."""
+        """Wait at most `seconds` until running steps have ended, then cancel them."""
         for attempt in list(self._attempts.values()):
             attempt.release()
         if self._attempts:

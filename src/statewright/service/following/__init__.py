@@ -1,1 +1,1 @@
-"""Following of runs: the hub for events of this process, and the poll for changes by others."""
+"""Following runs: a hub for events of this process, and a poll for changes by other processes."""

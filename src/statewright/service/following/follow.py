@@ -1,7 +1,7 @@
 """Following runs: yielding their events as they are written, and waiting until they have settled.
 
-A run has settled when it does not progress by itself: it has ended, waits, or is paused. Both functions listen to the
-hub and the poll of `run_watch` before they read the ledger, so that nothing written in between is missed.
+A run has settled when it makes no progress by itself: it has ended, waits, or is paused. Both functions subscribe to
+the hub and to the poll of `run_watch` before they read the ledger, so that nothing written in between is missed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statewright.service.context.service_context import ServiceContext
 from statewright.service.following.hub import FollowedEvent, Hub, Listener, LiveEvent
 
 BATCH_SIZE: Final = 500
-"""Events that one query reads."""
+"""Maximum number of events that one query reads."""
 _ENDING_EVENTS: Final = frozenset({"WORKFLOW_COMPLETED", "WORKFLOW_FAILED", "WORKFLOW_CANCELLED"})
 _SETTLING_EVENTS: Final = frozenset({*_ENDING_EVENTS, "WORKFLOW_PAUSED"})
 
@@ -25,7 +25,7 @@ _SETTLING_EVENTS: Final = frozenset({*_ENDING_EVENTS, "WORKFLOW_PAUSED"})
 async def follow(
     context: ServiceContext, run_id: str, after: int, *, live: bool = False
 ) -> AsyncIterator[FollowedEvent]:
-    """Yield the events of a run after a sequence number, until it has ended. A failed run may be retried and continue.
+    """Yield the events of a run after a sequence number, until the run has ended.
 
     With `live`, events that are not stored are included as they are published.
     """
@@ -37,17 +37,21 @@ async def follow(
                 if isinstance(event, LiveEvent):
                     if live:
                         yield event
-                elif event.seq > last:  # read and published events overlap
+                elif event.seq > last:  # events that were read may be published again
                     last = event.seq
                     yield event
+            # An event of the end is not enough: a failed run may have been retried since.
             if (not events or events[-1].type in _ENDING_EVENTS) and await _has_ended(context, run_id, last):
                 return
-            is_full = len(events) >= BATCH_SIZE  # so there may be more to read
-            events = await (_read(context, run_id, last) if is_full else _next(context, run_id, last, listener))
+            may_have_more = len(events) >= BATCH_SIZE
+            events = await (_read(context, run_id, last) if may_have_more else _next(context, run_id, last, listener))
 
 
 async def _next(context: ServiceContext, run_id: str, last: int, listener: Listener) -> Sequence[FollowedEvent]:
-    """Return the next events, as published, or read if some were missed; none if the run may have ended."""
+    """Wait for the next events, and return them: as published, or from the ledger if any were missed.
+
+    Returns no events if the run may have ended without one.
+    """
     while True:
         published = context.hub.take_events(listener)
         if published:
@@ -69,9 +73,9 @@ async def _has_ended(context: ServiceContext, run_id: str, last: int) -> bool:
 
 
 async def wait_until_settled(context: ServiceContext, workspace_id: str, run_id: str, seconds: float) -> Run:
-    """Return a run once it has ended, waits or is paused; in its current state after so many seconds.
+    """Return a run once it has ended, waits or is paused, or as it is after `seconds`.
 
-    The seconds are real time, not that of the clock of the service, which may stand still in a test.
+    The seconds are measured in real time. The clock of the service may stand still in a test.
     """
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
@@ -86,15 +90,14 @@ async def wait_until_settled(context: ServiceContext, workspace_id: str, run_id:
 
 
 def _is_settled(run: Run, now: datetime) -> bool:
-    """Return whether a run makes no progress by itself."""
     if run.status in (RunStatus.WAITING, RunStatus.PAUSED):
-        # One that is due is about to be resumed: it has an answer, or a day with a spending limit has ended.
+        # A run that is due will be resumed at once: it has an answer, or the day of a spending limit is over.
         return run.claim is None and (run.due_at is None or run.due_at > now)
     return run.status in ENDED
 
 
 async def wait_for_settling(hub: Hub, listener: Listener, seconds: float) -> None:
-    """Wait until the run settles or another process has changed it, for so many seconds at most."""
+    """Wait at most `seconds` until the run has settled, or another process has changed it."""
     loop = asyncio.get_running_loop()
     until = loop.time() + seconds
     while (remaining := until - loop.time()) > 0:

@@ -1,8 +1,8 @@
-"""The hub: notifies listeners of this process of the events of a run as soon as they are saved.
+"""The hub: notifies listeners in this process of the events of a run as soon as they are saved.
 
-It is an optimization, and stores nothing. A follower may miss events in the hub at any time: the sequence numbers show
-it, and it reads the stored events from the ledger instead. Events that another process writes are found by a poll, a
-little later (see `run_watch`).
+It is an optimization, and stores nothing. A follower may miss events of the hub at any time. It notices that by the
+sequence numbers, and reads the stored events from the ledger instead. Events that another process writes are found by a
+poll, a little later (see `run_watch`).
 """
 
 from __future__ import annotations
@@ -11,23 +11,24 @@ import asyncio
 import threading
 from collections import defaultdict
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final, NamedTuple
 
 from statewright.runs import Json, RunEvent
 
-MOST_WAITING: Final = 5000
-"""Limit of queued events per listener; stored events that it misses are read from the ledger."""
+_MAX_QUEUED: Final = 5000
+"""Maximum number of queued events per listener. Stored events that it misses are read from the ledger."""
 
 
 class LiveEvent(NamedTuple):
-    """An event that is not stored, such as a piece of a message; only current followers receive it."""
+    """An event that is not stored, such as a chunk of a message; only current followers receive it."""
 
     run_id: str
     type: str
-    """`message`, or `custom` for what a node has written to the stream."""
+    """`message`, or `custom` for output that a node writes to the stream."""
     payload: Json
     step: str | None
+    """The name of the step, if there is one."""
 
 
 FollowedEvent = RunEvent | LiveEvent
@@ -41,8 +42,9 @@ class Listener:
         self._has_news = asyncio.Event()
         self._events: list[FollowedEvent] = []
         self._is_woken = False
+        """True if the loop was already notified of the queued events."""
         self._polled: list[int | None] = []
-        """Sequence numbers seen by polls; None for a run that has ended or is gone."""
+        """Results of polls: the sequence number of the last event, or None if the run has ended or was deleted."""
 
     def add_polled(self, last_event: int | None) -> None:
         """Add the result of a poll that found the run changed. Called on the listener's own loop."""
@@ -55,31 +57,29 @@ class Listener:
         return results
 
     def add_events(self, events: Sequence[FollowedEvent]) -> None:
-        """Add events. Called from any thread, with the lock of the hub. A slow listener misses live events."""
-        if len(self._events) >= MOST_WAITING:
-            self._events = [event for event in self._events[-MOST_WAITING // 2 :] if isinstance(event, RunEvent)]
+        """Queue events. Called from any thread, with the lock of the hub held. A slow listener misses live events."""
+        if len(self._events) >= _MAX_QUEUED:
+            self._events = [event for event in self._events[-_MAX_QUEUED // 2 :] if isinstance(event, RunEvent)]
         self._events.extend(events)
         if self._is_woken:
             return
         self._is_woken = True
         try:
             self._loop.call_soon_threadsafe(self._has_news.set)
-        except RuntimeError:  # the loop was closed: there is no reader
+        except RuntimeError:  # the loop is closed, so nothing reads the events
             self._events.clear()
 
     def take(self) -> list[FollowedEvent]:
-        """Return and clear the queued events. Called with the lock of the hub."""
+        """Return and clear the queued events. Called with the lock of the hub held."""
         events, self._events, self._is_woken = self._events, [], False
         self._has_news.clear()
         return events
 
     async def wait_for_news(self, seconds: float | None = None) -> None:
-        """Wait for published events or a change found by a poll, for so many seconds at most."""
-        try:
+        """Wait for published events, or a change that a poll has found, at most `seconds` if given."""
+        with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._has_news.wait()
-        except TimeoutError:
-            pass
 
 
 class Hub:
@@ -94,7 +94,7 @@ class Hub:
         return run_id in self._listeners
 
     def publish(self, events: Sequence[FollowedEvent]) -> None:
-        """Publish the next events of a run to its listeners."""
+        """Queue new events of one run for its listeners."""
         if not events or events[0].run_id not in self._listeners:
             return
         with self._lock:

@@ -1,8 +1,8 @@
-"""One poll for all followed runs, which other processes may advance.
+"""A shared poll for changes to followed runs by other processes.
 
 The hub notifies followers of what this process saves. Writes of other processes must be polled for, and a poll for each
 follower would cost two queries a second. So one task per event loop reads the versions of all followed runs, and wakes
-the followers of those that have changed.
+the followers of the runs that have changed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger("statewright.service")
 POLL_INTERVAL: Final = 1.0
 """Seconds between polls."""
 _BATCH_SIZE: Final = 400
-"""Runs that one query reads."""
+"""Maximum number of runs that one query reads."""
 
 
 class RunVersion(NamedTuple):
@@ -39,7 +39,7 @@ class RunVersion(NamedTuple):
 
     @property
     def last_event_or_end(self) -> int | None:
-        """The number of the last event; None if no other can be expected."""
+        """The sequence number of the last event; None if the run has ended."""
         return None if self.status in ENDED else self.last_event
 
 
@@ -53,9 +53,9 @@ class RunWatch:
 
     @contextmanager
     def watching(self, run_id: str, listener: Listener) -> Generator[None]:
-        """Wake a listener of the running loop when its run changes, while the block lasts.
+        """Wake a listener on the running loop when its run changes, for as long as the block lasts.
 
-        It is woken once in any case, because it may have missed a change before the first poll.
+        The first poll wakes it in any case, because it may have missed an earlier change.
         """
         loop = asyncio.get_running_loop()
         poll = self._polls.get(loop)
@@ -75,8 +75,8 @@ class _Poll:
         self._ledger = ledger
         self._every = every
         self._listeners: defaultdict[str, list[Listener]] = defaultdict(list)
-        self._seen: dict[Listener, RunVersion | None] = {}
-        """The last version reported to each listener."""
+        self._reported: dict[Listener, RunVersion | None] = {}
+        """The last version reported to each listener; None for a run that does not exist."""
         self._task: asyncio.Task[None] | None = None
 
     def add(self, run_id: str, listener: Listener) -> None:
@@ -86,7 +86,7 @@ class _Poll:
 
     def remove(self, run_id: str, listener: Listener) -> None:
         self._listeners[run_id].remove(listener)
-        self._seen.pop(listener, None)
+        self._reported.pop(listener, None)
         if not self._listeners[run_id]:
             del self._listeners[run_id]
         if not self._listeners and self._task is not None:
@@ -113,6 +113,6 @@ class _Poll:
         for run_id in ids:
             version = versions.get(run_id)
             for listener in self._listeners.get(run_id, ()):
-                if listener not in self._seen or self._seen[listener] != version:
-                    self._seen[listener] = version
+                if listener not in self._reported or self._reported[listener] != version:
+                    self._reported[listener] = version
                     listener.add_polled(version.last_event_or_end if version is not None else None)

@@ -1,1 +1,1 @@
-"""Requests of callers: start, stop, signal, answer and approve runs, send events, edit threads."""
+"""The operations that callers request: starting, controlling and reading runs, signals, approvals, events, threads."""

@@ -21,23 +21,25 @@ from statewright.runs import (
     where,
 )
 from statewright.service.access.approval_permission import check_decider
-from statewright.service.context.records import Page, get_own
+from statewright.service.context.records import Page, get_in_workspace
 from statewright.service.context.service_context import Operations
 from statewright.service.engine.completion import Ending
-from statewright.service.engine.waits import wake_changes
+from statewright.service.engine.waits import wake_change
 from statewright.service.operations.inbox import answer_to
 from statewright.service.operations.starting import size_of
 
 _UNDECIDED: Final = [RunStatus.WAITING, RunStatus.RUNNING, RunStatus.PAUSED]
-"""Statuses of runs whose approvals can be decided. A run with several waits may have been resumed by another one."""
+"""Statuses of runs whose approvals can be decided. A run with several waits may be running after another one ended."""
 DECISIONS: Final = ("approved", "rejected", "edited")
 
 
 class Decision(NamedTuple):
     """A decision on an approval."""
 
-    decision: str
+    kind: str
+    """One of `DECISIONS`."""
     edited_content: Json = None
+    """The content that replaces that of the approval, for the kind `edited`."""
     decided_by: str | None = None
     key: ApiKey | None = None
     """The key of the caller, if callers need one."""
@@ -63,7 +65,7 @@ class ApprovalOperations(Operations):
 
     async def approval(self, workspace_id: str, approval_id: str) -> Approval:
         """Return an approval. Raises NotFound."""
-        return await get_own(self.context.ledger, Approval, workspace_id, approval_id, "approval request")
+        return await get_in_workspace(self.context.ledger, Approval, workspace_id, approval_id, "approval request")
 
     async def decide(
         self,
@@ -75,10 +77,10 @@ class ApprovalOperations(Operations):
         decided_by: str | None = None,
         key: ApiKey | None = None,
     ) -> Approval:
-        """Decide an approval, once and for all; its run is resumed. `key` is that of the caller, if callers need one.
+        """Decide an approval, which is final, and resume its run. `key` is that of the caller, if callers need one.
 
-        Raises Forbidden for a key that may not decide; InvalidRequest for an unknown decision, and for `edited`
-        without content; InvalidTransition if it was decided, or the run no longer waits for it.
+        Raises Forbidden for a key that may not decide; InvalidRequest for an unknown decision, or `edited` without
+        content; InvalidTransition if the approval was decided already, or the run no longer waits for it.
         """
         changes = await self.decision_changes(
             workspace_id, approval_id, Decision(decision, edited_content, decided_by, key)
@@ -87,17 +89,17 @@ class ApprovalOperations(Operations):
             await self.context.write(changes)
         except (DuplicateRecord, RecordConflict):
             raise _decided_error(approval_id, "closed", decision) from None
-        self.context.ring()
+        self.context.wake_worker()
         return await self.approval(workspace_id, approval_id)
 
     async def decision_changes(self, workspace_id: str, approval_id: str, decision: Decision) -> list[Change]:
         """Return the changes that decide an approval, to be written with other answers. Raises like `decide`.
 
-        The ledger refuses the changes if the approval was decided meanwhile.
+        The ledger refuses the changes if the approval was decided concurrently.
         """
         check_decider(decision.key)
         self._check_decision(decision)
-        context, kind = self.context, decision.decision
+        context, kind = self.context, decision.kind
         approval = await self.approval(workspace_id, approval_id)
         wait = await aresolve(context.ledger.get(Wait, approval_id))
         if approval.decision is not None or wait is None:
@@ -120,20 +122,20 @@ class ApprovalOperations(Operations):
             Update(Approval, approval.id, values, where(decision=None)),
             Insert(answer_to(wait, {"decision": kind, "content": content, **decider}, now)),
             Advance(run.id, now, {}, [event], [Condition("status", "in", _UNDECIDED)]),
-            *wake_changes(run.id, now),
+            wake_change(run.id, now),
             Ending.announcement(run, "approval.decided", payload, now),
         ]
 
     def _check_decision(self, decision: Decision) -> None:
-        kind, content = decision.decision, decision.edited_content
+        kind, content = decision.kind, decision.edited_content
         if kind not in DECISIONS:
-            raise InvalidRequest(f"The decision is {kind!r}. " + suggestion(kind, DECISIONS, noun="Decisions"))
+            raise InvalidRequest(f"The decision cannot be {kind!r}. {suggestion(kind, DECISIONS, noun='Decisions')}")
         if kind == "edited" and content is None:
-            raise InvalidRequest("The decision is 'edited', and there is no editedContent. Send the edited content.")
+            raise InvalidRequest("The decision is 'edited', but there is no editedContent. Send the edited content.")
         max_size = self.context.settings.max_payload
         if content is not None and size_of(content) > max_size:
             raise InvalidRequest(f"editedContent has more than {max_size} bytes.")
 
 
 def _decided_error(approval_id: str, status: str, decision: str) -> InvalidTransition:
-    return InvalidTransition(f"Approval {approval_id}", status, decision, [], is_asked_for=True)
+    return InvalidTransition(f"Approval {approval_id}", status, decision, [], is_request=True)

@@ -1,7 +1,7 @@
-"""Control of runs: cancel, pause, resume and retry.
+"""Control of runs: cancelling, pausing, resuming and retrying them.
 
-Changes are computed from the record of a run, guarded by its version, and computed again if the run has changed
-meanwhile.
+Changes are computed from the record of a run, and guarded by its version. If the run has changed meanwhile, they are
+computed again.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from statewright.runs import (
 from statewright.service.context.records import (
     UNFINISHED,
     UNFINISHED_STEPS,
-    conditions_of,
+    filter_conditions,
     find_first,
     others_on_thread,
 )
@@ -44,11 +44,12 @@ from statewright.service.context.requests import RunFilter
 from statewright.service.context.service_context import Operations
 from statewright.service.engine.completion import Ending, completion_changes
 
-_TRIES: Final = 20
-"""Attempts at a change to a run that others change concurrently."""
-_BULK: Final = 1000
-"""Limit of runs that one bulk request changes."""
-Changes = Callable[[Run, datetime], Sequence[Change]]
+_MAX_TRIES: Final = 20
+"""Maximum number of tries to change a run that is changed concurrently."""
+_MAX_BULK: Final = 1000
+"""Maximum number of runs that one bulk request changes."""
+_ChangesOf = Callable[[Run, datetime], Sequence[Change]]
+"""Returns the changes to a run; none if it need not change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +57,9 @@ class Cancellation:
     """The changes that cancel runs, to be written with the start that replaces them."""
 
     changes: Sequence[Change]
-    """Refused with RecordConflict if one of the runs has changed."""
+    """The ledger refuses them with RecordConflict if one of the runs has changed."""
     publish: Callable[[], object]
-    """Publishes the changes; to be called once they are written."""
+    """Publishes the changes. To be called once they are written."""
 
 
 class ControlOperations(Operations):
@@ -67,28 +68,28 @@ class ControlOperations(Operations):
     async def cancel(self, workspace_id: str, run_id: str, reason: str | None = None) -> Run:
         """Cancel a run and its child runs in one transaction. A run that has ended is returned unchanged."""
         context = self.context
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             run = await self.run(workspace_id, run_id)
             if run.status in ENDED:  # its children were cancelled with it, or continue without it
                 return run
             cancellation = await self.cancellation([run], reason)
             try:
                 await aresolve(context.ledger.write(cancellation.changes))
-            except RecordConflict:  # one of them has changed, or has started another run
+            except RecordConflict:  # the run or a child has changed, for example by starting another run
                 continue
             cancellation.publish()
             return await self.run(workspace_id, run_id)
         raise _changing_error(run_id)
 
     async def cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
-        """Return the changes that cancel runs, as they were read, and their child runs."""
+        """Return the changes that cancel runs, given as they were read, and all runs that they have started."""
         now = self.context.now()
         families = [(run, await self._descendants(run)) for run in runs]
         all_descendants = {child.id for _, descendants in families for child in descendants}
         ended: list[Run] = []
         changes: list[Change] = []
         for run, descendants in families:
-            if run.id in all_descendants:  # cancelled with its parent, and after it: otherwise it would resume it
+            if run.id in all_descendants:  # cancelled after its parent, which its end would otherwise resume
                 continue
             changes += _cancel_changes(run, reason, now)
             for child in descendants:
@@ -118,19 +119,19 @@ class ControlOperations(Operations):
             attempt = self.context.attempt_at(run.id)
             if attempt is not None:
                 attempt.cancel()
-        self.context.ring()
+        self.context.wake_worker()
 
     async def pause(self, workspace_id: str, run_id: str) -> Run:
-        """Pause a run; one that is being advanced finishes its current superstep. Raises InvalidTransition."""
+        """Pause a run. A run that is being advanced finishes its current superstep first. Raises InvalidTransition."""
 
         def pause_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is RunStatus.PAUSED and run.claim is None and run.due_at is None:
                 return ()
-            if run.status is not RunStatus.PAUSED:  # a run paused by a spending limit resumes by itself
+            if run.status is not RunStatus.PAUSED:  # a run that a spending limit has paused can be paused for longer
                 check_transition(f"Run {run.id}", run.status, RunStatus.PAUSED)
             if run.settings.get("pause"):
                 return ()
-            if run.claim is None:  # no worker has it: it is paused at once
+            if run.claim is None:  # without a worker, it is paused at once
                 values = {"status": RunStatus.PAUSED, "due_at": None}
                 event = NewEvent("WORKFLOW_PAUSED", {"reason": "paused"})
                 return [Advance(run.id, now, values, [event], _unchanged(run))]
@@ -147,16 +148,16 @@ class ControlOperations(Operations):
 
         def resume_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.PAUSED:
-                raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"], is_asked_for=True)
+                raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["paused"], is_request=True)
             event = NewEvent("WORKFLOW_RESUMED", {"reason": "resumed"})
             return [Advance(run.id, now, _running_values(run, now), [event], _unchanged(run))]
 
         run = await self._change(workspace_id, run_id, resume_changes)
-        self.context.ring()
+        self.context.wake_worker()
         return run
 
     async def retry(self, workspace_id: str, run_id: str) -> Run:
-        """Retry a failed run from the step that failed, with fresh attempts; completed steps are kept.
+        """Retry a failed run from the failed step, whose attempts are counted from 1 again; completed steps are kept.
 
         Raises InvalidTransition if it has not failed, RequestConflict if another run uses its thread or has advanced it
         since, and SpendingLimitReached if its workspace has reached a daily limit.
@@ -164,13 +165,12 @@ class ControlOperations(Operations):
 
         def retry_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is not RunStatus.FAILED:
-                raise InvalidTransition(f"Run {run.id}", run.status, "retried", ["failed"], is_asked_for=True)
-            steps = [*where(run_id=run.id, status=StepStatus.FAILED)]
-            values = {"status": StepStatus.RUNNING, "attempt": 1, "error": None, "completed_at": None}
+                raise InvalidTransition(f"Run {run.id}", run.status, "retried", ["failed"], is_request=True)
+            step_values = {"status": StepStatus.RUNNING, "attempt": 1, "error": None, "completed_at": None}
             return [
-                *(Absent(Run, conditions) for conditions, _ in _find_blockers(run)),
+                *(Absent(Run, conditions) for conditions, _ in _blockers(run)),
                 _retry_change(run, now),
-                UpdateAll(StepRun, steps, values),
+                UpdateAll(StepRun, where(run_id=run.id, status=StepStatus.FAILED), step_values),
             ]
 
         while True:
@@ -178,33 +178,33 @@ class ControlOperations(Operations):
             await self._check_thread(failed)
             if failed.status is RunStatus.FAILED:
                 await self.context.spending.check_start(workspace_id)
-            with suppress(RecordPresent):  # another run took the thread after the check: check again
+            with suppress(RecordPresent):  # another run has taken the thread since the check: check again
                 run = await self._change(workspace_id, run_id, retry_changes)
                 break
-        self.context.ring()
+        self.context.wake_worker()
         return run
 
     async def _check_thread(self, run: Run) -> None:
-        """Raise RequestConflict if a failed run cannot have its thread back."""
+        """Raise RequestConflict if a failed run cannot continue on its thread."""
         if run.status is not RunStatus.FAILED:
             return
-        for conditions, message in _find_blockers(run):
+        for conditions, message in _blockers(run):
             other = await find_first(self.context.ledger, Run, conditions)
             if other is not None:
+                reason = message.format(id=other.id, status=other.status)
                 raise RequestConflict(
-                    f"Run {run.id} cannot be tried again: its thread {run.thread_id!r} "
-                    + message.format(id=other.id, status=other.status),
+                    f"Run {run.id} cannot be retried: its thread {run.thread_id!r} {reason}",
                     details={"runs": [other.id]},
                 )
 
     # -- many at once
 
     async def cancel_all(self, workspace_id: str, filters: RunFilter) -> list[str]:
-        """Cancel the matching runs that have not ended, at most 1000; return their ids."""
+        """Cancel the matching runs that have not ended, at most 1000. Return their ids."""
         return await self._apply_to_all(workspace_id, filters, UNFINISHED, self.cancel)
 
     async def retry_all(self, workspace_id: str, filters: RunFilter) -> list[str]:
-        """Retry the matching runs that have failed, at most 1000; return their ids."""
+        """Retry the matching runs that have failed, at most 1000. Return the ids of those that could be retried."""
         return await self._apply_to_all(workspace_id, filters, [RunStatus.FAILED], self.retry)
 
     async def _apply_to_all(
@@ -212,22 +212,24 @@ class ControlOperations(Operations):
     ) -> list[str]:
         """Apply an operation to the matching runs with an allowed status. Return the ids of the changed runs."""
         statuses = tuple(status for status in allowed if not filters.status or status in filters.status)
-        conditions = conditions_of(workspace_id, replace(filters, status=statuses))
+        conditions = filter_conditions(workspace_id, replace(filters, status=statuses))
         if not statuses:
             return []
         changed: list[str] = []
-        for run in await aresolve(self.context.ledger.find(Run, conditions, order=Order("created_at"), limit=_BULK)):
-            with suppress(RequestConflict):  # it was changed meanwhile
+        for run in await aresolve(
+            self.context.ledger.find(Run, conditions, order=Order("created_at"), limit=_MAX_BULK)
+        ):
+            with suppress(RequestConflict):  # the run has changed since it was read, or its thread is in use
                 await act(workspace_id, run.id)
                 changed.append(run.id)
         return changed
 
     # -- one change
 
-    async def _change(self, workspace_id: str, run_id: str, changes_of: Changes) -> Run:
+    async def _change(self, workspace_id: str, run_id: str, changes_of: _ChangesOf) -> Run:
         """Apply changes that are computed from the current record of a run, with retries on conflicts."""
         context = self.context
-        for _ in range(_TRIES):
+        for _ in range(_MAX_TRIES):
             run = await self.run(workspace_id, run_id)
             changes = changes_of(run, context.now())
             if not changes:
@@ -265,19 +267,19 @@ def _cancel_changes(run: Run, reason: str | None, now: datetime) -> Sequence[Cha
     ]
 
 
-def _find_blockers(run: Run) -> list[tuple[list[Condition], str]]:
-    """Return conditions for the runs that prevent the retry of a failed one, each with its part of the error message.
+def _blockers(run: Run) -> list[tuple[list[Condition], str]]:
+    """Return conditions that match the runs that prevent the retry of a failed run, each with its error message.
 
-    Runs begin on a thread one after the other, so a run that started later has advanced it since. The order of ids does
-    not show that: they are drawn before a run is written.
+    The runs on a thread begin one after another, so a run that has started later has advanced it since. Ids do not show
+    the order of the starts, because they are generated before a run is written; they only break ties.
     """
     begun = where(workspace_id=run.workspace_id, thread_id=run.thread_id, begun=True)
-    at_the_same_time = [*where(started_at=run.started_at), Condition("id", ">", run.id)]
+    same_start = [*where(started_at=run.started_at), Condition("id", ">", run.id)]
     advanced = "was advanced by run {id} since. Start a new run."
     return [
         ([*begun, Condition("started_at", ">", run.started_at)], advanced),
-        ([*begun, *at_the_same_time], advanced),
-        (others_on_thread(run), "belongs to run {id} now, which is {status}. Wait for its end, or start a new run."),
+        ([*begun, *same_start], advanced),
+        (others_on_thread(run), "is in use by run {id}, which is {status}. Wait for its end, or start a new run."),
     ]
 
 
@@ -289,6 +291,6 @@ def _retry_change(run: Run, now: datetime) -> Advance:
 
 
 def _running_values(run: Run, now: datetime) -> dict[str, Any]:
-    """Return the columns of a run that is to continue."""
+    """Return the columns of a run that continues after a pause or failure."""
     settings = {name: value for name, value in run.settings.items() if name != "pause"}
     return {"status": RunStatus.RUNNING, "due_at": now, "settings": settings}

@@ -1,4 +1,4 @@
-"""Events sent to a workspace: they start runs by triggers, and wake the runs that wait for them."""
+"""Events sent to a workspace, which start runs through triggers, and wake the runs that wait for them."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Among, Change, Condition, Insert, Json, ReceivedEvent, Signal, Trigger, Wait, where
 from statewright.service.context.records import find_first
-from statewright.service.engine.waits import wake_changes
+from statewright.service.engine.waits import wake_change
 from statewright.service.operations.inbox import check_payload, guard_unanswered, new_signal, unanswered
 from statewright.service.operations.launch import LaunchOperations
 from statewright.service.operations.triggers import runs_of_event
 
 
 class EventOperations(LaunchOperations):
-    """Receives events, which may start runs."""
+    """Receives events."""
 
     async def send_event(self, workspace_id: str, name: str, payload: Json, *, key: str | None = None) -> ReceivedEvent:
         """Receive an event: start the runs of its triggers, and wake the runs that wait for it, in one transaction.
 
-        An event with a `key` that was sent before changes nothing. Raises InvalidRequest for an empty name or a payload
-        that is not a map, NotFound if a trigger names an unknown graph.
+        A second event with the same `key` has no effect. Raises InvalidRequest for an invalid name or a payload that is
+        not a map, NotFound if a trigger names an unknown graph.
         """
         context = self.context
         if not 1 <= len(name) <= 255 or name.startswith("__"):
             raise InvalidRequest(
-                f"The name of an event is {name!r:.80}. Give 1 to 255 characters that do not begin with __."
+                f"An event cannot have the name {name!r:.80}. Use 1 to 255 characters that do not begin with __."
             )
         check_payload(payload, context.settings.max_payload)
         existing = await self._find_by_key(workspace_id, key)
@@ -44,9 +44,9 @@ class EventOperations(LaunchOperations):
                 await context.write([Insert(event), *changes])
             except DuplicateRecord:
                 return await self._find_by_key(workspace_id, key) or event
-            except RecordConflict:  # a run no longer waits for it, or has received an answer meanwhile: read again
+            except RecordConflict:  # a run no longer waits for the event, or has received an answer: read again
                 continue
-            context.ring()
+            context.wake_worker()
             return event
 
     async def _find_by_key(self, workspace_id: str, key: str | None) -> ReceivedEvent | None:
@@ -60,9 +60,9 @@ class EventOperations(LaunchOperations):
         triggers = await aresolve(self.context.ledger.find(Trigger, conditions))
         changes: list[Change] = []
         for request in runs_of_event(triggers, event.id, event.name, event.payload):
-            run, starting = await self.starter.prepare(event.workspace_id, request, now)
+            run, start_changes = await self.starter.prepare(event.workspace_id, request, now)
             event.started = [*event.started, run.id]
-            changes += starting
+            changes += start_changes
         return changes
 
     async def _wake_changes(self, event: ReceivedEvent, now: datetime) -> list[Change]:
@@ -70,12 +70,12 @@ class EventOperations(LaunchOperations):
         ledger = self.context.ledger
         for_event = where(workspace_id=event.workspace_id, event=event.name)
         open_waits = await aresolve(ledger.find(Wait, for_event))
-        # Read after the waits: a worker that takes a signal meanwhile closes its wait, so these changes are refused.
+        # Read after the waits: if a worker takes a signal in between, it closes the wait, and this write is refused.
         of_waiting_runs = Condition("run_id", "in", Among(Wait, "run_id", for_event))
         waits = unanswered(open_waits, await aresolve(ledger.find(Signal, [*where(taken=False), of_waiting_runs])))
         event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
         changes: list[Change] = [guard for wait in waits for guard in guard_unanswered(wait)]
         for run_id in event.woken:
             signal = new_signal(run_id, event.name, event.payload, event.id, now)
-            changes += [Insert(signal), *wake_changes(run_id, now)]
+            changes += [Insert(signal), wake_change(run_id, now)]
         return changes

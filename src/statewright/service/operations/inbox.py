@@ -1,6 +1,6 @@
-"""The inbox of a run: the signals and answers that have arrived, stored until a worker reads them.
+"""The inbox of a run, which stores signals and answers until a worker processes them.
 
-An answer is accepted once: the transaction that stores it is refused if the wait has been closed, or if the inbox has
+An answer is accepted once: the transaction that stores it is refused if the wait was closed, or if the inbox contains
 an answer or a signal for it already; see `guard_unanswered`.
 """
 
@@ -17,7 +17,7 @@ from statewright.service.engine.waits import matches
 from statewright.service.operations.starting import size_of
 
 _ANSWER: Final = "answer:"
-"""The prefix of the keys of answers."""
+"""The prefix of the keys of answers, which distinguishes them from those of signals."""
 
 
 def new_signal(run_id: str, kind: str, payload: Json, key: str | None, now: datetime) -> Signal:
@@ -26,7 +26,7 @@ def new_signal(run_id: str, kind: str, payload: Json, key: str | None, now: date
 
 
 def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
-    """Return an answer as a signal for the inbox; its key makes a second answer to the same question fail."""
+    """Return an answer as a signal for the inbox. A second answer to the same question has the same key, and fails."""
     answer = new_signal(wait.run_id, "", value, f"{_ANSWER}{wait.interrupt_id}", now)
     answer.interrupt_id = wait.interrupt_id
     return answer
@@ -36,12 +36,14 @@ def answer_to(wait: Wait, value: Json, now: datetime) -> Signal:
 
 
 def check_payload(payload: Json, max_size: int) -> None:
-    """Raise InvalidRequest for a payload that cannot become part of a state, and PayloadTooLarge."""
+    """Raise InvalidRequest for a payload that is not a map or has reserved keys, and PayloadTooLarge."""
     if not isinstance(payload, Mapping):
-        raise InvalidRequest(f"The payload is {payload!r:.80}. Give an object.")
-    hidden = next((key for key in cast("Mapping[str, object]", payload) if key.startswith("__")), None)
-    if hidden is not None:
-        raise InvalidRequest(f"The payload has a key {hidden!r}. Keys that begin with two underscores are reserved.")
+        raise InvalidRequest(f"The payload must be an object, not {payload!r:.80}.")
+    reserved = next((key for key in cast("Mapping[str, object]", payload) if key.startswith("__")), None)
+    if reserved is not None:
+        raise InvalidRequest(
+            f"The payload has the key {reserved!r}. Keys that begin with two underscores are reserved."
+        )
     size = size_of(payload)
     if size > max_size:
         raise PayloadTooLarge(f"The payload has {size} bytes; at most {max_size} are allowed.")
@@ -56,23 +58,24 @@ def check_signal_id(signal_id: str | None) -> None:
 
 
 def closed_error(run_id: str) -> InvalidTransition:
-    """Return the error for an answer to a question that has been closed meanwhile."""
-    return InvalidTransition(f"A question of run {run_id}", "closed", "answered", [], is_asked_for=True)
+    """Return the error for an answer to a question that is not open any more."""
+    return InvalidTransition(f"A question of run {run_id}", "closed", "answered", [], is_request=True)
 
 
 def answered_error(run_id: str) -> InvalidTransition:
     """Return the error for a second answer to a question."""
-    return InvalidTransition(f"A question of run {run_id}", "answered", "answered again", [], is_asked_for=True)
+    return InvalidTransition(f"A question of run {run_id}", "answered", "answered again", [], is_request=True)
 
 
 # -- guards of writes
 
 
 def guard_unanswered(wait: Wait | None) -> list[Change]:
-    """Return the guards of a write that stores an answer to a wait: it is open and has no answer. None needs no guards.
+    """Return the guards of a write that stores an answer to a wait: the wait is open, and has no answer.
 
-    The first write of a worker that handles a timeout deletes the wait. It is refused if a signal has changed the
-    version of the run before. An answer stays in the inbox until the write that deletes its wait.
+    None stands for a signal that is accepted without a wait, and needs no guards. A worker closes a wait, and removes
+    its answer from the inbox, in the same transaction; so there is no gap in which both guards hold for an answered
+    wait. A timeout closes the wait too, and is refused if a signal has arrived first.
     """
     if wait is None:
         return []
@@ -85,12 +88,12 @@ def guard_unanswered(wait: Wait | None) -> list[Change]:
 
 
 def guard_not_ended(run_id: str) -> Absent:
-    """Return the guard of a write to the inbox of a run: it has not ended, because no worker would read its inbox."""
+    """Return the guard of a write to the inbox of a run: the run has not ended, so a worker will read its inbox."""
     return Absent(Run, [Condition("id", "=", run_id), Condition("status", "in", sorted(ENDED))])
 
 
 def unanswered(waits: Iterable[Wait], inbox: Iterable[Signal]) -> list[Wait]:
-    """Return the waits without an answer among the untaken signals of an inbox."""
+    """Return the waits that no unprocessed signal in an inbox ends."""
     signals = list(inbox)
     return [
         wait for wait in waits if not any(matches(signal, wait) and signal.run_id == wait.run_id for signal in signals)

@@ -1,7 +1,7 @@
 """Starting runs: the record is written, and the worker of this process begins at once if it has capacity.
 
 Such a run is claimed in the transaction that creates it. It needs no second transaction to be claimed, which halves the
-latency of a start. That is possible only on a thread of its own, without a limit and without a later start.
+latency of a start. That is only possible for a run with a new thread, no limit on concurrent runs, and no later start.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from statewright.service.operations.control import ControlOperations
 from statewright.service.operations.starting import Started, Starter, ThreadSlot, claimed
 
 _MAX_TRIES: Final = 100
-"""Tries to start a run on a thread that other runs acquire and release concurrently."""
+"""Maximum number of tries to start a run on a thread that other runs acquire and release concurrently."""
 
 
 class LaunchOperations(ControlOperations):
-    """Starts runs for callers, and cancels others for them if requested."""
+    """Starts runs, and cancels the runs that use their thread if requested."""
 
     def __init__(self, context: ServiceContext) -> None:
         super().__init__(context)
         self.starter = Starter(context)
         self.worker: RunWorker | None = None
-        """The worker of this process; None unless the service is working."""
+        """The worker of this process; None while the service is not working."""
 
     async def start(self, workspace_id: str, request: StartRun) -> Started:
         """Start a run, or return the one that was started with the same idempotency key.
@@ -42,12 +42,12 @@ class LaunchOperations(ControlOperations):
         PayloadTooLarge, SpendingLimitReached.
         """
         for _ in range(_MAX_TRIES):
-            with suppress(RecordConflict):  # the thread has changed since it was read: try again
+            with suppress(RecordConflict):  # the use of the thread has changed since it was read
                 return await self._start(workspace_id, request)
         raise RequestConflict(f"Thread {request.thread_id!r} is used by other runs concurrently. Try again.")
 
     async def start_and_wait(self, workspace_id: str, request: StartRun, seconds: float) -> Started:
-        """Start a run, and wait until it has ended, waits or is paused, for so many seconds at most."""
+        """Start a run, and wait at most `seconds` until it has ended, waits or is paused."""
         context = self.context
         run_id = request.run_id or self.starter.new_id()
         loop = asyncio.get_running_loop()
@@ -58,7 +58,7 @@ class LaunchOperations(ControlOperations):
                 run = await wait_until_settled(context, workspace_id, started.run.id, seconds)
                 return Started(run, created=False)
             await wait_for_settling(context.hub, listener, seconds)
-        # The wait also ends with other changes, such as the first step of a run that another process advances.
+        # That also returns after other changes, such as the first step of a run that another process advances.
         run = await wait_until_settled(context, workspace_id, run_id, until - loop.time())
         return Started(run, created=True)
 
@@ -92,12 +92,12 @@ class LaunchOperations(ControlOperations):
             return Started(existing or run, created=False)
         slot.publish()
         if run.claim is None:
-            self.context.ring()
-            self.context.ring_background()  # it may have a deadline
+            self.context.wake_worker()
+            self.context.wake_background()  # it may have a deadline
         return Started(run, created=True)
 
     async def _can_begin(self, run: Run) -> bool:
-        """Return True if a new run can begin at once: it has a thread of its own, no limit, and no later start."""
+        """Return True if a new run can begin at once: it has a new thread, no limit, and no later start."""
         if run.due_at is None or run.due_at > self.context.now() or run.thread_id != run.id:
             return False
         return run.concurrency_key is None and run.queue is None and not await self.starter.is_limited(run.workspace_id)

@@ -11,19 +11,19 @@ from statewright.async_futures import aresolve
 from statewright.data.jsonable import as_json
 from statewright.runs import Condition, Json, ModelCall, Order, Run, RunEvent, StepLog, StepRun, Wait, where
 from statewright.service.access.spending import SpendingReport
-from statewright.service.context.records import Page, conditions_of
+from statewright.service.context.records import NEWEST_FIRST, Page, filter_conditions
 from statewright.service.context.requests import RunFilter
 from statewright.service.context.service_context import Operations
 from statewright.service.following.follow import follow, wait_until_settled
 from statewright.service.following.hub import FollowedEvent
 
-NEWEST: Final = Order("created_at", descending=True)
 _SUMS: Final = ("cost", "input_tokens", "output_tokens")
+"""The columns of model calls that are added up."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """The total cost of some model calls."""
+    """The total cost of a group of model calls."""
 
     name: str
     """The model, or `total`."""
@@ -48,7 +48,9 @@ class CostSummary:
     """The cost of a workspace in a period."""
 
     start: datetime | None
+    """Inclusive; None for no limit."""
     end: datetime | None
+    """Exclusive; None for no limit."""
     total: Spent
     by_model: Sequence[Spent]
 
@@ -57,24 +59,24 @@ class ReadOperations(Operations):
     """Reads the runs of workspaces. Every method raises NotFound for a run of another workspace."""
 
     async def runs(
-        self, workspace_id: str, filters: RunFilter, *, page: int = 1, page_size: int = 20, order: Order = NEWEST
+        self, workspace_id: str, filters: RunFilter, *, page: int = 1, page_size: int = 20, order: Order = NEWEST_FIRST
     ) -> Page[Run]:
-        """Return a page of the runs that match all filters, the newest first by default."""
-        conditions = conditions_of(workspace_id, filters)
+        """Return a page of the runs that match a filter, the newest first by default."""
+        conditions = filter_conditions(workspace_id, filters)
         return await self.context.records.page(Run, conditions, page=page, page_size=page_size, order=order)
 
     async def wait(self, workspace_id: str, run_id: str, seconds: float) -> Run:
-        """Return a run once it has ended, waits or is paused; in its current state after so many seconds."""
+        """Return a run once it has ended, waits or is paused, or as it is after `seconds`."""
         return await wait_until_settled(self.context, workspace_id, run_id, seconds)
 
     async def steps(self, workspace_id: str, run_id: str) -> Sequence[StepRun]:
-        """Return the steps of a run so far, in the order in which they became due."""
+        """Return the steps of a run so far, by superstep; skipped steps follow those that have skipped them."""
         run = await self.run(workspace_id, run_id)
         steps = await self.context.records.all_of_run(StepRun, run, order="superstep")
         return sorted(steps, key=lambda step: (step.superstep, step.position, step.started_at is None))
 
     async def state(self, workspace_id: str, run_id: str) -> dict[str, Json]:
-        """Return the output fields of the state of a run. Empty before it has begun."""
+        """Return the output fields of the state of a run; an empty map before it has begun."""
         run = await self.run(workspace_id, run_id)
         if run.output is not None:
             return run.output
@@ -89,7 +91,7 @@ class ReadOperations(Operations):
         return await self.context.records.all_of_run(ModelCall, await self.run(workspace_id, run_id))
 
     async def logs(self, workspace_id: str, run_id: str, *, step: str | None = None) -> Sequence[StepLog]:
-        """Return the captured logs of the steps of a run in order, or of its steps of one name."""
+        """Return the captured logs of the steps of a run, or of those with one name, the oldest first."""
         run = await self.run(workspace_id, run_id)
         conditions = where(run_id=run.id, **({"step_name": step} if step is not None else {}))
         return await aresolve(self.context.ledger.find(StepLog, conditions, order=Order("created_at")))
@@ -108,7 +110,7 @@ class ReadOperations(Operations):
     async def follow(self, workspace_id: str, run_id: str, *, after: int = 0, live: bool = False) -> AsyncIterator[Any]:
         """Yield the events of a run after a sequence number, and new ones as they are written, until it has ended.
 
-        With `live`, events that are not stored are included as `LiveEvent`: pieces of messages, custom stream output.
+        With `live`, events that are not stored are included as `LiveEvent`: chunks of messages, custom stream output.
         """
         run = await self.run(workspace_id, run_id)
         async for event in follow(self.context, run.id, after, live=live):
@@ -133,7 +135,7 @@ class ReadOperations(Operations):
     async def cost_summary(
         self, workspace_id: str, start: datetime | None = None, end: datetime | None = None
     ) -> CostSummary:
-        """Return the cost of the model calls of a workspace from one instant until before another."""
+        """Return the cost of the model calls of a workspace, from `start` until before `end`."""
         conditions = where(workspace_id=workspace_id)
         if start is not None:
             conditions.append(Condition("created_at", ">=", start))

@@ -1,7 +1,7 @@
 """Signals and answers for runs.
 
-Both are stored in the inbox of their run, where a worker reads them when the run waits. A signal may arrive before the
-run waits for it. The first one for an open wait makes the run due.
+Both are stored in the inbox of the run, where a worker reads them when the run waits. A signal may arrive before the
+run waits for it. The first signal for an open wait makes the run due.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from statewright.errors import (
 )
 from statewright.runs import ENDED, ApiKey, Change, Insert, Json, Run, RunStatus, Signal, Wait, where
 from statewright.service.access.approval_permission import check_answers
-from statewright.service.context.validation import LONGEST_NAME
-from statewright.service.engine.waits import approval_of, find_invalid, only_end_of, wake_changes
+from statewright.service.context.validation import MAX_NAME_LENGTH
+from statewright.service.engine.waits import approval_of, describe_unanswerable, find_invalid_answers, wake_change
 from statewright.service.operations.approvals import ApprovalOperations, Decision
 from statewright.service.operations.inbox import (
     answer_to,
@@ -55,10 +55,10 @@ class SignalOperations(ApprovalOperations):
     ) -> Run:
         """Send a signal to a run. It is stored until the run waits for its type.
 
-        A signal whose `key` was sent before changes nothing. Raises InvalidRequest for a payload that is not a map or
-        has keys that begin with two underscores, and InvalidTransition for a run that has ended. With `must_wait`,
-        raises SignalMismatch if the run waits for other types only, and InvalidTransition if it does not wait, or has
-        the signal already.
+        A second signal with the same `key` has no effect. Raises InvalidRequest for a payload that is not a map or has
+        keys that begin with two underscores, and InvalidTransition for a run that has ended. With `must_wait`, raises
+        SignalMismatch if the run waits only for other types, and InvalidTransition if it does not wait or the wait is
+        answered already.
         """
         context = self.context
         self._check_signal(type, payload)
@@ -67,42 +67,43 @@ class SignalOperations(ApprovalOperations):
         if key is not None and await aresolve(context.ledger.count(Signal, where(run_id=run_id, key=key))):
             return run
         if run.status in ENDED:
-            raise InvalidTransition(f"Run {run.id}", run.status, "signalled", [], is_asked_for=True)
-        wait = await self._wait_for(run, type) if must_wait else None
+            raise InvalidTransition(f"Run {run.id}", run.status, "signalled", [], is_request=True)
+        wait = await self._find_unanswered(run, type) if must_wait else None
         now = context.now()
         signal = new_signal(run.id, type, payload, key, now)
         try:
             await context.write(
-                [guard_not_ended(run.id), *guard_unanswered(wait), Insert(signal), *wake_changes(run.id, now)]
+                [guard_not_ended(run.id), *guard_unanswered(wait), Insert(signal), wake_change(run.id, now)]
             )
         except DuplicateRecord:  # the same signal arrived concurrently
             return run
-        except RecordConflict:  # the run or the wait has ended, or the wait has its answer: check again
+        except RecordConflict:  # the run or the wait has ended, or the wait was answered: check again
             return await self.signal(workspace_id, run_id, type, payload, key=key, must_wait=must_wait)
-        context.ring()
+        context.wake_worker()
         return await self.run(workspace_id, run_id)
 
     async def answer(
         self, workspace_id: str, run_id: str, answers: Mapping[str, Json], *, key: ApiKey | None = None
     ) -> Run:
-        """Answer open questions of a run, by the ids of its waits or interrupts; all of them or none.
+        """Answer open questions of a run, by the ids of its waits or interrupts, in one transaction.
 
-        Approvals among them are decided: see `decide`. Waits for events take the payload of a signal.
-        `key` is that of the caller, if callers need one. Raises Forbidden if it may not decide an approval among them,
-        NotFound for a question that is not open, InvalidRequest for a wait that only the time or another run ends,
-        InvalidTransition for a run that does not wait, or a question that is already answered.
+        An answer to an approval decides it; see `decide`. An answer to a wait for an event is the payload of a signal.
+        `key` is that of the caller, if callers need one. Raises Forbidden if it does not permit deciding an approval,
+        NotFound for a question that is not open, InvalidRequest for a wait that takes no answers, and InvalidTransition
+        for a run that does not wait, or a question that is answered already.
         """
         context = self.context
         run = await self.run(workspace_id, run_id)
         if run.status is not RunStatus.WAITING:
-            raise InvalidTransition(f"Run {run.id}", run.status, "answered", ["waiting"], is_asked_for=True)
+            raise InvalidTransition(f"Run {run.id}", run.status, "answered", ["waiting"], is_request=True)
         waits = await aresolve(context.ledger.find(Wait, where(run_id=run.id)))
         by_id = {question_id: wait for wait in waits for question_id in (wait.id, wait.interrupt_id)}
         unknown = next((question_id for question_id in answers if question_id not in by_id), None)
         if unknown is not None:
             open_ids = [wait.id for wait in waits]
             raise NotFound(
-                f"Run {run.id} has no open question {unknown!r}. " + suggestion(unknown, open_ids, noun="Open")
+                f"Run {run.id} has no open question {unknown!r}. "
+                + suggestion(unknown, open_ids, noun="Open questions")
             )
         check_answers(key, (by_id[question_id] for question_id in answers))
         for question_id, value in answers.items():
@@ -117,39 +118,42 @@ class SignalOperations(ApprovalOperations):
         inserts: list[Change] = [Insert(answer_to(wait, value, now)) for wait, value in pairs]
         guards = [guard for wait, _ in pairs for guard in guard_unanswered(wait)]
         try:
-            await context.write([*guards, *inserts, *decisions, *wake_changes(run.id, now)])
+            await context.write([*guards, *inserts, *decisions, wake_change(run.id, now)])
         except (DuplicateRecord, RecordPresent):
             raise answered_error(run.id) from None
-        except RecordConflict:  # it timed out, or the thread was changed, after the waits were read
+        except RecordConflict:  # a wait has timed out, or the thread was edited, since the waits were read
             raise closed_error(run.id) from None
-        context.ring()
+        context.wake_worker()
         return await self.run(workspace_id, run_id)
 
     async def _decisions(
         self, answers: Mapping[str, Json], workspace_id: str, waits: Sequence[Wait], key: ApiKey | None
     ) -> tuple[dict[str, Json], list[Change]]:
-        """Return the answers without those of approvals, by wait, and the changes that decide the approvals."""
+        """Return the answers to other waits than approvals, by wait id, and the changes that decide the approvals."""
         approvals = {wait.id for wait in waits if approval_of(wait) is not None}
+        others: dict[str, Json] = {}
         changes: list[Change] = []
-        for wait_id in (wait_id for wait_id in answers if wait_id in approvals):
-            answer: Any = answers[wait_id]
+        for wait_id, answer in answers.items():
+            if wait_id not in approvals:
+                others[wait_id] = answer
+                continue
             if not isinstance(answer, Mapping):
                 raise InvalidRequest(
-                    f"{wait_id} is an approval. Answer with an object: decision, and content if edited."
+                    f"{wait_id} is an approval. Answer with an object that has decision, and content if it is 'edited'."
                 )
             fields = cast("Mapping[str, Any]", answer)
-            kind, decider = str(fields.get("decision")), _decider(fields.get("decidedBy"))
+            kind, decider = str(fields.get("decision")), _validate_decider(fields.get("decidedBy"))
             decision = Decision(kind, fields.get("content") if kind == "edited" else None, decider, key)
             changes += await self.decision_changes(workspace_id, wait_id, decision)
-        return {wait_id: value for wait_id, value in answers.items() if wait_id not in approvals}, changes
+        return others, changes
 
     def _check_value(self, wait: Wait, value: Json) -> None:
-        """Raise InvalidRequest for a wait that takes no answer, or an invalid payload for an event."""
-        only_end = only_end_of(wait)
-        if only_end is not None:
+        """Raise InvalidRequest for a wait that takes no answers, or for an invalid payload of an event."""
+        reason = describe_unanswerable(wait)
+        if reason is not None:
             raise InvalidRequest(
-                f"Step {wait.step_name!r} of run {wait.run_id} waits for {only_end}, and {wait.id} takes no answer. "
-                f"Answer questions and events."
+                f"Wait {wait.id} takes no answer: step {wait.step_name!r} of run {wait.run_id} waits for {reason}. "
+                f"Only questions and events can be answered."
             )
         if wait.event is not None:
             check_payload(value, self.context.settings.max_payload)
@@ -160,30 +164,30 @@ class SignalOperations(ApprovalOperations):
         if any(wait.schema is not None for wait in answered):
             saved = await aresolve(self.context.saver_of(run.workspace_id).load(run.thread_id))
             open_ids = {question.id for question in saved.pending.open} if saved is not None else set[str]()
-            if not open_ids.issuperset(answers):  # it was closed after the waits were read
+            if not open_ids.issuperset(answers):  # a question was closed since the waits were read
                 raise closed_error(run.id)
-            for reason in find_invalid(saved, answers).values():
+            for reason in find_invalid_answers(saved, answers).values():
                 raise InvalidRequest(reason)
 
     def _check_signal(self, kind: str, payload: Json) -> None:
         if not 1 <= len(kind) <= 255:
-            raise InvalidRequest(f"The type of a signal has {len(kind)} characters. Give 1 to 255.")
+            raise InvalidRequest(f"The type of a signal must have 1 to 255 characters; it has {len(kind)}.")
         if kind.startswith("__"):
-            raise InvalidRequest(f"The type {kind!r} begins with two underscores, which is reserved.")
+            raise InvalidRequest(f"Signal types that begin with two underscores are reserved: {kind!r}. Rename it.")
         check_payload(payload, self.context.settings.max_payload)
 
-    async def _wait_for(self, run: Run, kind: str) -> Wait:
+    async def _find_unanswered(self, run: Run, kind: str) -> Wait:
         """Return an unanswered wait for a type of signal. Raises InvalidTransition or SignalMismatch."""
         if run.status is not RunStatus.WAITING:
-            raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"], is_asked_for=True)
+            raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"], is_request=True)
         waits: Sequence[Wait] = await aresolve(self.context.ledger.find(Wait, where(run_id=run.id)))
         of_kind = [wait for wait in waits if wait.event == kind]
         if of_kind:
             inbox = await aresolve(self.context.ledger.find(Signal, where(run_id=run.id, taken=False)))
-            still_open = unanswered(of_kind, inbox)
-            if not still_open:
+            candidates = unanswered(of_kind, inbox)
+            if not candidates:
                 raise answered_error(run.id)
-            return still_open[0]
+            return candidates[0]
         types = sorted({wait.event for wait in waits if wait.event is not None})
         raise SignalMismatch(
             f"Run {run.id} does not wait for a signal {kind!r}. " + suggestion(kind, types, noun="It waits for"),
@@ -191,8 +195,8 @@ class SignalOperations(ApprovalOperations):
         )
 
 
-def _decider(decided_by: Any) -> str | None:
-    """Return the `decidedBy` of a decision. Raises InvalidRequest for an invalid one."""
-    if decided_by is None or (isinstance(decided_by, str) and len(decided_by) <= LONGEST_NAME):
+def _validate_decider(decided_by: Any) -> str | None:
+    """Return the `decidedBy` of a decision. Raises InvalidRequest if it is invalid."""
+    if decided_by is None or (isinstance(decided_by, str) and len(decided_by) <= MAX_NAME_LENGTH):
         return decided_by
-    raise InvalidRequest(f"decidedBy is {decided_by!r:.80}. Give a string of at most {LONGEST_NAME} characters.")
+    raise InvalidRequest(f"decidedBy must be a string of at most {MAX_NAME_LENGTH} characters, not {decided_by!r:.80}.")

@@ -1,4 +1,4 @@
-"""Creation of runs: requests are validated, and turned into the changes that create runs."""
+"""Validation of requests to start runs, and the changes that create the runs."""
 
 from __future__ import annotations
 
@@ -12,24 +12,27 @@ from pydantic_core import to_json
 
 from statewright.async_futures import adrive, aresolve
 from statewright.clock import iso
-from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict, suggestion
+from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict
 from statewright.futures import drive
 from statewright.ids import draw_checkpoint_id, draw_run_id
 from statewright.runs import Absent, Change, Insert, Run, RunLabel, RunStatus, StoredDefinition, Workspace, where
-from statewright.service.context.records import MOST_LABELS, entries_as_text, find_first, others_on_thread
+from statewright.service.context.records import MAX_LABELS, entries_as_text, find_first, others_on_thread
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext, ServiceSettings
+from statewright.service.context.validation import validate_choice
 from statewright.service.engine.completion import Ending
 from statewright.service.operations.control import Cancellation
 
 logger = logging.getLogger("statewright.service")
 ON_BUSY: Final = ("reject", "enqueue", "interrupt", "rollback")
-_LONGEST_KEY: Final = 255
-_LONGEST_TAG: Final = 200
+_MAX_KEY_LENGTH: Final = 255
+_MAX_TAG_LENGTH: Final = 200
+_MAX_TIMEOUT: Final = 10 * 365 * 86400
+"""Seconds: ten years."""
 _LIMIT_CACHE_SECONDS: Final = 2.0
-"""Seconds for which the limits of a workspace are cached."""
+"""How long the limits of a workspace are cached."""
 CancelRuns = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
-"""Returns the cancellation of runs for a reason; see `Control.cancellation`."""
+"""Returns the cancellation of runs for a reason; see `ControlOperations.cancellation`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +41,19 @@ class Started:
 
     run: Run
     created: bool
-    """False if the run exists already, started with the same idempotency key."""
+    """False if the run had been started before with the same idempotency key."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadSlot:
-    """The right of a new run to use its thread, now or after the runs that use it."""
+    """The right of a new run to use its thread, at once or after the runs that use it."""
 
     run: Run
     """The run, as it will be written."""
     changes: Sequence[Change] = ()
-    """Changes that free the thread and guard that it stays free, to be written with the run, and before it."""
+    """Changes that free the thread, and guards that it stays free. To be written before the run, in one transaction."""
     publish: Callable[[], object] = lambda: None
-    """Publishes the changes; to be called once they are written."""
+    """Publishes the changes. To be called once they are written."""
 
 
 class Starter:
@@ -59,16 +62,16 @@ class Starter:
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
         self._limit_cache: dict[str, tuple[float | None, bool]] = {}
-        """For each workspace, the time at which its record was read, and whether it has a limit of concurrent runs."""
+        """For each workspace, the time at which its record was read, and whether it has a limit on concurrent runs."""
 
     async def prepare(self, workspace_id: str, request: StartRun, now: datetime) -> tuple[Run, list[Change]]:
-        """Validate a request, and return a new run with the changes that create it.
+        """Validate a request. Return a new run, and the changes that create it.
 
-        Raises InvalidRequest, NotFound, PayloadTooLarge, and SpendingLimitReached if the run is to begin today in a
+        Raises InvalidRequest, NotFound, PayloadTooLarge, and SpendingLimitReached if the run would start today in a
         workspace that has reached a daily limit.
         """
         check_start(request, self._context.settings)
-        definition = await adrive(self._context.versions.requested(workspace_id, request))
+        definition = await adrive(self._context.versions.find_requested(workspace_id, request))
         run, changes = self.build_run(workspace_id, request, definition, now)
         await self._context.spending.check_start(workspace_id, request.after)
         return run, changes
@@ -76,7 +79,7 @@ class Starter:
     def build_run(
         self, workspace_id: str, request: StartRun, definition: StoredDefinition, now: datetime
     ) -> tuple[Run, list[Change]]:
-        """Return a new run of a definition, and the changes that create it. Raises InvalidRequest for invalid input."""
+        """Return a new run of a definition, and the changes that create it. Raises InvalidRequest for its input."""
         check_input(definition, request.input)
         run_id = request.run_id or self.new_id()
         run = Run(
@@ -105,11 +108,11 @@ class Starter:
         return run, [Insert(run), *_labels(run)]
 
     def new_id(self) -> str:
-        """Return an id for a new run. Ids sort by the time at which they were drawn."""
+        """Generate an id for a new run. Ids sort by the time at which they were generated."""
         return f"run_{draw_checkpoint_id()}"
 
     async def is_limited(self, workspace_id: str) -> bool:
-        """Return whether a workspace has a limit of concurrent runs."""
+        """Return whether a workspace has a limit on concurrent runs."""
         read_at, has_limit = self._limit_cache.get(workspace_id, (None, False))
         now = self._context.clock.monotonic()
         if read_at is None or now - read_at > _LIMIT_CACHE_SECONDS:
@@ -119,9 +122,9 @@ class Starter:
         return has_limit
 
     def failure_handler_changes(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
-        """Return the changes that start the failure handler of a run that has failed: its `on_failure` graph.
+        """Return the changes that start the failure handler (`on_failure` graph) of a run that has failed.
 
-        A run that is itself a failure handler has none.
+        A failed failure handler does not start another one.
         """
         context = self._context
         served = context.catalog.get(run.graph)
@@ -129,9 +132,9 @@ class Starter:
         if ending.status is not RunStatus.FAILED or graph is None or run.source.startswith("failure:"):
             return ()
         try:
-            definition = drive(context.versions.newest(run.workspace_id, graph))
+            definition = drive(context.versions.find_newest(run.workspace_id, graph))
         except NotFound:
-            logger.exception("Run %s has failed, and its on_failure graph cannot be started.", run.id)
+            logger.exception("The on_failure graph of run %s, which has failed, could not be started.", run.id)
             return ()
         error = context.redact(ending.error) if context.redact is not None else ending.error
         failure = {"runId": run.id, "graph": run.graph, "input": run.input, "error": error}
@@ -147,10 +150,9 @@ class Starter:
         return await find_first(self._context.ledger, Run, where(workspace_id=workspace_id, idempotency_key=key))
 
     async def find_slot(self, run: Run, cancel_runs: CancelRuns) -> ThreadSlot | Run:
-        """Return the slot of a new run on its thread, or the run on it that has the same idempotency key.
+        """Return the slot of a new run on its thread, or the run there that has the same idempotency key.
 
-        The `on_busy` of the run decides what happens if other runs use the thread: by default, RequestConflict is
-        raised.
+        If other runs use the thread, the `on_busy` of the run is applied; for `reject`, RequestConflict is raised.
         """
         if run.thread_id == run.id:
             return ThreadSlot(run)
@@ -171,7 +173,7 @@ class Starter:
                 details={"runs": [other.id for other in others]},
             )
         cancellation = await cancel_runs(others, f"run on_busy={run.on_busy!r} took its thread")
-        # A cancelled run may not have begun, and so not have taken its thread over: this run does it in its place.
+        # A run that is cancelled before it began has not taken over its thread: this run does that in its place.
         inherited = [run_id for other in others for run_id in other.settings.get("takesOver", ())]
         rolls_back = any(other.settings.get("rollsBack") for other in others if not other.begun)
         takeover = {
@@ -197,10 +199,10 @@ def check_input(definition: StoredDefinition, value: Any) -> None:
 
 
 def _labels(run: Run) -> list[Insert]:
-    """Return the labels by which a run can be found: its tags and metadata."""
+    """Return the inserts of the labels by which a run can be found: its tags and metadata."""
     pairs = [*(("", tag) for tag in run.tags), *entries_as_text(run.metadata).items()]
     return [
-        Insert(RunLabel(id=f"{run.id}/{number}", run_id=run.id, name=name, value=value[:_LONGEST_TAG]))
+        Insert(RunLabel(id=f"{run.id}/{number}", run_id=run.id, name=name, value=value[:_MAX_TAG_LENGTH]))
         for number, (name, value) in enumerate(dict.fromkeys(pairs))
     ]
 
@@ -214,25 +216,24 @@ def size_of(value: Any) -> int:
 
 
 def check_start(request: StartRun, settings: ServiceSettings) -> None:
-    """Raise InvalidRequest or PayloadTooLarge for an invalid request, before its graph is known."""
-    if request.on_busy not in ON_BUSY:
-        raise InvalidRequest(f"onBusy is {request.on_busy!r}. " + suggestion(request.on_busy, ON_BUSY, noun="Choices"))
+    """Raise InvalidRequest or PayloadTooLarge for a request that is invalid for any graph."""
+    validate_choice(request.on_busy, "onBusy", ON_BUSY)
     for name, value in (("idempotencyKey", request.idempotency_key), ("threadId", request.thread_id)):
-        if value is not None and not 1 <= len(value) <= _LONGEST_KEY:
-            raise InvalidRequest(f"{name} has {len(value)} characters. Give 1 to {_LONGEST_KEY}.")
-    if len(request.tags) > MOST_LABELS:
-        raise InvalidRequest(f"The run has {len(request.tags)} tags. Give at most {MOST_LABELS}.")
+        if value is not None and not 1 <= len(value) <= _MAX_KEY_LENGTH:
+            raise InvalidRequest(f"{name} must have 1 to {_MAX_KEY_LENGTH} characters; it has {len(value)}.")
+    if len(request.tags) > MAX_LABELS:
+        raise InvalidRequest(f"The run has {len(request.tags)} tags; at most {MAX_LABELS} are allowed.")
     for tag in request.tags:
-        if not 1 <= len(tag) <= _LONGEST_TAG:
-            raise InvalidRequest(f"A tag has {len(tag)} characters. Give 1 to {_LONGEST_TAG}.")
+        if not 1 <= len(tag) <= _MAX_TAG_LENGTH:
+            raise InvalidRequest(f"A tag must have 1 to {_MAX_TAG_LENGTH} characters; one has {len(tag)}.")
     if request.after is not None and request.after.tzinfo is None:
         raise InvalidRequest(f"after={request.after} has no time zone. Add one, such as +00:00.")
-    if request.timeout is not None and not 0 < request.timeout <= 10 * 365 * 86400:
-        raise InvalidRequest(f"The timeout is {request.timeout} seconds. Give more than 0, and at most ten years.")
+    if request.timeout is not None and not 0 < request.timeout <= _MAX_TIMEOUT:
+        raise InvalidRequest(f"The timeout must be above 0 and at most ten years; it is {request.timeout} seconds.")
     if request.concurrency_limit is not None and (request.concurrency_limit < 1 or request.concurrency_key is None):
         raise InvalidRequest("A concurrencyLimit must be at least 1, and needs a concurrencyKey.")
     size = size_of(request.input)
     if size > settings.max_input:
         raise PayloadTooLarge(f"The input has {size} bytes; at most {settings.max_input} are allowed.")
     if size_of([request.metadata, request.settings]) > settings.max_payload:
-        raise PayloadTooLarge(f"Metadata and settings have more than {settings.max_payload} bytes together.")
+        raise PayloadTooLarge(f"Metadata and settings together have more than {settings.max_payload} bytes.")

@@ -1,9 +1,9 @@
-"""Edits of a thread from outside, in one transaction with the records of the run that waits, is paused or has failed.
+"""Edits of a thread from outside, and the changes that they require to the records of a run.
 
-An update may do what a task waits for, and a fork may repeat a task that was completed. So the records of the run are
-changed too: waits of closed questions are deleted, steps of removed tasks are cancelled, steps of tasks that are due
-again are opened, and a run that can continue is made due. An accepted answer is never lost: until it is processed, the
-edit is refused.
+An update of the state may complete a task that waits, and a fork may repeat a completed task. So an edit also changes
+the records of the run that waits, is paused or has failed on the thread, in the same transaction: it deletes the waits
+of closed questions, cancels the steps of removed tasks, creates steps for tasks that are due again, and makes a run due
+that can continue. An accepted answer is never lost: the edit is refused until the answer is processed.
 """
 
 from __future__ import annotations
@@ -45,21 +45,21 @@ from statewright.service.engine.changeset import ChangeSet
 from statewright.service.engine.step_records import StepRecords
 from statewright.service.engine.waits import match_signals
 
-AT_WORK: Final = [RunStatus.PENDING, RunStatus.RUNNING]
+ACTIVE: Final = [RunStatus.PENDING, RunStatus.RUNNING]
 """The statuses of runs that advance their thread, or are about to."""
-_RESTING: Final = [RunStatus.WAITING, RunStatus.PAUSED]
+_SUSPENDED: Final = [RunStatus.WAITING, RunStatus.PAUSED]
 _OPEN_STEPS: Final = [*UNFINISHED_STEPS, StepStatus.FAILED]
-"""Steps that have work left; a failed one is tried again if its run is retried."""
+"""The statuses of steps that are not done. A failed step is executed again if its run is retried."""
 _MAIN: Final = "main"
 """The branch that runs advance."""
 ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
-"""Returns the changes of records that follow from a commit; see `RestingRun.changes`."""
+"""Returns the changes to records that follow from a commit; see `ResumableRun.changes`."""
 
 
-class RestingRun:
-    """A run that may still continue on a thread, and those of its records that an edit of the thread affects.
+class ResumableRun:
+    """A run that may still continue on a thread, with the records that an edit of the thread may affect.
 
-    It waits, is paused, or has failed. A failed run continues if it is retried, from the state of the thread then.
+    It waits, is paused, or has failed. A failed run continues from the current state of the thread if it is retried.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class RestingRun:
         self._inbox = inbox
 
     @classmethod
-    async def find(cls, ledger: Ledger, workspace_id: str, thread_id: str, graph: Graph) -> RestingRun | None:
-        """Return the run that rests on a thread, or else its newest run if that has failed; None otherwise."""
-        run = await find_first(ledger, Run, _rests_on(workspace_id, thread_id), Order("id", descending=True))
+    async def find(cls, ledger: Ledger, workspace_id: str, thread_id: str, graph: Graph) -> ResumableRun | None:
+        """Return the run that waits or is paused on a thread, or else its newest run if that has failed, or None."""
+        run = await find_first(ledger, Run, _suspended_on(workspace_id, thread_id), Order("id", descending=True))
         if run is None:
             begun = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
             run = await find_first(ledger, Run, begun, Order("started_at", descending=True))
@@ -86,16 +86,16 @@ class RestingRun:
         return cls(run, graph, waits, steps, inbox)
 
     def changes(self, commit: Commit, now: datetime) -> list[Change]:
-        """Return the changes of the run's records for an edit. Raises RequestConflict if it would lose an answer."""
-        if commit.line.namespace or commit.line.branch != _MAIN:
+        """Return the changes to the run's records for an edit. Raises RequestConflict if it would lose an answer."""
+        if commit.branch_key.namespace or commit.branch_key.branch != _MAIN:
             return self._guard_unchanged()
         pending, frontier = commit.pending or Pending(), commit.checkpoint.frontier
-        still_open = {question.id for question in pending.open}
-        closed = [wait for wait in self._waits if wait.interrupt_id not in still_open]
-        reopened = still_open - self._find_asked_ids(pending)
+        open_ids = {question.id for question in pending.open}
+        closed = [wait for wait in self._waits if wait.interrupt_id not in open_ids]
+        reopened = open_ids - self._asked_ids(pending)
         is_affected = bool(closed or reopened or due_tasks(commit.checkpoint, pending) or not frontier)
         if not is_affected and self.run.status is not RunStatus.FAILED:
-            return self._guard_unchanged()  # all tasks wait as before
+            return self._guard_unchanged()  # because all tasks wait as before
         self._check_answers(closed, now)
         return [
             *self._advance(now),
@@ -104,7 +104,7 @@ class RestingRun:
             *self._match_steps(commit, pending, now),
         ]
 
-    def _find_asked_ids(self, pending: Pending) -> set[Any]:
+    def _asked_ids(self, pending: Pending) -> set[Any]:
         """Return the ids of the questions that the run has asked.
 
         A failed run has no waits, so its questions are those of tasks that have a step.
@@ -119,7 +119,7 @@ class RestingRun:
     def _check_answers(self, closed: Sequence[Wait], now: datetime) -> None:
         if match_signals(closed, self._inbox, now).signals:
             raise RequestConflict(
-                f"Run {self.run.id} was answered, and is about to be resumed. Wait until it is idle, and try again.",
+                f"Run {self.run.id} has received an answer, and is about to be resumed. Wait for that, and try again.",
                 details={"runs": [self.run.id]},
             )
 
@@ -130,14 +130,14 @@ class RestingRun:
         return [*(Absent(Run, [*same_run, condition]) for condition in changed), *self._guard_no_other_run()]
 
     def _guard_no_other_run(self) -> list[Change]:
-        """Return the guards that no other run uses the thread of a failed run, which does not reserve it."""
+        """Return the guards that no other run uses the thread. Needed for a failed run, which does not reserve it."""
         if self.run.status is not RunStatus.FAILED:
             return []
         return _guard_no_run(self.run.workspace_id, self.run.thread_id)
 
     def _advance(self, now: datetime) -> list[Change]:
         guard = [Condition("version", "=", self.run.version), Condition("claim", "=", None)]
-        if self.run.status is not RunStatus.WAITING:  # it continues on request only
+        if self.run.status is not RunStatus.WAITING:  # a paused or failed run continues only on request
             return [*self._guard_no_other_run(), Advance(self.run.id, now, {}, (), guard)]
         event = NewEvent("WORKFLOW_RESUMED", {"reason": "thread changed"})
         return [Advance(self.run.id, now, {"status": RunStatus.RUNNING, "due_at": now}, [event], guard)]
@@ -168,7 +168,7 @@ class RestingRun:
         return changes
 
     def _match_steps(self, commit: Commit, pending: Pending, now: datetime) -> list[Change]:
-        """Cancel the steps of tasks that are gone, and open one for each task that is due."""
+        """Cancel the steps of removed tasks, and create a step for each task that is due and has none."""
         frontier = commit.checkpoint.frontier
         due = {task.id for task in frontier}
         removed = [step.id for step in self._steps if step.task_id not in due]
@@ -186,34 +186,34 @@ class RestingRun:
         ]
 
 
-def _rests_on(workspace_id: str, thread_id: str) -> list[Condition]:
+def _suspended_on(workspace_id: str, thread_id: str) -> list[Condition]:
     begun = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
-    return [*begun, Condition("status", "in", _RESTING)]
+    return [*begun, Condition("status", "in", _SUSPENDED)]
 
 
 def _guard_no_run(workspace_id: str, thread_id: str) -> list[Change]:
-    at_work = [*where(workspace_id=workspace_id, thread_id=thread_id), Condition("status", "in", AT_WORK)]
-    return [Absent(Run, at_work), Absent(Run, _rests_on(workspace_id, thread_id))]
+    at_work = [*where(workspace_id=workspace_id, thread_id=thread_id), Condition("status", "in", ACTIVE)]
+    return [Absent(Run, at_work), Absent(Run, _suspended_on(workspace_id, thread_id))]
 
 
 def guard_no_run_since(newest: Run) -> ChangesOf:
-    """Return the guards of an edit of a thread whose runs have ended: no other run was started since it was read.
+    """Return the guards of an edit of a thread whose runs have ended: no other run uses it by now.
 
-    Its newest run must still exist: retention may have deleted both, and the edit would create the thread again.
+    The newest run must still exist: retention may have deleted it and the thread, which the edit would create again.
     """
     exists = Update(Run, newest.id, {})
     return lambda commit, now: [*_guard_no_run(newest.workspace_id, newest.thread_id), exists]
 
 
 async def find_edited_run(saver: Checkpointer, head: SavedCheckpoint) -> str:
-    """Return the id of the run that a head belongs to, or whose checkpoint was edited since.
+    """Return the id of the run that saved a head, or that saved the checkpoint from which edits led to the head.
 
     Edits have run ids of their own. A rollback does not count as an edit, because it has removed its run from the
     thread.
     """
     saved = head
     while saved.source in ("update", "fork") and "rolled_back" not in saved.metadata and saved.parent_id is not None:
-        parent = await aresolve(saver.load(saved.line.thread_id, checkpoint_id=saved.parent_id))
+        parent = await aresolve(saver.load(saved.branch_key.thread_id, checkpoint_id=saved.parent_id))
         if parent is None:  # pruned
             break
         saved = parent
@@ -221,7 +221,7 @@ async def find_edited_run(saver: Checkpointer, head: SavedCheckpoint) -> str:
 
 
 class EditRecorder:
-    """The saver of an edit: it writes the edit in one transaction with the resulting changes of a run's records."""
+    """The saver for an edit, which writes it in one transaction with the resulting changes to the records of a run."""
 
     def __init__(self, saver: Checkpointer, ledger: Ledger, changes_of: ChangesOf) -> None:
         self._saver = saver

@@ -19,13 +19,13 @@ from statewright.errors import (
     StatewrightError,
     StorageError,
 )
-from statewright.runs import ApiKey, Condition, Order, Run, RunStatus, where
+from statewright.runs import ApiKey, Condition, Run, RunStatus, where
 from statewright.runtime import CompiledGraph, StateSnapshot
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 from statewright.service.access.approval_permission import check_thread_change
-from statewright.service.context.records import find_first
+from statewright.service.context.records import NEWEST_FIRST, find_first
 from statewright.service.context.service_context import Operations
-from statewright.service.operations.thread_edits import AT_WORK, EditRecorder, RestingRun, guard_no_run_since
+from statewright.service.operations.thread_edits import ACTIVE, EditRecorder, ResumableRun, guard_no_run_since
 
 
 class Threads(Operations):
@@ -39,7 +39,7 @@ class Threads(Operations):
     async def history(
         self, workspace_id: str, thread_id: str, *, branch: str | None = None, limit: int = 100
     ) -> list[dict[str, Any]]:
-        """Return the checkpoints of a thread, the newest first, each with its parent; of all branches, or of one."""
+        """Return the states at the checkpoints of a thread, of all branches or of one, the newest first."""
         app = await self._app(workspace_id, thread_id)
         checkpoints = await aresolve(self.context.saver_of(workspace_id).history(thread_id, branch=branch, limit=limit))
         from statewright.runtime.lifecycle.snapshot import snapshot_of
@@ -49,11 +49,11 @@ class Threads(Operations):
     async def diff(self, workspace_id: str, thread_id: str, before: str, after: str) -> dict[str, Any]:
         """Return the fields that differ between two checkpoints, with both values."""
         app = await self._app(workspace_id, thread_id)
-        first = (await self._snapshot(app, thread_id, before)).values
-        second = (await self._snapshot(app, thread_id, after)).values
+        old_values = (await self._snapshot(app, thread_id, before)).values
+        new_values = (await self._snapshot(app, thread_id, after)).values
         from statewright.runtime import diff
 
-        differences = diff(_fields(first), _fields(second))
+        differences = diff(_fields(old_values), _fields(new_values))
         return {name: {"before": as_json(old), "after": as_json(new)} for name, (old, new) in differences.items()}
 
     async def fork(
@@ -67,9 +67,9 @@ class Threads(Operations):
     ) -> dict[str, Any]:
         """Make a checkpoint the head of a new branch, or of its own branch again. Return the new state of the thread.
 
-        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits on the branch
-        waits for the questions of that checkpoint, or is resumed. Raises RequestConflict while a run is being advanced
-        on the thread, or is about to be resumed with an answer.
+        A run that waits on the branch now waits for the questions of that checkpoint, or is resumed if there are none.
+        `key` is that of the caller, if callers need one; see `check_thread_change`. Raises RequestConflict while a run
+        is being advanced on the thread, or is about to be resumed with an answer.
         """
         config = {"configurable": {"thread_id": thread_id, "checkpoint_id": checkpoint_id}}
         return await self._edit(workspace_id, thread_id, key, lambda app: app.fork(config, branch=branch))
@@ -86,9 +86,9 @@ class Threads(Operations):
     ) -> dict[str, Any]:
         """Change the state as if a node had returned the values. Return the new state of the thread.
 
-        `key` is that of the caller, if callers need one: see `check_thread_change`. A run that waits for a task which
-        this completes is resumed. Raises RequestConflict while a run is being advanced on the thread, or is about to be
-        resumed with an answer.
+        A run that waits for a task is resumed if the change completes the task. `key` is that of the caller, if callers
+        need one; see `check_thread_change`. Raises RequestConflict while a run is being advanced on the thread, or is
+        about to be resumed with an answer.
         """
         ids = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
         config = {"configurable": {name: value for name, value in ids.items() if value is not None}}
@@ -97,14 +97,14 @@ class Threads(Operations):
     async def _edit(
         self, workspace_id: str, thread_id: str, key: ApiKey | None, edit: Callable[[CompiledGraph], dict[str, Any]]
     ) -> dict[str, Any]:
-        """Edit a thread together with the records of the run that may continue on it. Return the new state."""
+        """Edit a thread, together with the records of the run that may continue on it. Return the new state."""
         app = await self._app_if_idle(workspace_id, thread_id)
         context = self.context
-        resting = await RestingRun.find(context.ledger, workspace_id, thread_id, app.graph)
-        # Checked after the run was read: the edit is refused if the run changes meanwhile, and with it the permission.
+        resumable = await ResumableRun.find(context.ledger, workspace_id, thread_id, app.graph)
+        # Checked after reading the run: if the run, and so the permission, changes after this, the edit is refused.
         await self._check_change(workspace_id, thread_id, key)
-        if resting is not None:
-            changes_of = resting.changes
+        if resumable is not None:
+            changes_of = resumable.changes
         else:
             changes_of = guard_no_run_since((await self.runs(workspace_id, thread_id))[0])
         recorder = EditRecorder(context.saver_of(workspace_id), context.ledger, changes_of)
@@ -112,37 +112,35 @@ class Threads(Operations):
             head = await self._call(edit, app.with_services(checkpointer=cast("Checkpointer", recorder)))
         except RecordConflict as error:
             # A failed run changes only if it is retried, so the conflict is most likely with a new run.
-            changed = [resting.run.id] if resting is not None and resting.run.status is not RunStatus.FAILED else []
+            run = resumable.run if resumable is not None and resumable.run.status is not RunStatus.FAILED else None
             raise RequestConflict(
-                f"{f'Run {changed[0]}' if changed else 'Another run'} has changed on thread {thread_id!r} meanwhile. "
-                f"Read the thread again, and retry.",
-                details={"runs": changed},
+                f"{f'Run {run.id}' if run is not None else 'Another run'} on thread {thread_id!r} has changed since "
+                f"the thread was read. Read it again, and retry.",
+                details={"runs": [run.id] if run is not None else []},
             ) from error
         context.publish(recorder.changes)
         return _describe(await self._call(app.get_state, head))
 
     async def _check_change(self, workspace_id: str, thread_id: str, key: ApiKey | None) -> None:
         async def body_of(definition_id: str) -> Any:
-            return (await adrive(self.context.versions.stored(workspace_id, definition_id))).body
+            return (await adrive(self.context.versions.find_by_id(workspace_id, definition_id))).body
 
         await check_thread_change(key, self.context.ledger, workspace_id, thread_id, body_of)
 
     async def runs(self, workspace_id: str, thread_id: str) -> list[Run]:
-        """Return the runs on a thread, the newest first. Raises NotFound if the workspace has none."""
+        """Return the runs on a thread, the newest first, at most 100. Raises NotFound if there are none."""
         conditions = where(workspace_id=workspace_id, thread_id=thread_id)
-        newest = Order("created_at", descending=True)
-        runs = await aresolve(self.context.ledger.find(Run, conditions, order=newest, limit=100))
+        runs = await aresolve(self.context.ledger.find(Run, conditions, order=NEWEST_FIRST, limit=100))
         if not runs:
             raise NotFound(f"Thread {thread_id!r} does not exist.")
         return list(runs)
 
     async def _app(self, workspace_id: str, thread_id: str) -> CompiledGraph:
-        """Return the graph of the run that has advanced the thread last, with the saver of the workspace."""
+        """Return the graph of the run that has last advanced the thread, with the saver of the workspace."""
         newest = (await self.runs(workspace_id, thread_id))[0]
-        if not newest.begun:  # the state was saved by an earlier run
-            conditions = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
-            order = Order("created_at", descending=True)
-            newest = await find_first(self.context.ledger, Run, conditions, order) or newest
+        if not newest.begun:  # an earlier run has saved the state
+            begun = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
+            newest = await find_first(self.context.ledger, Run, begun, NEWEST_FIRST) or newest
         graph = await self.context.versions.load_graph(newest)
         return graph.with_services(checkpointer=self.context.saver_of(workspace_id), clock=self.context.clock)
 
@@ -150,12 +148,11 @@ class Threads(Operations):
         """Return the graph of a thread. Raises RequestConflict while a run is being advanced on it."""
         app = await self._app(workspace_id, thread_id)
         on_thread = where(workspace_id=workspace_id, thread_id=thread_id)
-        conditions = [*on_thread, Condition("status", "in", AT_WORK)]
-        busy = await aresolve(self.context.ledger.find(Run, conditions))
-        if busy:
+        active = await aresolve(self.context.ledger.find(Run, [*on_thread, Condition("status", "in", ACTIVE)]))
+        if active:
             raise RequestConflict(
-                f"Thread {thread_id!r} is being advanced by run {busy[0].id}. Pause it, or wait until it is idle.",
-                details={"runs": [run.id for run in busy]},
+                f"Thread {thread_id!r} is being advanced by run {active[0].id}. Pause the run, or wait for its end.",
+                details={"runs": [run.id for run in active]},
             )
         return app
 
@@ -163,7 +160,7 @@ class Threads(Operations):
         return await self._call(app.get_state, thread_id=thread_id, checkpoint_id=checkpoint_id)
 
     async def _call(self, function: Any, *args: Any, **options: Any) -> Any:
-        """Call a method of a graph on a worker thread; its errors become those of the service."""
+        """Call a method of a graph on a worker thread, and convert its errors to those of the service."""
         try:
             return await call_in_thread(function, *args, **options)
         except CheckpointNotFound as error:
@@ -173,10 +170,11 @@ class Threads(Operations):
         except StatewrightError as error:
             raise InvalidRequest(str(error)) from error
         except Exception as error:  # raised by a reducer
-            raise InvalidRequest(f"The graph rejects these values: {type(error).__name__}: {error}") from error
+            raise InvalidRequest(f"The graph has rejected the values: {type(error).__name__}: {error}") from error
 
 
 def _fields(values: Any) -> Mapping[str, Any]:
+    """Return the fields of a state; a state that is not a map counts as one field."""
     return cast("Mapping[str, Any]", values) if isinstance(values, Mapping) else {"value": as_json(values)}
 
 

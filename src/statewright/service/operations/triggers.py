@@ -12,11 +12,11 @@ from statewright.errors import InvalidRequest
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Insert, Json, Ledger, Order, Trigger, Update, where
 from statewright.service.catalog.versions import find_target, with_one_target
-from statewright.service.context.records import get_own
+from statewright.service.context.records import get_in_workspace
 from statewright.service.context.requests import StartRun
-from statewright.service.context.validation import flag, known_fields, mapping, text
+from statewright.service.context.validation import validate_bool, validate_field_names, validate_mapping, validate_text
 
-MOST_PATHS: Final = 50
+_MAX_PATHS: Final = 50
 _FIELDS: Final = ("event", "graph", "definition_id", "match", "active")
 _ABSENT: Final = object()
 
@@ -26,18 +26,18 @@ class NewTrigger:
     """A trigger to create, with either `graph` or `definition_id`."""
 
     event: str
-    """The name of matching events."""
+    """The name of the events that start a run."""
     graph: str | None = None
     definition_id: str | None = None
     match: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Required values of the payload, such as `{"order.paid": True}`. Empty matches every event of the name."""
+    """Required values in the payload by path, such as `{"order.paid": True}`; by default, every payload matches."""
     active: bool = True
 
 
 # -- matching
 
 
-def matching(triggers: Iterable[Trigger], name: str, payload: Json) -> list[Trigger]:
+def matching_triggers(triggers: Iterable[Trigger], name: str, payload: Json) -> list[Trigger]:
     """Return the triggers that match an event, in their order."""
     return [
         trigger
@@ -47,7 +47,7 @@ def matching(triggers: Iterable[Trigger], name: str, payload: Json) -> list[Trig
 
 
 def runs_of_event(triggers: Iterable[Trigger], event_id: str, name: str, payload: Json) -> list[StartRun]:
-    """Return the requests for the runs that an event starts. Their idempotency keys contain its id."""
+    """Return the requests for the runs that an event starts. The id of the event is part of their idempotency keys."""
     return [
         StartRun(
             graph=trigger.graph if trigger.definition_id is None else None,
@@ -56,7 +56,7 @@ def runs_of_event(triggers: Iterable[Trigger], event_id: str, name: str, payload
             idempotency_key=f"event:{event_id}:{trigger.id}",
             source=f"event:{event_id}",
         )
-        for trigger in matching(triggers, name, payload)
+        for trigger in matching_triggers(triggers, name, payload)
     ]
 
 
@@ -65,7 +65,7 @@ def _matches_payload(match: Mapping[str, Any], payload: Json) -> bool:
 
 
 def _value_at(value: Any, path: str) -> Any:
-    """Return the value at a dotted path: names in maps, indexes in lists."""
+    """Return the value at a dotted path of map keys and list indexes; `_ABSENT` if there is none."""
     for part in path.split("."):
         if isinstance(value, Mapping):
             value = cast("Mapping[str, Any]", value).get(part, _ABSENT)
@@ -78,7 +78,7 @@ def _value_at(value: Any, path: str) -> Any:
 
 
 def _is_same_json(value: Any, other: Any) -> bool:
-    """Return whether two values are the same in JSON, where true is not 1."""
+    """Return True if two values are equal in JSON, where true is not 1."""
     if isinstance(value, bool) or isinstance(other, bool):
         return value is other
     if isinstance(value, dict) and isinstance(other, dict):
@@ -95,7 +95,7 @@ def _is_same_json(value: Any, other: Any) -> bool:
 
 async def add_trigger(ledger: Ledger, workspace_id: str, new: NewTrigger, now: datetime) -> Trigger:
     """Create a trigger. Raises InvalidRequest, and NotFound for an unknown definition."""
-    values = await _values(ledger, workspace_id, new)
+    values = await _validate_columns(ledger, workspace_id, new)
     trigger = Trigger(id=f"trg_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
     await aresolve(ledger.write([Insert(trigger)]))
     return trigger
@@ -116,19 +116,19 @@ async def count_triggers(ledger: Ledger, workspace_id: str) -> int:
 
 async def get_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> Trigger:
     """Return a trigger. Raises NotFound."""
-    return await get_own(ledger, Trigger, workspace_id, trigger_id, "trigger")
+    return await get_in_workspace(ledger, Trigger, workspace_id, trigger_id, "trigger")
 
 
 async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, changes: Mapping[str, Any]) -> Trigger:
-    """Change some fields of a trigger. Raises like `add_trigger`."""
-    known_fields(changes, _FIELDS, "A trigger")
+    """Change some fields of a trigger. Raises InvalidRequest, and NotFound for the trigger or a definition."""
+    validate_field_names(changes, _FIELDS, "A trigger")
     trigger = await get_trigger(ledger, workspace_id, trigger_id)
     before = {name: getattr(trigger, name) for name in _FIELDS}
     if trigger.definition_id is not None:
-        before["graph"] = None  # the record has the name of the definition here
+        before["graph"] = None  # in the record it is the name of the definition
     changed = with_one_target(changes)
-    values = await _values(ledger, workspace_id, NewTrigger(**{**before, **changed}))
-    # Only the columns that change, so that concurrent changes of others are kept.
+    values = await _validate_columns(ledger, workspace_id, NewTrigger(**{**before, **changed}))
+    # Only the requested columns are written, so that concurrent changes to other columns are kept.
     await aresolve(ledger.write([Update(Trigger, trigger_id, {name: values[name] for name in changed})]))
     return replace(trigger, **values)
 
@@ -139,23 +139,23 @@ async def remove_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> 
     await aresolve(ledger.write([Delete(Trigger, where(id=trigger_id, workspace_id=workspace_id))]))
 
 
-async def _values(ledger: Ledger, workspace_id: str, new: NewTrigger) -> dict[str, Any]:
-    """Return the columns of a requested trigger. Raises InvalidRequest and NotFound."""
-    match = mapping(new.match, "The match of a trigger")
+async def _validate_columns(ledger: Ledger, workspace_id: str, new: NewTrigger) -> dict[str, Any]:
+    """Validate a requested trigger, and return the values of its columns. Raises InvalidRequest and NotFound."""
+    match = validate_mapping(new.match, "The match of a trigger")
     _check_paths(match)
     target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
     return {
-        "event": text(new.event, "The event of a trigger"),
+        "event": validate_text(new.event, "The event of a trigger"),
         "graph": target.graph,
         "definition_id": target.definition_id,
         "match": match,
-        "active": flag(new.active, "Whether a trigger is active"),
+        "active": validate_bool(new.active, "A trigger's field 'active'"),
     }
 
 
 def _check_paths(match: Mapping[str, Any]) -> None:
-    if len(match) > MOST_PATHS:
-        raise InvalidRequest(f"The match of a trigger has {len(match)} paths; at most {MOST_PATHS} are allowed.")
+    if len(match) > _MAX_PATHS:
+        raise InvalidRequest(f"The match of a trigger has {len(match)} paths; at most {_MAX_PATHS} are allowed.")
     for path in match:
         if "" in path.split("."):
             raise InvalidRequest(f"The path {path!r} in the match of a trigger has an empty part. Write it as 'a.b.0'.")

@@ -1,7 +1,8 @@
-"""Times at which a cron expression is due.
+"""The times at which a cron expression is due.
 
-The library cronsim parses expressions and computes times. When clocks change, it behaves like Debian's cron: a job at
-fixed hours runs once on that day, and a job whose minute or hour begins with `*` follows the elapsed time.
+The library cronsim parses expressions and computes times. When daylight saving time starts or ends, it behaves like
+Debian's cron: a job at fixed hours runs once on that day, and a job whose minute or hour begins with `*` follows the
+elapsed time.
 """
 
 from __future__ import annotations
@@ -13,47 +14,47 @@ from typing import Any, Final
 
 from statewright.errors import InvalidRequest, nearest
 from statewright.extras import optional
-from statewright.service.context.validation import text
+from statewright.service.context.validation import validate_text
 
-LONGEST_CRON: Final = 200
-"""Characters."""
-FIELDS: Final = (
+_MAX_LENGTH: Final = 200
+"""In characters."""
+_FIELDS: Final = (
     ("minute", "minute", "0 to 59"),
     ("hour", "hour", "0 to 23"),
     ("day-of-month", "day of the month", "1 to 31, L or LW, and in a month that has such a day"),
     ("month", "month", "1 to 12, or JAN to DEC"),
     ("day-of-week", "day of the week", "0 to 7, or SUN to SAT"),
 )
-"""The library's name, the display name, and the allowed values of each field."""
-WINDOW: Final = timedelta(days=1)
-"""The period that is searched at a time."""
+"""For each field: the name in errors of the library, the display name, and the allowed values."""
+_WINDOW: Final = timedelta(days=1)
+"""The period that `last_times` searches at a time."""
 
 
 def next_time(cron: str, timezone: str, after: datetime) -> datetime | None:
     """Return the next time after an instant at which the expression is due, in UTC; None if none is within 50 years."""
     zone = zone_of(timezone)
     for time in _iter_times(cron, after.astimezone(zone)):
-        if time > after:  # in an hour that the clocks repeat, the library may begin with a time that has passed
+        if time > after:  # when clocks are set back, the library may begin with a time that has passed
             return time.astimezone(UTC)
     return None
 
 
 def times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
-    """Return all times after an instant at which the expression is due, in UTC."""
+    """Yield all times after an instant at which the expression is due, in UTC."""
     while (time := next_time(cron, timezone, after)) is not None:
         yield time
         after = time
 
 
 def last_times(cron: str, timezone: str, *, since: datetime, until: datetime, limit: int) -> list[datetime]:
-    """Return the last times that are due after `since` and not after `until`, the oldest first.
+    """Return the last `limit` times that are due after `since` and not after `until`, the oldest first.
 
-    The search begins at the end, so that it is short even after a long downtime.
+    The search goes backwards from the end, so that it is short even after a long downtime.
     """
     due: list[datetime] = []
     end = until
     while end > since and len(due) < limit:
-        start = max(since, end - WINDOW)
+        start = max(since, end - _WINDOW)
         due[:0] = _between(cron, timezone, start, end)
         end = start
     return due[-limit:]
@@ -63,15 +64,15 @@ def _between(cron: str, timezone: str, start: datetime, end: datetime) -> list[d
     return list(takewhile(lambda time: time <= end, times(cron, timezone, start)))
 
 
-def read_cron(cron: Any) -> None:
-    """Validate a cron expression. Raises InvalidRequest, which names the field."""
-    text(cron, "A cron expression", max_length=LONGEST_CRON)
+def validate_cron(cron: Any) -> None:
+    """Validate a cron expression. Raises InvalidRequest, which names the invalid field."""
+    validate_text(cron, "A cron expression", max_length=_MAX_LENGTH)
     next(_iter_times(cron, datetime(2000, 1, 1, tzinfo=UTC)), None)
 
 
 def zone_of(timezone: Any) -> tzinfo:
-    """Return the time zone of a name, such as `Europe/Berlin`. Raises InvalidRequest if there is none."""
-    name = text(timezone, "A time zone")
+    """Return the time zone with a name, such as `Europe/Berlin`. Raises InvalidRequest if there is none."""
+    name = validate_text(timezone, "A time zone")
     if name == "UTC":
         return UTC
     from zoneinfo import ZoneInfo, available_timezones
@@ -80,16 +81,17 @@ def zone_of(timezone: Any) -> tzinfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
         match = nearest(name, available_timezones())
-        hint = f"Did you mean {match!r}?" if match else "Names are those of the IANA database, such as 'Europe/Berlin'."
+        hint = f"Did you mean {match!r}?" if match else "Use a name of the IANA database, such as 'Europe/Berlin'."
         raise InvalidRequest(f"Time zone {name!r} does not exist. {hint}") from None
 
 
 def _iter_times(cron: str, start: datetime) -> Iterator[datetime]:
+    """Return the times after an instant, in its time zone, as the library computes them."""
     fields = cron.split()
-    if len(fields) != len(FIELDS):
+    if len(fields) != len(_FIELDS):
         raise InvalidRequest(
             f"The cron expression {cron!r} has {len(fields)} fields. "
-            "It needs five: minute, hour, day of the month, month, day of the week, such as '30 7 * * MON-FRI'."
+            f"It needs five: minute, hour, day of the month, month, day of the week, such as '30 7 * * MON-FRI'."
         )
     with optional("Schedules need", extra="server"):
         from cronsim import CronSim, CronSimError
@@ -101,8 +103,8 @@ def _iter_times(cron: str, start: datetime) -> Iterator[datetime]:
 
 def _explain(cron: str, fields: list[str], reason: str) -> str:
     """Return the error message for an invalid expression; the library reports only the field."""
-    start = f"The cron expression {cron!r} cannot be read: "
-    for (key, name, allowed), value in zip(FIELDS, fields, strict=True):
+    start = f"The cron expression {cron!r} is invalid: "
+    for (key, name, allowed), value in zip(_FIELDS, fields, strict=True):
         if reason == f"Bad {key}":
-            return f"{start}its {name} is {value!r}, and may be {allowed}, or * for all."
+            return f"{start}the {name} is {value!r}; allowed are {allowed}, or * for all."
     return f"{start}{reason}."

@@ -1,6 +1,6 @@
-"""Schedules of a workspace: validation, and the operations on their records.
+"""The schedules of a workspace: validation, and operations on their records.
 
-A schedule of another workspace is not found, as if it did not exist.
+Schedules of other workspaces are treated as missing.
 """
 
 from __future__ import annotations
@@ -16,9 +16,16 @@ from statewright.errors import DuplicateRecord, InvalidRequest, RecordConflict, 
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import Delete, Insert, Json, Ledger, Order, Plus, Schedule, Update, where
 from statewright.service.catalog.versions import find_target, with_one_target
-from statewright.service.context.records import get_own
-from statewright.service.context.validation import choice, flag, known_fields, mapping, text, texts
-from statewright.service.schedules.cron import next_time, read_cron, times, zone_of
+from statewright.service.context.records import get_in_workspace
+from statewright.service.context.validation import (
+    validate_bool,
+    validate_choice,
+    validate_field_names,
+    validate_mapping,
+    validate_text,
+    validate_texts,
+)
+from statewright.service.schedules.cron import next_time, times, validate_cron, zone_of
 
 OVERLAPS: Final = ("skip", "enqueue", "allow", "cancel")
 CATCH_UPS: Final = ("none", "last", "all")
@@ -36,9 +43,10 @@ class NewSchedule:
     timezone: str = "UTC"
     input: Json = None
     overlap: str = "skip"
-    """While the previous run has not ended: `skip` the new one, `enqueue` it, `allow` both, `cancel` the previous."""
+    """The policy if the previous run has not ended: `skip` the new one, `enqueue` it, `allow` both, or `cancel` the
+    previous one."""
     catch_up: str = "last"
-    """Which times missed while no service was running are caught up: `none`, the `last`, or `all` (at most 100)."""
+    """The times missed while no service was running that are caught up: `none`, the `last`, or `all` (at most 100)."""
     paused: bool = False
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -46,36 +54,36 @@ class NewSchedule:
 
 def check_schedule(new: NewSchedule) -> None:
     """Validate a schedule, except for its target. Raises InvalidRequest."""
-    text(new.name, "The name of a schedule")
-    read_cron(new.cron)
+    validate_text(new.name, "The name of a schedule")
+    validate_cron(new.cron)
     zone_of(new.timezone)
-    choice(new.overlap, "The overlap of a schedule", OVERLAPS)
-    choice(new.catch_up, "The catch-up of a schedule", CATCH_UPS)
-    flag(new.paused, "Whether a schedule is paused")
-    texts(new.tags, "The tags of a schedule")
-    if "scheduledFor" in mapping(new.metadata, "The metadata of a schedule"):
+    validate_choice(new.overlap, "The overlap of a schedule", OVERLAPS)
+    validate_choice(new.catch_up, "The catch-up of a schedule", CATCH_UPS)
+    validate_bool(new.paused, "A schedule's field 'paused'")
+    validate_texts(new.tags, "The tags of a schedule")
+    if "scheduledFor" in validate_mapping(new.metadata, "The metadata of a schedule"):
         raise InvalidRequest(
-            "The metadata of a schedule cannot hold 'scheduledFor': its runs store their scheduled time there. "
+            "The metadata of a schedule cannot contain 'scheduledFor', where its runs store their scheduled time. "
             "Choose another key."
         )
 
 
 # -- stored schedules
 
-MAX_PREVIEWED_TIMES: Final = 100
-MAX_UPDATES: Final = 10
-"""Attempts to update a schedule: each one fails if the scheduler has updated it since it was read."""
+_MAX_PREVIEWED_TIMES: Final = 100
+_MAX_TRIES: Final = 10
+"""Maximum number of tries to update a schedule: each fails if the scheduler has updated it since it was read."""
 _FIELDS: Final = tuple(field.name for field in fields(NewSchedule))
 
 
 async def add_schedule(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> Schedule:
-    """Create a schedule. Raises InvalidRequest, NotFound for a missing definition, RequestConflict for a taken name."""
+    """Create a schedule. Raises InvalidRequest, NotFound for an unknown definition, RequestConflict for a used name."""
     values = await _resolve_columns(ledger, workspace_id, new, now)
     schedule = Schedule(id=f"sch_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
     try:
         await aresolve(ledger.write([Insert(schedule)]))
     except DuplicateRecord:
-        raise _name_taken(new.name) from None
+        raise _name_taken_error(new.name) from None
     return schedule
 
 
@@ -94,7 +102,7 @@ async def count_schedules(ledger: Ledger, workspace_id: str) -> int:
 
 async def get_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> Schedule:
     """Return a schedule. Raises NotFound."""
-    return await get_own(ledger, Schedule, workspace_id, schedule_id, "schedule")
+    return await get_in_workspace(ledger, Schedule, workspace_id, schedule_id, "schedule")
 
 
 async def change_schedule(
@@ -102,11 +110,11 @@ async def change_schedule(
 ) -> Schedule:
     """Change some fields of a schedule. Raises like `add_schedule`, and NotFound.
 
-    Its next time is computed again if its cron expression or time zone changes, and when it is resumed: times that have
-    passed since it was paused are not caught up.
+    Its next time is computed again if its cron expression or time zone changes, and when it is resumed, so that times
+    that passed while it was paused are not caught up.
     """
-    known_fields(changes, _FIELDS, "A schedule")
-    for _ in range(MAX_UPDATES):
+    validate_field_names(changes, _FIELDS, "A schedule")
+    for _ in range(_MAX_TRIES):
         schedule = await get_schedule(ledger, workspace_id, schedule_id)
         new = replace(_as_request(schedule), **with_one_target(changes))
         values = await _resolve_columns(ledger, workspace_id, new, now)
@@ -116,7 +124,7 @@ async def change_schedule(
         try:
             await aresolve(ledger.write([update]))
         except DuplicateRecord:
-            raise _name_taken(new.name) from None
+            raise _name_taken_error(new.name) from None
         except RecordConflict:
             continue
         return replace(schedule, **values, version=schedule.version + 1)
@@ -124,12 +132,12 @@ async def change_schedule(
 
 
 async def pause_schedule(ledger: Ledger, workspace_id: str, schedule_id: str, now: datetime) -> Schedule:
-    """Pause a schedule: it starts no runs until it is resumed."""
+    """Pause a schedule, which starts no runs until it is resumed."""
     return await change_schedule(ledger, workspace_id, schedule_id, {"paused": True}, now)
 
 
 async def resume_schedule(ledger: Ledger, workspace_id: str, schedule_id: str, now: datetime) -> Schedule:
-    """Resume a schedule with its first time after now."""
+    """Resume a schedule. Its next run is at its first time after now."""
     return await change_schedule(ledger, workspace_id, schedule_id, {"paused": False}, now)
 
 
@@ -140,23 +148,22 @@ async def remove_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -
 
 
 def preview(schedule: Schedule | NewSchedule, count: int, after: datetime) -> list[datetime]:
-    """Return the next times at which a schedule is due, even if it is paused, in UTC. Raises InvalidRequest."""
-    if not 1 <= count <= MAX_PREVIEWED_TIMES:
-        raise InvalidRequest(f"A preview shows 1 to {MAX_PREVIEWED_TIMES} times, not {count}.")
-    due = times(schedule.cron, schedule.timezone, after)
-    return list(islice(due, count))
+    """Return the next times at which a schedule would be due if it is not paused, in UTC. Raises InvalidRequest."""
+    if not 1 <= count <= _MAX_PREVIEWED_TIMES:
+        raise InvalidRequest(f"A preview shows 1 to {_MAX_PREVIEWED_TIMES} times, not {count}.")
+    return list(islice(times(schedule.cron, schedule.timezone, after), count))
 
 
 def _as_request(schedule: Schedule) -> NewSchedule:
     """Return the request that would create a stored schedule."""
     values = {name: getattr(schedule, name) for name in _FIELDS}
     if schedule.definition_id is not None:
-        values["graph"] = None  # the record has the name of the definition here
+        values["graph"] = None  # in the record it is the name of the definition
     return NewSchedule(**values)
 
 
 async def _resolve_columns(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> dict[str, Any]:
-    """Validate a requested schedule and return the values of its columns. Raises like `add_schedule`."""
+    """Validate a requested schedule, and return the values of its columns. Raises like `add_schedule`."""
     check_schedule(new)
     target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
     next_at = next_time(new.cron, new.timezone, now)
@@ -170,5 +177,5 @@ async def _resolve_columns(ledger: Ledger, workspace_id: str, new: NewSchedule, 
     return {**values, "next_at": None if new.paused else next_at}
 
 
-def _name_taken(name: str) -> RequestConflict:
-    return RequestConflict(f"There is a schedule named {name!r} already. Choose another name, or change that one.")
+def _name_taken_error(name: str) -> RequestConflict:
+    return RequestConflict(f"A schedule named {name!r} already exists. Choose another name, or change that schedule.")

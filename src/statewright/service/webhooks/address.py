@@ -1,8 +1,8 @@
-"""Allowed addresses of webhooks: none in the private network of the service.
+"""The addresses that webhooks may have, which exclude the private network of the service.
 
-An address is checked twice: when a webhook is created, so that its owner sees the error at once, and at each delivery.
-There the name is resolved once, and the checked addresses are connected to, so it does not help an attacker to change
-the address of the name meanwhile. Notations that programs interpret differently, such as `0x7f.1`, are refused.
+An address is checked when a webhook is created, so that its owner sees the error at once, and again at each delivery.
+A delivery resolves the name once, and connects to the addresses that were checked, so an attacker gains nothing by
+changing what the name resolves to. Notations that programs interpret differently, such as `0x7f.1`, are refused.
 """
 
 from __future__ import annotations
@@ -12,62 +12,62 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final
 
 from statewright.errors import InvalidRequest
-from statewright.http import PORTS, Address, Url, kind_of, parse_address, url_host
+from statewright.http import PORTS, Address, Url, classify_address, parse_address, url_host
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
 
-_MAX_LENGTH: Final = 2048
-_CHARACTERS: Final = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+", re.ASCII)
+_MAX_URL_LENGTH: Final = 2048
+_ALLOWED: Final = re.compile(r"[!#$%&'()*+,\-./0-9:;=?@A-Z\[\]_a-z~]+", re.ASCII)
 """The allowed characters of a URL; no backslash, no space, ASCII only."""
-_URL: Final = re.compile(r"(?P<scheme>[a-z]+)://(?P<authority>[^/?#]*)(?P<rest>[^#]*)", re.ASCII | re.IGNORECASE)
+_URL: Final = re.compile(r"(?P<scheme>[a-z]+)://(?P<authority>[^/?#]*)(?P<target>[^#]*)", re.ASCII | re.IGNORECASE)
 _AUTHORITY: Final = re.compile(r"(?P<host>\[[^\[\]]*\]|[^:\[\]]*)(?::(?P<port>[0-9]{1,5}))?", re.ASCII)
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?", re.ASCII)
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*", re.ASCII)
 _MAX_ADDRESSES: Final = 3
-"""Maximum number of addresses of one name that are connected to."""
+"""Maximum number of addresses of one name to try."""
 
 
 async def check_url(url: str, settings: WebhookSettings = DEFAULT_SETTINGS) -> None:
-    """Raise InvalidRequest unless messages may be sent to a URL, and its host can be found."""
+    """Raise InvalidRequest unless messages may be sent to a URL, and its host can be resolved."""
     await find_addresses(read_url(url, settings), settings)
 
 
 def read_url(url: str, settings: WebhookSettings = DEFAULT_SETTINGS) -> Url:
-    """Return the parts of a URL. Raises InvalidRequest if its text shows that it may not be called."""
-    if len(url) > _MAX_LENGTH:
-        raise _refusal(f"has {len(url)} characters; at most {_MAX_LENGTH} are allowed")
-    if not _CHARACTERS.fullmatch(url) or not (match := _URL.fullmatch(url)):
+    """Parse a URL. Raises InvalidRequest if it is malformed, or may not be called whatever its host resolves to."""
+    if len(url) > _MAX_URL_LENGTH:
+        raise _refusal(f"has {len(url)} characters; at most {_MAX_URL_LENGTH} are allowed")
+    if not _ALLOWED.fullmatch(url) or not (match := _URL.fullmatch(url)):
         raise _refusal(
-            f"is {url!r}, and not of the form https://host/path in plain ASCII, without spaces, backslashes and #. "
-            f"Write other characters as %xx, and in host names as xn--..."
+            f"is {url!r}, which is not of the form https://host/path in plain ASCII, without spaces, backslashes and "
+            f"#. Encode other characters as %xx, and in host names as xn--..."
         )
-    scheme, authority, rest = match["scheme"].lower(), match["authority"], match["rest"]
+    scheme, authority, target = match["scheme"].lower(), match["authority"], match["target"]
     if scheme not in PORTS:
         raise _refusal(f"begins with {scheme}://. Use https://")
     if "@" in authority:
-        raise _refusal("holds a name or a password. Messages are signed instead: remove them")
+        raise _refusal("contains a user name or password. Remove it, and verify the signature of messages instead")
     host, port = _host_and_port(authority, scheme)
-    parsed = Url(scheme, host, port, rest if rest.startswith("/") else f"/{rest}")
+    parsed = Url(scheme, host, port, target if target.startswith("/") else f"/{target}")
     if not is_allowed(parsed, settings):
         _check_public(parsed, settings)
     return parsed
 
 
 def is_allowed(url: Url, settings: WebhookSettings) -> bool:
-    """Return whether a host may be called at any address, because the settings name it."""
+    """Return True if the settings name the host of a URL, so that it may be called at any address."""
     names = {url.host, url_host(url.host), f"{url_host(url.host)}:{url.port}"}
     return any(host.lower() in names for host in settings.allow_hosts)
 
 
 async def find_addresses(url: Url, settings: WebhookSettings = DEFAULT_SETTINGS) -> list[str]:
-    """Return the addresses to connect to, in the order in which to try them.
+    """Return the addresses of a host, in the order in which to try them.
 
-    Raises InvalidRequest if there is none, or one of them may not be called. The error does not contain it, so that
-    callers cannot explore a network.
+    Raises InvalidRequest if there are none, or one of them may not be called. The error does not contain the address,
+    so that callers cannot explore a network.
     """
     is_literal = parse_address(url.host) is not None
     try:
-        names = [url.host] if is_literal else await settings.resolve(url.host, url.port)
-        addresses = [ip_address(name) for name in names]
+        texts = [url.host] if is_literal else await settings.resolve(url.host, url.port)
+        addresses = [ip_address(text) for text in texts]
     except (OSError, ValueError):
         addresses = []
     if not addresses:
@@ -81,15 +81,16 @@ async def find_addresses(url: Url, settings: WebhookSettings = DEFAULT_SETTINGS)
 def _host_and_port(authority: str, scheme: str) -> tuple[str, int]:
     match = _AUTHORITY.fullmatch(authority)
     if match is None:
-        raise _refusal(f"has {authority!r} where a host is expected, and a port as a number if one is needed")
+        raise _refusal(f"has {authority!r} where a host is expected, optionally with a port number")
     port = int(match["port"]) if match["port"] else PORTS[scheme]
     if not 0 < port < 65536:
-        raise _refusal(f"has the port {port}; ports go from 1 to 65535")
+        raise _refusal(f"has the port {port}. Use a port from 1 to 65535")
     host = match["host"].lower()
     return (_ipv6(host) if host.startswith("[") else _name_or_ipv4(host)), port
 
 
 def _ipv6(host: str) -> str:
+    """Return the canonical form of an IPv6 address in brackets."""
     try:
         address = IPv6Address(host[1:-1])
     except ValueError:
@@ -100,6 +101,7 @@ def _ipv6(host: str) -> str:
 
 
 def _name_or_ipv4(host: str) -> str:
+    """Return a valid host name or IPv4 address."""
     labels = host.split(".")
     if _NUMBER.fullmatch(labels[-1]):
         try:
@@ -112,11 +114,11 @@ def _name_or_ipv4(host: str) -> str:
 
 
 def _check_public(url: Url, settings: WebhookSettings) -> None:
-    """Check the rules for hosts that are not explicitly allowed. Raises InvalidRequest."""
+    """Raise InvalidRequest if a URL violates the rules for hosts that the settings do not name."""
     if url.scheme == "http" and not settings.allow_http:
-        raise _refusal("begins with http://, where the messages can be read in transit. Use https://")
+        raise _refusal("begins with http://, so messages could be read in transit. Use https://")
     if url.port < 1024 and url.port not in PORTS.values():
-        raise _refusal(f"has the port {url.port}, which belongs to another protocol. Use 443, or one above 1023")
+        raise _refusal(f"has the port {url.port}, which belongs to another protocol. Use 443, or a port above 1023")
     address = parse_address(url.host)
     if address is not None:
         _check_address(address, url, settings)
@@ -125,12 +127,12 @@ def _check_public(url: Url, settings: WebhookSettings) -> None:
 
 
 def _check_address(address: Address, url: Url, settings: WebhookSettings) -> None:
-    kind = kind_of(address)
+    kind = classify_address(address)
     if kind == "public" or (kind == "private" and settings.allow_private):
         return
     if parse_address(url.host) is not None:
         raise _refusal(f"has the host {url.host!r}, which is not public: it is {kind}")
-    raise _refusal(f"has the host {url.host!r}, which leads to an address that is not public")
+    raise _refusal(f"has the host {url.host!r}, which resolves to an address that is not public")
 
 
 def _refusal(problem: str) -> InvalidRequest:

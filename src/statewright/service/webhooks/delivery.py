@@ -1,12 +1,12 @@
-"""Delivery of webhook messages, possibly by several processes.
+"""Delivery of webhook messages, by one or several processes.
 
 Each webhook has a lane: a task that claims some of its deliveries, sends them concurrently, records the outcomes, and
-ends when nothing is due. So a slow receiver delays only its own messages. A sweep starts the missing lanes, and waits
-only briefly for slow ones. The content of a message, and the changes that follow from its outcome, are computed by
-functions without I/O.
+ends when no more are due. So a slow receiver delays only its own messages. A sweep starts the missing lanes, and waits
+only briefly for slow ones. Functions without I/O compute the content of messages, and the changes that follow from
+their outcomes.
 
-A claimed delivery has a `claim`, and its `due_at` is the time at which its process counts as lost. So if a process is
-killed between sending and writing, another one sends the message again.
+A claimed delivery has a `claim`, and its `due_at` is the time at which its process is considered lost. So if a process
+is killed between sending a message and recording the outcome, another one sends the message again.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from statewright.service.webhooks.signature import SIGNATURE_HEADER, secrets_of,
 EVENT_HEADER: Final = "statewright-event"
 DELIVERY_HEADER: Final = "statewright-delivery"
 _GRACE: Final = 10.0
-"""Seconds between the end of the longest attempt and the expiry of its claim."""
+"""Seconds between the timeout of an attempt and the expiry of its claim."""
 _JITTER: Final = 0.1
-"""The largest jitter of a pause, as a fraction: messages that failed together are not retried together."""
-_GONE: Final = 410
+"""Maximum jitter of a delay, as a fraction of it, so that messages that failed together are not retried together."""
+_GONE: Final = 410  # the HTTP status
 _PENDING: Final = Condition("status", "=", "pending")
 _BY_TIME: Final = Order("due_at")
 
 
 class Deliverer:
-    """Claims due deliveries, and sends them."""
+    """A background task that claims due deliveries, and sends them."""
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class Deliverer:
         on_attempt: Callable[[str], object] | None = None,
         patience: float = 1.0,
     ) -> None:
-        """Call `on_attempt` with the outcome of each attempt: `delivered` or `failed`.
+        """Create a deliverer. `on_attempt` is called with the outcome of each attempt: `delivered` or `failed`.
 
-        A sweep waits for its lanes for `patience` seconds, and then asks to be repeated after the same time.
+        A sweep waits at most `patience` seconds for its lanes. If any are left, the next sweep is due after that time.
         """
         self._ledger = ledger
         self._clock = clock
@@ -79,29 +79,35 @@ class Deliverer:
         self._on_attempt = on_attempt
         self._patience = patience
         self._lanes: dict[str, asyncio.Task[None]] = {}
+        """Running lanes, by webhook."""
         self._slots = asyncio.Semaphore(settings.at_once)
         self._closing = False
 
     async def sweep(self, now: datetime) -> datetime | None:
         """Send the due messages. Return the time of the next sweep; None if nothing is pending.
 
-        Raises the errors of the ledger. A message whose outcome could not be written is sent again when its claim
-        expires.
+        Raises the errors of the ledger. A message whose outcome could not be recorded is sent again when its claim has
+        expired.
         """
         due = [_PENDING, Condition("due_at", "<=", now)]
         for (webhook_id,), _, _ in await aresolve(self._ledger.groups(Delivery, ["webhook_id"], where=due)):
             if webhook_id not in self._lanes:
                 self._lanes[webhook_id] = asyncio.create_task(self._run_lane(webhook_id), name=f"webhook {webhook_id}")
-        await self._settle(self._patience)
+        await self._wait_for_lanes(self._patience)
         if self._lanes:
             return self._clock.now() + timedelta(seconds=self._patience)
-        return await self._next_due()
+        pending = [_PENDING, Condition("due_at", "!=", None)]
+        delivery = await find_first(self._ledger, Delivery, pending, _BY_TIME)
+        return delivery.due_at if delivery is not None else None
 
     async def close(self) -> None:
-        """Let requests in progress finish, and start no more. Other processes send the messages of cancelled ones."""
+        """Let requests in progress finish, and start no more. Requests that take too long are cancelled.
+
+        Their messages are sent again when their claims have expired.
+        """
         self._closing = True
         try:
-            await self._settle(self._settings.timeout + self._patience)
+            await self._wait_for_lanes(self._settings.timeout + self._patience)
         finally:
             for lane in self._lanes.values():
                 lane.cancel()
@@ -109,8 +115,8 @@ class Deliverer:
             self._lanes.clear()
             self._closing = False
 
-    async def _settle(self, seconds: float) -> None:
-        """Wait for lanes to end, for so many seconds at most. Raises the first error of those that have ended."""
+    async def _wait_for_lanes(self, seconds: float) -> None:
+        """Wait at most `seconds` until all lanes have ended. Raises the first error of those that have."""
         if self._lanes:
             await asyncio.wait(self._lanes.values(), timeout=seconds)
         ended = [(webhook_id, lane) for webhook_id, lane in self._lanes.items() if lane.done()]
@@ -119,11 +125,6 @@ class Deliverer:
         errors = [lane.exception() for _, lane in ended if not lane.cancelled()]
         for error in filter(None, errors):
             raise error
-
-    async def _next_due(self) -> datetime | None:
-        pending = [_PENDING, Condition("due_at", "!=", None)]
-        delivery = await find_first(self._ledger, Delivery, pending, _BY_TIME)
-        return delivery.due_at if delivery is not None else None
 
     async def _run_lane(self, webhook_id: str) -> None:
         """Send the messages to one webhook until none is due."""
@@ -146,9 +147,9 @@ class Deliverer:
             await self._write([drop_change(delivery, reason)])
             return
         async with self._slots:
-            take = claim_change(delivery, self._clock.now(), self._settings)
-            if await self._write([take]) is None:  # otherwise another process has it
-                await self._send(delivery, webhook, take.values["claim"])
+            claim = claim_change(delivery, self._clock.now(), self._settings)
+            if await self._write([claim]) is None:  # otherwise another process has claimed it
+                await self._send(delivery, webhook, claim.values["claim"])
 
     async def _send(self, delivery: Delivery, webhook: Webhook, claim: str) -> None:
         body = body_of(delivery)
@@ -160,13 +161,13 @@ class Deliverer:
     async def _record_outcome(self, delivery: Delivery, claim: str, outcome: Outcome) -> None:
         now = self._clock.now()
         changes = outcome_changes(delivery, claim, outcome, now, self._settings)
-        # A run may be deleted before its messages are sent: then its event is left out. If the delivery itself has
-        # changed, another process has claimed it, or it was removed.
+        # If the run was deleted before its message was sent, its event is left out. If the delivery itself has changed,
+        # another process has claimed it, or it was removed, and there is nothing to record.
         if await self._write([*changes, *event_changes(delivery, outcome, now)]) == Run.TABLE:
             await self._write(changes)
 
     async def _write(self, changes: Sequence[Change]) -> str | None:
-        """Write changes. Return the table of the conflicting record if they were refused."""
+        """Write changes. Return None, or the table of the record with a conflict if they were refused."""
         try:
             await aresolve(self._ledger.write(changes))
         except RecordConflict as conflict:
@@ -184,13 +185,13 @@ def claim_change(delivery: Delivery, now: datetime, settings: WebhookSettings) -
 
 
 def body_of(delivery: Delivery) -> bytes:
-    """Return the message as bytes, which are the same for each attempt."""
+    """Return the body of the message, which is the same for each attempt."""
     message = {"id": delivery.id, **delivery.body}
     return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def headers_of(delivery: Delivery, webhook: Webhook, body: bytes, now: datetime) -> dict[str, str]:
-    """Return the headers of the message; each attempt has a new signature."""
+    """Return the headers of the message, with a new signature for each attempt."""
     return {
         "content-type": "application/json",
         "user-agent": f"statewright/{__version__}",
@@ -218,23 +219,23 @@ def outcome_of(delivery: Delivery, answer: Answer, now: datetime, settings: Webh
         return Outcome(status="delivered", answer=answer)
     if answer.status == _GONE:
         return Outcome(status="failed", answer=answer, gone=True)
-    pauses = () if delivery.event_type == TEST_EVENT else settings.retry_after
-    if delivery.attempts >= len(pauses):
+    delays = () if delivery.event_type == TEST_EVENT else settings.retry_after
+    if delivery.attempts >= len(delays):
         return Outcome(status="failed", answer=answer)
     requested = min(answer.retry_after or 0.0, settings.longest_pause)
-    pause = max(pauses[delivery.attempts], requested) * (1 + _JITTER * _fraction(delivery))
-    return Outcome(status="pending", answer=answer, due_at=now + timedelta(seconds=pause))
+    delay = max(delays[delivery.attempts], requested) * (1 + _JITTER * _jitter_fraction(delivery))
+    return Outcome(status="pending", answer=answer, due_at=now + timedelta(seconds=delay))
 
 
-def _fraction(delivery: Delivery) -> float:
-    """Return a number from 0 to 1, derived from the delivery and the attempt, so that it is reproducible."""
+def _jitter_fraction(delivery: Delivery) -> float:
+    """Return a number from 0 to 1 that is derived from the delivery and the attempt, and so reproducible."""
     return int(digest("jitter", delivery.id, delivery.attempts)[:8], 16) / 0xFFFFFFFF
 
 
 def outcome_changes(
     delivery: Delivery, claim: str, outcome: Outcome, now: datetime, settings: WebhookSettings
 ) -> list[Change]:
-    """Return the changes that store an outcome. They are refused if another process has claimed the delivery."""
+    """Return the changes that record an outcome. They are refused if another process has claimed the delivery."""
     values = {
         "status": outcome.status,
         "attempts": delivery.attempts + 1,
@@ -248,7 +249,7 @@ def outcome_changes(
 
 
 def _webhook_changes(delivery: Delivery, outcome: Outcome, settings: WebhookSettings) -> list[Change]:
-    """Return the changes of the webhook after a message was delivered, or has failed for good."""
+    """Return the changes to the webhook after a message was delivered, or has failed permanently."""
     webhook = where(id=delivery.webhook_id)
     if outcome.status == "delivered":
         return [UpdateAll(Webhook, [*webhook, Condition("failures", "!=", 0)], {"failures": 0})]
@@ -260,7 +261,7 @@ def _webhook_changes(delivery: Delivery, outcome: Outcome, settings: WebhookSett
     too_many = [*webhook, *where(active=True), Condition("failures", ">=", limit)]
     return [
         UpdateAll(Webhook, webhook, {"failures": Plus(1)}),
-        _disable_change(too_many, f"{limit} messages in a row have failed for good."),
+        _disable_change(too_many, f"{limit} messages in a row have failed permanently."),
     ]
 
 
@@ -269,7 +270,7 @@ def _disable_change(conditions: Sequence[Condition], reason: str) -> Change:
 
 
 def drop_change(delivery: Delivery, reason: str) -> Change:
-    """Return the change that fails a delivery without an attempt."""
+    """Return the change that marks a delivery as failed without an attempt."""
     values = {"status": "failed", "error": reason, "claim": None, "due_at": None}
     return Update(Delivery, delivery.id, values, _unchanged(delivery))
 
@@ -279,7 +280,7 @@ def _unchanged(delivery: Delivery) -> list[Condition]:
 
 
 def event_changes(delivery: Delivery, outcome: Outcome, now: datetime) -> list[Change]:
-    """Return the event in the log of the run, if the delivery has succeeded or failed for good."""
+    """Return the change that logs an event of the run, if the delivery has succeeded or failed permanently."""
     if delivery.run_id is None or outcome.status == "pending":
         return []
     payload: dict[str, Any] = {

@@ -1,7 +1,7 @@
-"""Sending one message to a webhook: a POST to a checked address, and the status of the response.
+"""Sending a message to a webhook: a POST request to a checked address, and the status of the response.
 
 Redirects are not followed, because they would bypass the check. The body of the response is read up to a limit, so that
-a usual receiver can finish sending it, and is discarded.
+a typical receiver can finish sending it, and is discarded.
 """
 
 from __future__ import annotations
@@ -18,16 +18,17 @@ from statewright.http import HttpRequest, HttpResponse, default_certificates, re
 from statewright.service.webhooks.address import find_addresses, read_url
 from statewright.service.webhooks.settings import WebhookSettings
 
-_READ: Final = 65536
-"""Maximum bytes of a response that are read."""
+_MAX_READ: Final = 65536
+"""Maximum number of bytes of a response to read."""
 _READ_SECONDS: Final = 1.0
+"""Maximum number of seconds for reading them."""
 
 
 class Answer(NamedTuple):
     """The response to one attempt."""
 
     status: int | None
-    """None if there was no response."""
+    """The HTTP status; None if there was no response."""
     error: str | None = None
     """The error; None if the message was delivered."""
     retry_after: float | None = None
@@ -35,11 +36,11 @@ class Answer(NamedTuple):
 
 
 Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[Answer]]
-"""Sends a body with headers to a URL. Returns errors in the answer, and never raises."""
+"""Sends a body with headers to a URL. Never raises: errors are part of the answer."""
 
 
 class HttpPost:
-    """Sends messages over HTTP, each on a connection of its own."""
+    """Sends messages over HTTP, each on a separate connection."""
 
     def __init__(self, settings: WebhookSettings) -> None:
         self._settings = settings
@@ -49,7 +50,7 @@ class HttpPost:
         return self._settings.ssl_context or default_certificates()
 
     async def __call__(self, url: str, body: bytes, headers: Mapping[str, str]) -> Answer:
-        """POST a message and return the response; disallowed hosts are not contacted."""
+        """Send a message, and return the response. Hosts that are not allowed are not contacted."""
         try:
             return await self._send(HttpRequest("POST", read_url(url, self._settings), headers, body))
         except InvalidRequest as error:
@@ -57,16 +58,16 @@ class HttpPost:
 
     async def _send(self, request: HttpRequest) -> Answer:
         seconds = self._settings.timeout
-        answer: Answer | None = None  # once the status has arrived, later failures do not matter
+        answer: Answer | None = None  # once it is known, failures to read the body do not matter
         try:
             async with asyncio.timeout(seconds) as limit:
                 addresses = await find_addresses(request.url, self._settings)
                 async with send(request, addresses, certificates=self._certificates, timeout=seconds) as response:
                     answer = _answer(response)
                     limit.reschedule(asyncio.get_running_loop().time() + _READ_SECONDS)
-                    await response.read(_READ)
+                    await response.read(_MAX_READ)
         except TimeoutError:
-            return answer or Answer(None, f"There was no answer within {seconds:g} s.")
+            return answer or Answer(None, f"The receiver did not answer within {seconds:g} s.")
         except (ConnectionError, ValueError) as error:
             return answer or Answer(None, f"{request.url.authority} could not be reached: {error}"[:500])
         return answer

@@ -1,21 +1,22 @@
-"""Webhooks of a workspace: their event types, and creating, listing, changing, removing and testing them.
+"""The webhooks of a workspace: event types, and operations on their records.
 
-Webhooks of other workspaces count as not existing. A secret is returned once, when it is created; returned records
-contain none.
+Webhooks of other workspaces are treated as missing. A secret is returned only when it is created, separately from the
+record: returned records contain no secrets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from statewright.async_futures import aresolve
 from statewright.clock import iso
-from statewright.errors import InvalidRequest, NotFound, RecordConflict, RequestConflict, suggestion
+from statewright.errors import InvalidRequest, RecordConflict, RequestConflict, suggestion
 from statewright.ids import draw_checkpoint_id
-from statewright.runs import Delete, Delivery, Insert, Ledger, Order, Update, Webhook, where
-from statewright.service.context.records import get_own
+from statewright.runs import Delete, Delivery, Insert, Ledger, Update, Webhook, where
+from statewright.service.context.records import NEWEST_FIRST, get_in_workspace
 from statewright.service.webhooks.address import check_url
 from statewright.service.webhooks.settings import DEFAULT_SETTINGS, WebhookSettings
 from statewright.service.webhooks.signature import draw_secret, rotated_secret, without_secret
@@ -29,17 +30,17 @@ EVENT_TYPES: Final = (
 )
 """The event types that a webhook can subscribe to."""
 TEST_EVENT: Final = "webhook.test"
-"""The type of a test message, which is sent to one webhook, once."""
+"""The type of a test message, which is sent to a single webhook, and not retried."""
 
 
-def read_event_types(names: Sequence[str]) -> list[str]:
-    """Validate event types, without duplicates. Raises InvalidRequest for unknown types."""
+def validate_event_types(names: Sequence[str]) -> list[str]:
+    """Validate event types, and remove duplicates. Raises InvalidRequest for unknown types."""
     if isinstance(names, str):
         raise InvalidRequest(f"The events of a webhook must be a list, not the string {names!r}. Write [{names!r}].")
     for name in names:
         if name not in EVENT_TYPES:
             raise InvalidRequest(
-                f"A webhook cannot subscribe to {name!r}. {suggestion(str(name), EVENT_TYPES, noun='Types of events')}",
+                f"A webhook cannot subscribe to {name!r}. {suggestion(str(name), EVENT_TYPES, noun='Event types')}",
                 details={"field": "events", "found": name},
             )
     return [name for name in EVENT_TYPES if name in names]
@@ -48,11 +49,11 @@ def read_event_types(names: Sequence[str]) -> list[str]:
 # -- stored webhooks
 
 _MAX_DESCRIPTION: Final = 1000
-_NEWEST_FIRST: Final = Order("created_at", descending=True)
+"""In characters."""
 
 
 class WithSecret(NamedTuple):
-    """A webhook, and its secret if it is new: it is never returned again."""
+    """A webhook, and its secret if that was just created. It cannot be read later."""
 
     webhook: Webhook
     secret: str | None
@@ -70,10 +71,10 @@ async def add_webhook(
 ) -> WithSecret:
     """Create a webhook for events of some types, or of all types by default.
 
-    Raises InvalidRequest for a URL that may not be called or an unknown type, RequestConflict if there are too many
-    already.
+    Raises InvalidRequest for a URL that may not be called or an unknown type, RequestConflict if the workspace has too
+    many webhooks.
     """
-    types = read_event_types(events)
+    types = validate_event_types(events)
     _check_description(description)
     await check_url(url, settings)
     if await aresolve(ledger.count(Webhook, where(workspace_id=workspace_id))) >= settings.max_per_workspace:
@@ -97,13 +98,13 @@ async def list_webhooks(
 ) -> tuple[list[Webhook], int]:
     """Return the webhooks of a workspace, the newest first, and their total number."""
     conditions = where(workspace_id=workspace_id)
-    webhooks = await aresolve(ledger.find(Webhook, conditions, order=_NEWEST_FIRST, limit=limit, offset=offset))
+    webhooks = await aresolve(ledger.find(Webhook, conditions, order=NEWEST_FIRST, limit=limit, offset=offset))
     return [without_secret(webhook) for webhook in webhooks], await aresolve(ledger.count(Webhook, conditions))
 
 
 async def get_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
     """Return a webhook. Raises NotFound."""
-    return without_secret(await _webhook(ledger, workspace_id, webhook_id))
+    return without_secret(await _get_with_secret(ledger, workspace_id, webhook_id))
 
 
 async def change_webhook(
@@ -119,18 +120,18 @@ async def change_webhook(
     now: datetime,
     settings: WebhookSettings = DEFAULT_SETTINGS,
 ) -> WithSecret:
-    """Change the given fields of a webhook. Reactivating it resets its failures.
+    """Change the given fields of a webhook. Activating it resets its count of failures.
 
-    After a rotation of the secret, messages are also signed with the previous one for a while, so that receivers can
-    change over.
+    After a rotation of the secret, messages are also signed with the previous secret for some time, so that receivers
+    can switch to the new one. Raises NotFound, and InvalidRequest for an invalid field.
     """
-    webhook = await _webhook(ledger, workspace_id, webhook_id)
+    webhook = await _get_with_secret(ledger, workspace_id, webhook_id)
     values: dict[str, Any] = {}
     if url is not None:
         await check_url(url, settings)
         values["url"] = url
     if events is not None:
-        values["events"] = read_event_types(events)
+        values["events"] = validate_event_types(events)
     if description is not None:
         _check_description(description)
         values["description"] = description
@@ -140,13 +141,14 @@ async def change_webhook(
     if rotate_secret:
         values["secret"], secret = rotated_secret(webhook, now, settings)
     if values:
-        await _update(ledger, webhook, values)
+        with suppress(RecordConflict):  # the webhook was removed since it was read: reading it again raises NotFound
+            await aresolve(ledger.write([Update(Webhook, webhook.id, values)]))
     return WithSecret(await get_webhook(ledger, workspace_id, webhook_id), secret)
 
 
 async def remove_webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> None:
-    """Remove a webhook with its deliveries, pending ones included. Raises NotFound."""
-    webhook = await _webhook(ledger, workspace_id, webhook_id)
+    """Remove a webhook with all its deliveries, including pending ones. Raises NotFound."""
+    webhook = await _get_with_secret(ledger, workspace_id, webhook_id)
     removed = [Delete(Webhook, where(id=webhook.id)), Delete(Delivery, where(webhook_id=webhook.id))]
     await aresolve(ledger.write(removed))
 
@@ -155,17 +157,17 @@ async def deliveries_of(
     ledger: Ledger, workspace_id: str, webhook_id: str, *, limit: int | None = None, offset: int = 0
 ) -> tuple[list[Delivery], int]:
     """Return the deliveries of a webhook, the newest first, and their total number. Raises NotFound."""
-    webhook = await _webhook(ledger, workspace_id, webhook_id)
+    webhook = await _get_with_secret(ledger, workspace_id, webhook_id)
     conditions = where(webhook_id=webhook.id)
-    deliveries = await aresolve(ledger.find(Delivery, conditions, order=_NEWEST_FIRST, limit=limit, offset=offset))
+    deliveries = await aresolve(ledger.find(Delivery, conditions, order=NEWEST_FIRST, limit=limit, offset=offset))
     return list(deliveries), await aresolve(ledger.count(Delivery, conditions))
 
 
 async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: datetime) -> Delivery:
     """Queue a test message, which is sent once. Raises RequestConflict for an inactive webhook."""
-    webhook = await _webhook(ledger, workspace_id, webhook_id)
+    webhook = await _get_with_secret(ledger, workspace_id, webhook_id)
     if not webhook.active:
-        raise RequestConflict(f"Webhook {webhook.id!r} is not active, so nothing is sent to it. Activate it first.")
+        raise RequestConflict(f"Webhook {webhook.id!r} is not active, so no messages are sent. Activate it first.")
     body = {"type": TEST_EVENT, "createdAt": iso(now), "data": {"webhookId": webhook.id}}
     delivery = Delivery(
         id=f"dlv_{draw_checkpoint_id()}",
@@ -180,15 +182,8 @@ async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: 
     return delivery
 
 
-async def _webhook(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
-    return await get_own(ledger, Webhook, workspace_id, webhook_id, "webhook")
-
-
-async def _update(ledger: Ledger, webhook: Webhook, values: dict[str, Any]) -> None:
-    try:
-        await aresolve(ledger.write([Update(Webhook, webhook.id, values)]))
-    except RecordConflict:  # removed since it was read
-        raise NotFound(f"Webhook {webhook.id!r} does not exist in this workspace.") from None
+async def _get_with_secret(ledger: Ledger, workspace_id: str, webhook_id: str) -> Webhook:
+    return await get_in_workspace(ledger, Webhook, workspace_id, webhook_id, "webhook")
 
 
 def _check_description(description: str) -> None:

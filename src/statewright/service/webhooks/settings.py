@@ -1,4 +1,4 @@
-"""Settings of webhooks: delivery, and allowed addresses."""
+"""The settings of webhooks: delivery and allowed addresses."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from statewright.errors import InvalidConfig
-from statewright.http import resolve_by_system
+from statewright.http import aresolve_host
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """Resolves a host and port to addresses as text. Raises OSError if there are none."""
@@ -19,30 +19,31 @@ class WebhookSettings:
     """Settings of all webhooks of a service."""
 
     allow_hosts: Sequence[str] = ()
-    """Hosts that may be called at any address, also over plain HTTP: `localhost`, `hooks.intranet:8080`. Without a
-    port, all ports are allowed."""
+    """Hosts that may be called at any address, also over plain HTTP, such as `localhost` or `hooks.intranet:8080`.
+    Without a port, all ports are allowed."""
     allow_private: bool = False
-    """True to allow hosts in private networks. Loopback and link-local addresses are never allowed."""
+    """True to allow hosts in private networks. Loopback and link-local addresses need `allow_hosts`."""
     allow_http: bool = False
     """True to allow plain HTTP for all hosts. Messages can then be read in transit."""
     timeout: float = 10.0
-    """Seconds for one attempt, from resolving the host to the status of the response."""
+    """Seconds for one attempt, from resolving the host to receiving the status of the response."""
     retry_after: Sequence[float] = (60, 300, 1800, 7200, 21600)
-    """Seconds from each failed attempt to the next. A message with one more failure has failed for good."""
+    """Seconds from each failed attempt to the next. A message has failed permanently when no more are left."""
     longest_pause: float = 86400
-    """Maximum of a receiver's Retry-After that is honored, in seconds."""
+    """Maximum number of seconds to wait if a receiver sends Retry-After."""
     disable_after: int = 10
-    """Consecutive messages that fail for good before a webhook is disabled."""
+    """Number of consecutive messages that have failed permanently after which a webhook is disabled."""
     at_once: int = 32
-    """Limit of concurrent requests."""
+    """Maximum number of concurrent requests."""
     at_once_per_webhook: int = 8
+    """Maximum number of concurrent requests to one webhook."""
     max_per_workspace: int = 100
-    """Limit of webhooks per workspace."""
+    """Maximum number of webhooks per workspace."""
     rotation: float = 86400
-    """Seconds for which messages are also signed with the previous secret after a rotation."""
+    """Seconds after a rotation for which messages are also signed with the previous secret."""
     ssl_context: ssl.SSLContext | None = None
-    """Verifies certificates; None for the usual authorities."""
-    resolve: Resolve = resolve_by_system
+    """The context that verifies certificates; None for the default authorities."""
+    resolve: Resolve = aresolve_host
 
     def __post_init__(self) -> None:
         for name in ("timeout", "disable_after", "at_once", "at_once_per_webhook", "max_per_workspace"):

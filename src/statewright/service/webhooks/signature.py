@@ -1,8 +1,9 @@
 """Signatures, by which a receiver verifies the sender, the content and the time of a message.
 
-The header `statewright-signature` is `t=<seconds since 1970>,v1=<hex>`: the HMAC-SHA256 of the time, a full stop and
-the body as received, with the whole secret, `whsec_` included. While a secret is being replaced there are two `v1`, one
-of which must be valid. The time is signed too, so that an old message cannot be replayed later.
+The header `statewright-signature` is `t=<seconds since 1970>,v1=<hex>`. The value of `v1` is the HMAC-SHA256 of the
+time, a full stop and the body as received, with the whole secret, including `whsec_`, as the key. While a secret is
+being replaced, there are two `v1`, one of which must be valid. The time is signed too, so that an old message cannot be
+replayed later.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from statewright.service.webhooks.settings import WebhookSettings
 SIGNATURE_HEADER: Final = "statewright-signature"
 SECRET_PREFIX: Final = "whsec_"
 _MAX_HEADER: Final = 4096
+"""Characters of the header that are read."""
 
 
 def draw_secret() -> str:
@@ -32,7 +34,7 @@ def draw_secret() -> str:
 
 
 def sign(secrets: str | Sequence[str], body: bytes | str, *, at: datetime) -> str:
-    """Return the header of a message: one signature for each secret."""
+    """Return the signature header of a message, with a signature for each secret."""
     time = int(at.timestamp())
     signatures = (f"v1={_signature(secret, time, body)}" for secret in _as_list(secrets))
     return ",".join([f"t={time}", *signatures])
@@ -48,11 +50,11 @@ def verify(
 ) -> None:
     """Raise Unauthorized unless a message was signed with one of the secrets, at most `tolerance` seconds ago.
 
-    The body must be the bytes that were received: JSON that was parsed and encoded again may differ from them. Within
-    the tolerance a message may arrive twice, with the same `id`.
+    The body must be the bytes as received: JSON that was parsed and encoded again may differ from them. Within the
+    tolerance, a message may arrive twice, with the same `id`.
     """
-    time, signatures = _read(header)
-    # All pairs are compared, and in constant time, so that the duration reveals nothing.
+    time, signatures = _parse(header)
+    # All pairs are compared, in constant time, so that the duration reveals nothing.
     matches = [
         hmac.compare_digest(_signature(secret, time, body).encode(), signature.encode())
         for secret in _as_list(secrets)
@@ -60,8 +62,8 @@ def verify(
     ]
     if not any(matches):
         raise Unauthorized(
-            "The message was not signed with this secret, or was changed on the way. Check the secret of the webhook, "
-            "and that the body is given as it was received."
+            "The message was not signed with this secret, or was altered in transit. Check the secret of the webhook, "
+            "and that the body is passed exactly as it was received."
         )
     _check_age(time, (now or SystemClock().now()).timestamp(), tolerance)
 
@@ -72,14 +74,15 @@ def _signature(secret: str, time: int, body: bytes | str) -> str:
 
 
 def _as_list(secrets: str | Sequence[str]) -> list[str]:
+    """Return secrets as a list. Raises InvalidConfig if there are none, or one is empty."""
     values = [secrets] if isinstance(secrets, str) else list(secrets)
     if not values or not all(values):
         raise InvalidConfig("The secret is missing or empty. Give the secret of the webhook.")
     return values
 
 
-def _read(header: str | None) -> tuple[int, list[str]]:
-    """Return the time and the signatures of the header of a message. Raises Unauthorized."""
+def _parse(header: str | None) -> tuple[int, list[str]]:
+    """Return the time and the signatures in a signature header. Raises Unauthorized."""
     if not header:
         raise Unauthorized(f"The message has no header {SIGNATURE_HEADER!r}, so its sender cannot be verified.")
     pairs = [part.strip().partition("=") for part in header[:_MAX_HEADER].split(",")]
@@ -97,12 +100,12 @@ def _check_age(time: int, now: float, tolerance: float) -> None:
     if abs(age) > tolerance:
         offset = f"{age:.0f} s ago" if age > 0 else f"{-age:.0f} s in the future"
         raise Unauthorized(
-            f"The message was signed {offset}, and at most {tolerance:g} s are tolerated. It may be a replay, or one "
-            f"of the clocks is wrong."
+            f"The message was signed {offset}; at most {tolerance:g} s are allowed. It may be a replay, or one of the "
+            f"clocks may be wrong."
         )
 
 
-# -- secrets in records: the current one, and for a while the previous one
+# -- secrets in records: the current one, and for some time the previous one
 
 
 def secrets_of(webhook: Webhook, now: datetime) -> list[str]:
@@ -117,7 +120,7 @@ def secrets_of(webhook: Webhook, now: datetime) -> list[str]:
 
 
 def rotated_secret(webhook: Webhook, now: datetime, settings: WebhookSettings) -> tuple[Json, str]:
-    """Return the record's value after a rotation, and the new secret."""
+    """Return the value of the column `secret` after a rotation, and the new secret."""
     secret = draw_secret()
     until = now + timedelta(seconds=settings.rotation)
     record = {"current": secret, "previous": secrets_of(webhook, now)[0], "previousUntil": until.isoformat()}
@@ -125,5 +128,5 @@ def rotated_secret(webhook: Webhook, now: datetime, settings: WebhookSettings) -
 
 
 def without_secret(webhook: Webhook) -> Webhook:
-    """Return the record without its secret."""
+    """Return a copy of a record without its secret."""
     return replace(webhook, secret=None)

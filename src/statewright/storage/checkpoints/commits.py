@@ -48,18 +48,18 @@ class Writer:
 
         def store(connection: Connection) -> tuple[Head | None, int]:
             """Write the commit without the jobs in `also`; return the previous head and the row id of the commit."""
-            thread = self.thread(connection, commit.line.thread_id)
-            check_lease(thread, commit.line.thread_id, commit.hold)
-            head = self._head(connection, thread, commit.line)
+            thread = self.thread(connection, commit.branch_key.thread_id)
+            check_lease(thread, commit.branch_key.thread_id, commit.hold)
+            head = self._head(connection, thread, commit.branch_key)
             if (head.key if head is not None else None) != expected or has_moved(thread, commit.hold):
-                raise self._conflict(connection, commit.line.thread_id, commit.expected, head)
+                raise self._conflict(connection, commit.branch_key.thread_id, commit.expected, head)
             parent = self._parent(connection, thread, commit, head)
             stored = changes
             if deltas is None and parent is not None:  # rare: runs supply their deltas
                 stored = encoder.all_values(commit, self._reader(connection).state_at(parent))
             thread = self._leased_thread(connection, thread, commit)
             run, number = self._run(connection, thread, commit.run_id)
-            row_id = head.row_id + 1 if head is not None else self._new_line(connection, thread, commit.line)
+            row_id = head.row_id + 1 if head is not None else self._new_line(connection, thread, commit.branch_key)
             connection.execute(
                 self._sql["insert_record"], (row_id, key, run, number if events else None, control, stored, events)
             )
@@ -75,12 +75,12 @@ class Writer:
                 self._cache.runs[thread.id, commit.run_id] = (run, number + len(log.entries))
             if log is not None and separate_log is not None:
                 self._store_log(connection, thread, log, separate_log)
-            if commit.drops:
-                drop_calls(connection, self._database, thread.id, commit.line.branch, commit.drops)
+            if commit.dropped_namespaces:
+                drop_calls(connection, self._database, thread.id, commit.branch_key.branch, commit.dropped_namespaces)
                 self._cache.forget_lines()
             return head, row_id
 
-        reporting_store = with_damage_report(store, commit.line.thread_id)
+        reporting_store = with_damage_report(store, commit.branch_key.thread_id)
 
         def job(connection: Connection) -> CheckpointId:
             head, row_id = reporting_store(connection)
@@ -107,13 +107,13 @@ class Writer:
         head.count += 1
         head.size += commit.size or 0
         if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
-            with reading(f"thread {commit.line.thread_id!r}"):
+            with reading(f"thread {commit.branch_key.thread_id!r}"):
                 SegmentWriter(connection, self._database).compact(self._ids.line(row_id))
                 head.count, head.size = self._record_sizes(connection, self._ids.line(row_id))
 
     def results_job(
         self,
-        line: BranchKey,
+        branch_key: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
         hold: LeaseRequest | None,
@@ -122,23 +122,23 @@ class Writer:
     ) -> Job[Any]:
         """Return the job that adds results to a frontier. It raises like a commit, and CheckpointNotFound."""
         entries = self._encoder.entries(pending)
-        stored = self._encoder.log(log, line.namespace) if log is not None else None
+        stored = self._encoder.log(log, branch_key.namespace) if log is not None else None
         key = key_of(checkpoint_id)
 
         def store(connection: Connection) -> None:
-            thread = self.thread(connection, line.thread_id)
-            check_lease(thread, line.thread_id, hold)
-            head = self._head(connection, thread, line)
+            thread = self.thread(connection, branch_key.thread_id)
+            check_lease(thread, branch_key.thread_id, hold)
+            head = self._head(connection, thread, branch_key)
             row_id = head.row_id if head is not None and head.key == key else None
             if row_id is None and head is not None:
                 row_id = self._reader(connection).find_checkpoint(self._ids.line(head.row_id), checkpoint_id)
             if row_id is None or thread is None or head is None:
                 raise CheckpointNotFound(
-                    f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r} to which results could be added."
+                    f"Thread {branch_key.thread_id!r} has no checkpoint {checkpoint_id!r} to add results to."
                 )
             if has_moved(thread, hold):
-                raise self._conflict(connection, line.thread_id, checkpoint_id, head)
-            self.apply_lease(connection, thread, line.thread_id, hold)
+                raise self._conflict(connection, branch_key.thread_id, checkpoint_id, head)
+            self.apply_lease(connection, thread, branch_key.thread_id, hold)
             for journal_key in pending.journal:  # the first result of a step may have been seen
                 entry = (row_id, JOURNAL, journal_text(journal_key))
                 if connection.execute(self._sql["pending"], entry).fetchone() is not None:
@@ -149,7 +149,7 @@ class Writer:
             if log is not None and stored is not None:
                 self._store_log(connection, thread, log, stored)
 
-        reporting_store = with_damage_report(store, line.thread_id)
+        reporting_store = with_damage_report(store, branch_key.thread_id)
 
         def job(connection: Connection) -> None:
             reporting_store(connection)
@@ -197,7 +197,7 @@ class Writer:
 
     def _leased_thread(self, connection: Connection, thread: Thread | None, commit: Commit) -> Thread:
         """Return the thread with the lease that the commit requests; create a new one."""
-        thread_id = commit.line.thread_id
+        thread_id = commit.branch_key.thread_id
         if thread is None:
             values = (self._workspace, thread_id, microseconds(commit.created_at))
             number = self._database.insert(connection, self._sql["insert_thread"], values)
@@ -231,11 +231,11 @@ class Writer:
 
     # -- heads
 
-    def _head(self, connection: Connection, thread: Thread | None, line: BranchKey) -> Head | None:
+    def _head(self, connection: Connection, thread: Thread | None, branch_key: BranchKey) -> Head | None:
         if thread is None:
             return None
         cache = self._cache
-        key = (thread.id, line.namespace, line.branch)
+        key = (thread.id, branch_key.namespace, branch_key.branch)
         number = cache.lines.get(key)
         if number is None:
             row = connection.execute(self._sql["line"], key).fetchone()
@@ -251,9 +251,9 @@ class Writer:
             head = cache.heads[number] = Head(row[0], row[1], count, size)
         return head
 
-    def _new_line(self, connection: Connection, thread: Thread, line: BranchKey) -> int:
+    def _new_line(self, connection: Connection, thread: Thread, branch_key: BranchKey) -> int:
         """Create a line, and return the row id of its first checkpoint."""
-        key = (thread.id, line.namespace, line.branch)
+        key = (thread.id, branch_key.namespace, branch_key.branch)
         number = self._cache.lines[key] = self._database.insert(connection, self._sql["insert_line"], key)
         return self._ids.row_id(number, 0)
 
@@ -269,12 +269,14 @@ class Writer:
             return None
         if head is not None and commit.parent_id == commit.expected:
             return head.row_id
-        namespace = (thread.id if thread is not None else 0, commit.line.namespace)
+        namespace = (thread.id if thread is not None else 0, commit.branch_key.namespace)
         for (line,) in connection.execute(self._sql["lines"], namespace).fetchall():
             row_id = self._reader(connection).find_checkpoint(line, commit.parent_id)
             if row_id is not None:
                 return row_id
-        raise CheckpointNotFound(f"Thread {commit.line.thread_id!r} has no checkpoint {commit.parent_id!r} to follow.")
+        raise CheckpointNotFound(
+            f"Thread {commit.branch_key.thread_id!r} has no checkpoint {commit.parent_id!r} to follow."
+        )
 
     # -- logs
 

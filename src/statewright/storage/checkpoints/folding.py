@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from statewright.channels import MISSING, Added, Merged, changed
+from statewright.channels import MISSING, Added, Merged, apply_change
 from statewright.checkpoint import Values
 
 Changes = Mapping[str, Any]
@@ -53,7 +53,7 @@ def fold(parts: Iterable[Part]) -> Values:
 def apply_changes(values: Values, changes: Changes) -> None:
     """Apply changes to a mapping that the caller owns."""
     for name, change in changes.items():
-        value = changed(values.get(name, MISSING), change)
+        value = apply_change(values.get(name, MISSING), change)
         if value is MISSING:
             values.pop(name, None)
         else:
@@ -89,7 +89,7 @@ def _apply_gains(values: Values, field: str, gains: Iterable[Gain]) -> None:
         if kind == ADD and isinstance(value, list):
             value.extend(gained)  # pyright: ignore[reportUnknownMemberType]
         else:
-            value = changed(value, change_of(kind, gained))
+            value = apply_change(value, change_of(kind, gained))
     if value is MISSING:
         values.pop(field, None)
     else:

@@ -129,18 +129,22 @@ class HistoryReader(LineReader):
 
     # -- checkpoints
 
-    def checkpoint_at(self, row_id: int, line: BranchKey) -> SavedCheckpoint:
+    def checkpoint_at(self, row_id: int, branch_key: BranchKey) -> SavedCheckpoint:
         """Return a checkpoint with the results that were saved for its frontier."""
-        return self.checkpoints([row_id], line)[0]
+        return self.checkpoints([row_id], branch_key)[0]
 
-    def checkpoints(self, row_ids: Sequence[int], line: BranchKey, child: State | None = None) -> list[SavedCheckpoint]:
+    def checkpoints(
+        self, row_ids: Sequence[int], branch_key: BranchKey, child: State | None = None
+    ) -> list[SavedCheckpoint]:
         """Return checkpoints of one path, the newest first.
 
         `child` is a checkpoint whose parent is the newest of them: fields that older states share with it are not read.
         """
-        return list(reversed([*self._oldest_first(list(reversed(row_ids)), line, child)])) if row_ids else []
+        return list(reversed([*self._oldest_first(list(reversed(row_ids)), branch_key, child)])) if row_ids else []
 
-    def _oldest_first(self, row_ids: Sequence[int], line: BranchKey, child: State | None) -> Iterator[SavedCheckpoint]:
+    def _oldest_first(
+        self, row_ids: Sequence[int], branch_key: BranchKey, child: State | None
+    ) -> Iterator[SavedCheckpoint]:
         """Yield checkpoints of one path, the oldest first: from the state of the first one and the changes since."""
         later = [*row_ids[1:], child.row_id] if child is not None else row_ids[1:]
         controls = self.controls(row_ids)
@@ -161,7 +165,7 @@ class HistoryReader(LineReader):
             yield restore_saved_checkpoint(
                 control,
                 key,
-                line=line,
+                branch_key=branch_key,
                 parent_id=_id_of(controls[parent]) if parent is not None else None,
                 run_id=run_id,
                 values=values,

@@ -44,9 +44,9 @@ class LineReader:
             return jump[0]
         return row_id - 1 if self.ids.number(row_id) else None
 
-    def find_line(self, workspace: str, line: BranchKey) -> int | None:
+    def find_line(self, workspace: str, branch_key: BranchKey) -> int | None:
         """Return the number of a line, if it exists."""
-        row = self._connection.execute(self._sql["line"], (workspace, *line)).fetchone()
+        row = self._connection.execute(self._sql["line"], (workspace, *branch_key)).fetchone()
         return row[0] if row else None
 
     def lines_of(self, workspace: str, thread_id: str, namespace: str) -> list[tuple[int, str]]:
@@ -58,9 +58,9 @@ class LineReader:
         row = self._connection.execute(self._sql["head"], self.ids.bounds(line)).fetchone()
         return row[0] if row else None
 
-    def find_head(self, workspace: str, line: BranchKey) -> int | None:
+    def find_head(self, workspace: str, branch_key: BranchKey) -> int | None:
         """Return the row id of the head of a branch, if there is one."""
-        number = self.find_line(workspace, line)
+        number = self.find_line(workspace, branch_key)
         return self.head_of(number) if number is not None else None
 
     def find_checkpoint(self, line: int, checkpoint_id: str) -> int | None:

@@ -38,39 +38,39 @@ class HistoryLister:
         limit: int | None,
     ) -> list[SavedCheckpoint]:
         """Return checkpoints of a branch with its ancestors, or of all branches if it is None; see `Checkpointer`."""
-        line = BranchKey(thread_id, namespace, branch or "main")
+        branch_key = BranchKey(thread_id, namespace, branch or "main")
         if branch is not None:
-            row_ids = self._ancestry(reader, line, before)
+            row_ids = self._ancestry(reader, branch_key, before)
         else:
-            row_ids = iter(self._all(reader, line))
-            row_ids = row_ids if before is None else self._after(reader, row_ids, before, line)
+            row_ids = iter(self._all(reader, branch_key))
+            row_ids = row_ids if before is None else self._after(reader, row_ids, before, branch_key)
         page = islice(row_ids, cut_page(limit).stop)
-        return self._checkpoints(reader, page, line, before, is_page=limit is not None)
+        return self._checkpoints(reader, page, branch_key, before, is_page=limit is not None)
 
     def _after(
-        self, reader: HistoryReader, row_ids: Iterator[int], before: CheckpointId, line: BranchKey
+        self, reader: HistoryReader, row_ids: Iterator[int], before: CheckpointId, branch_key: BranchKey
     ) -> Iterator[int]:
         """Return the row ids after a checkpoint. Raises CheckpointNotFound if it is not among them."""
-        candidates = self._candidates(reader, line, before)
+        candidates = self._candidates(reader, branch_key, before)
         if not any(row_id in candidates for row_id in row_ids):  # consumes the row ids up to the checkpoint
-            raise _not_found(line, before)
+            raise _not_found(branch_key, before)
         return row_ids
 
-    def _candidates(self, reader: HistoryReader, line: BranchKey, checkpoint_id: CheckpointId) -> set[int]:
+    def _candidates(self, reader: HistoryReader, branch_key: BranchKey, checkpoint_id: CheckpointId) -> set[int]:
         """Return the row ids of the checkpoints of a namespace with an id; a copy may be on several branches."""
-        numbers = [number for number, _ in reader.lines_of(self._workspace, line.thread_id, line.namespace)]
+        numbers = [number for number, _ in reader.lines_of(self._workspace, branch_key.thread_id, branch_key.namespace)]
         row_ids = (reader.find_checkpoint(number, checkpoint_id) for number in numbers)
         return {row_id for row_id in row_ids if row_id is not None}
 
-    def _ancestry(self, reader: HistoryReader, line: BranchKey, before: CheckpointId | None) -> Iterator[int]:
+    def _ancestry(self, reader: HistoryReader, branch_key: BranchKey, before: CheckpointId | None) -> Iterator[int]:
         """Yield the row ids of a branch and its ancestors, the newest first, or those after a checkpoint.
 
         Raises CheckpointNotFound if it is not among them.
         """
-        head = reader.find_head(self._workspace, line)
+        head = reader.find_head(self._workspace, branch_key)
         path = _checked_path(reader, head) if head is not None else iter(())
         if before is not None:
-            candidates = self._candidates(reader, line, before)
+            candidates = self._candidates(reader, branch_key, before)
             for interval in path:
                 first, last = reader.ids.ends(interval)
                 row_id = next((row_id for row_id in candidates if first <= row_id <= last), None)
@@ -78,15 +78,15 @@ class HistoryLister:
                     yield from range(row_id - 1, first - 1, -1)
                     break
             else:
-                raise _not_found(line, before)
+                raise _not_found(branch_key, before)
         for interval in path:
             first, last = reader.ids.ends(interval)
             yield from range(last, first - 1, -1)
 
-    def _all(self, reader: HistoryReader, line: BranchKey) -> list[int]:
+    def _all(self, reader: HistoryReader, branch_key: BranchKey) -> list[int]:
         """Return the row ids of all checkpoints of a namespace, the newest first."""
         ages: list[tuple[datetime, bytes, int]] = []
-        for number, _ in reader.lines_of(self._workspace, line.thread_id, line.namespace):
+        for number, _ in reader.lines_of(self._workspace, branch_key.thread_id, branch_key.namespace):
             ages.extend(reader.ages(number))
         return [row_id for _, _, row_id in sorted(ages, reverse=True)]
 
@@ -94,36 +94,40 @@ class HistoryLister:
         self,
         reader: HistoryReader,
         row_ids: Iterable[int],
-        line: BranchKey,
+        branch_key: BranchKey,
         before: CheckpointId | None,
         *,
         is_page: bool,
     ) -> list[SavedCheckpoint]:
         """Return the checkpoints with row ids, in their order. Consecutive states are derived from each other."""
-        branches = dict(reader.lines_of(self._workspace, line.thread_id, line.namespace))
-        child = self._end_of_page(line, before)
+        branches = dict(reader.lines_of(self._workspace, branch_key.thread_id, branch_key.namespace))
+        child = self._end_of_page(branch_key, before)
         checkpoints: list[SavedCheckpoint] = []
         for stretch in _stretches(row_ids, reader.parent_of):
             if child is not None and reader.parent_of(child.row_id) != stretch[0]:
                 child = None
-            saved = reader.checkpoints(stretch, line, child)
+            saved = reader.checkpoints(stretch, branch_key, child)
             for saved_checkpoint, row_id in zip(saved, stretch, strict=True):
                 checkpoints.append(_with_branch(saved_checkpoint, branches[reader.ids.line(row_id)]))
             child = None
             if is_page:
                 self._page_end = _PageEnd(
-                    line.thread_id, line.namespace, saved[-1].id, stretch[-1], _with_copied_containers(saved[-1])
+                    branch_key.thread_id,
+                    branch_key.namespace,
+                    saved[-1].id,
+                    stretch[-1],
+                    _with_copied_containers(saved[-1]),
                 )
         return checkpoints
 
-    def _end_of_page(self, line: BranchKey, before: CheckpointId | None) -> State | None:
+    def _end_of_page(self, branch_key: BranchKey, before: CheckpointId | None) -> State | None:
         """Return the last checkpoint of the previous page, if the next page is requested.
 
         A page needs the state of its oldest checkpoint. Derived from the previous page, it costs as much as the page;
         read from the file each time, paging through a long history would be quadratic.
         """
         end = self._page_end
-        if end is None or before is None or end[:3] != (line.thread_id, line.namespace, before):
+        if end is None or before is None or end[:3] != (branch_key.thread_id, branch_key.namespace, before):
             return None
         return State(end.row_id, end.values)
 
@@ -145,8 +149,8 @@ class _PageEnd(NamedTuple):
     values: Values
 
 
-def _not_found(line: BranchKey, checkpoint_id: CheckpointId) -> CheckpointNotFound:
-    return CheckpointNotFound(f"Thread {line.thread_id!r} has no checkpoint {checkpoint_id!r}. List its history.")
+def _not_found(branch_key: BranchKey, checkpoint_id: CheckpointId) -> CheckpointNotFound:
+    return CheckpointNotFound(f"Thread {branch_key.thread_id!r} has no checkpoint {checkpoint_id!r}. List its history.")
 
 
 def _with_copied_containers(saved: SavedCheckpoint) -> Values:
@@ -158,7 +162,11 @@ def _with_copied_containers(saved: SavedCheckpoint) -> Values:
 
 
 def _with_branch(saved: SavedCheckpoint, branch: str) -> SavedCheckpoint:
-    return saved if saved.line.branch == branch else replace(saved, line=saved.line._replace(branch=branch))
+    return (
+        saved
+        if saved.branch_key.branch == branch
+        else replace(saved, branch_key=saved.branch_key._replace(branch=branch))
+    )
 
 
 def _stretches(row_ids: Iterable[int], parent_of: Callable[[int], int | None]) -> Iterator[list[int]]:

@@ -102,12 +102,12 @@ class DatabaseSaver(View[D]):
     # -- writing
 
     def commit(self, commit: Commit, *, also: Sequence[Job[Any]] = ()) -> MaybeFuture[CheckpointId]:
-        siblings = [self._writer.commit_job(sibling, ()) for sibling in commit.beside]
+        siblings = [self._writer.commit_job(sibling, ()) for sibling in commit.siblings]
         job = self._writer.commit_job(commit, [*siblings, *also])
         if not commit.overlaps:
             return self._write(job)
         pending_commits = self.database.pending_commits
-        write = pending_commits[self.workspace, commit.line.thread_id] = self.database.submit(job)
+        write = pending_commits[self.workspace, commit.branch_key.thread_id] = self.database.submit(job)
         if len(pending_commits) > _MAX_PENDING_COMMITS:
             for key in [key for key, earlier in tuple(pending_commits.items()) if earlier.done()]:
                 pending_commits.pop(key, None)
@@ -115,7 +115,7 @@ class DatabaseSaver(View[D]):
 
     def save_results(
         self,
-        line: BranchKey,
+        branch_key: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
         *,
@@ -123,7 +123,7 @@ class DatabaseSaver(View[D]):
         log: Log | None = None,
         also: Sequence[Job[Any]] = (),
     ) -> MaybeFuture[None]:
-        return self._write(self._writer.results_job(line, checkpoint_id, pending, hold, log, also))
+        return self._write(self._writer.results_job(branch_key, checkpoint_id, pending, hold, log, also))
 
     def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
         return self._write(with_damage_report(self._writer.renew_job(thread_id, hold), thread_id))
@@ -237,26 +237,26 @@ class DatabaseSaver(View[D]):
         branch: str = "main",
         checkpoint_id: CheckpointId | None = None,
     ) -> MaybeFuture[SavedCheckpoint | None]:
-        line = BranchKey(thread_id, namespace, branch)
-        return self._read(lambda connection: self._load(connection, line, checkpoint_id), thread_id)
+        branch_key = BranchKey(thread_id, namespace, branch)
+        return self._read(lambda connection: self._load(connection, branch_key, checkpoint_id), thread_id)
 
     def _load(
-        self, connection: Connection, line: BranchKey, checkpoint_id: CheckpointId | None
+        self, connection: Connection, branch_key: BranchKey, checkpoint_id: CheckpointId | None
     ) -> SavedCheckpoint | None:
         reader = self._reader(connection)
         row_id: int | None = None
         if checkpoint_id is None:
-            row_id = reader.find_head(self.workspace, line)
+            row_id = reader.find_head(self.workspace, branch_key)
         else:
-            for number, branch in reader.lines_of(self.workspace, line.thread_id, line.namespace):
+            for number, branch in reader.lines_of(self.workspace, branch_key.thread_id, branch_key.namespace):
                 row_id = reader.find_checkpoint(number, checkpoint_id)
                 if row_id is not None:
-                    line = line._replace(branch=branch)
+                    branch_key = branch_key._replace(branch=branch)
                     break
         if row_id is None:
             return None
-        saved = reader.checkpoint_at(row_id, line)
-        thread = self._writer.load_thread(connection, line.thread_id)
+        saved = reader.checkpoint_at(row_id, branch_key)
+        thread = self._writer.load_thread(connection, branch_key.thread_id)
         return replace(saved, epoch=thread.epoch, lease=thread.lease) if thread is not None else saved
 
     def history(

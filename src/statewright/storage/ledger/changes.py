@@ -271,7 +271,7 @@ def _advance(tables: Tables, change: Advance) -> Job[Any]:
     events = [Statement(tables.sql["insert_events"], (at, _body(tables, change), change.run_id))] if count else []
 
     def receive(row: Any, _: int) -> None:
-        change.written = _numbered(change, row[0] - count + 1)
+        change.written_events = _numbered(change, row[0] - count + 1)
 
     update = table.statement(sql, parameters, values, **_one(table, change.run_id, change.expect), receive=receive)
     return _sending(update, *_without_separate_input(tables, Run, change.run_id, values), *events)
@@ -303,7 +303,7 @@ def _announce(tables: Tables, change: Announce) -> Job[Any]:
     parameters = [value for name, value in row.items() if name != "webhook_id"]
 
     def receive(_: Any, count: int) -> None:
-        change.made = count
+        change.delivery_count = count
 
     subscriber = (change.workspace_id, change.event_type)
     return _sending(table.statement(sql, [*parameters, *subscriber], delivery, receive=receive))

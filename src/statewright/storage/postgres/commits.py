@@ -61,7 +61,7 @@ class PostgresWriter(Writer):
     # -- commits
 
     def commit_job(self, commit: Commit, also: Iterable[Job[Any]]) -> Job[Any]:
-        encoded, thread_id = self._encoder.commit(commit), commit.line.thread_id
+        encoded, thread_id = self._encoder.commit(commit), commit.branch_key.thread_id
         commit.size = encoded.size
         request = _Request(self, thread_id, commit.hold)
         has_usual_parent = commit.parent_id is None or commit.parent_id == commit.expected
@@ -74,10 +74,10 @@ class PostgresWriter(Writer):
             connection.send(self._statement(commit, encoded._replace(changes=changes), parent, request))
             if encoded.log is not None and commit.log is not None:
                 self._send_log(connection, thread_id, commit.log, encoded.log)
-            if commit.drops:
+            if commit.dropped_namespaces:
                 thread = self.load_thread(connection, thread_id)
                 assert thread is not None
-                drop_calls(connection, self._database, thread.id, commit.line.branch, commit.drops)
+                drop_calls(connection, self._database, thread.id, commit.branch_key.branch, commit.dropped_namespaces)
 
         reporting_store = with_damage_report(store, thread_id)
 
@@ -93,7 +93,7 @@ class PostgresWriter(Writer):
         events = len(commit.log.entries) if encoded.events is not None and commit.log is not None else 0
         parameters = (
             self._workspace,
-            *commit.line,
+            *commit.branch_key,
             encoded.expected,
             commit.parent_id is not None,
             parent,
@@ -111,17 +111,17 @@ class PostgresWriter(Writer):
         def compact_if_due(row: Any, _: int) -> None:
             line, count, size = row
             if count >= RECENT or (size >= LARGEST and count > 1):
-                self._database.submit(self._compaction_job(commit.line.thread_id, line))
+                self._database.submit(self._compaction_job(commit.branch_key.thread_id, line))
 
         return Statement(
             self._sql["save_commit"],
             parameters,
             receive=compact_if_due,
-            translate=lambda error: request.translate(error, commit.line, commit.expected),
+            translate=lambda error: request.translate(error, commit.branch_key, commit.expected),
         )
 
     def _parent_place(self, connection: Connection, commit: Commit) -> int:
-        thread = self.load_thread(connection, commit.line.thread_id)
+        thread = self.load_thread(connection, commit.branch_key.thread_id)
         place = self._parent(connection, thread, commit, None)
         assert place is not None
         return place
@@ -132,7 +132,7 @@ class PostgresWriter(Writer):
         """Return all values of a commit as changes, if it has no deltas."""
         if commit.deltas is not None or commit.parent_id is None:
             return encoded.changes
-        place = parent if parent is not None else self._reader(connection).find_head(self._workspace, commit.line)
+        place = parent if parent is not None else self._reader(connection).find_head(self._workspace, commit.branch_key)
         if place is None:  # the commit will be refused, because the branch has no head
             return encoded.changes
         return self._encoder.all_values(commit, self._reader(connection).state_at(place))
@@ -153,7 +153,7 @@ class PostgresWriter(Writer):
 
     def results_job(
         self,
-        line: BranchKey,
+        branch_key: BranchKey,
         checkpoint_id: CheckpointId,
         pending: Pending,
         hold: LeaseRequest | None,
@@ -161,20 +161,29 @@ class PostgresWriter(Writer):
         also: Iterable[Job[Any]] = (),
     ) -> Job[Any]:
         entries = self._encoder.entries(pending)
-        body = self._encoder.log(log, line.namespace) if log is not None else None
+        body = self._encoder.log(log, branch_key.namespace) if log is not None else None
         journal = {journal_text(key): key for key in pending.journal}
-        request = _Request(self, line.thread_id, hold, journal)
+        request = _Request(self, branch_key.thread_id, hold, journal)
         run, count = (log.run_id, len(log.entries)) if log is not None else (None, 0)
 
         def job(connection: Connection) -> None:
-            self.lock(connection, line.thread_id)
+            self.lock(connection, branch_key.thread_id)
             key = key_of(checkpoint_id)
-            parameters = (self._workspace, *line, key, list(journal) or None, *_columns(entries), run, body, count)
+            parameters = (
+                self._workspace,
+                *branch_key,
+                key,
+                list(journal) or None,
+                *_columns(entries),
+                run,
+                body,
+                count,
+            )
             connection.send(
                 Statement(
                     self._sql["save_results"],
                     (*parameters, *request.parameters()),
-                    translate=lambda error: request.translate(error, line, checkpoint_id),
+                    translate=lambda error: request.translate(error, branch_key, checkpoint_id),
                 )
             )
             for other_job in also:
@@ -193,12 +202,12 @@ class PostgresWriter(Writer):
 
         def renew(connection: Connection) -> Lease | None:
             self.lock(connection, thread_id)
-            line = BranchKey(thread_id)
+            branch_key = BranchKey(thread_id)
             connection.send(
                 Statement(
                     self._sql["renew"],
                     (self._workspace, thread_id, *request.parameters()),
-                    translate=lambda error: request.translate(error, line, None),
+                    translate=lambda error: request.translate(error, branch_key, None),
                 )
             )
             thread = self.load_thread(connection, thread_id)
@@ -252,7 +261,7 @@ class _Request:
         duration = None if hold.until is None else microseconds(hold.until) - microseconds(hold.now)
         return hold.owner, duration, hold.claims, hold.expected_epoch, self._gone, now
 
-    def translate(self, error: Exception, line: BranchKey, expected: str | None) -> Exception | None:
+    def translate(self, error: Exception, branch_key: BranchKey, expected: str | None) -> Exception | None:
         if not isinstance(error, PostgresError):
             return None
         match error.code:
@@ -271,11 +280,11 @@ class _Request:
                 return JournalConflict(*self._journal[error.detail])
             case "SW005":
                 return CheckpointNotFound(
-                    f"Thread {self._thread_id!r} has no checkpoint {expected!r} to which results could be added."
+                    f"Thread {self._thread_id!r} has no checkpoint {expected!r} to add results to."
                 )
             case "SW006":
                 return StorageError(
-                    f"Branch {line.branch!r} of thread {self._thread_id!r} has as many checkpoints as a branch can "
+                    f"Branch {branch_key.branch!r} of thread {self._thread_id!r} has as many checkpoints as a branch can "
                     f"have. Copy the thread, and continue on the copy."
                 )
             case _:

@@ -19,7 +19,7 @@ from statewright.storage.damage import reading
 from statewright.storage.database import Connection, Database
 from statewright.store import Item, Namespace, SearchItem
 from statewright.store.filters import matches
-from statewright.store.vectors import Vector, packed, scored
+from statewright.store.vectors import Vector, pack_vectors, score_items
 
 ItemKey = dict[str, str]
 """The stored namespace and the key of an item, as parameters of statements."""
@@ -58,7 +58,7 @@ class Items:
         }
         number = self._database.insert(self._connection, self._sql["put"], row)
         if vectors:
-            parts = self._database.encode(packed(vectors))
+            parts = self._database.encode(pack_vectors(vectors))
             self._connection.execute(self._sql["put_vectors"], (number, len(vectors[0]), parts))
 
     def delete(self, namespace: Namespace, key: str) -> None:
@@ -117,7 +117,7 @@ class Items:
     def _by_similarity(self, prefix: Namespace, query: Vector) -> list[tuple[int, float]]:
         """Return the numbers and similarities of items; equally similar ones by their last update, newest first."""
         # Each update gives an item a new number, larger than all before.
-        return sorted(scored(query, self._vectors(prefix, len(query))), key=lambda item: (-item[1], -item[0]))
+        return sorted(score_items(query, self._vectors(prefix, len(query))), key=lambda item: (-item[1], -item[0]))
 
     def _vectors(self, prefix: Namespace, dims: int) -> Iterator[tuple[int, bytes]]:
         """Yield the numbers and packed vectors of items. Raises InvalidConfig for vectors of another length."""

@@ -34,9 +34,9 @@ from statewright.store import (
     TimeToLive,
 )
 from statewright.store.filters import check_conditions
-from statewright.store.model import checked_namespace
+from statewright.store.model import check_namespace
 from statewright.store.port import ConfiguredStore
-from statewright.store.vectors import Vector, embedded, required_index
+from statewright.store.vectors import Vector, embed_texts, require_index
 
 _LONGEST: Final = 2**62
 """The maximal time to live in microseconds, to fit into an integer of a database."""
@@ -77,7 +77,7 @@ class Batch:
     def embed(self) -> None:
         """Compute all vectors with one call of the model."""
         assert self._index is not None
-        vectors = iter(embedded(self._index, self.texts))
+        vectors = iter(embed_texts(self._index, self.texts))
         self._vectors = [list(itertools.islice(vectors, len(step.texts))) for step in self._steps]
 
     def read(self) -> list[Any]:
@@ -235,7 +235,7 @@ class DatabaseStore(View[D], ConfiguredStore):
                 return _list_step(operation)
 
     def _put_step(self, operation: PutOp, value: Mapping[str, Any]) -> Step:
-        item_key = item_key_of(checked_namespace(operation.namespace), operation.key)
+        item_key = item_key_of(check_namespace(operation.namespace), operation.key)
         if item_key is None:
             raise SerdeError(f"the item {operation.key!r} of {operation.namespace!r}", "its name is not valid Unicode")
         stored = self.database.encode(dict(value), "value")
@@ -246,7 +246,7 @@ class DatabaseStore(View[D], ConfiguredStore):
 
     def _search_step(self, operation: SearchOp) -> Step:
         if operation.query is not None:
-            required_index(self._index)
+            require_index(self._index)
         conditions = dict(operation.filter or {})
         check_conditions(conditions)
         options: dict[str, Any] = {"limit": operation.limit, "offset": operation.offset, "conditions": conditions}

@@ -1,1 +1,1 @@
-"""Conformance suites: the tests that every adapter to a port must pass."""
+"""Conformance suites: tests that every adapter to a port must pass."""

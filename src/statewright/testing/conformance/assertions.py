@@ -1,4 +1,4 @@
-"""Assertions of the conformance suites, which need no test framework."""
+"""Assertions of the conformance suites, which do not depend on a test framework."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def raises(kind: type[E], function: Callable[[], object]) -> E:
 
 
 def run_concurrently(count: int, function: Callable[[int], object]) -> list[BaseException]:
-    """Call a function with 0 to `count` - 1 on as many threads concurrently, and return the errors that it raised."""
+    """Call a function concurrently on `count` threads, with the number of the thread; return the errors it raised."""
     barrier, errors = threading.Barrier(count), list[BaseException]()
 
     def call(number: int) -> None:

@@ -18,12 +18,12 @@ from statewright.testing.conformance.assertions import run_concurrently
 
 KEY = CacheKey("graph/node", "input")
 SHORT = 0.01
-"""A time to live that ends during the test, in seconds."""
+"""A time to live in seconds that ends during the test."""
 LONG = 3600.0
 
 
 class CacheConformance:
-    """The promises of the port `Cache`, one test each."""
+    """The requirements of the port `Cache`, one test each."""
 
     def make_cache(self) -> Cache:
         """Return a new, empty cache."""

@@ -55,14 +55,14 @@ REJECTED: Final[Mapping[str, tuple[Message, ...]]] = {
     "a result of no call": (Message("Hi."), _RESULT),
     "text that cannot be encoded": (Message("\ud800"),),
 }
-"""Conversations that a provider rejects, by their fault."""
+"""Invalid conversations, which a provider would reject, by what is wrong with them."""
 
 
 class ChatModelConformance:
-    """The promises of the port `ChatModel`, one test each."""
+    """The requirements of the port `ChatModel`, one test each."""
 
     def chat_model(self, *answers: Message) -> AbstractContextManager[ChatModel]:
-        """Return a model that gives these answers in order, one for each call, to any request."""
+        """Return a model that answers its calls with these messages in turn, whatever the request is."""
         raise NotImplementedError
 
     def test_the_answer_is_an_assistant_message(self) -> None:
@@ -96,7 +96,7 @@ class ChatModelConformance:
             assert asyncio.run(model.complete(request)).text == HELLO.text
 
     def test_an_invalid_conversation_is_rejected_before_it_is_sent(self) -> None:
-        """A model calls `check_request` first, so that an invalid request is an error with every model."""
+        """A model must call `check_request` first, so that an invalid request is an error with every model."""
         with self.chat_model(HELLO) as model:
             for name, messages in REJECTED.items():
                 for ask in (model.complete, partial(_events, model)):

@@ -18,13 +18,14 @@ from statewright.store import Item, Store
 from statewright.testing.conformance.assertions import raises, run_concurrently
 
 NAMES = ("users", "42")
+"""The namespace of most items."""
 SHORT = 0.01
-"""A time to live that ends during the test, in seconds."""
+"""A time to live in seconds that ends during the test."""
 LONG = timedelta(hours=1)
 
 
 class StoreConformance:
-    """The promises of the port `Store`, one test each."""
+    """The requirements of the port `Store`, one test each."""
 
     def make_store(self) -> Store:
         """Return a new, empty store."""
@@ -130,7 +131,13 @@ class StoreConformance:
         store = self.make_store()
         values: list[dict[str, object]] = [
             {},
-            {"": None, "text": "tschüß 🦉\x00", "numbers": [0, -1, 2**62 + 1, 0.1, 1e300], "yes": True, "no": False},
+            {
+                "": None,
+                "text": "tschüß 🦉\x00",
+                "numbers": [0, -1, 2**62 + 1, 0.1, 1e300],
+                "true": True,
+                "false": False,
+            },
             {"deep": {"er": {"list": [[], [{}], [1, [2]]]}}, "with.dot": 1, "$odd": 2},
         ]
         for value in values:

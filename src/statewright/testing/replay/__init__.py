@@ -1,1 +1,1 @@
-"""Recordings of real runs, and their replay by the current graph."""
+"""Recording of real runs, and their replay by the current version of the graph."""

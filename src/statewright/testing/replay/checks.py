@@ -27,7 +27,7 @@ from statewright.testing.replay.states import StateFingerprints, apply_changes
 
 
 class Renames:
-    """The current names of the nodes in a recording, by the aliases of nodes."""
+    """Replaces the names of nodes in a recording by their current names, which have the former ones as aliases."""
 
     def __init__(self, program: Program) -> None:
         nodes = {alias: node.name for node in program.graph.nodes.values() for alias in node.aliases}
@@ -38,7 +38,7 @@ class Renames:
         return self._names.get(name, name)
 
     def tasks(self, tasks: Sequence[list[Any]]) -> list[list[Any]]:
-        return [[self.node(name), *rest] for name, *rest in tasks]
+        return [[self.node(name), *arg] for name, *arg in tasks]
 
     def joins(self, joins: Sequence[list[Any]]) -> list[list[Any]]:
         return [
@@ -53,7 +53,7 @@ class Renames:
 
 
 class RunChecks:
-    """The checks of one run. Each raises ReplayMismatch if the run differs from the recorded one."""
+    """The checks of a run. Each raises ReplayMismatch if the run differs from the recorded one."""
 
     def __init__(self, program: Program, recorded: RecordedRun, position: Position) -> None:
         self._program = program
@@ -71,13 +71,13 @@ class RunChecks:
     def check_outcome(self, position: Position, recorded: Any, current: Any) -> None:
         """Compare the outcome of a node that is a graph."""
         if not (isinstance(recorded, Completed) and isinstance(current, Completed)):
-            self.compare(position, "it has another outcome", plain_outcome(recorded), plain_outcome(current))
+            self.compare(position, "its outcome differs", plain_outcome(recorded), plain_outcome(current))
             return
-        self.compare(position, "it writes other values", plain_writes(recorded.writes), plain_writes(current.writes))
+        self.compare(position, "its writes differ", plain_writes(recorded.writes), plain_writes(current.writes))
         self.check_targets(position, map(self.renames.target, recorded.targets), current.targets)
 
     def check_targets(self, position: Position, recorded: Iterable[Any], current: Iterable[Any]) -> None:
-        self.compare(position, "it has other targets", plain_targets(recorded), plain_targets(current))
+        self.compare(position, "its targets differ", plain_targets(recorded), plain_targets(current))
 
     def check_state(self, step: RecordedStep, checkpoint: Checkpoint, what: str) -> None:
         """Compare the state and the frontier after a superstep."""
@@ -102,13 +102,16 @@ class RunChecks:
 
     def _check_control(self, position: Position, after: RecordedState, current: Checkpoint) -> None:
         tasks = self.renames.tasks
-        self.compare(position, "other tasks are due next", tasks(after.frontier), plain_tasks(current.frontier))
-        self.compare(position, "other tasks are deferred", tasks(after.held), plain_held(current.held))
+        self.compare(position, "different tasks are due next", tasks(after.frontier), plain_tasks(current.frontier))
+        self.compare(position, "different tasks are deferred", tasks(after.held), plain_held(current.deferred))
         joins = plain_joins(self._program, current.joins)
         self.compare(position, "the incomplete joins differ", sorted(self.renames.joins(after.joins)), sorted(joins))
 
     def check_end(self, outcome: RunOutcome, last: RecordedStep | None, index: int) -> None:
-        """Compare the end of the run: `last` is a superstep that ran and was not applied, `index` the next one."""
+        """Compare the end of the run.
+
+        `last` is a superstep that ran and was not applied; `index` is that of the next recorded superstep.
+        """
         steps, recorded = self._recorded.steps, self._recorded.rest
         status = f"the run stopped, {outcome.status}" + (f": {outcome.error}" if outcome.error is not None else "")
         if last is not None and last.after is not None:
@@ -122,7 +125,7 @@ class RunChecks:
             return
         error = plain_error(outcome.error) if outcome.error is not None else None
         if error is not None and recorded.error is not None and isinstance(outcome.error, BudgetExceeded):
-            error = [error[0], recorded.error[1]]  # the message contains the seconds, which always differ
+            error = [error[0], recorded.error[1]]  # the messages contain the elapsed seconds, which always differ
         node = None if recorded.node is None else self.renames.node(recorded.node)
         before = plain_end(recorded.status, recorded.interrupts, node, recorded.error)
         questions = [question.id for question in outcome.interrupts]
@@ -130,13 +133,14 @@ class RunChecks:
         self.compare(self._position, "the run stops differently", before, now)
 
 
-# -- values that can be compared and printed
+# -- conversion to values that can be compared and printed
 
 
 def plain_targets(targets: Iterable[Any]) -> list[Any]:
-    """Return the names of nodes, sorted and without duplicates, then Sends in their order."""
+    """Return the names of nodes, sorted and without duplicates, followed by the Sends in their order."""
     listed = list(targets)
-    return [*sorted({target for target in listed if type(target) is str}), *(t for t in listed if type(t) is not str)]
+    names = sorted({target for target in listed if type(target) is str})
+    return [*names, *(target for target in listed if type(target) is not str)]
 
 
 def plain_writes(writes: Any) -> list[list[Any]]:
@@ -154,17 +158,17 @@ def plain_outcome(outcome: Any) -> Any:
     if isinstance(outcome, ForParent):
         commands = [outcome.command, *outcome.more]
         return ["Command for the parent", *([command.update, list(command.targets)] for command in commands)]
-    return ["answered", dict(plain_writes(outcome.writes))] if isinstance(outcome, Completed) else ["stopped"]
+    return ["returned", dict(plain_writes(outcome.writes))] if isinstance(outcome, Completed) else ["stopped"]
 
 
 def plain_end(status: str, interrupts: Sequence[str], node: str | None, error: list[str] | None) -> dict[str, Any]:
-    """Return the parts of the end of a run that are not empty."""
+    """Return the end of a run as a dict, without empty values."""
     parts = {"status": status, "interrupts": list(interrupts), "node": node, "error": error and ": ".join(error)}
     return {name: value for name, value in parts.items() if value}
 
 
 def describe_end(recorded: RecordedRun) -> str:
-    """Return a clause about the end of a recorded run, for messages."""
+    """Return a clause that says how a recorded run ended, for messages."""
     end = recorded.rest
     if end is None:
         return "the run was abandoned"
@@ -172,12 +176,12 @@ def describe_end(recorded: RecordedRun) -> str:
 
 
 def is_same(recorded: object, current: object) -> bool:
-    """Return whether two values are equal; exceptions are, if their classes and messages are."""
+    """Return whether two values are equal; exceptions are equal if their classes and messages are."""
     return recorded == current or fingerprint(_simplified(recorded)) == fingerprint(_simplified(current))
 
 
 def is_same_field(recorded: Mapping[str, Any], current: Mapping[str, Any], name: str) -> bool:
-    """Return whether both states have a field with the same value."""
+    """Return whether both states have a field, and with the same value."""
     if name not in recorded or name not in current:
         return False
     return fingerprint(_simplified(recorded[name])) == fingerprint(_simplified(current[name]))

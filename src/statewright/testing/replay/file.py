@@ -1,7 +1,8 @@
-"""The files of recordings: their format, and the serde of their records.
+"""Files of recordings: their format, and the serde of their records.
 
-A file is a line of text with the number of the format, and a tree of records as a `Serde` writes it. Times are left
-out, including those of timers, and ids are replaced (`names`), so that two recordings of the same calls are equal.
+A file is a line of text with the version of the format, and a tree of records encoded by a `Serde`. Times are omitted,
+including those of timers, and random ids are replaced (`stable_ids`), so that two recordings of the same calls are
+equal.
 """
 
 from __future__ import annotations
@@ -23,30 +24,30 @@ from statewright.runtime.lifecycle.start import TIMED_OUT
 from statewright.serde.annotations import plain_annotation, restore_annotation
 from statewright.serde.serde import Serde
 from statewright.testing.replay import records
-from statewright.testing.replay.names import Names
 from statewright.testing.replay.records import Recording
+from statewright.testing.replay.stable_ids import StableIds
 from statewright.testing.replay.states import add_fingerprints
 
 FORMAT: Final = 1
-"""The format that this version writes. It reads no other, because a test can be recorded again at any time."""
+"""The version of the format. No other version can be read, because a test can be recorded again at any time."""
 _HEAD: Final = b"statewright replay "
 
 
-def write_recording(path: Path, recording: Recording, names: Names, serde: Serde) -> None:
-    """Write a file atomically."""
-    renamed: Recording = serde.decode(names.data(serde.encode(recording, "recording")))
-    for call in renamed.calls:
+def write_recording(path: Path, recording: Recording, ids: StableIds, serde: Serde) -> None:
+    """Write a recording to a file, atomically and with stable ids."""
+    stable: Recording = serde.decode(ids.replace_in_bytes(serde.encode(recording, "recording")))
+    for call in stable.calls:
         add_fingerprints(call)
     temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(_HEAD + str(FORMAT).encode() + b"\n" + serde.encode(renamed, "recording"))
+    temporary.write_bytes(_HEAD + str(FORMAT).encode() + b"\n" + serde.encode(stable, "recording"))
     os.replace(temporary, path)
 
 
 def read_recording(path: str | os.PathLike[str], app: CompiledGraph, *, serde: Serde | None = None) -> Recording:
-    """Return the contents of a file, for inspection.
+    """Return the recording in a file.
 
-    Raises NewerFormat for a file of a newer version of Statewright; SerdeError for a file of an older version, for a
-    file that is not a recording, and for values of types that the graph does not declare.
+    Raises NewerFormat for a file of a newer version of Statewright, and SerdeError for a file of an older version, for
+    a file that is not a recording, and for values of types that the graph does not declare.
     """
     path = Path(path)
     head, _, body = path.read_bytes().partition(b"\n")
@@ -66,16 +67,16 @@ def _decode(path: Path, body: bytes, serde: Serde) -> Recording:
     except SerdeError:
         raise
     except StorageError as error:
-        raise SerdeError(f"{path}", "it is cut short, or was changed. Record it again") from error
+        raise SerdeError(f"{path}", "it was truncated or changed. Record it again") from error
     if not isinstance(recording, Recording):
         raise SerdeError(f"{path}", "it does not contain a recording. Record it again")
     return recording
 
 
-# -- the serde: the records, and the types that the state of a graph may contain
+# -- the serde of recordings: for records, and for the types that the state of a graph may contain
 
 _PREFIX: Final = "statewright.replay."
-"""Prefix of the tags of records, so that no tag is that of a user's class."""
+"""Prefix of the names under which records are stored, so that none of them is the name of a user's class."""
 _RECORDS: Final = {
     "recording": records.Recording,
     "run": records.RecordedRun,
@@ -93,7 +94,7 @@ _RECORDS: Final = {
 
 
 def replay_serde(app: CompiledGraph, custom: Serde | None) -> Serde:
-    """Return a serde for records and for the types in the states of a graph and its subgraphs."""
+    """Return a serde for records, and for the types in the states of a graph and its subgraphs."""
     serde = custom or Serde()
     for name, kind in _RECORDS.items():
         serde.register(kind, name=_PREFIX + name)
@@ -105,9 +106,9 @@ def replay_serde(app: CompiledGraph, custom: Serde | None) -> Serde:
         encode=lambda interrupt: _encode_interrupt(interrupt, serde),
         decode=lambda parts: _decode_interrupt(parts, serde),
     )
-    if custom is None:  # a user's serde has a codec for sets already
+    if custom is None:  # a custom serde may have registered them itself
         for kind in (set, frozenset):
-            serde.register(kind, name=_PREFIX + kind.__name__, encode=_in_order, decode=kind)
+            serde.register(kind, name=_PREFIX + kind.__name__, encode=_sorted_members, decode=kind)
     serde.allow(app.program.stored_types)
     for graph in (app.graph, *(inner.graph for _, inner in subgraphs_of(app.graph, recurse=True))):
         schemas = (graph.schema, graph.input_schema, *graph.node_schemas.values())
@@ -116,19 +117,19 @@ def replay_serde(app: CompiledGraph, custom: Serde | None) -> Serde:
 
 
 def _stored_class(source: Any) -> type | None:
-    """Return the class of a schema, if its instances may be an input or the argument of a Send."""
+    """Return the class of a schema, if its instances may be passed as an input or as the argument of a Send."""
     kind = cast("type[Any] | None", source if isinstance(source, type) else None)
     return kind if kind is not None and (dataclasses.is_dataclass(kind) or hasattr(kind, "model_fields")) else None
 
 
-def _in_order(values: Iterable[Any]) -> list[Any]:
-    """Return the members of a set in an order that does not depend on the process."""
+def _sorted_members(values: Iterable[Any]) -> list[Any]:
+    """Return the members of a set in an order that is the same in every process."""
     return sorted(values, key=fingerprint)
 
 
 def _encode_time_out(value: object) -> None:
     if value is not TIMED_OUT:
-        raise ValueError("an object() is equal to no other object, so it cannot be restored")
+        raise ValueError("a plain object() has no identity that could be stored")
 
 
 def _encode_command(command: Command[Any]) -> list[Any]:
@@ -153,5 +154,5 @@ def _decode_interrupt(parts: list[Any], serde: Serde) -> Interrupt:
         value=value,
         kind=cast(InterruptKind, kind),
         event=event,
-        schema=restore_annotation(schema, serde.named),
+        schema=restore_annotation(schema, serde.class_of),
     )

@@ -1,4 +1,4 @@
-"""Outcomes, checkpoints, tasks and errors as plain data for records."""
+"""Conversion of inputs, outcomes, checkpoints, tasks and errors to records and plain data, and back."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ from statewright.testing.replay.records import (
 )
 
 
-def recorded_input(run: Run, value: Any) -> Any:
-    """Return the input without untracked values."""
+def input_to_record(run: Run, value: Any) -> Any:
+    """Return an input without untracked values."""
     untracked = run.program.untracked
     if not untracked or not isinstance(value, Mapping):
         return value
     return {name: item for name, item in cast("Mapping[str, Any]", value).items() if name not in untracked}
 
 
-def recorded_outcome(outcome: Outcome) -> RecordedOutcome:
-    """Return an outcome as a record."""
+def outcome_to_record(outcome: Outcome) -> RecordedOutcome:
+    """Return the outcome of a task as a record."""
     if isinstance(outcome, TaskResult):
         return Completed(*plain_result(outcome))
     if isinstance(outcome, Pause):
@@ -53,7 +53,7 @@ def recorded_outcome(outcome: Outcome) -> RecordedOutcome:
     return Failed(error)
 
 
-def recorded_end(run: Run, end: RunOutcome) -> RecordedEnd:
+def end_to_record(run: Run, end: RunOutcome) -> RecordedEnd:
     """Return the outcome of a run as a record, with the request that stopped it, if there was one."""
     error, control = end.error, run.control
     stopped: list[str] | None = None
@@ -67,7 +67,7 @@ def recorded_end(run: Run, end: RunOutcome) -> RecordedEnd:
     return RecordedEnd(end.status, [question.id for question in end.interrupts], end.node, message, stopped)
 
 
-def recorded_checkpoint(saved: SavedCheckpoint, serde: Serde) -> ExistingCheckpoint:
+def checkpoint_to_record(saved: SavedCheckpoint, serde: Serde) -> ExistingCheckpoint:
     """Return a checkpoint as a record. Raises SerdeError for values that cannot be stored."""
     checkpoint = saved.checkpoint
     record = ExistingCheckpoint(
@@ -75,7 +75,7 @@ def recorded_checkpoint(saved: SavedCheckpoint, serde: Serde) -> ExistingCheckpo
         step=checkpoint.step,
         values=checkpoint.values,
         frontier=[plain_task(task, "", -1) for task in checkpoint.frontier],
-        held=[[plain_task(held.task, "", -1), held.gather, held.sender] for held in checkpoint.held],
+        held=[[plain_task(held.task, "", -1), held.gather, held.sender] for held in checkpoint.deferred],
         joins={key: sorted(arrived) for key, arrived in checkpoint.joins.items()},
         reported=[list(pair) for pair in checkpoint.reported],
         source=saved.source,
@@ -86,8 +86,8 @@ def recorded_checkpoint(saved: SavedCheckpoint, serde: Serde) -> ExistingCheckpo
     return serde.decode(serde.encode(record, f"checkpoint {checkpoint.step}"))
 
 
-def restored_checkpoint(record: ExistingCheckpoint, serde: Serde) -> tuple[Checkpoint, Pending]:
-    """Return the checkpoint of a record, and the saved results of its frontier."""
+def checkpoint_from_record(record: ExistingCheckpoint, serde: Serde) -> tuple[Checkpoint, Pending]:
+    """Return the checkpoint of a record, and its saved results."""
     frontier = tuple(restore_task(task, "", -1) for task in record.frontier)
     held = (
         DeferredTask(restore_task(task, "", -1), gather=gather, sender=sender) for task, gather, sender in record.held
@@ -115,11 +115,11 @@ def plain_held(held: Iterable[DeferredTask]) -> list[list[Any]]:
 
 
 def plain_joins(program: Program, joins: Joins) -> list[list[Any]]:
-    """Return the starts, the end and the arrived starts of each incomplete join."""
+    """Return the starts of each incomplete join, its end, and the starts that have run."""
     by_key = {join.key: join for join in program.graph.joins}
     return [[list(by_key[key].starts), by_key[key].end, sorted(joins[key])] for key in sorted(joins)]
 
 
 def plain_error(error: BaseException) -> list[str]:
-    """Return the name of the class of an error, which may be a stored one, and its message."""
+    """Return the name of the class of an error, which may be a StoredError of that class, and the message."""
     return [error.kind if isinstance(error, StoredError) else type_name(type(error)), str(error)]

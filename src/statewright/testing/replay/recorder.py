@@ -4,21 +4,21 @@
         recorded.invoke({"order": 7}, thread_id="t")
         recorded.invoke(Command(resume="yes"), thread_id="t")
 
-A recording is a `with` block because it is seldom a single call: a run is interrupted and resumed, a thread continues,
-a test awaits coroutines. The block receives the graph itself, with the same methods (`ainvoke`, `stream`, `batch`,
-`iter`, `send_event`, `update_state`), so a test uses `recorded` in place of `app`. The file is written atomically when
-the block ends without an error; a block that raises leaves the last recording unchanged. Use `pytest.raises` inside the
-block to record a run that fails.
+`record` is a context manager because a recording is seldom a single call: a run is interrupted and resumed, a thread
+continues, a test awaits coroutines. The block receives a copy of the graph with the same methods (`ainvoke`, `stream`,
+`batch`, `iter`, `send_event`, `update_state`), so a test uses `recorded` in place of `app`. The file is written
+atomically when the block ends without an error; a block that raises leaves an existing file unchanged. Use
+`pytest.raises` inside the block to record a run that fails.
 
-The recorder listens to events like an instrument, those of subgraphs included, and changes nothing: a value that
-cannot be recorded raises at the end of the block, not in a node. Two recordings of the same calls are the same bytes,
-if nodes are deterministic and calls begin in the same order; `names` replaces the random ids. Only one fact depends on
-timing: which concurrent tasks had completed when one of them failed, or when the run was cancelled.
+The recorder listens to events like an instrument, including those of subgraphs, and does not affect the run: a value
+that cannot be recorded raises at the end of the block, not in a node. Two recordings of the same calls are identical
+files, if nodes are deterministic and calls begin in the same order; `stable_ids` replaces the random ids. Only one fact
+depends on timing: which concurrent tasks had completed when one of them failed, or when the run was cancelled.
 
-A run has one open superstep, whose tasks are recorded as they finish. When the superstep is completed, the state after
-it is recorded as the differences from the last one. When the run stops within the superstep (a failure, an interrupt, a
-cancellation), the outcomes that had no effect are removed, because a task may finish after its run has stopped waiting
-for it. A checkpoint that no recorded run has made is recorded when a run that depends on it begins.
+A run has one open superstep, whose tasks are recorded as they finish. When the superstep is completed, the new state is
+recorded as its differences from the previous one. When the run stops within the superstep (a failure, an interrupt, a
+cancellation), outcomes that had no effect are removed, because a task may finish after its run has stopped waiting for
+it. A checkpoint that no recorded run has saved is recorded when a run that depends on it begins.
 """
 
 from __future__ import annotations
@@ -46,15 +46,14 @@ from statewright.runtime.tasks.scope import current_scope
 from statewright.serde.serde import Serde
 from statewright.testing.replay.file import replay_serde, write_recording
 from statewright.testing.replay.forms import (
+    checkpoint_to_record,
+    end_to_record,
+    input_to_record,
+    outcome_to_record,
     plain_held,
     plain_joins,
     plain_tasks,
-    recorded_checkpoint,
-    recorded_end,
-    recorded_input,
-    recorded_outcome,
 )
-from statewright.testing.replay.names import Names
 from statewright.testing.replay.records import (
     RecordedOutcome,
     RecordedRun,
@@ -63,6 +62,7 @@ from statewright.testing.replay.records import (
     RecordedTask,
     Recording,
 )
+from statewright.testing.replay.stable_ids import StableIds
 
 REPORT_TIMEOUT = 1.0
 """Seconds to wait for the outcome of a task that another thread is about to report."""
@@ -70,15 +70,15 @@ REPORT_TIMEOUT = 1.0
 
 @contextmanager
 def record(app: CompiledGraph, file: str | os.PathLike[str], *, serde: Serde | None = None) -> Generator[CompiledGraph]:
-    """Record the runs of a graph in a block; the file is written when the block ends without an error.
+    """Record the runs of a graph in a `with` block; the file is written when the block ends without an error.
 
-    Values are stored as in checkpoints, with the types that the state declares. For other types pass a `serde` with
-    their codecs; the records are registered with it too, so it must not be that of a saver. Raises SerdeError for
-    values that cannot be stored, and InvalidConfig if nothing ran.
+    Values are stored as in checkpoints, with the types that the state declares. For other types, pass a `serde` that
+    knows them; it must not be the serde of a saver, because the classes of records are registered with it too. Raises
+    SerdeError for values that cannot be stored, and InvalidConfig if nothing ran.
     """
     recorder = Recorder(replay_serde(app, serde))
     recorded = copy(app)
-    # The listeners of a graph are set when it is compiled. A copy receives more, so that `app` is not changed.
+    # The listeners of a graph are set when it is compiled. A copy gets more of them, so that `app` is not changed.
     recorded._listeners = (*app._listeners, *recorder.listeners)  # pyright: ignore[reportPrivateUsage]
     yield recorded
     recorder.write(Path(file))
@@ -95,30 +95,34 @@ class _OpenRun:
         self.step: RecordedStep | None = None
         """The current superstep."""
         self.tasks: dict[str, RecordedTask] = {}
-        """Its tasks by id."""
+        """The tasks of the current superstep, by id."""
         self.outcomes: dict[str, Outcome] = {}
-        """Their outcomes by id of the task."""
+        """The outcomes of these tasks, by task id."""
         self.is_alone = True
-        """True if no other run spends from the budget meanwhile, so that its spending can be recorded."""
+        """True if no other run spends from the same budget concurrently, so that the spending can be attributed."""
         spent = run.spent
         self.tokens, self.cost = (spent.tokens, spent.cost) if spent is not None else (0, 0.0)
         self.was_over = False
+        """True if the budget was exceeded before the current superstep."""
 
 
 class Recorder:
-    """Listeners that make a recording of the events of runs. Events may come from any thread."""
+    """Creates a recording from the events of runs. Events may be emitted on any thread."""
 
     def __init__(self, serde: Serde) -> None:
         self._serde = serde
-        self._names = Names()
+        self._ids = StableIds()
         self._calls: list[RecordedRun] = []
         self._runs: dict[tuple[str, str], _OpenRun] = {}
+        """Runs by their ids and namespaces."""
         self._tasks: dict[str, tuple[_OpenRun, RecordedTask]] = {}
         """The tasks of all current supersteps, with their runs."""
         self._uncertain: set[BranchKey] = set()
-        """Branches on which a run was abandoned, so that its last save is not recorded."""
+        """Branches on which a run was abandoned, so that their heads may differ from the last recorded commit."""
         self._error: Exception | None = None
+        """The first exception of a listener."""
         self._changed = threading.Condition(threading.RLock())
+        """Notified when the outcome of a task is recorded. Its lock protects all attributes."""
 
     @property
     def listeners(self) -> list[tuple[EventKind, Callable[[Event], None]]]:
@@ -132,12 +136,12 @@ class Recorder:
             "run_finished": self._run_finished,
         }
         listeners: list[tuple[EventKind, Callable[[Event], None]]] = [
-            (kind, self._guarded(self._for_open_run(listen))) for kind, listen in by_kind.items()
+            (kind, self._keep_errors(self._with_open_run(listen))) for kind, listen in by_kind.items()
         ]
-        return [("run_started", self._guarded(self._run_started)), *listeners]
+        return [("run_started", self._keep_errors(self._run_started)), *listeners]
 
-    def _guarded(self, listen: Callable[[Event], None]) -> Callable[[Event], None]:
-        """Return a listener that keeps its exceptions for `write`: they must not fail the run."""
+    def _keep_errors(self, listen: Callable[[Event], None]) -> Callable[[Event], None]:
+        """Return a listener that keeps its exceptions for `write`, because they must not fail the run."""
 
         def listen_safely(event: Event) -> None:
             with self._changed:
@@ -150,8 +154,8 @@ class Recorder:
 
         return listen_safely
 
-    def _for_open_run(self, listen: Callable[[_OpenRun, Event], None]) -> Callable[[Event], None]:
-        """Return a listener that receives the run of an event too, and no events of runs that are not recorded."""
+    def _with_open_run(self, listen: Callable[[_OpenRun, Event], None]) -> Callable[[Event], None]:
+        """Return a listener that passes on the run of an event too, and ignores runs that are not recorded."""
 
         def listen_to_run(event: Event) -> None:
             open_run = self._runs.get((event.run_id, event.namespace))
@@ -167,13 +171,13 @@ class Recorder:
                 raise self._error
             calls = [call for call in self._calls if call.has_begun]
             if not calls:
-                raise InvalidConfig(f"No run was recorded in {path}. Call the graph that record() returns.")
+                raise InvalidConfig(f"No run was recorded in {path}. Call the graph that record() yields.")
             for call in calls:
                 call.normalize()
-            write_recording(path, Recording(calls), self._names, self._serde)
+            write_recording(path, Recording(calls), self._ids, self._serde)
 
-    def _frozen(self, value: Any, path: str) -> Any:
-        """Return the value as it will be read. Raises SerdeError with the path to a value that cannot be stored."""
+    def _snapshot(self, value: Any, path: str) -> Any:
+        """Return a copy of a value, as it will be read. Raises SerdeError for a part that cannot be stored."""
         return self._serde.decode(self._serde.encode(value, path))
 
     # -- runs
@@ -184,12 +188,12 @@ class Recorder:
         run = scope.run
         caller = self._tasks.get(_caller_of(run)) if run.nested else None
         if run.nested and caller is None:
-            return  # the superstep of its caller is over, so its result is not used
+            return  # the superstep of its caller has ended, so its result is not used
         earlier = self._runs.get((event.run_id, event.namespace))
         if earlier is not None and earlier.record.rest is None and earlier.record.steps:
             self._abandon(earlier)
         number = caller[0].record.number if caller is not None else 1 + len(self._calls)
-        self._names.add_run(run.run_id, number)
+        self._ids.add_run(run.run_id, number)
         record = self._new_record(run, number, event.data)
         open_run = self._runs[event.run_id, event.namespace] = _OpenRun(run, record)
         open_run.is_alone = caller is None or (caller[0].is_alone and len(caller[0].tasks) == 1)
@@ -202,13 +206,13 @@ class Recorder:
             number=number,
             graph=run.program.graph.name,
             version=run.program.graph.version,
-            namespace=self._names.text(run.namespace),
-            given=self._frozen(recorded_input(run, value), "input"),
+            namespace=self._ids.replace_in_text(run.namespace),
+            given=self._snapshot(input_to_record(run, value), "input"),
             thread_id=settings.thread_id,
             branch=settings.branch,
             checkpoint_id=settings.checkpoint_id,
             saves=run.saver is not None,
-            saves_at_rest=run.saves_at_rest,
+            saves_on_exit=run.saves_on_exit,
             recursion_limit=settings.recursion_limit,
             breaks_before=sorted(run.config.breaks_before),
             breaks_after=sorted(run.config.breaks_after),
@@ -221,49 +225,52 @@ class Recorder:
     def _record_existing(self, open_run: _OpenRun) -> None:
         """Record the checkpoints on the thread that the run depends on."""
         run, record = open_run.run, open_run.record
-        self._names.add_task(Task(START, NO_ARG, run.origin(run.run_id, -1), 0))
+        self._ids.add_task(Task(START, NO_ARG, run.origin(run.run_id, -1), 0))
         head = self._load(run, None)
         if head is None:
             return
         named_id = run.settings.checkpoint_id
-        if named_id is not None and not run.nested and named_id not in self._names:
+        if named_id is not None and not run.nested and named_id not in self._ids:
             self._record_checkpoint(open_run, self._load(run, named_id), "named")
-        assert run.line is not None
-        # A head that a recorded run has saved has a name already, and replaying that run saves it again.
-        if head.id not in self._names or run.line in self._uncertain:
-            self._uncertain.discard(run.line)
+        assert run.branch_key is not None
+        # A head that was saved by a recorded run has a stable id already, and replaying that run saves it again.
+        if head.id not in self._ids or run.branch_key in self._uncertain:
+            self._uncertain.discard(run.branch_key)
             self._record_checkpoint(open_run, head, "head")
         record.head = head.id
 
     def _load(self, run: Run, checkpoint_id: str | None) -> SavedCheckpoint | None:
-        if run.saver is None or run.line is None:
+        if run.saver is None or run.branch_key is None:
             return None
-        thread_id, namespace, branch = run.line
+        thread_id, namespace, branch = run.branch_key
         named_id = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
         return resolve(run.saver.load(thread_id, namespace=namespace, branch=branch, checkpoint_id=named_id))
 
     def _record_checkpoint(self, open_run: _OpenRun, saved: SavedCheckpoint | None, role: str) -> None:
         if saved is None:
             return
-        checkpoint, path = saved.checkpoint, (open_run.record.number, self._names.text(open_run.run.namespace), role)
-        self._names.add_existing(checkpoint.id, *path)
-        for index, task in enumerate((*checkpoint.frontier, *(held.task for held in checkpoint.held))):
-            self._names.add_existing(task.origin, *path, index)
-        self._add_names(open_run.run, checkpoint)
+        checkpoint, path = (
+            saved.checkpoint,
+            (open_run.record.number, self._ids.replace_in_text(open_run.run.namespace), role),
+        )
+        self._ids.add_existing(checkpoint.id, *path)
+        for index, task in enumerate((*checkpoint.frontier, *(held.task for held in checkpoint.deferred))):
+            self._ids.add_existing(task.origin, *path, index)
+        self._add_task_ids(open_run.run, checkpoint)
         for task_id, questions in saved.pending.interrupts.items():
             for question in questions:
-                self._names.add_interrupt(question.id, task_id)
-        open_run.record.found.append(recorded_checkpoint(saved, self._serde))
+                self._ids.add_interrupt(question.id, task_id)
+        open_run.record.found.append(checkpoint_to_record(saved, self._serde))
 
     def _run_finished(self, open_run: _OpenRun, event: Event) -> None:
         if open_run.step is not None:
-            self._close(open_run, _find_counted(open_run, event.data, self._load(open_run.run, None)))
-        open_run.record.rest = recorded_end(open_run.run, event.data)
+            self._close(open_run, _find_effective(open_run, event.data, self._load(open_run.run, None)))
+        open_run.record.rest = end_to_record(open_run.run, event.data)
 
     def _abandon(self, open_run: _OpenRun) -> None:
-        """Close a run that will emit no more events."""
-        if open_run.run.line is not None:
-            self._uncertain.add(open_run.run.line)
+        """Close a run that will not emit any more events."""
+        if open_run.run.branch_key is not None:
+            self._uncertain.add(open_run.run.branch_key)
         if open_run.step is not None:
             open_run.record.steps.remove(open_run.step)
             self._close(open_run, {})
@@ -271,10 +278,10 @@ class Recorder:
     # -- supersteps
 
     def _committed(self, open_run: _OpenRun, event: Event) -> None:
-        self._name_commit(open_run, event.data.checkpoint)
+        self._add_commit_ids(open_run, event.data.checkpoint)
 
     def _input_applied(self, open_run: _OpenRun, event: Event) -> None:
-        self._name_commit(open_run, event.data)
+        self._add_commit_ids(open_run, event.data)
         state = self._state(open_run, event.data)
         open_run.record.steps.append(RecordedStep(event.data.step, [], state, is_input=True))
 
@@ -282,13 +289,13 @@ class Recorder:
         tasks: tuple[Task, ...] = event.data
         path = f"superstep {event.step}"
         saved = saved_form(open_run.run.program, Checkpoint("", event.step, {}, tasks)).frontier
-        records = [RecordedTask(task.node, self._frozen(task.arg, f"{path}, {task.node}"), task.id) for task in saved]
+        records = [RecordedTask(task.node, self._snapshot(task.arg, f"{path}, {task.node}"), task.id) for task in saved]
         is_over = open_run.run.spent is not None and open_run.run.spent.is_over
         rerouted, open_run.was_over = is_over and not open_run.was_over, is_over
         open_run.step = RecordedStep(event.step, records, out_of_budget=rerouted)
         open_run.record.steps.append(open_run.step)
         for task, record in zip(tasks, records, strict=True):
-            self._names.add_task(task)
+            self._ids.add_task(task)
             open_run.tasks[task.id] = record
             self._tasks[task.id] = (open_run, record)
 
@@ -296,52 +303,52 @@ class Recorder:
         outcome: Outcome = event.data
         task = open_run.tasks.get(outcome.task.id)
         if task is None:
-            return  # its superstep has ended without it, so its outcome has no effect
+            return  # the superstep has ended without this task, so its outcome has no effect
         task.attempts = event.attempt
         task.journal = self._journal(open_run.run, outcome.task)
         path = f"superstep {open_run.step.number if open_run.step else 0}, {task.node}"
-        task.outcome = self._frozen(self._recorded_outcome(open_run.run, outcome), path)
+        task.outcome = self._snapshot(self._recorded_outcome(open_run.run, outcome), path)
         open_run.outcomes[task.id] = outcome
         self._changed.notify_all()
 
     def _recorded_outcome(self, run: Run, outcome: Outcome) -> RecordedOutcome:
         if isinstance(outcome, Pause):
             for question in outcome.interrupts:
-                self._names.add_interrupt(question.id, outcome.task.id)
-        return recorded_outcome(
+                self._ids.add_interrupt(question.id, outcome.task.id)
+        return outcome_to_record(
             saved_form_of_result(run.program, outcome) if isinstance(outcome, TaskResult) else outcome
         )
 
     def _journal(self, run: Run, task: Task) -> list[list[Any]]:
-        """Return the completed steps of a task and of the functions that it called as tasks."""
+        """Return the completed steps of a task and of the @task functions that it called."""
         entries = [
             [task_id.removeprefix(task.id), name, ordinal, arguments, value]
             for (task_id, name, ordinal), (arguments, value) in list(run.journal.items())
             if task_id.partition(":")[0] == task.id
         ]
-        return self._frozen(sorted(entries, key=lambda entry: entry[:3]), f"journal of {task.node}")
+        return self._snapshot(sorted(entries, key=lambda entry: entry[:3]), f"journal of {task.node}")
 
     def _superstep_finished(self, open_run: _OpenRun, event: Event) -> None:
         if open_run.step is None:
             return
-        # With durability `sync` the thread that saves results reports them, possibly a moment after this event.
+        # With durability `sync`, the thread that saves the results reports them, possibly a moment after this event.
         self._changed.wait_for(lambda: open_run.outcomes.keys() == open_run.tasks.keys(), REPORT_TIMEOUT)
         for task_id, task in open_run.tasks.items():
             if task_id not in open_run.outcomes:
                 raise InternalError(f"The outcome of node {task.node!r} in superstep {event.step} was not reported.")
-        self._name_commit(open_run, event.data)
+        self._add_commit_ids(open_run, event.data)
         open_run.step.after = self._state(open_run, event.data)
         self._close(open_run, open_run.outcomes)
 
-    def _close(self, open_run: _OpenRun, counted: Iterable[str]) -> None:
-        """End a superstep; only the outcomes of the counted tasks remain."""
+    def _close(self, open_run: _OpenRun, effective: Iterable[str]) -> None:
+        """End the current superstep, and drop the outcomes of all tasks that are not in `effective`."""
         step, spent = cast(RecordedStep, open_run.step), open_run.run.spent
         for task_id, task in open_run.tasks.items():
             self._tasks.pop(task_id, None)
-            if task_id not in counted:
+            if task_id not in effective:
                 task.outcome, task.attempts, task.journal = None, 1, []
         if spent is not None and open_run.is_alone:
-            inner = [inner for task in step.tasks for call in task.calls for inner in call.steps]
+            inner = [inner_step for task in step.tasks for call in task.calls for inner_step in call.steps]
             step.tokens = spent.tokens - open_run.tokens - sum(inner_step.tokens for inner_step in inner)
             step.cost = spent.cost - open_run.cost - sum(inner_step.cost for inner_step in inner)
             open_run.tokens, open_run.cost = spent.tokens, spent.cost
@@ -349,22 +356,22 @@ class Recorder:
 
     # -- checkpoints
 
-    def _name_commit(self, open_run: _OpenRun, checkpoint: Checkpoint) -> None:
-        """Name a checkpoint that the run has made, and the ids in it."""
+    def _add_commit_ids(self, open_run: _OpenRun, checkpoint: Checkpoint) -> None:
+        """Add the id of a checkpoint that a run has made, and the ids in it."""
         if open_run.run.saver is not None:
             number, namespace = open_run.record.number, open_run.run.namespace
-            self._names.add_commit(checkpoint.id, number, namespace, checkpoint.step)
-        self._add_names(open_run.run, checkpoint)
+            self._ids.add_commit(checkpoint.id, number, namespace, checkpoint.step)
+        self._add_task_ids(open_run.run, checkpoint)
 
-    def _add_names(self, run: Run, checkpoint: Checkpoint) -> None:
-        for task in (*checkpoint.frontier, *(held.task for held in checkpoint.held)):
-            self._names.add_task(task)
-        # The tasks that would write the next input, and the next update from outside.
-        self._names.add_task(Task(START, NO_ARG, run.origin(checkpoint.id, checkpoint.step), 0))
-        self._names.add_task(Task(START, NO_ARG, checkpoint.id, 0))
+    def _add_task_ids(self, run: Run, checkpoint: Checkpoint) -> None:
+        for task in (*checkpoint.frontier, *(held.task for held in checkpoint.deferred)):
+            self._ids.add_task(task)
+        # The tasks that would write the next input and the next `update_state`.
+        self._ids.add_task(Task(START, NO_ARG, run.origin(checkpoint.id, checkpoint.step), 0))
+        self._ids.add_task(Task(START, NO_ARG, checkpoint.id, 0))
 
     def _state(self, open_run: _OpenRun, after: Checkpoint) -> RecordedState:
-        """Return the record of a checkpoint: the differences from the last one, and the frontier."""
+        """Return the record of a checkpoint: the differences from the previous state, and the frontier."""
         saved = saved_form(open_run.run.program, after)
         before, values = open_run.values, saved.values
         changes: dict[str, Any] = {name: MISSING for name in before if name not in values}
@@ -373,22 +380,22 @@ class Recorder:
                 changes[name] = difference(before.get(name, MISSING), value)
         open_run.values = values
         return RecordedState(
-            changes=self._frozen(changes, "state"),
-            frontier=self._frozen(plain_tasks(saved.frontier), "frontier"),
-            held=self._frozen(plain_held(saved.held), "held"),
+            changes=self._snapshot(changes, "state"),
+            frontier=self._snapshot(plain_tasks(saved.frontier), "frontier"),
+            held=self._snapshot(plain_held(saved.deferred), "held"),
             joins=plain_joins(open_run.run.program, saved.joins),
         )
 
 
 def _caller_of(run: Run) -> str:
-    """Return the id of the node's task that called a subgraph, directly or from a function called as a task."""
+    """Return the id of the task of the node that called a subgraph, directly or through a @task function."""
     return str(run.metadata.get("parent_task", "")).partition(":")[0]
 
 
-def _find_counted(open_run: _OpenRun, end: RunOutcome, saved: SavedCheckpoint | None) -> set[str]:
-    """Return the tasks of an incomplete superstep whose outcomes count: the failure that ended it, and saved ones.
+def _find_effective(open_run: _OpenRun, end: RunOutcome, saved: SavedCheckpoint | None) -> set[str]:
+    """Return the tasks of an incomplete superstep whose outcomes had an effect: those that ended it, and saved ones.
 
-    Tasks that were running then may have reported an outcome, but the run did not wait for it.
+    Tasks that were still running then may have reported an outcome, but the run did not wait for it.
     """
     outcomes = open_run.outcomes
     failures = {task_id: outcome for task_id, outcome in outcomes.items() if isinstance(outcome, Failure)}

@@ -1,6 +1,6 @@
 """The records of a recording: a tree of calls, their supersteps, the tasks of these, and the subgraphs that tasks call.
 
-The names of fields are part of the file format; those of classes are not (see `file`).
+The names of the fields are part of the file format; those of the classes are not (see `file`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Completed:
 
 @dataclass(slots=True)
 class Interrupted:
-    """The task waits for answers."""
+    """The task asked questions and waits for the answers."""
 
     interrupts: list[Interrupt]
 
@@ -41,7 +41,7 @@ class ForParent:
 
     command: Command[Any]
     more: list[Command[Any]] = field(default_factory=list["Command[Any]"])
-    """Further commands that it returned."""
+    """Further commands that the task returned."""
 
 
 RecordedOutcome = Completed | Interrupted | Failed | ForParent | None
@@ -50,7 +50,7 @@ RecordedOutcome = Completed | Interrupted | Failed | ForParent | None
 
 @dataclass(slots=True)
 class RecordedTask:
-    """One execution of one node."""
+    """An execution of a node."""
 
     node: str
     arg: Any
@@ -60,10 +60,10 @@ class RecordedTask:
     attempts: int = 1
     """The number of attempts; 0 if the result came from a cache."""
     journal: list[list[Any]] = field(default_factory=list[list[Any]])
-    """Its completed steps: the called task within the task (empty for the node itself), the name, the ordinal, a
-    fingerprint of the arguments, and the result."""
+    """The completed steps of the task: the id of the called task within it (empty for the node itself), the name, the
+    ordinal, a fingerprint of the arguments, and the result."""
     calls: list[RecordedRun] = field(default_factory=list["RecordedRun"])
-    """Its calls of subgraphs."""
+    """The runs of the subgraphs that the task called."""
 
 
 @dataclass(slots=True)
@@ -71,31 +71,31 @@ class RecordedState:
     """The state and the frontier after a superstep."""
 
     changes: dict[str, Any]
-    """Differences from the state before, by field, in the form in which checkpoints store them."""
+    """Differences from the previous state, by field, in the form in which checkpoints store them."""
     frontier: list[list[Any]]
     """The node and the argument of each due task."""
     held: list[list[Any]]
     """The node of each deferred task, its argument, and whether it is gathered."""
     joins: list[list[Any]]
-    """The starts of each incomplete join, its end, and the starts that have arrived."""
+    """The starts of each incomplete join, its end, and the starts that have run."""
     fingerprint: str = ""
-    """Fingerprint of the whole state."""
+    """A fingerprint of the whole state."""
 
 
 @dataclass(slots=True)
 class RecordedStep:
-    """A superstep, or fresh input, which has no tasks."""
+    """A superstep, or the application of new input, which has no tasks."""
 
     number: int
     tasks: list[RecordedTask]
     after: RecordedState | None = None
-    """None if it was not completed."""
+    """The resulting state; None if the superstep was not completed."""
     is_input: bool = False
     tokens: int = 0
-    """Tokens spent by its tasks."""
+    """Tokens spent by the tasks, without those of subgraphs."""
     cost: float = 0.0
     out_of_budget: bool = False
-    """True if it ran the fallback node of an exceeded budget."""
+    """True if the superstep ran the fallback node of an exceeded budget."""
 
 
 @dataclass(slots=True)
@@ -113,7 +113,7 @@ class RecordedEnd:
 
 @dataclass(slots=True)
 class ExistingCheckpoint:
-    """A checkpoint that was on the thread before, and was made by no recorded run."""
+    """A checkpoint that was on the thread before a run, and was not saved by a recorded run."""
 
     id: str
     step: int
@@ -130,10 +130,10 @@ class ExistingCheckpoint:
 
 @dataclass(slots=True)
 class RecordedRun:
-    """One run from its input to its end: a call, or the run of a subgraph in a task."""
+    """A run from its input to its end: a call of the recorded graph, or the run of a subgraph in a task."""
 
     number: int
-    """The number of the call in the recording; a subgraph has the number of the outermost call."""
+    """The number of the call in the recording, from 1; a subgraph has the number of the outermost call."""
     graph: str
     version: str | None
     namespace: str
@@ -143,7 +143,9 @@ class RecordedRun:
     branch: str
     checkpoint_id: str | None
     saves: bool
-    saves_at_rest: bool
+    """True if the run had a checkpointer."""
+    saves_on_exit: bool
+    """True if the run saved only when it became idle (durability `exit`)."""
     recursion_limit: int
     breaks_before: list[str]
     breaks_after: list[str]
@@ -152,19 +154,20 @@ class RecordedRun:
     keeps_calls: bool
     parent_task: str | None = None
     head: str | None = None
-    """The checkpoint that it continued from, or would have without fresh input."""
+    """The checkpoint at the head of the thread when the run began."""
     found: list[ExistingCheckpoint] = field(default_factory=list[ExistingCheckpoint])
+    """The existing checkpoints on which the run depends."""
     steps: list[RecordedStep] = field(default_factory=list[RecordedStep])
     rest: RecordedEnd | None = None
-    """None if it was abandoned, as a stream that is not read to its end."""
+    """The end; None if the run was abandoned, as when a stream is not read to its end."""
 
     @property
     def has_begun(self) -> bool:
-        """True if the run began, and was not refused before."""
+        """True if the run was not refused before it began."""
         return self.rest is not None or bool(self.steps)
 
     def normalize(self) -> None:
-        """Remove the records of abandoned work, and sort the calls of each task, which may be concurrent."""
+        """Remove the records of abandoned work, and sort the calls of each task, which may have been concurrent."""
         if self.rest is None and self.steps and self.steps[-1].after is None:
             self.steps.pop()  # the run was abandoned in this superstep
         for step in self.steps:

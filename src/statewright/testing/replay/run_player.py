@@ -1,8 +1,8 @@
-"""Replay of one recorded run, from its input to its end.
+"""Replay of a recorded run, from its input to its end.
 
-The player drives the generator of the core as a driver would, and answers `RunTasks` with outcomes from the file. It
-keeps an index into the recorded supersteps, and each event of the core (input applied, superstep finished) is compared
-with the record at this index.
+The player runs the generator of the core as a driver would, and answers `RunTasks` with outcomes from the file. It
+keeps an index into the recorded supersteps. Each event of the core (input applied, superstep finished) is compared with
+the record at this index.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from statewright.runtime.invocation.run import Run, SubgraphCall
 from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.testing.replay.checks import Renames, RunChecks, describe_end
-from statewright.testing.replay.forms import plain_tasks, restored_checkpoint
+from statewright.testing.replay.forms import checkpoint_from_record, plain_tasks
 from statewright.testing.replay.mismatch import Position, ReplayMismatch
-from statewright.testing.replay.names import commit_name
 from statewright.testing.replay.records import ExistingCheckpoint, RecordedRun, RecordedStep
+from statewright.testing.replay.stable_ids import stable_commit_id
 from statewright.testing.replay.task_player import Playback, TaskPlayer
 
 
 class RunPlayer:
-    """Plays one recorded run."""
+    """Plays a recorded run."""
 
     def __init__(self, playback: Playback, run: Run, recorded: RecordedRun) -> None:
         self._playback = playback
@@ -46,8 +46,8 @@ class RunPlayer:
         self._index = 0
         """Index of the next recorded superstep."""
         self._current: RecordedStep | None = None
-        """The superstep whose outcomes the run has received, until it is applied."""
-        run.watch = EventEmitter(
+        """The superstep whose outcomes the core has received and not applied yet."""
+        run.emitter = EventEmitter(
             [("input_applied", self._input_applied), ("superstep_finished", self._superstep_finished)]
         )
 
@@ -85,23 +85,23 @@ class RunPlayer:
         except Exception as error:
             end = self._recorded.rest
             message = f"{type(error).__name__}: {error}"
-            raise self._mismatch("the call is refused", end.status if end else "it began", message) from error
+            raise self._mismatch("the call is refused", end.status if end else "the run began", message) from error
 
     # -- before the run
 
     def _restore(self, existing: ExistingCheckpoint) -> None:
-        """Save a checkpoint that was on the thread."""
-        branch, saver = self._run.line, self._playback.saver
+        """Save a checkpoint that was on the thread before the recorded run."""
+        branch, saver = self._run.branch_key, self._playback.saver
         if branch is None:
             return
-        checkpoint, pending = restored_checkpoint(existing, self._playback.serde)
+        checkpoint, pending = checkpoint_from_record(existing, self._playback.serde)
         head = saver.load(branch.thread_id, namespace=branch.namespace, branch=branch.branch)
         if head is not None and head.id == existing.id:
             saver.save_results(branch, head.id, pending)
             return
         saver.commit(
             Commit(
-                line=branch,
+                branch_key=branch,
                 expected=head.id if head is not None else None,
                 parent_id=None,
                 checkpoint=checkpoint,
@@ -116,7 +116,7 @@ class RunPlayer:
         )
 
     def _request_stop(self) -> None:
-        """Ask the run to stop, if the recorded run was asked to."""
+        """Request the run to stop, if the recorded run was requested to."""
         end, control = self._recorded.rest, self._run.control
         if end is None or end.stopped is None or control is None:
             return
@@ -124,11 +124,11 @@ class RunPlayer:
         (control.request_cancel if kind == "cancel" else control.request_drain)(reason)
 
     def _advance_clock(self, next_index: int) -> None:
-        """Let the time of the budget elapse, if that stopped the recorded run or redirected it at this index."""
+        """Let the time of the budget elapse, if that ended or redirected the recorded run at this index."""
         budget, steps, end = self._run.config.budget, self._recorded.steps, self._recorded.rest
         if budget is None or budget.max_seconds is None:
             return
-        # Input is applied before the core looks at the budget for the first superstep.
+        # Input is applied before the core checks the budget for the first superstep.
         index = next_index + 1 if next_index < len(steps) and steps[next_index].is_input else next_index
         is_redirected = index < len(steps) and steps[index].out_of_budget
         is_over = index == len(steps) and end is not None and (end.error or [""])[0].endswith(BudgetExceeded.__name__)
@@ -140,16 +140,16 @@ class RunPlayer:
     # -- supersteps
 
     def _stamp(self, step: int) -> tuple[str, datetime]:
-        """Return the recorded id of a commit, and the time."""
+        """Return the stable id of the commit of a superstep, and the time."""
         run = self._run
-        return commit_name(run.run_id, run.namespace, step), self._playback.clock.now()
+        return stable_commit_id(run.run_id, run.namespace, step), self._playback.clock.now()
 
     def _play_tasks(self, effect: RunTasks) -> StepOutcome:
-        """Return the answer of a driver: the outcomes of the tasks, recorded or computed."""
+        """Return what a driver would answer: the outcomes of the tasks, which are recorded or computed."""
         step = self._match_step(effect)
         position = self._position.at(step.number)
         recorded = self._checks.renames.tasks(plain_tasks(step.tasks))
-        self._checks.compare(position, "other tasks run", recorded, plain_tasks(effect.tasks))
+        self._checks.compare(position, "different tasks run", recorded, plain_tasks(effect.tasks))
         if self._index == len(self._recorded.steps) - 1:
             self._request_stop()
         outcomes = [
@@ -162,6 +162,7 @@ class RunPlayer:
         return outcomes, *self._stamp(step.number)
 
     def _match_step(self, effect: RunTasks) -> RecordedStep:
+        """Return the recorded superstep that corresponds to an effect."""
         steps, number = self._recorded.steps, effect.checkpoint.step + 1
         nodes = ", ".join(repr(task.node) for task in effect.tasks)
         if self._index == len(steps):
@@ -181,19 +182,19 @@ class RunPlayer:
         call.takes_state = True
         run = Run(
             graph.program,
-            recorded_settings(recorded),
-            recorded_config(recorded, graph.program, caller.config),
+            settings_from_record(recorded),
+            config_from_record(recorded, graph.program, caller.config),
             RunPorts(clock=self._playback.clock, store=graph.store or caller.ports.store),
             run_id=caller.run_id,
             saver=caller.saver if branch is not None else None,
-            line=branch,
+            branch_key=branch,
             control=caller.control,
             answers=caller.answers,
             call=call,
             live=caller.live,
             spent=caller.spending if caller.config.budget is not None else caller.spent,
         )
-        run.parent = run.caller = None  # it is played by itself: its caller is not saved or stopped with it
+        run.parent = run.caller = None  # played on its own: it must not save or stop its caller
         return RunPlayer(self._playback, run, recorded).play(value)
 
     # -- events of the core
@@ -216,18 +217,18 @@ class RunPlayer:
 
 
 def _task_position(position: Position, tasks: Sequence[Task], index: int) -> Position:
-    """Return the position of a task: with its index, if its node has several."""
+    """Return the position of a task, with its index if its node has several tasks."""
     nodes = [task.node for task in tasks]
     node = nodes[index]
     return position.at(position.superstep, node, nodes[:index].count(node) if nodes.count(node) > 1 else None)
 
 
-def recorded_config(recorded: RecordedRun, program: Program, config: RunConfig) -> RunConfig:
-    """Return a config with the options of a recorded run."""
+def config_from_record(recorded: RecordedRun, program: Program, config: RunConfig) -> RunConfig:
+    """Return the config of a run with the options of the recorded run."""
     renames = Renames(program)
     return config._replace(
         budget=recorded.budget,
-        durability="exit" if recorded.saves_at_rest else "sync",
+        durability="exit" if recorded.saves_on_exit else "sync",
         breaks_before=frozenset(map(renames.node, recorded.breaks_before)),
         breaks_after=frozenset(map(renames.node, recorded.breaks_after)),
         on_unfinished=cast("OnUnfinished | None", recorded.on_unfinished),
@@ -235,7 +236,7 @@ def recorded_config(recorded: RecordedRun, program: Program, config: RunConfig) 
     )
 
 
-def recorded_settings(recorded: RecordedRun) -> Settings:
+def settings_from_record(recorded: RecordedRun) -> Settings:
     """Return the settings of a recorded run."""
     settings = Settings()
     settings.thread_id, settings.branch = recorded.thread_id, recorded.branch

@@ -1,20 +1,20 @@
-"""States of recorded runs, rebuilt from their changes and compared by fingerprints."""
+"""States of recorded runs: rebuilding them from their changes, and their fingerprints."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, cast
 
-from statewright.channels import MISSING, changed
+from statewright.channels import MISSING, apply_change
 from statewright.data.fingerprint import fingerprint
 from statewright.testing.replay.records import RecordedRun
 
 
 def apply_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a state with the changes of a superstep."""
+    """Return a state with the changes of a superstep applied."""
     result = dict(values)
     for name, change in changes.items():
-        value = changed(result.get(name, MISSING), change)
+        value = apply_change(result.get(name, MISSING), change)
         if value is MISSING:
             result.pop(name, None)
         else:
@@ -23,10 +23,10 @@ def apply_changes(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict
 
 
 class StateFingerprints:
-    """Fingerprints of successive states.
+    """Computes the fingerprints of successive states.
 
-    Fields and items of lists that are the same object as before are not hashed again: a conversation grows in every
-    superstep, and hashing all of it each time would be quadratic.
+    Fields and list items that are the same objects as before are not hashed again: a conversation grows in every
+    superstep, so hashing all of it each time would take quadratic time.
     """
 
     def __init__(self) -> None:
@@ -49,14 +49,14 @@ class StateFingerprints:
 
     def _item(self, item: Any) -> str:
         entry = self._by_item.get(id(item))
-        # The entry also holds the object, because an id is reused once its object is freed.
+        # The entry refers to the object as well, because an object id is reused once its object is freed.
         if entry is None or entry[0] is not item:
             entry = self._by_item[id(item)] = (item, fingerprint(item))
         return entry[1]
 
 
 def add_fingerprints(run: RecordedRun) -> None:
-    """Fill in the fingerprints of the states of a run and of the calls in it."""
+    """Set the fingerprints of the states of a run, and of the runs of subgraphs that its tasks call."""
     values, fingerprints = dict[str, Any](), StateFingerprints()
     for step in run.steps:
         for task in step.tasks:

@@ -1,4 +1,4 @@
-"""Replay of one recorded task: its outcome is taken from the file, or computed if its node is a graph."""
+"""Replay of a recorded task: its outcome is read from the file, or computed if its node is a graph."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from statewright.checkpoint.forms import restore_result
 from statewright.errors import UnknownTarget, suggestion
 from statewright.graph import Memory, ParentCommand, Send
 from statewright.runtime import CompiledGraph
-from statewright.runtime.concurrency.private_loop import run_privately
-from statewright.runtime.core.program import NodeProgram, is_handed_over
+from statewright.runtime.concurrency.private_loop import run_on_private_loop
+from statewright.runtime.core.program import NodeProgram, is_error_handled
 from statewright.runtime.core.subgraph import Pairs, common_fields, subgraph_calls
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.invocation.run import Run, SubgraphCall
@@ -33,14 +33,14 @@ from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.serde.serde import Serde
 from statewright.testing.clock import FakeClock
 from statewright.testing.replay.checks import RunChecks, plain_targets, plain_writes
-from statewright.testing.replay.forms import recorded_outcome
+from statewright.testing.replay.forms import outcome_to_record
 from statewright.testing.replay.mismatch import Position, ReplayMismatch
 from statewright.testing.replay.records import Completed, Failed, ForParent, Interrupted, RecordedRun, RecordedTask
 
 
 @dataclass(slots=True)
 class Playback:
-    """The recording that is replayed, and everything that its runs share."""
+    """The state that all runs of a replay share."""
 
     file: str
     serde: Serde
@@ -49,7 +49,7 @@ class Playback:
     saver: InMemorySaver = field(default_factory=InMemorySaver)
     clock: FakeClock = field(default_factory=FakeClock)
     unchecked: dict[str, None] = field(default_factory=dict[str, None])
-    """The names of called graphs that are not among `graphs`, in the order of their calls."""
+    """The names of called graphs that are not among `graphs`, as an ordered set."""
 
 
 PlayNested = Callable[[RecordedRun, CompiledGraph, BranchKey | None, Any, SubgraphCall], RunOutcome | None]
@@ -57,7 +57,7 @@ PlayNested = Callable[[RecordedRun, CompiledGraph, BranchKey | None, Any, Subgra
 
 
 class TaskPlayer:
-    """Plays the tasks of one recorded run."""
+    """Plays the tasks of a recorded run."""
 
     def __init__(self, playback: Playback, run: Run, checks: RunChecks, play_nested: PlayNested) -> None:
         self._playback = playback
@@ -66,7 +66,7 @@ class TaskPlayer:
         self._play_nested = play_nested
 
     def play(self, position: Position, task: Task, record: RecordedTask, checkpoint: Checkpoint) -> Outcome | None:
-        """Return the outcome of a task; None if it had none. Raises ReplayMismatch."""
+        """Return the outcome of a task; None if it was stopped. Raises ReplayMismatch."""
         node = self._run.program.nodes[task.node]
         scope = Scope(self._run, task, checkpoint)
         token = enter_scope(scope)
@@ -81,7 +81,7 @@ class TaskPlayer:
     def _restore_outcome(
         self, position: Position, scope: Scope, node: NodeProgram, record: RecordedTask
     ) -> Outcome | None:
-        """Return the recorded outcome of a node that is a function, with targets that are valid today."""
+        """Return the recorded outcome of a function node, with its targets checked or computed again."""
         task, recorded = cast(Task, scope.task), record.outcome
         if recorded is None:
             return None
@@ -95,7 +95,7 @@ class TaskPlayer:
         targets = [self._checks.renames.target(target) for target in recorded.targets]
         result = restore_result((recorded.writes, targets, recorded.goto), task)
         if recorded.goto:
-            if not is_handed_over(result):
+            if not is_error_handled(result):
                 result.targets = self._check_targets(position, node, targets)
             return result
         result.targets = node.successors
@@ -122,7 +122,7 @@ class TaskPlayer:
     def _route(
         self, position: Position, scope: Scope, node: NodeProgram, result: TaskResult, recorded: list[Any]
     ) -> None:
-        """Evaluate the conditional edges of a node on the state with its writes."""
+        """Evaluate the conditional edges of a node on the state after its writes."""
         if not node.routes:
             return
         try:
@@ -136,7 +136,7 @@ class TaskPlayer:
     # -- subgraphs
 
     def _play_calls(self, scope: Scope, record: RecordedTask) -> None:
-        """Play the graphs that a node called in its function."""
+        """Play the graphs that the function of a node called."""
         earlier = set[str]()
         for call in record.calls:
             graph = self._playback.graphs.get(call.graph)
@@ -145,8 +145,8 @@ class TaskPlayer:
                 continue
             caller, is_own = scope.run, record.id in call.namespace
             branch: BranchKey | None = None
-            if call.saves and caller.line is not None:
-                branch = caller.line._replace(namespace=call.namespace)
+            if call.saves and caller.branch_key is not None:
+                branch = caller.branch_key._replace(namespace=call.namespace)
                 if is_own and not caller.config.keeps_calls:
                     caller.open_namespaces.add(call.namespace)
             subgraph_call = begin_call(scope, graph.program, "call" if is_own else "thread")
@@ -158,17 +158,17 @@ class TaskPlayer:
     def _play_subgraph(
         self, position: Position, scope: Scope, node: NodeProgram, record: RecordedTask
     ) -> Outcome | None:
-        """Return the outcome of a node that is a graph: the graph is played once for each attempt."""
+        """Return the outcome of a node that is a graph. The graph is played once for each attempt."""
         outcome: Outcome | None = None
         for call in record.calls:
             attempt = Scope(scope.run, scope.task, scope.checkpoint)
             outcome = self._play_attempt(position, attempt, node, call)
         recorded = record.outcome
-        # A timeout or a cancellation came from outside of the graph, so playing it cannot fail in the same way.
-        timed_out = isinstance(recorded, Failed) and not isinstance(outcome, Failure)
-        if outcome is None or recorded is None or timed_out:
+        # A timeout or a cancellation is caused from outside the graph, so the replay does not fail like the recording.
+        failed_from_outside = isinstance(recorded, Failed) and not isinstance(outcome, Failure)
+        if outcome is None or recorded is None or failed_from_outside:
             return self._restore_outcome(position, scope, node, record)
-        self._checks.check_outcome(position, recorded, recorded_outcome(outcome))
+        self._checks.check_outcome(position, recorded, outcome_to_record(outcome))
         return outcome
 
     def _play_attempt(self, position: Position, scope: Scope, node: NodeProgram, call: RecordedRun) -> Outcome | None:
@@ -198,7 +198,7 @@ class TaskPlayer:
 
 
 class _Abandoned(BaseException):
-    """Leaves the node of a subgraph whose recorded call has no end."""
+    """Raised within the node of a subgraph whose recorded call was abandoned."""
 
 
 class _PlayedSubgraph:
@@ -213,7 +213,7 @@ class _PlayedSubgraph:
         self.passes_state_on = graph.passes_state_on
 
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
-        """Return or raise what `CompiledGraph.call_within` does."""
+        """Return or raise what `CompiledGraph.call_within` would."""
         scope, graph = self._scope, self._graph
         call = begin_call(scope, graph.program, memory)
         branch = call_line(scope, call.namespace, memory, keep=scope.run.config.keeps_calls)
@@ -239,4 +239,4 @@ def _run_choice(choice: Any) -> Any:
     async def wait() -> Any:
         return await choice
 
-    return run_privately(wait)
+    return run_on_private_loop(wait)

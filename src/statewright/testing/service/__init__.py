@@ -1,4 +1,4 @@
-"""A whole service in the process of a test."""
+"""A service that runs in the process of a test."""
 
 from statewright.testing.service.service import AsyncTestService, TestService
 

@@ -1,4 +1,4 @@
-"""The clock of a `TestService`: it stands still, and lists the times that runs wait for."""
+"""The clock of a `TestService`, which advances in jumps and lists the times that runs wait for."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ HOUSEKEEPING: Final = frozenset(
         "statewright.store.port",
     }
 )
-"""Modules with periodic calls, which are not waits of a run."""
+"""Modules that schedule periodic calls, which no run waits for."""
 _INSTANT: Final = timedelta(microseconds=1)
 
 
 class ServiceClock(FakeClock):
-    """A clock that advances in jumps, each to a time at which something is due."""
+    """A clock that advances only in jumps, each to a time at which something is due."""
 
     requests = 0
-    """The number of requested calls, housekeeping excluded."""
+    """The number of calls that were ever scheduled, without housekeeping."""
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Alarm:
         alarm = super().call_later(seconds, callback)
@@ -37,7 +37,7 @@ class ServiceClock(FakeClock):
         return alarm
 
     def wait_times(self) -> list[datetime]:
-        """Return the times that runs wait for, sorted."""
+        """Return the times that runs wait for, in order."""
         with self._lock:
             alarms = [alarm for alarm in self._alarms if alarm.callback is not None and not _is_housekeeping(alarm)]
         return [self._instant_of(due) for due in sorted(alarm.due for alarm in alarms)]
@@ -52,13 +52,13 @@ class ServiceClock(FakeClock):
     def jump_to(self, instant: datetime) -> None:
         """Set the time, and make the calls that are due then. An earlier time is ignored."""
         self._elapsed = max(self._elapsed, (instant - self._start).total_seconds())
-        while self.now() < instant:  # the sum of floats may fall short of the time
+        while self.now() < instant:  # converting the instant to float seconds may round it down
             self._elapsed = max(self._elapsed + _INSTANT.total_seconds(), nextafter(self._elapsed, inf))
         for alarm in self._due():
             alarm.ring()
 
     def _due(self) -> list[Alarm]:
-        """Remove and return the alarms that are due now, in order; calls requested by their callbacks come later."""
+        """Remove and return the alarms that are due now, in order. Those that callbacks add wait for the next jump."""
         due: list[Alarm] = []
         with self._lock:
             while self._alarms and self._alarms[0].due <= self._elapsed:

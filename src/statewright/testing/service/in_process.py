@@ -1,4 +1,4 @@
-"""HTTP without a socket: a transport for clients of an application in the same process, streams included."""
+"""An httpx transport to an ASGI application in the same process, including streamed responses."""
 
 from __future__ import annotations
 
@@ -12,11 +12,13 @@ import httpx
 from statewright.service.background.loop_thread import LoopThread
 
 App = Callable[[Any, Any, Any], Awaitable[None]]
+"""An ASGI application."""
 Settle = Callable[[], Awaitable[None]]
+"""Waits until the service is idle."""
 
 
 class Exchange:
-    """One request to an application, and its response as it arrives."""
+    """A request to an application, and the response, which is read while it arrives."""
 
     def __init__(self, app: App, request: httpx.Request, body: bytes) -> None:
         self._chunks: asyncio.Queue[bytes] = asyncio.Queue()
@@ -55,11 +57,11 @@ class Exchange:
         """Return the next chunk of the body; empty at the end."""
         chunk = await self._chunks.get()
         if not chunk:
-            self._chunks.put_nowait(b"")  # further calls return the end again
+            self._chunks.put_nowait(b"")  # for further calls
         return chunk
 
     async def aclose(self) -> None:
-        """Disconnect from the application, and stop it."""
+        """Signal a disconnect to the application, and cancel it."""
         self._disconnected.set()
         self._task.cancel()
         with suppress(asyncio.CancelledError):
@@ -84,7 +86,7 @@ def _scope(request: httpx.Request) -> dict[str, Any]:
 
 
 class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Passes requests to an application on its own loop, and lets the service settle after each."""
+    """Passes requests to an application on its own event loop, and waits after each until the service is idle."""
 
     def __init__(self, app: App, thread: LoopThread, settle: Settle) -> None:
         self._app = app
@@ -101,14 +103,14 @@ class InProcess(httpx.BaseTransport, httpx.AsyncBaseTransport):
         exchange = Exchange(self._app, request, body)
         head = await exchange.head()
         headers = list(head["headers"])
-        # A stream is read while the service works, so its reader must not wait until it is idle.
+        # A stream is read while the service works, so its reader must not wait until the service is idle.
         if (b"content-type", b"text/event-stream; charset=utf-8") not in headers:
             await self._settle()
         return httpx.Response(head["status"], headers=headers, stream=_Chunks(exchange, self._thread))
 
 
 class _Chunks(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """The body of a response, for blocking and for asynchronous clients."""
+    """The body of a response, for blocking and async clients."""
 
     def __init__(self, exchange: Exchange, thread: LoopThread) -> None:
         self._exchange = exchange

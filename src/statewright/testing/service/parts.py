@@ -1,4 +1,4 @@
-"""The parts of a `TestService`: a service, its ledger, a clock that stands still, and the detection of idleness."""
+"""The parts of a `TestService`: a service, its storage, its clock, and the detection of idleness."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 WORKSPACE: Final = DEFAULT_WORKSPACE
 URL: Final = "http://127.0.0.1:8123"
-"""The base URL for clients in the process; no server listens there."""
+"""The base URL of clients in the same process; no server listens there."""
 
 
 class ServiceParts:
-    """A service with its test doubles. The coroutines run on the event loop of `thread`.
+    """A service with its test doubles. The coroutines must run on the event loop of `thread`.
 
-    `options` go to `Service`.
+    `options` are passed to `Service`.
     """
 
     def __init__(
@@ -63,10 +63,10 @@ class ServiceParts:
     # -- start and end
 
     async def open(self) -> None:
-        """Start working."""
+        """Start the service."""
         await ensure_default_workspace(self.ledger, self.clock.now())
         await self.service.start_working()
-        # Nodes that are still running then wait for the clock, which stands still, so they get no time to finish.
+        # At that time, running nodes wait for the clock, which stands still, so a grace period would not help them.
         self._stack.push_async_callback(self.service.stop, 0.0)
         await self.idle.settle()
 
@@ -85,7 +85,7 @@ class ServiceParts:
             from statewright.client.connection import import_httpx
             from statewright.server import ServerSettings, create_app
 
-            import_httpx()  # reports a missing library; the next import would raise ImportError
+            import_httpx()  # raises MissingLibrary, where the next import would raise a plain ImportError
             from statewright.testing.service.in_process import InProcess
 
             app = create_app(self.service, settings=ServerSettings(auth="none"))

@@ -1,8 +1,8 @@
-"""A whole service in the process of a test, with a clock that skips to the next timer.
+"""A service that runs in the process of a test, with a clock that can skip to the next timer.
 
-Each call returns once nothing more can happen without time passing, so that a test reads like a sequential program:
-start a run, inspect it, let a year pass, inspect it again. The operations are coroutines on the event loop of the
-service; each is defined once, for blocking and for awaited use.
+Each call returns when the service is idle: nothing more can happen without time passing. So a test reads like a
+sequential program: start a run, inspect it, let a year pass, inspect it again. The operations are coroutines on the
+event loop of the service; each is defined once, for blocking and for async use.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from statewright.service import Catalog, ServiceSettings, StartRun
 from statewright.service.webhooks import WebhookSettings
 from statewright.testing.service.idle import PATIENCE
 from statewright.testing.service.parts import URL, WORKSPACE, ServiceParts
-from statewright.workflow.steps import Handlers, ToolsGiven
+from statewright.workflow.steps import Handlers, StepTools
 
 if TYPE_CHECKING:
     from statewright.client import AsyncClient, Client
@@ -48,7 +48,7 @@ Work = Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]
 
 
 class StartOptions(TypedDict, total=False):
-    """Options of `start` besides the graph and the input; see `statewright.service.StartRun`."""
+    """Options of `start` in addition to the graph and the input; see `statewright.service.StartRun`."""
 
     definition_id: str | None
     thread_id: str | None
@@ -64,7 +64,7 @@ class StartOptions(TypedDict, total=False):
 
 
 class _Operation(Generic[P, T]):
-    """A method that blocks in a `TestService`, and is awaited in an `AsyncTestService`."""
+    """A method that blocks in a `TestService`, and is a coroutine function in an `AsyncTestService`."""
 
     def __init__(self, work: Work[P, T]) -> None:
         self._work = work
@@ -88,14 +88,14 @@ class _Operation(Generic[P, T]):
 
 
 class Operations(Generic[F]):
-    """Actions on a service, and views of its state."""
+    """The operations of both kinds of test services. F is Sync or Async."""
 
     def __init__(self, parts: ServiceParts) -> None:
         self._parts = parts
 
     @property
     def clock(self) -> Any:
-        """The clock of the service: `now()` is its time. Move it with `advance`, so that the service keeps up."""
+        """The clock of the service: `now()` is the current time. Advance it only by the methods of the service."""
         return self._parts.clock
 
     # -- runs
@@ -107,7 +107,7 @@ class Operations(Generic[F]):
         input: Any = None,  # noqa: A002  # the name in the whole API
         **options: Unpack[StartOptions],
     ) -> Run:
-        """Start a run of a graph or definition, and return it once nothing more happens without time passing."""
+        """Start a run of a graph or definition, and return it once the service is idle."""
         request = StartRun(graph=graph, input={} if input is None else input, **options)
         started = await self._parts.service.start(WORKSPACE, request)
         return await self._load_when_idle(started.run)
@@ -119,7 +119,7 @@ class Operations(Generic[F]):
 
     @_Operation
     async def run_to_rest(self, run: Run | str) -> Run:
-        """Return the run once it has ended, is paused, or waits for input; time passes as far as needed."""
+        """Let time pass until a run has ended, is paused or waits for input, and return it."""
         while True:
             current = await self._load_when_idle(run)
             if current.status in ENDED or current.status is RunStatus.PAUSED:
@@ -131,13 +131,13 @@ class Operations(Generic[F]):
 
     @_Operation
     async def signal(self, run: Run | str, type: str, payload: Any = None) -> Run:  # noqa: A002
-        """Send a signal to a run, possibly before the run waits for it."""
+        """Send a signal to a run, which need not wait for it yet."""
         await self._parts.service.signal(WORKSPACE, _id_of(run), type, {} if payload is None else payload)
         return await self._load_when_idle(run)
 
     @_Operation
     async def answer(self, run: Run | str, value: Any) -> Run:
-        """Answer the questions of a run: a map by their ids, or a value if there is a single question."""
+        """Answer the open questions of a run. `value` maps their ids to answers, or answers the only question."""
         questions = [wait.id for wait in await self._list_waits(run) if wait.kind == "question"]
         await self._parts.service.answer(WORKSPACE, _id_of(run), _answers(questions, value))
         return await self._load_when_idle(run)
@@ -154,7 +154,7 @@ class Operations(Generic[F]):
 
     @_Operation
     async def edit(self, run: Run | str, content: Any, *, by: str | None = None) -> Run:
-        """Approve the pending approval of a run with other content."""
+        """Approve the pending approval of a run, with edited content."""
         return await self._decide(run, "edited", by, edited_content=content)
 
     async def _decide(self, run: Run | str, decision: str, by: str | None, **content: Any) -> Run:
@@ -162,8 +162,8 @@ class Operations(Generic[F]):
         approvals: Sequence[Approval] = await aresolve(self._parts.ledger.find(Approval, condition))
         if len(approvals) != 1:
             raise InvalidRequest(
-                f"Run {_id_of(run)} waits for {len(approvals)} approvals, not for one. Decide with "
-                f"`service.client.approvals`."
+                f"Run {_id_of(run)} waits for {len(approvals)} approvals, not for one. Decide each of them by its id, "
+                f"with `service.client.approvals`."
             )
         await self._parts.service.decide(WORKSPACE, approvals[0].id, decision, decided_by=by, **content)
         return await self._load_when_idle(run)
@@ -176,7 +176,7 @@ class Operations(Generic[F]):
 
     @_Operation
     async def pause(self, run: Run | str) -> Run:
-        """Pause a run after its current step."""
+        """Pause a run after its current superstep."""
         await self._parts.service.pause(WORKSPACE, _id_of(run))
         return await self._load_when_idle(run)
 
@@ -194,7 +194,7 @@ class Operations(Generic[F]):
 
     @_Operation
     async def send_event(self, name: str, payload: Any = None, *, key: str | None = None) -> ReceivedEvent:
-        """Send an event to the runs that wait for it and the graphs that it starts."""
+        """Send an event to the runs that wait for it, and start the graphs that it triggers."""
         sent = await self._parts.service.send_event(WORKSPACE, name, {} if payload is None else payload, key=key)
         await self._parts.idle.settle()
         return sent
@@ -225,23 +225,23 @@ class Operations(Generic[F]):
 
     @_Operation
     async def settle(self) -> None:
-        """Wait until nothing more can happen without time passing.
+        """Wait until the service is idle, as all other methods do before they return.
 
-        The other methods do this themselves. Raises TimeoutError, with the running nodes, if it takes too long.
+        Raises TimeoutError, with a message that names the running nodes, if that takes too long.
         """
         await self._parts.idle.settle()
 
     @_Operation
     async def skip_to_next_timer(self) -> datetime | None:
-        """Let time pass until the next timer, retry, schedule or delivery, and return its time; None if there is none.
+        """Let time pass until the next timer, retry, schedule or delivery is due, and do all work that is due then.
 
-        When this returns, all work that was due is done.
+        Return the time; None if nothing waits for a time.
         """
         return await self._skip()
 
     @_Operation
     async def advance(self, by: Duration) -> None:
-        """Let time pass, by seconds if `by` is a number; work that falls due is done in order."""
+        """Let time pass; work that falls due is done in order."""
         seconds = as_seconds(by)
         if seconds < 0:
             raise ValueError(f"Time cannot go back: {by!r}.")
@@ -258,7 +258,7 @@ class Operations(Generic[F]):
         return await aresolve(self._parts.ledger.find(Wait, where(run_id=_id_of(run))))
 
     async def _skip(self) -> datetime | None:
-        """Let time pass until something is due, let it happen, and return its time; None if nothing is due."""
+        """Do what `skip_to_next_timer` does."""
         await self._parts.idle.settle()
         instant = await self._parts.idle.next_instant()
         if instant is not None:
@@ -273,23 +273,25 @@ def _id_of(run: Run | str) -> str:
 
 
 def _answers(questions: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return answers by the ids of questions; a value that is not such a mapping answers a single question."""
+    """Return answers by the ids of questions; a value that is not such a mapping is the answer to the only question."""
     if isinstance(value, Mapping):
         answers = dict(cast("Mapping[str, Any]", value))
         if answers and set(answers) <= set(questions):
             return answers
     if len(questions) != 1:
-        raise InvalidRequest(f"{len(questions)} questions are open. Pass the answers by their ids; see `waits`.")
+        raise InvalidRequest(
+            f"{len(questions)} questions are open. Pass a dict of answers by the ids of the questions; see `waits`."
+        )
     return {questions[0]: value}
 
 
 class TestService(Operations[Sync]):
-    """A service for tests: in `with`, its methods block; `async with` returns one whose methods are awaited.
+    """A service for tests. In `with`, its methods block; `async with` yields an `AsyncTestService`.
 
     Data is in memory, or in the SQLite file at `path`. Time begins at `start`, and passes only in `advance`,
     `skip_to_next_timer` and `run_to_rest`. `handlers` are called by task steps of definitions, `models` by llm steps,
-    and `tools` are available to these models. A call raises TimeoutError if the service is not idle after
-    `patience` real seconds. Further options go to `Service`: `store`, `instruments`, `logs`.
+    and `tools` are available to these models. A call raises TimeoutError if the service is not idle within `patience`
+    real seconds. Other options are those of `Service`: `store`, `instruments`, `logs`.
     """
 
     __test__: ClassVar[bool] = False
@@ -301,7 +303,7 @@ class TestService(Operations[Sync]):
         handlers: Handlers | Mapping[str, Any] | None = None,
         definitions: Sequence[Any] = (),
         models: Any = None,
-        tools: ToolsGiven = None,
+        tools: StepTools = None,
         path: str | os.PathLike[str] | None = None,
         start: datetime | None = None,
         settings: ServiceSettings | None = None,
@@ -324,7 +326,7 @@ class TestService(Operations[Sync]):
 
     @functools.cached_property
     def client(self) -> Client:
-        """A client of the HTTP API, without a socket. Its methods return once the service is idle."""
+        """An HTTP client of the service that uses no socket. Its methods return once the service is idle."""
         from statewright.client import Client
 
         return Client(URL, transport=self._call(self._parts.transport()))
@@ -353,14 +355,14 @@ class TestService(Operations[Sync]):
 
 
 class AsyncTestService(Operations[Async]):
-    """The result of `async with TestService(...)`: the same methods, awaited."""
+    """A service for tests with async methods, which `async with TestService(...)` yields."""
 
     async def _call(self, work: Coroutine[Any, Any, T]) -> T:
         return await asyncio.wrap_future(self._parts.thread.submit(work))
 
     @functools.cached_property
     def client(self) -> AsyncClient:
-        """A client of the HTTP API, without a socket. Its methods return once the service is idle."""
+        """An HTTP client of the service that uses no socket. Its methods return once the service is idle."""
         from statewright.client import AsyncClient
 
         return AsyncClient(URL, transport=self._parts.thread.submit(self._parts.transport()).result())

@@ -1,4 +1,4 @@
-"""Observers of a service, which detect that nothing more happens without time passing."""
+"""Observers of a service: wrappers and an instrument by which `IdleDetector` notices activity."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from statewright.service.background.background_tasks import BackgroundTask
 
 
 class WatchedLedger:
-    """A ledger that counts writes, and claims that returned no run."""
+    """A ledger that counts writes and claims."""
 
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
@@ -27,7 +27,7 @@ class WatchedLedger:
         self._lock = threading.Lock()
         self.writes = 0
         self.claims = 0
-        """The number of claims, which also numbers them."""
+        """The number of claims so far, which is also the number of the last one."""
         self.last_empty_claim = 0
         """The number of the last claim that returned no run."""
 
@@ -45,7 +45,7 @@ class WatchedLedger:
             number = self.claims
         runs = self._ledger.claim(worker_id, now, limit)
         if is_future(runs):
-            runs.add_done_callback(lambda answer: self._note_claim(number, answer.result()))
+            runs.add_done_callback(lambda future: self._note_claim(number, future.result()))
         else:
             self._note_claim(number, runs)
         return runs
@@ -59,16 +59,16 @@ class WatchedLedger:
 
 @dataclass(slots=True)
 class RunningTask:
-    """A running task."""
+    """A task that is running, or between two attempts."""
 
     run_id: str
     node: str | None
     until: float | None = None
-    """The time of the next attempt, by the clock, if one has failed."""
+    """The time of the next attempt, by `Clock.monotonic`, if one has failed."""
 
 
 class TaskWatch(Instrument):
-    """An instrument that tracks running tasks, and which of them wait for another attempt."""
+    """An instrument that tracks the running tasks, and which of them wait for their next attempt."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -113,7 +113,7 @@ class TaskWatch(Instrument):
 
 @dataclass(slots=True)
 class WatchedTask:
-    """A background task that counts its sweeps."""
+    """Wraps a background task to count its sweeps."""
 
     task: BackgroundTask
     started: int = 0
@@ -135,7 +135,7 @@ class WatchedTask:
 
 
 class WatchedService(Service):
-    """A service with observed background tasks."""
+    """A service whose background tasks are watched."""
 
     watched: list[WatchedTask]
 

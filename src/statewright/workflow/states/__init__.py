@@ -1,11 +1,11 @@
 """YAML states: workflows of assistants, tools and transitions, compiled to graphs.
 
-workflow = load_workflow("flow.yaml")
-app = workflow.compile(models=ScriptedModel(["Hello!"]))
-app.invoke({"input": "Say hello."})["result"]
+    workflow = load_workflow("flow.yaml")
+    app = workflow.compile(models=ScriptedModel(["Hello!"]))
+    app.invoke({"input": "Say hello."})["result"]
 
-The libraries of the extra `states` are imported with the first of these names, because projects without workflows use
-the modules about models and tools too.
+Both names are imported on first use, because they need the libraries of the extra `states`. Projects without YAML
+workflows use the modules for models and tools in this package, and may lack these libraries.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Loading of workflow files."""
+"""Workflows, loaded from YAML files and compiled to graphs."""
 
 from __future__ import annotations
 
@@ -27,8 +27,9 @@ class Workflow:
     def __init__(self, definition: Definition, problems: Sequence[Problem] = (), *, source: str = "") -> None:
         self.definition = definition
         self.problems = tuple(problems)
-        """Warnings about the file; it can be run nevertheless."""
+        """Warnings about the file. They do not prevent a run."""
         self.source = source
+        """The path of the file, for messages."""
 
     @property
     def name(self) -> str:
@@ -47,18 +48,18 @@ class Workflow:
     ) -> CompiledGraph:
         """Compile the workflow to a graph: `invoke({"input": ...})` returns a `WorkflowResult`.
 
-        `models` is a chat model or a name such as `"openai:gpt-5"`, or several by assistant ids or model names; they
-        take precedence over files. `script` holds outputs of states, which then need neither model nor tool. `project`
-        is the result of `statewright.project.load_project`. `max_items` limits the items of one iteration. `options`
-        are those of `StateGraph.compile`: `checkpointer`, `store`, `cache` and so on. Raises InvalidConfig for a script
-        with an unknown state, ModelError for a model in `models` that cannot be connected, and MissingApiKey for one
-        without a key.
+        `models` is a chat model, the name of one such as `"openai:gpt-5"`, or a mapping of these by assistant id or
+        model name; it takes precedence over models named in files. `script` has outputs of states, which then need
+        neither a model nor a tool. `project` is the result of `statewright.project.load_project`. `max_items` limits
+        the items of one iteration. `options` are those of `StateGraph.compile`: `checkpointer`, `store`, `cache` and so
+        on. Raises InvalidConfig for a script with an unknown state, ModelError for a model in `models` that cannot be
+        connected, and MissingApiKey for one without a key.
         """
-        resources = HandlerFactory(
+        handlers = HandlerFactory(
             self.definition, models=models, tools=tools, script=script, project=project, node_kinds=node_kinds
         )
         limit = max_items or (project.defaults.max_items if project is not None else None) or MAX_ITEMS
-        graph = build_graph(self.definition, resources, max_items=limit)
+        graph = build_graph(self.definition, handlers, max_items=limit)
         return compile_graph(graph, apply_project_limits(self.definition, project), **options)
 
     def graph(self) -> Graph:
@@ -74,7 +75,7 @@ class Workflow:
 
 
 def apply_project_limits(definition: Definition, project: Project | None) -> Definition:
-    """Return the definition with the project's limits where it sets none itself."""
+    """Return the definition with the project's limits, unless the file sets its own."""
     default = project.defaults.max_concurrency if project is not None else None
     if default is None or "max_concurrency" in definition.explicit_keys:
         return definition
@@ -82,7 +83,7 @@ def apply_project_limits(definition: Definition, project: Project | None) -> Def
 
 
 def load_workflow(path_or_text: str | os.PathLike[str], *, node_kinds: NodeKinds | None = None) -> Workflow:
-    """Load a workflow from a file or from a text of several lines. Raises WorkflowError with all problems.
+    """Load a workflow from a file, or from YAML text. Raises WorkflowError with all problems.
 
     Pass `node_kinds` to allow kinds of custom nodes beyond those of the language.
     """
@@ -102,6 +103,8 @@ def load_workflow(path_or_text: str | os.PathLike[str], *, node_kinds: NodeKinds
 
 
 def _read(path_or_text: str | os.PathLike[str]) -> tuple[str | bytes, str]:
+    """Return the content of a file, or the text, and its name in messages."""
+    # Few paths contain one of these, and every YAML map does.
     if isinstance(path_or_text, str) and ("\n" in path_or_text or ": " in path_or_text):
         return path_or_text, "the workflow"
     path = Path(path_or_text)

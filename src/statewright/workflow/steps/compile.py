@@ -1,7 +1,7 @@
 """Compilation of a definition to a graph: each step becomes a node, and its result selects the next one.
 
-A result may name any step, so every node has all steps as destinations. The edges of the graph are the defaults.
-Functions, models and tools that steps name are resolved here; all that are missing are reported together.
+A result may name any step, so every node has all steps as destinations; the edges of the graph are the defaults. The
+handlers, models, tools and checks that steps name are resolved here, and all missing ones are reported together.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ from statewright.runtime.core.program import NodeProgram, Program
 from statewright.state import StateSchema, UpdateReader
 from statewright.store import Store
 from statewright.workflow.steps.handlers import Handler, Handlers, UnknownHandler, as_handlers, bind_step
-from statewright.workflow.steps.kinds import PERFORM_BY_TYPE, perform_async_task, perform_task, result_key
 from statewright.workflow.steps.llm.checks import CHECKS, Check, OutputGuard
 from statewright.workflow.steps.llm.handler import LlmStepHandler
 from statewright.workflow.steps.llm.resources import (
     DeclaredTool,
-    ModelsGiven,
+    StepModelOptions,
     StepModels,
+    StepTools,
     TaskTool,
     ToolFactory,
-    ToolsGiven,
     as_tool,
     read_tools,
 )
@@ -56,6 +55,7 @@ from statewright.workflow.steps.model import (
     read_definition,
 )
 from statewright.workflow.steps.node import AsyncStepNode, StepNode, StepOrder
+from statewright.workflow.steps.perform import PERFORM_BY_TYPE, perform_async_task, perform_task, result_key
 from statewright.workflow.steps.result import StepFailed
 from statewright.workflow.steps.state import CHANNELS, InputReader, StateUpdates, StepsState, state_of
 from statewright.workflow.steps.template import is_true
@@ -84,7 +84,7 @@ def retry_policy(retry: Retry) -> RetryPolicy | None:
 
 
 def should_retry(error: BaseException) -> bool:
-    """Return whether a step is retried after an error: not if it is final, nor if the run itself failed."""
+    """Return whether a step is retried after an error: not after a final one, nor one of the graph or the run."""
     if isinstance(error, StepFailed):
         return not error.is_final
     if isinstance(error, NodeTimeoutError):
@@ -92,11 +92,11 @@ def should_retry(error: BaseException) -> bool:
     return isinstance(error, Exception) and not isinstance(error, GraphError | RunError | StorageError | InternalError)
 
 
-# -- the graph as callers see it: one map as input, and the state as one map as output
+# -- the graph: its input is one map, and its output is the state as one map
 
 
 class StepsProgram(Program):
-    """A program whose state callers see as one map instead of as channels."""
+    """A program whose callers see its state as one map, not as channels."""
 
     begins_with_state = False
 
@@ -107,7 +107,7 @@ class StepsProgram(Program):
     def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
         return state_of(values)
 
-    def shown(self, result: TaskResult) -> Any:
+    def visible_writes(self, result: TaskResult) -> Any:
         written: dict[str, Any] = dict(result.writes)
         return written.get("state") or None
 
@@ -117,7 +117,7 @@ class StepsProgram(Program):
     def _start(self) -> NodeProgram:
         start = super()._start()
         start.updates = InputReader({name: self.channels[name] for name in CHANNELS}, closed=True)
-        start.known_plain = None
+        start.plain_keys = None  # so that every input is read by the InputReader
         return start
 
 
@@ -131,7 +131,7 @@ class StepsGraph(CompiledGraph):
         self.definition = definition
 
     def get_state_jsonschema(self) -> dict[str, Any]:
-        """Return the JSON Schema of the visible state: any map."""
+        """Return the JSON Schema of the visible state, which is any map."""
         return {**self.get_output_jsonschema(), "title": f"{self.name}State"}
 
 
@@ -139,14 +139,14 @@ class StepsGraph(CompiledGraph):
 
 
 class StepNodeFactory:
-    """Creates the nodes of one workflow. Collects problems, so that all of them are reported together."""
+    """Creates the nodes of one workflow, and collects their problems."""
 
     def __init__(
         self,
         *,
         handlers: Handlers | Mapping[str, Handler] | None = None,
-        models: ModelsGiven = None,
-        tools: ToolsGiven = None,
+        models: StepModelOptions = None,
+        tools: StepTools = None,
         checks: Mapping[str, Check] | None = None,
     ) -> None:
         self.problems: list[Problem] = []
@@ -172,7 +172,7 @@ class StepNodeFactory:
             function = self._handlers.find(step.handler)
         except UnknownHandler as error:
             self._report(f"{path}.handler", str(error), error.hint)
-            return _rejected_node
+            return _placeholder_node
         handler = bind_step(function, step)
         if is_coroutine_function(function):
             return AsyncStepNode(step, order, partial(perform_async_task, step, handler))
@@ -180,7 +180,7 @@ class StepNodeFactory:
 
     def _make_llm_node(self, step: LlmStep, path: str, order: StepOrder) -> Callable[..., Any]:
         tools = [self._make_tool(tool, step, f"{path}.tools[{index}].name") for index, tool in enumerate(step.tools)]
-        # One known model is enough: a run reports an unknown one, and uses the next.
+        # One known model is enough: at run time unknown ones are skipped, and recorded in the log of the run.
         if not any(self._models.has(name) for name in (step.model, *step.fallback_models)):
             hint = "Register it, or name its provider: provider:model."
             self._report(f"{path}.model", f"The model {step.model!r} is unknown.", hint)
@@ -189,13 +189,13 @@ class StepNodeFactory:
                 hint = suggestion(name, self._checks, noun="Checks")
                 self._report(f"{path}.guardrails.postChecks[{index}]", f"Check {name!r} does not exist.", hint)
         if self.problems:
-            return _rejected_node
-        known_tools = [tool for tool in tools if tool is not None]
-        handler = LlmStepHandler(step, order, self._models, known_tools, OutputGuard(step, self._checks))
+            return _placeholder_node
+        tools = [tool for tool in tools if tool is not None]
+        handler = LlmStepHandler(step, order, self._models, tools, OutputGuard(step, self._checks))
         return AsyncStepNode(step, order, handler.perform)
 
     def _make_tool(self, tool: LlmTool, step: LlmStep, path: str) -> ToolFactory | None:
-        """Return the implementation of a tool; report a problem and return None if there is none."""
+        """Return the factory of a tool. Report a tool without an implementation, and return None."""
         if tool.name in self._tools:
             try:
                 declared = DeclaredTool(tool, as_tool(self._tools[tool.name], tool.name))
@@ -210,8 +210,8 @@ class StepNodeFactory:
         return None
 
 
-def _rejected_node(values: Any) -> None:
-    """Stand in for a node that cannot be created: the definition is rejected."""
+def _placeholder_node(values: Any) -> None:
+    """Stand in for a node that cannot be created. It never runs, as its definition is rejected."""
 
 
 # -- compilation
@@ -225,8 +225,8 @@ def compile_steps(
     definition: Definition | str | bytes | Mapping[str, Any],
     *,
     handlers: Handlers | Mapping[str, Handler] | None = None,
-    models: ModelsGiven = None,
-    tools: ToolsGiven = None,
+    models: StepModelOptions = None,
+    tools: StepTools = None,
     checks: Mapping[str, Check] | None = None,
     checkpointer: Checkpointer | None = None,
     store: Store | None = None,
@@ -239,9 +239,9 @@ def compile_steps(
     """Compile a definition to a graph that takes the input of the workflow and returns its final state.
 
     `handlers` defaults to the handlers registered with `@task_handler`. `models` resolves the models that steps name,
-    `tools` are callable in addition to handlers, and `checks` extend those of `@post_check` and override them by name.
-    The other options are those of `StateGraph.compile`. Raises WorkflowError with all problems of the definition,
-    including unregistered handlers, tools and checks.
+    `tools` are tools in addition to the handlers, and `checks` are added to those of `@post_check`, which they override
+    by name. The other options are those of `StateGraph.compile`. Raises WorkflowError with all problems of the
+    definition, including unknown handlers, models, tools and checks.
     """
     if not isinstance(definition, Definition):
         definition = read_definition(definition)
@@ -272,12 +272,12 @@ def compile_steps(
 
 
 def _add_step(builder: GraphBuilder, step: Step, order: StepOrder, node: Callable[..., Any]) -> None:
-    """Add the node of a step. The edge leads to its default successor; a result may name any other step."""
+    """Add the node of a step, and its edge to the default successor."""
     builder.add_node(
         step.name,
         node,
         destinations=order.names,
-        # Other steps only read the state, for which starting a worker thread would cost more than the work itself.
+        # Steps of other types only read the state, which takes less time than handing them to a worker thread.
         inline=step.type not in ("task", "llm"),
         retry_policy=retry_policy(step.retry) if step.type not in _CANNOT_FAIL else None,
         metadata={"step_type": step.type, "drawn": _list_arrows(step, order)},
@@ -289,7 +289,7 @@ def _add_step(builder: GraphBuilder, step: Step, order: StepOrder, node: Callabl
 
 
 def _branch_function(step: ConditionStep) -> Callable[[Any], bool]:
-    """Return a function that reads the stored outcome of a condition, for `update_state(as_node=...)`."""
+    """Return a function that reads the stored outcome of a condition. Used by `update_state(as_node=...)`."""
 
     def outcome(values: Any) -> bool:
         return is_true(values["state"].get(result_key(step.name)))

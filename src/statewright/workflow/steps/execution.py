@@ -1,4 +1,4 @@
-"""One execution of one step: the context of its handler, waiting for answers, and reports to the log of the run."""
+"""One execution of a step: the context of its handler, waiting for answers, and records in the log of the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from statewright.workflow.steps.model import Step
 
 
 class StepContext:
-    """Context of one attempt at one step. Every argument has a default, so tests of handlers can create one."""
+    """The context of one attempt at a step, for its handler. Tests can create one: all arguments have defaults."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class StepContext:
         self.workspace_id = workspace_id
         """The workspace that owns the run; None outside the service."""
         self.idempotency_key = idempotency_key
-        """Equal for all attempts at the step; different when the run visits the step again."""
+        """The same for all attempts at the step; another one if the run visits the step again."""
         self.attempt = attempt
         """The number of the attempt, from 1."""
         self._input = workflow_input or {}
@@ -51,41 +51,43 @@ class StepContext:
 
     @cached_property
     def workflow_input(self) -> dict[str, Any]:
-        """The input of the run, as a copy: changes to it have no effect on the run."""
+        """A copy of the input of the run. Changes to it have no effect."""
         return copy_json(dict(self._input))
 
     @cached_property
     def workflow_state(self) -> dict[str, Any]:
-        """The state before the step, as a copy. Return `state_updates` to change the state."""
+        """A copy of the state before the step. Return `state_updates` to change the state."""
         return copy_json(dict(self._state))
 
     @cached_property
     def config(self) -> dict[str, Any]:
-        """The `config` of the step; the arguments when a model calls the handler as a tool."""
+        """A copy of the `config` of the step, or of the arguments if a model calls the handler as a tool."""
         return copy_json(dict(self._config))
 
 
-# -- waiting for an answer, a signal or an instant
+# -- waiting
 #
-# Each attempt at an answer has an interrupt of its own, keyed `<key>.<number>`: an interrupt is answered once, so after
-# an invalid answer the step opens the next one.
+# An interrupt can be answered only once. So after an invalid answer the step opens another interrupt; their keys are
+# `<key>.0`, `<key>.1` and so on.
 
 AnswerCheck = Callable[[Any], str | None]
-"""Returns why an answer is not valid; None for a valid one."""
+"""Returns the reason why an answer is not valid; None for a valid one."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitRequest:
-    """A request to wait for an answer, a signal, an instant, or the first of a signal and an instant."""
+    """A request to wait for an answer, a signal or a timer. An answer or a signal may have a deadline."""
 
     value: Any
     """The value of the interrupt, which is sent to the person or program that answers."""
     _: KW_ONLY
     signal: str | None = None
+    """The type of the signal; None for an answer or a timer."""
     is_timer: bool = False
-    """True if the step waits for the instant only."""
     delay: Duration | None = None
+    """The timer or deadline, from the start of the wait."""
     until: datetime | None = None
+    """The timer or deadline as a point in time."""
 
     def to_interrupt(self) -> dict[str, Any]:
         """Return the options of the interrupt that represents the wait."""
@@ -97,11 +99,12 @@ class WaitRequest:
 
 
 def find_open_interrupt(key: str, runtime: Runtime[Any]) -> Interrupt | None:
-    """Return the interrupt that an earlier execution of the step opened under a key; None if there is none."""
+    """Return the interrupt that the last execution of the step opened under a key, or None. It may be answered."""
     scope = current_scope()
     if scope is None or scope.task is None:
         raise InternalError("A step looked up its interrupts outside a node. Please report this.")
     number = 0
+    # For interrupts with invalid answers, the run still has the answer, but `asked` returns None.
     while interrupt_id(scope.task.id, f"{key}.{number}") in scope.run.answers:
         if (interrupt := runtime.asked(f"{key}.{number}")) is not None:
             return interrupt
@@ -110,7 +113,7 @@ def find_open_interrupt(key: str, runtime: Runtime[Any]) -> Interrupt | None:
 
 
 def get_caller_run_id() -> str | None:
-    """Return the run id that the caller chose, which survives resumption; None if the caller chose none."""
+    """Return the run id that the caller chose, which stays the same when the run is resumed; None if there is none."""
     scope = current_scope()
     return scope.run.settings.run_id if scope is not None else None
 
@@ -119,7 +122,7 @@ def get_caller_run_id() -> str | None:
 
 
 class StepExecution:
-    """Input, state and runtime of one execution, for step handlers. The maps are shared and must not be modified."""
+    """The input, state and runtime of one execution of a step. The maps are shared, and must not be modified."""
 
     __slots__ = ("_configurable", "_key", "input", "origin", "runtime", "state", "step", "visits")
 
@@ -134,7 +137,7 @@ class StepExecution:
         self._key: str | None = None
 
     @property
-    def number(self) -> int:
+    def visit_number(self) -> int:
         """The number of this visit to the step within the run, from 1."""
         return self.visits.get(self.step.name, 0) + 1
 
@@ -142,7 +145,7 @@ class StepExecution:
     def idempotency_key(self) -> str:
         """`<run>:<step>`, followed by the number of the visit from the second visit on."""
         key = f"{get_caller_run_id() or self.origin}:{self.step.name}"
-        return key if self.number == 1 else f"{key}:{self.number}"
+        return key if self.visit_number == 1 else f"{key}:{self.visit_number}"
 
     def context(
         self,
@@ -169,15 +172,15 @@ class StepExecution:
 
     @property
     def request_key(self) -> str:
-        """The key of the interrupts of this attempt; each attempt has its own, and so asks again.
+        """The key of the interrupts of this attempt: `<retry>/<attempt>`. Each attempt has its own, and asks again.
 
-        A failed run that is retried restarts its attempt count; `retry` in the config counts the retries of the run.
+        When a failed run is retried, its attempts are counted from 1 again; `retry` in the config counts the retries.
         """
         if self._key is None:
             retry, attempt = self._configurable.get("retry", 0), self.runtime.execution_info.attempt
             self._key, scope = f"{retry}/{attempt}", current_scope()
-            if scope is not None and scope.run.known_interrupts:  # some step is waiting, which is unusual
-                # An unsaved attempt is not counted after a restart, but the interrupt that it opened still exists.
+            if scope is not None and scope.run.known_interrupts:  # only a resumed run needs the search
+                # After a crash the count of attempts may be too low, but the interrupt of the last one still exists.
                 keys = [f"{retry}/{number}" for number in range(attempt, self.step.retry.max_attempts + 1)]
                 open_keys = (key for key in keys if find_open_interrupt(key, self.runtime) is not None)
                 self._key = next(open_keys, self._key)
@@ -188,7 +191,7 @@ class StepExecution:
         return find_open_interrupt(self.request_key, self.runtime)
 
     def wait_for(self, request: WaitRequest, check_answer: AnswerCheck) -> Any:
-        """Return the answer to a request; None if it timed out. Suspends the node if there is no answer yet.
+        """Return the answer to a request; None after its timer or deadline. Suspends the node until then.
 
         An invalid answer is recorded in the log of the run, and the wait continues with its original deadline.
         """
@@ -202,18 +205,18 @@ class StepExecution:
             reason = check_answer(answer)
             if reason is None:
                 return answer
-            if interrupt is not None:
+            if interrupt is not None:  # None in later executions, so that an invalid answer is recorded only once
                 delay, until = None, interrupt.due_at
                 self.report_event("SIGNAL_IGNORED", reason=reason)
             number += 1
 
-    # -- reporting
+    # -- the log of the run
 
     def report(self, **fields: Any) -> None:
-        """Record the `output` of the step, the `skipped` steps or an `event` in the log of the run."""
+        """Record the `output` of the step, the `skipped` steps, or an `event`."""
         if fields and self.runtime.is_recorded:
             self.runtime.record("step_reported", fields)
 
     def report_event(self, kind: str, **payload: Any) -> None:
-        """Record an event of the step in the log of the run."""
+        """Record an event of the step."""
         self.report(event={"type": kind, "payload": payload})

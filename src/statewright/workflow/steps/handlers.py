@@ -1,7 +1,7 @@
-"""Registry of the functions that task steps call, by the names that definitions use for them.
+"""The registry of the functions that task steps call by name.
 
-Definitions are untrusted: a name refers to a registered function or to a function of an explicitly allowed module, and
-no other name causes an import.
+Definitions are untrusted: a name refers to a registered function, or to a function of an explicitly allowed module. No
+other module is imported.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Handlers:
     def register(self, name: str, function: Handler) -> None:
         """Register a function under a name. A reloaded module may register its functions again.
 
-        Raises InvalidConfig for an object that is not a function, and for a name that is taken.
+        Raises InvalidConfig for an object that is not a function, and for a name that another function has.
         """
         if not callable(function) or _arity(function) is None:
             raise InvalidConfig(
@@ -61,9 +61,9 @@ class Handlers:
                 f"Pass a function fn(ctx) or fn(ctx, step)."
             )
         existing = self._by_name.get(name)
-        if existing is not None and _origin(existing) != _origin(function):
+        if existing is not None and _identity_key(existing) != _identity_key(function):
             raise InvalidConfig(
-                f"Two functions are registered as handler {name!r}: {existing!r} and {function!r}. Rename one."
+                f"Two functions are registered as handler {name!r}: {existing!r} and {function!r}. Rename one of them."
             )
         self._by_name[name] = function
 
@@ -86,7 +86,7 @@ class Handlers:
             raise UnknownHandler(f"Handler {name!r} does not exist.", suggestion(name, self._by_name, noun="Handlers"))
         if module not in self.modules:
             hint = suggestion(module, self.modules, noun="Allowed modules")
-            raise UnknownHandler(f"Handlers may not come from module {module!r}.", f"{hint} {self._list_names()}")
+            raise UnknownHandler(f"Module {module!r} is not allowed for handlers.", f"{hint} {self._list_names()}")
         return self._import_function(module, attribute)
 
     def _list_names(self) -> str:
@@ -116,14 +116,14 @@ def task_handler(name: str) -> Callable[[H], H]:
 
 
 def as_handlers(handlers: Handlers | Mapping[str, Handler] | None) -> Handlers:
-    """Return handlers as a registry; the registry of `@task_handler` for None."""
+    """Convert handlers to a registry. None stands for the registry of `@task_handler`."""
     if handlers is None:
         return registered
     return handlers if isinstance(handlers, Handlers) else Handlers(handlers)
 
 
 def bind_step(handler: Handler, step: Any) -> Handler:
-    """Return the handler as a function of the context alone: a second argument, if it takes one, is bound to `step`."""
+    """Return the handler as a function of one argument, the context. A second argument is bound to `step`."""
     if _arity(handler) != 2:
         return handler
 
@@ -134,12 +134,12 @@ def bind_step(handler: Handler, step: Any) -> Handler:
 
 
 def _arity(function: Handler) -> int | None:
-    """Return the number of arguments of a handler; None if it takes neither one nor two."""
+    """Return the number of arguments to call a handler with, 1 or 2; None if it accepts neither."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
         return 1  # a builtin without a signature
-    for count in (2, 1):  # two first: a handler with an optional second parameter receives the step
+    for count in (2, 1):  # 2 first, so that a handler with an optional second parameter receives the step
         try:
             signature.bind(*(None,) * count)
         except TypeError:
@@ -149,20 +149,18 @@ def _arity(function: Handler) -> int | None:
 
 
 def _is_public_handler(name: str, value: object, module: str) -> bool:
-    """Return whether a name of a module is a public function, defined there, that can be called as a handler.
+    """Return whether an attribute of a module is a public function that can be called as a handler.
 
-    Functions that the module imports do not count: `from os import system` must not let definitions call it.
+    Functions that the module only imports are excluded: after `from os import system`, definitions must not call it.
     """
     is_function = inspect.isfunction(value) and not name.startswith("_")
     return is_function and value.__module__ == module and _arity(cast(Handler, value)) is not None
 
 
-def _origin(function: Handler) -> tuple[str, str, int] | int:
-    """Return a key of a function that is the same after a reload of its module.
-
-    Methods of two objects differ, although they have one name. A function of a module is bound to nothing.
-    """
+def _identity_key(function: Handler) -> tuple[str, str, int] | int:
+    """Return a key that identifies a function, and stays the same when its module is reloaded."""
     name: str | None = getattr(function, "__qualname__", None)
-    if name is None or "<" in name:
+    if name is None or "<" in name:  # lambdas and local functions may share a name
         return id(function)
+    # Methods of two objects have the same name, but not the same `__self__`.
     return function.__module__, name, id(getattr(function, "__self__", None))

@@ -1,7 +1,7 @@
 """The model of a workflow of steps: the JSON document, validated, with defaults filled in.
 
-Field names are those of the language in snake case; JSON uses camel case. `read_definition` parses a document, and
-reports all of its problems together.
+Fields are named in snake case here, and in camel case in JSON. `read_definition` parses a document, and reports all of
+its problems together.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ Number = Annotated[float, Strict()]
 Flag = Annotated[bool, Strict()]
 
 
-def _check_instant(value: Any) -> Any:
-    """Reject numbers, which could be seconds or milliseconds."""
+def _reject_number(value: Any) -> Any:
+    """Return a timestamp unchanged, except a number, which could mean seconds or milliseconds."""
     if isinstance(value, str | datetime):
         return value
     raise ValueError
 
 
-Instant = Annotated[datetime, BeforeValidator(_check_instant), expects("an instant, written as 2026-01-31T09:00:00Z")]
+Timestamp = Annotated[datetime, BeforeValidator(_reject_number), expects("a timestamp such as 2026-01-31T09:00:00Z")]
 Milliseconds = Annotated[Integer, Field(ge=0)]
 StepName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class _StrictModel(BaseModel):
-    """Base of all parts: immutable, and without unknown keys."""
+    """Base class of all models: immutable, and unknown keys are errors."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=to_camel, validate_by_name=True, extra="forbid", frozen=True
@@ -57,7 +57,7 @@ class Retry(_StrictModel):
 
 
 class WaitRetry(Retry):
-    """Retry settings of a step that waits for a person or a signal: by default it waits once, until its timeout."""
+    """Retry settings of a step that waits for a person or a signal. By default it waits once, until its timeout."""
 
     max_attempts: Integer = Field(default=1, ge=1, le=20)
 
@@ -68,7 +68,7 @@ class _Step(_StrictModel):
     name: StepName
     retry: Retry = Retry()
     next: StepName | None = None
-    """The next step, if it is not the following one in the document."""
+    """The next step; by default the following one in the document."""
     end: Flag = False
     """True if the run ends after this step."""
 
@@ -83,7 +83,7 @@ class TaskStep(_Step):
 
 
 class PromptMessage(_StrictModel):
-    """A message to a model; its text may contain placeholders."""
+    """A message to a model. Its content may contain placeholders."""
 
     role: Literal["system", "user", "assistant"]
     content: str
@@ -104,7 +104,7 @@ class Guardrails(_StrictModel):
     """Names of checks: `content_safety`, `schema_validation`, `confidence_threshold`, or registered ones."""
     on_failure: Literal["block", "warn", "retry_with_feedback"] = "warn"
     confidence_threshold: Number = Field(default=0.7, ge=0, le=1)
-    """The minimum confidence that the check of that name accepts."""
+    """The minimum that the check `confidence_threshold` accepts."""
 
 
 class LlmStep(_Step):
@@ -120,26 +120,26 @@ class LlmStep(_Step):
     response_format: Literal["json", "text"] = "text"
     output_schema: dict[str, Any] | None = None
     output_key: str | None = None
-    """The state field for the answer. Without one, text is stored under the name of the step; JSON is merged."""
+    """The state field for the answer. By default text is stored under the name of the step, and JSON is merged."""
     tools: tuple[LlmTool, ...] = ()
     guardrails: Guardrails = Guardrails()
     max_tool_rounds: Integer = Field(default=10, ge=1, le=20)
 
 
 class WaitStep(_Step):
-    """A step that waits for a duration or until an instant."""
+    """A step that waits for a duration or until a point in time."""
 
     type: Literal["wait"]
     duration_ms: Milliseconds | None = None
-    until_timestamp: Instant | None = None
+    until_timestamp: Timestamp | None = None
 
 
 class ConditionStep(_Step):
-    """A step that selects one of two steps."""
+    """A step that selects one of two steps by a value of the state."""
 
     type: Literal["condition"]
     expression: str = Field(min_length=1)
-    """A dotted path into the state, whose value is truthy as in JavaScript: an empty list or map is true."""
+    """A dotted path into the state. Truthiness is that of JavaScript: an empty list or map is true."""
     true_step: StepName
     false_step: StepName
 
@@ -148,7 +148,7 @@ class ExternalEventStep(_Step):
     """A step that waits for an external signal, whose payload is merged into the state."""
 
     type: Literal["external_event"]
-    retry: WaitRetry = WaitRetry()  # pyright: ignore[reportIncompatibleVariableOverride]  # it is frozen
+    retry: WaitRetry = WaitRetry()  # pyright: ignore[reportIncompatibleVariableOverride]  # models are frozen
     signal_type: str = Field(min_length=1)
     timeout_ms: Milliseconds | None = None
 
@@ -157,7 +157,7 @@ class ApprovalStep(_Step):
     """A step that asks a person to approve a field of the state."""
 
     type: Literal["approval"]
-    retry: WaitRetry = WaitRetry()  # pyright: ignore[reportIncompatibleVariableOverride]  # it is frozen
+    retry: WaitRetry = WaitRetry()  # pyright: ignore[reportIncompatibleVariableOverride]  # models are frozen
     content_key: str = Field(min_length=1)
     prompt: str = ""
     timeout_ms: Milliseconds | None = None
@@ -168,7 +168,7 @@ Step = TaskStep | LlmStep | WaitStep | ConditionStep | ExternalEventStep | Appro
 
 
 class Definition(_StrictModel):
-    """A complete workflow, which starts at its first step. Immutable: a change is a new version."""
+    """A complete workflow, which starts at its first step. Immutable; a changed workflow is a new version."""
 
     name: str = Field(min_length=1, max_length=200)
     version: str = Field(min_length=1, max_length=50)
@@ -176,12 +176,12 @@ class Definition(_StrictModel):
     steps: tuple[Annotated[Step, Field(discriminator="type")], ...] = Field(min_length=1)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the definition as plain JSON, defaults included."""
+        """Return the definition as JSON, including defaults."""
         return self.model_dump(mode="json", by_alias=True)
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the content in hexadecimal, independent of the formatting of the document."""
+        """The SHA-256 of the content in hexadecimal. It does not depend on the formatting of the document."""
         text = json.dumps(self.to_json(), sort_keys=True, ensure_ascii=False, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -224,19 +224,19 @@ def _parse_json(text: str | bytes, source: str) -> Any:
         raise WorkflowError([problem], source=source) from None
 
 
-_Findings = Iterator[tuple[str, str, str]]
-"""The key of a step, the mistake in it, and advice."""
+_StepProblems = Iterator[tuple[str, str, str]]
+"""Problems of a step: the path of the key within the step, the message, and advice."""
 
 
-def _check_name(step: Step, definition: Definition, names: Counter[str]) -> _Findings:
+def _check_name(step: Step, definition: Definition, names: Counter[str]) -> _StepProblems:
     if step.name in RESERVED or ":" in step.name or "|" in step.name:  # these separate the parts of generated names
         advice = "Choose a name without ':' and '|' that the engine does not reserve."
-        yield ".name", f"A step cannot be called {step.name!r}.", advice
+        yield ".name", f"A step cannot be named {step.name!r}.", advice
     if names[step.name] > 1 and definition.step(step.name) is not step:
-        yield ".name", f"Another step is called {step.name!r} too.", "Rename one."
+        yield ".name", f"Another step has the name {step.name!r}.", "Rename one of them."
 
 
-def _check_transitions(step: Step, definition: Definition, names: Counter[str]) -> _Findings:
+def _check_transitions(step: Step, definition: Definition, names: Counter[str]) -> _StepProblems:
     """Report transitions to unknown steps, and transitions that cannot be combined."""
     is_condition = isinstance(step, ConditionStep)
     targets = [("trueStep", step.true_step), ("falseStep", step.false_step)] if is_condition else []
@@ -244,16 +244,17 @@ def _check_transitions(step: Step, definition: Definition, names: Counter[str]) 
         if target is not None and target not in names:
             yield f".{key}", f"Step {target!r} does not exist.", suggestion(target, names, noun="Steps")
     if is_condition and (step.next or step.end):
-        yield "", "A condition leads to its two steps only.", "Remove next and end."
+        yield "", "A condition leads only to its trueStep and falseStep.", "Remove next and end."
     elif step.next and step.end:
         yield "", "The step has both next and end.", "Keep one of them."
 
 
-def _check_wait(step: Step, definition: Definition, names: Counter[str]) -> _Findings:
+def _check_wait(step: Step, definition: Definition, names: Counter[str]) -> _StepProblems:
     if not isinstance(step, WaitStep):
         return
-    if (step.duration_ms is None) == (step.until_timestamp is None):
-        which = "neither" if step.duration_ms is None else "both"
-        yield "", f"It has {which} of durationMs and untilTimestamp.", "Give one of them."
+    if step.duration_ms is None and step.until_timestamp is None:
+        yield "", "The step has neither durationMs nor untilTimestamp.", "Add one of them."
+    elif step.duration_ms is not None and step.until_timestamp is not None:
+        yield "", "The step has both durationMs and untilTimestamp.", "Keep one of them."
     elif step.until_timestamp is not None and step.until_timestamp.tzinfo is None:
-        yield ".untilTimestamp", "The instant has no time zone.", "Add one, e.g. Z for UTC."
+        yield ".untilTimestamp", "The timestamp has no time zone.", "Add one, such as Z for UTC."

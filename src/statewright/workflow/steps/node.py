@@ -1,4 +1,4 @@
-"""Steps as graph nodes: a node performs its step, and converts the result to writes and a transition."""
+"""Steps as graph nodes: a node performs its step, and converts the result to a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from statewright.workflow.steps.state import StepWrites
 
 
 class StepOrder:
-    """The order of the steps of a definition. After a jump, the order continues from the step that was jumped to."""
+    """The order of the steps of a definition. After a jump, it continues from the target of the jump."""
 
     def __init__(self, definition: Definition) -> None:
         self._steps = definition.steps
@@ -25,7 +25,7 @@ class StepOrder:
         return tuple(self._index_by_name)
 
     def default_next(self, step: Step) -> str:
-        """Return the successor of a step whose result names none: its `next`, the end, or the following step."""
+        """Return the successor of a step whose result names none: END, its `next`, or the following step."""
         if step.end:
             return END
         if step.next is not None:
@@ -34,8 +34,10 @@ class StepOrder:
         return self._steps[index].name if index < len(self._steps) else END
 
     def resolve_next(self, step: Step, name: Any) -> str:
-        """Return the successor that a result names, or the default for None. Raises InvalidUpdateError if there is no
-        step of this name."""
+        """Return the successor that a result names, or the default one for None.
+
+        Raises InvalidUpdateError if there is no step with this name.
+        """
         if name is None:
             return self.default_next(step)
         if isinstance(name, str) and name in self._index_by_name:
@@ -44,7 +46,7 @@ class StepOrder:
         raise InvalidUpdateError(f"Step {step.name!r} returned {NEXT_STEP} {name!r}, which is not a step. {hint}")
 
     def iter_skipped(self, step: Step, target: str, visits: Mapping[str, int]) -> Iterator[str]:
-        """Yield the steps that a jump forward skips and that have neither run nor been skipped before."""
+        """Yield the steps that a forward jump skips, without those that have run or been skipped before."""
         index = self._index_by_name[step.name]
         stop = self._index_by_name[target] if target != END else len(self._steps)
         for skipped in self._steps[index + 1 : stop]:
@@ -58,7 +60,7 @@ Values = Mapping[str, Any]
 
 
 class StepNode:
-    """The node of a step. `perform` returns its result."""
+    """The node of a step; `perform` returns the result of the step."""
 
     def __init__(self, step: Step, order: StepOrder, perform: Callable[[StepExecution], Any]) -> None:
         self._step = step
@@ -87,10 +89,10 @@ def make_command(execution: StepExecution, result: StepResult, order: StepOrder)
     target = order.resolve_next(step, updates.pop(NEXT_STEP, None))
     output = to_jsonable_map(result.output, f"output of step {step.name!r}") if result.output is not None else None
     skipped = list(order.iter_skipped(step, target, execution.visits))
-    # Reported last, because a report would remain in the log if the attempt failed after it.
+    # Reported last, because the report would stay in the log if the attempt failed afterwards.
     report = {"output": output, "skipped": skipped}
     execution.report(**{name: value for name, value in report.items() if value})
-    visits = {step.name: execution.number, **dict.fromkeys(skipped, 0)}
+    visits = {step.name: execution.visit_number, **dict.fromkeys(skipped, 0)}
     return Command(update=StepWrites(updates, visits), goto=target)
 
 
@@ -98,6 +100,6 @@ def make_failure(result: StepResult, step: Step) -> StepFailed:
     """Convert a failed result to an error."""
     error = result.error
     if error is None:
-        return StepFailed(f"Step {step.name!r} failed, and its handler gave no reason. Return an error with a message.")
+        return StepFailed(f"Step {step.name!r} failed without a reason. Return an error with a message.")
     details = to_jsonable_map({"details": error.details}, f"The error of step {step.name!r}")["details"]
     return StepFailed(error.message or f"Step {step.name!r} failed.", code=error.code, details=details)

@@ -1,17 +1,17 @@
 """Results and failures of steps, and their conversion to JSON.
 
-A result has an output, which is stored with the record of the step, and updates, which are merged into the state. The
-merge is shallow and happens when the step has completed: a map replaces a map, and no key is ever removed.
+A result has an output, which is stored in the record of the step, and updates, which are merged into the state when the
+step has completed. The merge is shallow: nested maps are replaced, and no key is ever removed.
 
-The state is stored and sent as JSON, so it holds nothing else. Values are copied at the boundary between handlers and
-the state: a handler that later modifies its arguments or its result does not change the state.
+The state contains only JSON, as which it is stored and sent. Values are copied between handlers and the state, so a
+handler that later modifies its arguments or its result does not change the state.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final, Literal, cast, get_args
 
 from pydantic.alias_generators import to_camel
@@ -25,7 +25,7 @@ DEFAULT_CODE: Final = "STEP_FAILED"
 class StepFailed(RunError):
     """A step failed. It is retried according to its `retry`, unless the failure is final.
 
-    Handlers may raise it; a result with the status `failed` is converted to it.
+    Handlers may raise it, or return a result with the status `failed`, which is converted to it.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class StepFailed(RunError):
         self.is_final = is_final
         """True if another attempt would fail in the same way."""
         self.retry_after = retry_after
-        """Seconds that a service asked clients to wait (Retry-After); the minimum delay before the next attempt."""
+        """The minimum delay before the next attempt in seconds, such as the Retry-After of a service."""
         super().__init__(message)
 
 
@@ -73,9 +73,9 @@ class StepResult:
     state_updates: Mapping[str, Any] = field(default_factory=dict[str, Any])
     error: StepFailure | None = None
     wait_until: datetime | None = None
-    """For a waiting step: when it resumes by itself."""
+    """The time at which a waiting step resumes."""
     signal_type: str | None = None
-    """For a waiting step: the signal that resumes it."""
+    """The signal that resumes a waiting step."""
 
     def merged_into(self, state: Mapping[str, Any]) -> dict[str, Any]:
         """Return the state after the step. Only a completed step changes it, and `__nextStep` is left out."""
@@ -90,13 +90,13 @@ class StepResult:
 
 
 _FIELDS_BY_KEY: Final = {to_camel(field.name): field.name for field in fields(StepResult)}
-"""The keys of a result that is written as a map."""
+"""The fields of a result by their keys in a map."""
 
 
 def read_result(value: Any, step: str) -> StepResult:
     """Convert the return value of a handler: a StepResult, a map with its keys in camel case, or None for completed.
 
-    Raises InvalidUpdateError, which names the step, for anything else.
+    Raises InvalidUpdateError for anything else.
     """
     if value is None:
         return StepResult()
@@ -124,8 +124,8 @@ def _from_map(mapping: Mapping[str, Any], step: str) -> StepResult:
             values["wait_until"] = datetime.fromisoformat(values["wait_until"])
     except (TypeError, ValueError) as error:
         raise InvalidUpdateError(
-            f"The result of step {step!r} is not valid: {error}. Return an error with the keys message, code and "
-            f"details, and waitUntil as an ISO 8601 instant."
+            f"The result of step {step!r} is not valid: {error}. Return 'error' as a map with the keys message, code "
+            f"and details, and 'waitUntil' as an ISO 8601 timestamp."
         ) from error
     return StepResult(**values)
 
@@ -141,12 +141,12 @@ def _check_result(result: StepResult, step: str) -> None:
             raise InvalidUpdateError(f"{name} of step {step!r} is {value!r}. Return a map.")
     if result.status == "waiting" and result.wait_until is None and result.signal_type is None:
         raise InvalidUpdateError(
-            f"Step {step!r} has the status 'waiting' and nothing to wait for. Return waitUntil, signalType, or both."
+            f"Step {step!r} has the status 'waiting', but nothing to wait for. Return waitUntil, signalType, or both."
         )
     if result.wait_until is not None and getattr(result.wait_until, "tzinfo", None) is None:
         raise InvalidUpdateError(
-            f"waitUntil of step {step!r} is {result.wait_until}, which has no time zone. Return a datetime with one, "
-            f"e.g. {UTC}."
+            f"waitUntil of step {step!r} is {result.wait_until}, which has no time zone. Return a datetime with a time "
+            f"zone, such as datetime.now(UTC)."
         )
 
 
@@ -154,7 +154,7 @@ def _check_result(result: StepResult, step: str) -> None:
 
 
 def to_jsonable(value: Any, label: str) -> Any:
-    """Convert a value to JSON, as a copy: dataclasses and models become maps, instants text, NaN and infinity null.
+    """Return a copy of a value as JSON. Dataclasses and models become maps, datetimes strings, NaN and infinity null.
 
     Raises InvalidUpdateError for a value that JSON cannot represent; `label` names the value in the message.
     """
@@ -162,12 +162,12 @@ def to_jsonable(value: Any, label: str) -> Any:
         return to_strict_jsonable(value)
     except ValueError as error:
         raise InvalidUpdateError(
-            f"{label} cannot be written as JSON: {error}. Use text, numbers, booleans, lists and maps."
+            f"{label} cannot be written as JSON: {error}. Use strings, numbers, booleans, lists and maps."
         ) from error
 
 
 def to_jsonable_map(value: Any, label: str) -> dict[str, Any]:
-    """Convert a map to JSON, as a copy. Raises InvalidUpdateError for anything else."""
+    """Return a copy of a map as JSON. Raises InvalidUpdateError for anything else."""
     if not isinstance(value, Mapping):
         raise InvalidUpdateError(f"{label} is {quoted(value)} of type {type(value).__name__}. Use a map.")
     return to_jsonable(cast("Mapping[str, Any]", value), label)

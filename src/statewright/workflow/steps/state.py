@@ -1,7 +1,7 @@
 """The channels of a workflow of steps, and the updates written to them.
 
-`input` is written once, at the start of a run. `state` is a map to which steps add by shallow merges. Two hidden
-channels hold bookkeeping: the number of visits to each step, and the prefix of idempotency keys.
+`input` is written once, at the start of a run. `state` is a map into which the updates of steps are shallowly merged.
+Two hidden channels are for bookkeeping: the number of visits to each step, and the prefix of idempotency keys.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from statewright.workflow.steps.result import NEXT_STEP, to_jsonable_map
 
 
 def shallow_merge(current: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two maps; keys of the update win, and no key is removed."""
+    """Merge two maps. Keys of the update win; no key is removed."""
     return {**current, **update}
 
 
 class Origin(LastValue):
-    """Channel of a text that is stored with the run, and hidden from its output."""
+    """The channel `origin`, hidden from the output of the run."""
 
     hidden: ClassVar[bool] = True
 
 
 class Visits(Reduced):
-    """Channel of counts that are stored with the run, and hidden from its output."""
+    """The channel `visits`, hidden from the output of the run."""
 
     hidden: ClassVar[bool] = True
 
@@ -42,9 +42,9 @@ class StepsState(TypedDict, total=False):
     input: dict[str, Any]
     state: Annotated[dict[str, Any], shallow_merge]
     visits: Annotated[dict[str, int], Visits()]
-    """Number of visits by step; 0 for a skipped step."""
+    """The number of visits by step; 0 for a skipped step."""
     origin: Annotated[str, Origin()]
-    """Unique id of this pass through the steps, from which idempotency keys derive if the caller chose no run id."""
+    """A unique id for this run of the workflow: the prefix of idempotency keys if the caller chose no run id."""
 
 
 CHANNELS: Final = ("input", "state", "visits", "origin")
@@ -59,7 +59,10 @@ class StepWrites:
 
 
 class StateUpdates(UpdateReader):
-    """Reads the writes of steps. A map from outside, as in `update_state`, updates the visible state."""
+    """Converts the updates of steps to writes.
+
+    A map that does not come from a step, as in `update_state`, updates the visible state.
+    """
 
     @property
     def takes_lists(self) -> bool:
@@ -72,7 +75,9 @@ class StateUpdates(UpdateReader):
             return {}
         updates = to_jsonable_map(update, f"The update of step {node!r}")
         if NEXT_STEP in updates:
-            raise InvalidUpdateError(f"The update of step {node!r} holds {NEXT_STEP!r}, which only a step may return.")
+            raise InvalidUpdateError(
+                f"The update of step {node!r} contains {NEXT_STEP!r}, which only a step may return. Remove it."
+            )
         return {"state": updates}
 
     def read_fields(self, mapping: dict[str, Any], node: str, ids: IdSource) -> dict[str, Any]:
@@ -80,9 +85,9 @@ class StateUpdates(UpdateReader):
 
 
 class InputReader(StateUpdates):
-    """Reads the input of a run, and resets the other channels."""
+    """Converts the input of a run to writes, which reset the other channels."""
 
-    def unknown_in(self, update: Any) -> str | None:
+    def unknown_key_message(self, update: Any) -> str | None:
         return None  # an input has no declared keys
 
     def read(self, update: Any, node: str, ids: IdSource) -> dict[str, Any]:

@@ -1,14 +1,15 @@
 """Templates such as `{{input.name}}` and conditions such as `lead.score`: paths into the input and state of a run.
 
-Both follow the rules of JavaScript, in which such workflows were first written. In a template a missing last key
-renders as an empty text, and a placeholder whose path leads through a missing key or a scalar is left as written. Maps
-and lists render as JSON, where JavaScript would print nothing useful. Inserted values are not parsed again, so a value
-cannot refer to other values.
+Both follow the rules of JavaScript, since such workflows were first written for it. In a template a missing last key
+renders as an empty string, and a placeholder whose path leads through a missing key or a scalar is left as written.
+Maps and lists render as JSON, unlike in JavaScript, which would print `[object Object]`. Inserted values are not parsed
+again, so a value cannot contain placeholders.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
@@ -18,12 +19,12 @@ _PLACEHOLDER: Final = re.compile(r"\{\{([\w.]+)\}\}", re.ASCII)
 _INDEX: Final = re.compile(r"0|[1-9][0-9]{0,8}", re.ASCII)
 _MISSING: Final = object()
 _BROKEN_PATH: Final = object()
-_SMALLEST_PLAIN, _LARGEST_PLAIN = 1e-6, 1e21
-"""JavaScript writes numbers between these limits without an exponent."""
+_MIN_WITHOUT_EXPONENT, _MAX_WITHOUT_EXPONENT = 1e-6, 1e21
+"""The range of numbers that JavaScript writes without an exponent."""
 
 
 def render(template: str, workflow_input: Any, workflow_state: Any) -> str:
-    """Return the text with values filled in. Placeholders with an invalid path are left as written."""
+    """Replace the placeholders of a template by values. Placeholders with an invalid path are left as written."""
     roots = {"input": workflow_input, "state": workflow_state}
 
     def replace(match: re.Match[str]) -> str:
@@ -35,13 +36,13 @@ def render(template: str, workflow_input: Any, workflow_state: Any) -> str:
 
 
 def is_expression_true(expression: str, state: Mapping[str, Any]) -> bool:
-    """Return whether the value at a path in the state is truthy. A missing value is not."""
+    """Return whether the value at a path in the state is truthy. A missing value is falsy."""
     value = _follow_path(state, expression.strip().split("."))
     return value is not _MISSING and value is not _BROKEN_PATH and is_true(value)
 
 
 def is_true(value: Any) -> bool:
-    """Return whether JavaScript treats a value as true: all but null, false, 0, NaN and "", so even an empty list."""
+    """Return whether a value is truthy in JavaScript: all but null, false, 0, NaN and "", so even an empty list."""
     return value == value and value not in (None, False, 0, "")  # NaN is not equal to itself
 
 
@@ -76,16 +77,18 @@ def to_text(value: Any) -> str:
 
 
 def _format_number(value: float) -> str:
-    if value != value or value in (float("inf"), float("-inf")):
-        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
     if value == 0:
-        return "0"
-    if _SMALLEST_PLAIN <= abs(value) < _LARGEST_PLAIN:
+        return "0"  # also for -0.0
+    if _MIN_WITHOUT_EXPONENT <= abs(value) < _MAX_WITHOUT_EXPONENT:
         return _strip_zeros(format(Decimal(repr(value)), "f"))
     mantissa, _, exponent = repr(value).partition("e")
     return f"{_strip_zeros(mantissa)}e{int(exponent):+d}"
 
 
 def _strip_zeros(text: str) -> str:
-    """Return a decimal number without trailing zeros."""
+    """Remove the trailing zeros of a decimal number."""
     return text.rstrip("0").rstrip(".") if "." in text else text

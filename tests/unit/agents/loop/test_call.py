@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from statewright.agents import Agent, AgentResult, NetworkRun, State
-from statewright.agents.loop.run import AgentCall, current_call, data_fields, enter_call
-from statewright.agents.state.data import DataSchema
+from statewright.agents.loop.run import AgentCall, current_call, enter_call
+from statewright.agents.state.data import DataSchema, data_fields
 from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.models import Usage
@@ -22,7 +22,7 @@ TURN = AgentResult(
 
 
 def build_run(data: Mapping[str, Any], usage: Usage) -> NetworkRun[Any]:
-    state = State.of(DataSchema(), data, [Message("seed")], [TURN], "t")
+    state = State.from_values(DataSchema(), data, [Message("seed")], [TURN], "t")
     agents = {name: Agent(name) for name in "ab"}
     return NetworkRun("n", state, agents, message=Message("go"), further_usage=Usage(5) + usage)
 

@@ -59,15 +59,15 @@ def test_a_whole_file_is_read_in_its_order() -> None:
         ({"command": "x", "config": {"command": "y"}}, "command is set twice"),
         ({"command": "x", "headers": {}}, "headers does not apply to a server of type stdio"),
         ({"url": "http://h", "env": {}}, "env does not apply to a server of type streamable-http"),
-        ({"command": "x", "args": {"a": 1}}, "args is dict"),
-        ({"command": "x", "args": "'"}, "quotes do not match"),
-        ({"command": "x", "args": [["a"]]}, "args holds a list"),
-        ({"command": "x", "env": ["A=1"]}, "env is list"),
-        ({"command": "x", "env": {"A": None}}, "env holds a NoneType"),
+        ({"command": "x", "args": {"a": 1}}, "args is a dict"),
+        ({"command": "x", "args": "'"}, "unbalanced quotes"),
+        ({"command": "x", "args": [["a"]]}, "args contains a list"),
+        ({"command": "x", "env": ["A=1"]}, "env is a list"),
+        ({"command": "x", "env": {"A": None}}, "env contains a NoneType"),
         ({"command": 3}, "command is 3"),
         ({"url": "http://h", "auth_token": "t", "headers": {"authorization": "x"}}, "auth_token and a header"),
         ({"command": "x", "timeout": "5"}, "timeout is '5'"),
-        ({"transport": ["stdio"], "command": "x"}, "transport is list"),
+        ({"transport": ["stdio"], "command": "x"}, "transport is a list"),
         ({"command": "x", "enabled": "no"}, "enabled is 'no'"),
     ],
 )
@@ -84,12 +84,12 @@ def test_what_is_wrong_in_several_is_told_at_once() -> None:
         read_servers(entries)  # type: ignore[arg-type]
     told = str(caught.value)
     assert told.startswith("The MCP servers have 4 problems:")
-    for part in ("'a': it has neither", "an entry is str", "the name ''", "'b': 2 servers have this name"):
+    for part in ("'a': it has neither", "an entry is a str", "the name ''", "'b': 2 servers have this name"):
         assert part in told
 
 
 def test_an_entry_of_a_mapping_that_is_no_mapping_is_told_of_by_its_name() -> None:
-    with pytest.raises(InvalidConfig, match=r"MCP server 'a': config is str"):
+    with pytest.raises(InvalidConfig, match=r"MCP server 'a': config is a str"):
         read_servers({"a": "npx server"})
 
 

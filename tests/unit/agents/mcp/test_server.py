@@ -21,7 +21,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
         McpServer(" ", Sse("nowhere"), timeout=0, connect_timeout=float("nan"), allowed_tools="x")  # type: ignore[arg-type]
     told = str(caught.value).splitlines()
     assert told[0] == "The MCP servers have 5 problems:"
-    assert [line.split("Give")[0].split(": ")[-1].strip() for line in told[1:]] == [
+    assert [line.split("Write")[0].split(": ")[-1].strip() for line in told[1:]] == [
         "1. An MCP server has the name ' '.",
         "url is 'nowhere'.",
         "allowed_tools is 'x'.",
@@ -31,7 +31,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
 
 
 def test_a_text_is_no_list_of_arguments() -> None:
-    with pytest.raises(InvalidConfig, match=r"args is a text"):
+    with pytest.raises(InvalidConfig, match=r"args is a string"):
         McpServer.stdio("files", "npx", "-y server")
 
 

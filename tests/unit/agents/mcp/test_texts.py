@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from statewright.agents.mcp.texts import LONGEST_TEXT, LONGEST_TEXTS, truncate, truncate_schema
+from statewright.agents.mcp.texts import MAX_SCHEMA_TEXT, MAX_TEXT, truncate, truncate_schema
 
 LONG = "D" * 2_000_000
 WAYS: dict[str, Any] = {
@@ -29,7 +29,7 @@ def test_words_in_a_schema_are_bounded(way: str) -> None:
     schema = {"type": "object", **WAYS[way]}
     before = json.dumps(schema)
     shorter = truncate_schema(schema)
-    assert len(json.dumps(shorter)) < LONGEST_TEXTS + 30_000
+    assert len(json.dumps(shorter)) < MAX_SCHEMA_TEXT + 30_000
     assert json.dumps(schema) == before
     assert shorter["type"] == "object"
     assert shorter.get("properties", {}).keys() == schema.get("properties", {}).keys()
@@ -52,10 +52,10 @@ def test_what_is_valid_stays() -> None:
     choice = {"enum": ["x" * 20_000], "default": {"description": "y" * 20_000}, "description": LONG}
     (shorter,) = truncate_schema({"properties": {"a": choice}})["properties"].values()
     assert (shorter["enum"], shorter["default"]) == (choice["enum"], choice["default"])
-    assert shorter["description"] == f"{'D' * LONGEST_TEXT} [The description was cut off here.]"
+    assert shorter["description"] == f"{'D' * MAX_TEXT} [The description was cut off here.]"
 
 
 def test_short_texts_stay() -> None:
     assert truncate("x") == "x"
-    assert truncate("x" * LONGEST_TEXT) == "x" * LONGEST_TEXT
+    assert truncate("x" * MAX_TEXT) == "x" * MAX_TEXT
     assert truncate("xyz", "error", 2) == "xy [The error was cut off here.]"

@@ -30,8 +30,8 @@ def test_values_that_are_no_texts_are_told_by_their_key() -> None:
     problems = list(Stdio(" ", (1,), {"A": 1, "B": "fine", "": "s3cret"}).problems())  # type: ignore[arg-type,dict-item]
     assert [problem.partition(". ")[0] for problem in problems] == [
         "command is ' '",
-        "args has a value that is not text",
-        "env has no text under 'A'",
-        "env has no text under ''",
+        "args has a value that is not a string",
+        "env has an invalid name or value under 'A'",
+        "env has an invalid name or value under ''",
     ]
     assert list(Sse("http://h", ["A"]).problems())  # type: ignore[arg-type]

@@ -32,5 +32,5 @@ def test_a_full_buffer_is_emptied_by_half_into_the_summary(talk: Any, shown: Any
 def test_a_buffer_has_a_limit() -> None:
     with pytest.raises(InvalidConfig, match="KeepAll"):
         Buffer()
-    with pytest.raises(InvalidConfig, match=r"max_tokens=0"):
+    with pytest.raises(InvalidConfig, match="max_tokens of Buffer is 0"):
         Buffer(max_tokens=0)

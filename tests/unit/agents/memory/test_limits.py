@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from statewright.agents.memory.conversation import Limits, check_at_least, read_conversation, recent_start
+from statewright.agents.memory.conversation import Limits, check_positive, read_conversation, recent_start
 from statewright.errors import InvalidConfig
 
 
@@ -43,5 +43,5 @@ def test_half_of_a_limit_is_at_least_one() -> None:
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "3"])
 def test_numbers_that_are_none_are_refused(value: Any) -> None:
-    with pytest.raises(InvalidConfig, match=r"Buffer\(max_tokens=.*at least 1"):
-        check_at_least(1, "Buffer", max_messages=None, max_tokens=value)
+    with pytest.raises(InvalidConfig, match=r"max_tokens of Buffer is .*positive integer"):
+        check_positive("Buffer", max_messages=None, max_tokens=value)

@@ -25,5 +25,5 @@ def test_whole_turns_are_sent_and_of_a_long_one_its_question_and_its_end(
 
 
 def test_a_window_of_nothing_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match=r"SlidingWindow\(messages=0\)"):
+    with pytest.raises(InvalidConfig, match=r"messages of SlidingWindow is 0"):
         SlidingWindow(0)

@@ -491,8 +491,24 @@ def test_an_agent_that_a_router_creates_is_not_found_after_a_resume(run: Runner)
     saver = InMemorySaver()
     with pytest.raises(ValueError, match="lost"):
         run(Network("n", router=made), "go", checkpointer=saver, thread_id="t")
-    with pytest.raises(RoutingError, match=r"'made'.*only if it is declared"):
+    with pytest.raises(RoutingError, match=r"'made'.*must be declared"):
         run(Network("n", router=made), None, checkpointer=saver, thread_id="t")
+
+
+@pytest.mark.parametrize("option", ["none", "default_model", "router"])
+def test_an_agent_that_a_router_creates_is_found_after_a_resume_of_the_same_network(run: Runner, option: str) -> None:
+    failures = [ValueError("lost")]
+
+    def made(call_count: int) -> Any:
+        answers = ScriptedModel(lambda request: failures.pop() if failures else "end")
+        return None if call_count else Agent("made", model=answers, retries=0)
+
+    options = {"none": {}, "default_model": {"default_model": ScriptedModel([])}, "router": {"router": made}}[option]
+    network, saver = Network("n", router=made), InMemorySaver()
+    with pytest.raises(ValueError, match="lost"):
+        run(network, "go", checkpointer=saver, thread_id="t", **options)
+    ended = run(network, None, checkpointer=saver, thread_id="t", **options)
+    assert ended.results[0].text == "end"
 
 
 def test_a_wrong_name_that_a_tool_schedules_goes_back_to_the_model(run: Runner) -> None:

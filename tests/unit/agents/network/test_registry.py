@@ -99,7 +99,7 @@ def test_a_later_undeclared_agent_replaces_one_of_the_same_name() -> None:
 
 def test_another_agent_of_a_declared_name_is_refused() -> None:
     agents = crew()
-    with pytest.raises(RoutingError, match=r"another agent 'Ann'.*Rename"):
+    with pytest.raises(RoutingError, match=r"agent 'Ann', but another one is declared.*Rename"):
         agents.resolve_names(Agent("Ann"))
     assert agents.find("Ann") is ANN
 

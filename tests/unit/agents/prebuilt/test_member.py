@@ -21,7 +21,7 @@ class Group(TypedDict, total=False):
     messages: Annotated[list[Message], add_messages]
     notes: Annotated[list[str], operator.add]
     topic: str
-    secret: str
+    structured_response: str
 
 
 def graph(answer: Any, schema: Any = Group, **options: Any) -> Any:
@@ -55,20 +55,22 @@ def test_what_a_member_writes_is_merged_once() -> None:
 
 
 def test_a_member_that_is_an_entrypoint_answers_what_its_function_returns() -> None:
-    flow = entrypoint()(lambda state: {"messages": [Message("new", "assistant")], "notes": ["a"], "secret": "s"})
-    member = Member(flow, read_schema(Group), own_fields=["secret"])
+    flow = entrypoint()(
+        lambda state: {"messages": [Message("new", "assistant")], "notes": ["a"], "structured_response": "s"}
+    )
+    member = Member(flow, read_schema(Group), shares_response=False)
     _, result = run(member, {"messages": ["old"], "notes": ["a"]})
 
     assert [item.text for item in result["messages"]] == ["old", "new"]
     assert result["notes"] == ["a", "a"]
-    assert "secret" not in result
+    assert "structured_response" not in result
 
 
-def test_own_fields_of_a_member_are_not_shared() -> None:
-    member = Member(graph({"secret": "s", "topic": "y"}), read_schema(Group), own_fields=["secret"])
+def test_a_member_may_keep_its_structured_response() -> None:
+    member = Member(graph({"structured_response": "s", "topic": "y"}), read_schema(Group), shares_response=False)
     _, result = run(member, {"messages": [], "topic": "x"})
 
-    assert (result["topic"], "secret" in result) == ("y", False)
+    assert (result["topic"], "structured_response" in result) == ("y", False)
 
 
 def test_a_member_that_removes_messages_removes_them_in_the_group() -> None:
@@ -121,7 +123,7 @@ def test_agents_are_known_by_their_names() -> None:
     [
         ([], "Team has no agents"),
         ([lambda state: state], "not a compiled graph"),
-        ([graph({}, TypedDict("Other", {"x": int}))], "'m' of Team has no field 'messages' in its state, but x"),
+        ([graph({}, TypedDict("Other", {"x": int}))], "agent 'm' of Team has no field 'messages' \\(fields: x\\)"),
     ],
 )
 def test_only_compiled_graphs_are_accepted(agents: Any, message: str) -> None:

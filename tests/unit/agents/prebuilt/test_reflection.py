@@ -116,7 +116,7 @@ def test_a_critic_that_does_not_keep_to_its_form_is_given_up_and_the_draft_is_ke
     author, critic = ScriptedModel(["one"]), ScriptedModel(["no", "no", "no", CONTENT])
     app = create_reflection(author, critic_model=critic, checkpointer=saver)
 
-    with pytest.raises(ModelAnswerInvalid, match="'Critique' 3 times"):
+    with pytest.raises(ModelAnswerInvalid, match="'Critique' in 3 answers"):
         app.invoke(HI, thread_id="1")
     assert told(app.invoke(None, thread_id="1")) == ["write", "one"]
     assert len(author.requests) == 1
@@ -164,5 +164,5 @@ def test_it_is_drawn_streamed_and_a_node_of_another_graph() -> None:
 
 
 def test_no_drafts_at_all_are_refused() -> None:
-    with pytest.raises(InvalidConfig, match="max_iterations of 'reflection' is 0"):
+    with pytest.raises(InvalidConfig, match="max_iterations of reflection 'reflection' is 0"):
         create_reflection(ScriptedModel([]), max_iterations=0)

@@ -91,7 +91,7 @@ def test_an_answer_that_does_not_fit_is_requested_again(form: Any, wrong: str) -
 
 
 def test_a_model_that_never_manages_is_an_error() -> None:
-    with pytest.raises(ModelAnswerInvalid, match=f"'Model' {ATTEMPTS} times"):
+    with pytest.raises(ModelAnswerInvalid, match=f"'Model' in {ATTEMPTS} answers"):
         asked(Model, "a", "b", "c", RIGHT)
 
 

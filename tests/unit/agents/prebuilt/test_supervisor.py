@@ -394,14 +394,14 @@ def test_a_supervisor_that_never_ends_meets_the_recursion_limit() -> None:
         ([agent("a"), agent("a")], {}, "two agents named 'a'"),
         ([Agent("a")], {}, "not a compiled graph.*create_agent"),
         ([StateGraph(AgentState).add_node("n", print).add_edge(START, "n").compile()], {}, "without a name"),
-        ([agent("supervisor")], {}, "like its supervisor"),
+        ([agent("supervisor")], {}, "as is its supervisor"),
         ([agent("a b"), agent("a_b")], {}, "Two tools of the supervisor are named 'transfer_to_a_b'"),
         ([agent("a")], {"output_mode": "last_mesage"}, "Did you mean 'last_message'"),
         ([agent("a")], {"handoff_tool_prefix": "x" * 80}, "tool that hands over to 'a' cannot be created"),
         (
             [agent("a")],
             {"tools": [create_handoff_tool(agent_name="aa")]},
-            "'aa', which is not an agent.*Did you mean 'a'",
+            "'aa', which is not one of the agents.*Did you mean 'a'",
         ),
     ],
 )

@@ -108,7 +108,7 @@ def test_of_several_handoffs_the_first_is_followed_and_the_others_are_reported()
     )
     result = app.invoke(HI)
 
-    assert told(result)[2:] == ["Handed over to b.", "Error: one agent takes over at a time, and b does.", "I am b."]
+    assert told(result)[2:] == ["Handed over to b.", "Error: only one agent can take over, and b does.", "I am b."]
     assert result["messages"][3].metadata == {"status": "error"}
 
 
@@ -179,7 +179,7 @@ def test_a_handoff_that_nobody_could_see_beforehand_to_nobody_is_named() -> None
     ("agents", "default", "message"),
     [
         ([], "a", "Swarm 'swarm' has no agents"),
-        ([agent("a")], "aa", "begins with 'aa'.*Did you mean 'a'"),
+        ([agent("a")], "aa", "starts with 'aa'.*Did you mean 'a'"),
         ([agent("a"), agent("a")], "a", "two agents named 'a'"),
         ([agent("a", tools=[TO_B])], "a", "'transfer_to_b' of agent 'a' hands over to 'b', which is not an agent"),
         ([agent("a", tools=[TO_A])], "a", "hands over to the agent itself"),

@@ -47,7 +47,7 @@ def test_a_state_whose_last_message_asks_for_nothing_stays() -> None:
 
 
 def test_a_state_without_messages_is_refused() -> None:
-    with pytest.raises(InvalidUpdateError, match="'messages' holds no message"):
+    with pytest.raises(InvalidUpdateError, match="'messages' has no messages"):
         app(work).invoke({"messages": []}, thread_id="t")
 
 

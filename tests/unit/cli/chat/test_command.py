@@ -104,14 +104,14 @@ def test_tool_calls_are_approved_refused_and_edited(talk: Talk, target: str) -> 
         "So: Error: The call of 'delete' was refused: too dear.",
         "So: d is gone",
     ]
-    assert '→ delete {"path": "a"}\n? May delete be called?\n' in result.err
+    assert '→ delete {"path": "a"}\n? Allow the call of delete?\n' in result.err
     assert "← delete: a is gone\n" in result.err
     assert "✗ delete: Error: The call of 'delete' was refused: too dear.\n" in result.err
 
 
 def test_several_questions_are_asked_one_after_the_other(talk: Talk) -> None:
     result = talk("crew.py:graph", "delete a b", "y", "n")
-    assert result.err.count("? May delete be called?") == 2
+    assert result.err.count("? Allow the call of delete?") == 2
     assert "← delete: a is gone\n" in result.err
     assert "✗ delete: Error: The call of 'delete' was refused.\n" in result.err
 
@@ -182,7 +182,7 @@ def test_the_agents_of_a_network_are_named(talk: Talk) -> None:
 
 def test_a_graph_continues_after_a_breakpoint(talk: Talk) -> None:
     result = talk("crew.py:stopping", "ask", "go", "this")
-    assert "? The run stopped before tools. Any input continues it, /skip leaves it." in result.err
+    assert "? The run stopped before tools. Any input continues it; /skip leaves it stopped." in result.err
     assert result.out == "So: this\n"
 
 
@@ -212,7 +212,11 @@ def test_agents_and_networks_are_drawn_and_checked(talk: Talk, statewright: Comm
     [
         ("none.py", (), "File 'none.py' does not exist"),
         ("crew.py:nobody", (), "has no graph 'nobody'"),
-        ("crew.py:graph", ("--model", "openai-chat:x", "--base-url", "http://127.0.0.1:9/v1"), "has chosen its models"),
+        (
+            "crew.py:graph",
+            ("--model", "openai-chat:x", "--base-url", "http://127.0.0.1:9/v1"),
+            "are chosen in its code",
+        ),
         ("crew.py:agent", ("--model", "opnai:x"), "Did you mean 'openai'"),
         ("crew.py:agent", ("--model", "other=openai:x"), "Agents: helper"),
     ],

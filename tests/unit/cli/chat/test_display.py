@@ -73,7 +73,7 @@ def test_the_last_text_is_that_of_the_last_message(capsys: Capture) -> None:
 def test_a_broken_answer_and_its_replacement_are_on_separate_lines(capsys: Capture) -> None:
     display = Display(quiet=True)
     show(display, piece("It i", "t-0"), piece("It is", "t-0-2"), piece(" 5.", "t-0-2"))
-    assert capsys.readouterr() == ("It i\nIt is 5.\n", "(the answer broke off; asking again)\n")
+    assert capsys.readouterr() == ("It i\nIt is 5.\n", "(the answer broke off; trying again)\n")
     assert display.last_text == "It is 5."
 
 

@@ -6,14 +6,14 @@ import io
 
 import pytest
 
-from statewright.cli.chat.input import Lines
+from statewright.cli.chat.input import LineReader
 
 
 def test_lines_are_read_until_the_end_of_the_input(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO("one\r\n\nlast"))
-    lines = Lines()
+    lines = LineReader()
     assert [lines.read("> ") for _ in range(5)] == ["one", "", "last", None, None]
     assert not lines.is_terminal
     assert capsys.readouterr() == ("", "")
@@ -21,4 +21,4 @@ def test_lines_are_read_until_the_end_of_the_input(
 
 def test_invalid_bytes_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"caf\xe9\n"), encoding="utf-8"))
-    assert Lines().read("> ") == "caf\N{REPLACEMENT CHARACTER}"
+    assert LineReader().read("> ") == "caf\N{REPLACEMENT CHARACTER}"

@@ -27,15 +27,15 @@ def end_of(task: str) -> tuple[str, Any]:
 
 def output_of(*parts: tuple[str, Any], pieces: OutputSequencer | None = None) -> list[tuple[str, str]]:
     pieces = pieces or OutputSequencer()
-    output: list[OutputPiece] = [piece for mode, part in parts for piece in pieces.take(mode, part)]
+    output: list[OutputPiece] = [piece for mode, part in parts for piece in pieces.feed(mode, part)]
     return [(piece.kind, piece.text) for piece in (*output, *pieces.end())]
 
 
 def test_pieces_of_one_message_are_shown_at_once() -> None:
     pieces = OutputSequencer()
-    assert [piece.text for piece in pieces.take(*text_part("Hel"))] == ["Hel"]
-    assert [piece.text for piece in pieces.take(*text_part("lo"))] == ["lo"]
-    assert [piece.kind for piece in pieces.take(*end_of("t"))] == ["end"]
+    assert [piece.text for piece in pieces.feed(*text_part("Hel"))] == ["Hel"]
+    assert [piece.text for piece in pieces.feed(*text_part("lo"))] == ["lo"]
+    assert [piece.kind for piece in pieces.feed(*end_of("t"))] == ["end"]
     assert list(pieces.end()) == []
 
 
@@ -74,15 +74,15 @@ def test_the_next_message_of_a_task_ends_the_previous_one() -> None:
 @pytest.mark.parametrize("restarted", ["t-0-2", "t-0-1-1"])
 def test_a_restarted_answer_is_announced_and_shown_at_once(restarted: str) -> None:
     pieces = OutputSequencer()
-    list(pieces.take(*text_part("half an", "t-0")))
-    list(pieces.take(*call_part(ToolCallDelta(0, "1", "find", '{"a'), message_id="t-0")))
-    assert [(piece.kind, piece.text) for piece in pieces.take(*text_part("a whole", restarted))] == [
+    list(pieces.feed(*text_part("half an", "t-0")))
+    list(pieces.feed(*call_part(ToolCallDelta(0, "1", "find", '{"a'), message_id="t-0")))
+    assert [(piece.kind, piece.text) for piece in pieces.feed(*text_part("a whole", restarted))] == [
         ("again", ""),
         ("end", ""),
         ("text", "a whole"),
     ]
-    assert [piece.text for piece in pieces.take(*text_part(" answer", restarted))] == [" answer"]
-    assert [piece.kind for piece in pieces.take(*end_of("t"))] == ["end"]
+    assert [piece.text for piece in pieces.feed(*text_part(" answer", restarted))] == [" answer"]
+    assert [piece.kind for piece in pieces.feed(*end_of("t"))] == ["end"]
 
 
 def test_messages_of_other_calls_do_not_restart_an_answer() -> None:
@@ -99,9 +99,9 @@ def test_messages_of_other_calls_do_not_restart_an_answer() -> None:
 def test_a_call_is_shown_once_its_arguments_are_complete() -> None:
     pieces = OutputSequencer()
     name = call_part(ToolCallDelta(0, "1", "find", ""))
-    assert list(pieces.take(*name)) == []
-    assert list(pieces.take(*call_part(ToolCallDelta(0, arguments='{"a": {"b": 1}')))) == []
-    assert list(pieces.take(*call_part(ToolCallDelta(0, arguments="}")))) == [
+    assert list(pieces.feed(*name)) == []
+    assert list(pieces.feed(*call_part(ToolCallDelta(0, arguments='{"a": {"b": 1}')))) == []
+    assert list(pieces.feed(*call_part(ToolCallDelta(0, arguments="}")))) == [
         OutputPiece("call", '{"a": {"b": 1}}', "find")
     ]
     assert output_of(end_of("t"), pieces=pieces) == [("end", "")]
@@ -131,7 +131,7 @@ def test_messages_that_were_not_streamed_are_shown_with_their_calls() -> None:
 @pytest.mark.parametrize(("status", "kind"), [(None, "result"), ({"status": "error"}, "failure")])
 def test_results_of_tools_are_shown(status: Any, kind: str) -> None:
     result = Message("5", role="tool", name="find", tool_call_id="1", id="r", metadata=status)
-    assert next(OutputSequencer().take("messages", (result, ORIGIN))) == OutputPiece(kind, "5", "find")  # type: ignore[arg-type]
+    assert next(OutputSequencer().feed("messages", (result, ORIGIN))) == OutputPiece(kind, "5", "find")  # type: ignore[arg-type]
 
 
 def test_messages_of_the_user_are_not_shown() -> None:
@@ -140,15 +140,15 @@ def test_messages_of_the_user_are_not_shown() -> None:
 
 def test_a_speaker_without_a_name_has_the_name_of_the_node() -> None:
     pieces = OutputSequencer()
-    (text, *_) = pieces.take("messages", (MessageChunk("x", id="t-0"), ORIGIN))
+    (text, *_) = pieces.feed("messages", (MessageChunk("x", id="t-0"), ORIGIN))
     assert text.name == "model"
 
 
 def test_usage_is_the_sum_of_the_last_report_of_each_answer() -> None:
     pieces = OutputSequencer()
     for number in (1, 2):
-        list(pieces.take(*text_part("", "a-0", usage=Usage(10, number))))
-    list(pieces.take(*text_part("", "b-0", usage=Usage(5, 1, 0.5))))
+        list(pieces.feed(*text_part("", "a-0", usage=Usage(10, number))))
+    list(pieces.feed(*text_part("", "b-0", usage=Usage(5, 1, 0.5))))
     list(pieces.end())
     assert pieces.usage == Usage(15, 3, 0.5)
 

@@ -11,7 +11,7 @@ import pytest
 from statewright.agents.tools.calling import read_decision
 from statewright.checkpoint import Interrupt
 from statewright.cli.chat.display import Display
-from statewright.cli.chat.input import Lines, QuestionPrompt, SlashCommand, question_text
+from statewright.cli.chat.input import LineReader, QuestionPrompt, SlashCommand, question_text
 from statewright.ids import InterruptId
 
 APPROVAL = {"kind": "approval", "tool": "delete", "arguments": {"path": "a.py", "deep": True}, "tool_call_id": "1"}
@@ -22,7 +22,7 @@ Ask = Callable[..., Any]
 def ask(monkeypatch: pytest.MonkeyPatch) -> Ask:
     def ask_question(value: Any, *lines: str) -> Any:
         monkeypatch.setattr("sys.stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
-        return QuestionPrompt(Lines(), Display()).ask(Interrupt(id=InterruptId("1"), value=value))
+        return QuestionPrompt(LineReader(), Display()).ask(Interrupt(id=InterruptId("1"), value=value))
 
     return ask_question
 
@@ -58,7 +58,7 @@ def test_invalid_arguments_decide_nothing(
 def test_an_approval_shows_the_whole_call(ask: Ask, capsys: pytest.CaptureFixture[str]) -> None:
     ask(APPROVAL, "y")
     output = capsys.readouterr().err
-    assert "May delete be called?" in output
+    assert "Allow the call of delete?" in output
     assert '"path": "a.py"' in output
 
 

@@ -67,7 +67,7 @@ def test_a_user_message_is_input_and_part_of_the_history(target: str, messages: 
 )
 def test_targets_with_several_speakers_or_answers_at_breakpoints(target: str, names: bool, answers: bool) -> None:
     subject = load_chat_target(target, NO_MODELS)
-    assert (subject.has_several_speakers, subject.answers_pauses) == (names, answers)
+    assert (subject.has_several_speakers, subject.answers_breakpoints) == (names, answers)
 
 
 def test_a_graph_without_messages_cannot_chat(flow: Path) -> None:

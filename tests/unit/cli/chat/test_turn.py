@@ -11,9 +11,9 @@ import pytest
 
 from statewright import START, InMemorySaver, MessagesState, StateGraph, interrupt
 from statewright.cli.chat.display import Display
-from statewright.cli.chat.input import Lines, QuestionPrompt, SlashCommand
+from statewright.cli.chat.input import LineReader, QuestionPrompt, SlashCommand
 from statewright.cli.chat.target import ChatTarget
-from statewright.cli.chat.turn import NEW_THREAD, Turns, is_same_answer
+from statewright.cli.chat.turn import NEW_THREAD, TurnRunner, is_same_answer
 
 
 def reply(state: MessagesState) -> dict[str, object]:
@@ -28,35 +28,35 @@ def reply(state: MessagesState) -> dict[str, object]:
 
 
 @pytest.fixture
-def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[Turns]:
+def turns(monkeypatch: pytest.MonkeyPatch) -> Iterator[TurnRunner]:
     """Turns of a user who answers the first question with `that`, and then leaves."""
     monkeypatch.setattr("sys.stdin", io.StringIO("that\n"))
     graph = StateGraph(MessagesState).add_node("reply", reply).add_edge(START, "reply")
     subject, display = ChatTarget(graph.compile(InMemorySaver())), Display(quiet=True)
     with asyncio.Runner() as loop:
-        yield Turns(subject, "t", display, QuestionPrompt(Lines(), display), loop)
+        yield TurnRunner(subject, "t", display, QuestionPrompt(LineReader(), display), loop)
 
 
-def test_the_status_of_a_new_thread(turns: Turns) -> None:
+def test_the_status_of_a_new_thread(turns: TurnRunner) -> None:
     assert turns.thread_status() == NEW_THREAD
     assert not NEW_THREAD.waits
     assert not NEW_THREAD.is_unfinished
     assert turns.past_messages() == []
 
 
-def test_a_turn_ends_when_the_run_is_completed(turns: Turns) -> None:
+def test_a_turn_ends_when_the_run_is_completed(turns: TurnRunner) -> None:
     assert turns.say("hello") == "done"
     assert turns.thread_status().status == "completed"
     assert turns.past_messages() == [("you", "hello"), ("assistant", "You said hello")]
 
 
-def test_questions_are_answered_within_a_turn(turns: Turns, capsys: pytest.CaptureFixture[str]) -> None:
+def test_questions_are_answered_within_a_turn(turns: TurnRunner, capsys: pytest.CaptureFixture[str]) -> None:
     assert turns.say("ask") == "done"
     assert capsys.readouterr().out == "You said that\n"
 
 
 def test_a_question_is_repeated_after_an_answer_of_the_wrong_type(
-    turns: Turns, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    turns: TurnRunner, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Even four hundred questions are one turn."""
     monkeypatch.setattr("sys.stdin", io.StringIO("many\n" + "".join(f"{number}\n" for number in range(400))))
@@ -67,22 +67,22 @@ def test_a_question_is_repeated_after_an_answer_of_the_wrong_type(
     assert output.err.count("Error: ") == 1
 
 
-def test_an_unanswered_question_stays_open(turns: Turns) -> None:
+def test_an_unanswered_question_stays_open(turns: TurnRunner) -> None:
     turns.say("ask")
     assert turns.say("ask") == "waiting"
     assert turns.pending_command == SlashCommand("exit")
     assert turns.thread_status().waits
-    assert [question.value for question in turns.thread_status().questions] == ["which?"]
+    assert [question.value for question in turns.thread_status().interrupts] == ["which?"]
 
 
-def test_a_message_discards_an_open_question(turns: Turns) -> None:
+def test_a_message_discards_an_open_question(turns: TurnRunner) -> None:
     turns.say("ask")
     turns.say("ask")
     assert turns.say("hello") == "done"
     assert turns.pending_command is None
 
 
-def test_a_failed_turn_can_be_resumed(turns: Turns, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_failed_turn_can_be_resumed(turns: TurnRunner, capsys: pytest.CaptureFixture[str]) -> None:
     assert turns.say("fail") == "failed"
     assert turns.thread_status().is_unfinished
     assert turns.resume() == "failed"

@@ -36,21 +36,21 @@ def counts(node: NodeProgress) -> tuple[int, int, int]:
 def test_tasks_are_counted_per_node(parts: list[dict[str, Any]], counted: dict[str, Any]) -> None:
     with Progress() as progress:
         for part in parts:
-            progress.take(part)
+            progress.record(part)
     assert {name: counts(node) for name, node in progress.nodes.items()} == counted
 
 
 def test_nodes_are_listed_in_the_order_in_which_they_started() -> None:
     with Progress() as progress:
         for name in ("c", "a", "b", "a"):
-            progress.take(started(name, name))
+            progress.record(started(name, name))
     assert list(progress.nodes) == ["c", "a", "b"]
 
 
 def test_there_is_no_output_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with Progress() as progress:
-        progress.take(started("1", "a"))
-        progress.take(finished("1", "a"))
+        progress.record(started("1", "a"))
+        progress.record(finished("1", "a"))
     assert capsys.readouterr() == ("", "")
 
 
@@ -60,7 +60,7 @@ def test_a_terminal_shows_each_node_with_its_number_of_runs(
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with Progress() as progress:
         for part in (started("1", "fetch"), finished("1", "fetch"), started("2", "[odd]"), finished("2", "[odd]", "E")):
-            progress.take(part)
+            progress.record(part)
     output = capsys.readouterr()
     assert output.out == ""
     assert "fetch" in output.err
@@ -72,8 +72,8 @@ def test_a_node_name_that_looks_like_markup_is_shown(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with Progress() as progress:
-        progress.take(started("1", "odd [red] name"))
-        progress.take(finished("1", "odd [red] name"))
+        progress.record(started("1", "odd [red] name"))
+        progress.record(finished("1", "odd [red] name"))
     assert "odd [red] name" in capsys.readouterr().err
 
 
@@ -83,13 +83,13 @@ def test_a_node_name_that_looks_like_a_closing_tag_is_shown(
 ) -> None:
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     with Progress() as progress:
-        progress.take(started("1", name))
+        progress.record(started("1", name))
     assert name in capsys.readouterr().err
 
 
 def test_the_end_of_a_task_without_a_start_is_counted() -> None:
     with Progress() as progress:
-        progress.take(finished("1", "a"))
+        progress.record(finished("1", "a"))
     assert progress.nodes["a"].finished == 1
 
 
@@ -128,7 +128,7 @@ def waits(task_id: str, name: str, kind: str) -> dict[str, Any]:
 def test_the_text_of_a_node_has_its_progress_and_waits(parts: list[dict[str, Any]], text: str) -> None:
     with Progress() as progress:
         for part in parts:
-            progress.take(part)
+            progress.record(part)
     assert progress.nodes["a"].text == text
 
 
@@ -137,5 +137,5 @@ def test_the_time_of_concurrent_tasks_is_not_added_up(monkeypatch: pytest.Monkey
     monkeypatch.setattr("time.monotonic", lambda: next(times))
     with Progress() as progress:
         for part in (started("1", "a"), started("2", "a"), finished("1", "a"), finished("2", "a")):
-            progress.take(part)
+            progress.record(part)
     assert progress.nodes["a"].seconds == 3.0

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from statewright import START, StateGraph
-from statewright.cli.console.failure import user_line
+from statewright.cli.console.failure import find_user_line
 
 STEPS = """
 import json
@@ -73,24 +73,24 @@ def raised(call: Callable[[], object]) -> Exception:
 )
 def test_the_location_is_the_innermost_line_of_the_user(steps: dict[str, Any], name: str, location: str) -> None:
     graph = StateGraph(steps["State"]).add_node("node", steps[name]).add_edge(START, "node").compile()
-    assert user_line(without_this_file(raised(lambda: graph.invoke({"n": 1})))) == location
+    assert find_user_line(without_this_file(raised(lambda: graph.invoke({"n": 1})))) == location
 
 
 def test_the_location_of_the_cause_is_used_if_the_error_has_none(steps: dict[str, Any]) -> None:
     cause = without_this_file(raised(lambda: steps["lose"]({})))
     error = RuntimeError("never raised")
     error.__cause__ = cause
-    assert user_line(error) == "at steps.py:12 in lose"
+    assert find_user_line(error) == "at steps.py:12 in lose"
     error.__cause__, error.__context__, error.__suppress_context__ = None, cause, False
-    assert user_line(error) == "at steps.py:12 in lose"
+    assert find_user_line(error) == "at steps.py:12 in lose"
     error.__suppress_context__ = True
-    assert user_line(error) is None
+    assert find_user_line(error) is None
 
 
 def test_an_error_in_libraries_only_has_no_location(steps: dict[str, Any]) -> None:
-    assert user_line(without_this_file(raised(lambda: json.loads("{")))) is None
+    assert find_user_line(without_this_file(raised(lambda: json.loads("{")))) is None
     graph = StateGraph(steps["State"]).add_node("node", steps["answer_wrongly"]).add_edge(START, "node").compile()
-    assert user_line(without_this_file(raised(lambda: graph.invoke({"n": 1})))) is None
+    assert find_user_line(without_this_file(raised(lambda: graph.invoke({"n": 1})))) is None
 
 
 def test_installed_and_generated_code_is_not_user_code(folder: Path) -> None:
@@ -100,7 +100,7 @@ def test_installed_and_generated_code_is_not_user_code(folder: Path) -> None:
     for filename in (str(installed), "<string>", str(folder / "gone.py")):
         names: dict[str, Any] = {"__name__": "other"}
         exec(compile(STEPS, filename, "exec"), names)
-        assert user_line(without_this_file(raised(lambda names=names: names["lose"]({})))) is None
+        assert find_user_line(without_this_file(raised(lambda names=names: names["lose"]({})))) is None
 
 
 def test_a_file_outside_the_working_folder_has_its_absolute_path(
@@ -108,13 +108,13 @@ def test_a_file_outside_the_working_folder_has_its_absolute_path(
 ) -> None:
     (folder / "below").mkdir()
     monkeypatch.chdir(folder / "below")
-    assert user_line(raised(lambda: steps["lose"]({}))) == f"at {folder.resolve() / 'steps.py'}:12 in lose"
+    assert find_user_line(raised(lambda: steps["lose"]({}))) == f"at {folder.resolve() / 'steps.py'}:12 in lose"
 
 
 def test_circular_causes_are_searched_once() -> None:
     first, second = RuntimeError("first"), RuntimeError("second")
     first.__cause__, second.__cause__ = second, first
-    assert user_line(first) is None
+    assert find_user_line(first) is None
 
 
 FLOW = """

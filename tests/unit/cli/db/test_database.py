@@ -9,38 +9,38 @@ from typing import Any
 import pytest
 
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import DEFAULT, DatabaseOptions
+from statewright.cli.console.options import DEFAULT_DATABASE, DatabaseOptions
 from statewright.cli.db.database import (
     check_is_database,
     check_thread,
-    existing_database,
     find_checkpoint,
     locate_database,
     open_or_create_saver,
     read_key,
+    require_database,
 )
 from statewright.errors import CheckpointNotFound
 from statewright.storage.sqlite import SqliteSaver
 
 
 def test_the_option_overrides_the_environment_and_the_default(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert locate_database(None) == DEFAULT
+    assert locate_database(None) == DEFAULT_DATABASE
     monkeypatch.setenv("STATEWRIGHT_DATABASE", "sqlite:///env.db")
     assert locate_database(None) == Path("env.db")
     assert locate_database("option.db") == Path("option.db")
-    assert DatabaseOptions(database="option.db").words == ("--database", "option.db")
+    assert DatabaseOptions(database="option.db").args == ("--database", "option.db")
     assert locate_database("memory:") is None
     monkeypatch.setenv("STATEWRIGHT_DATABASE", "memory:")
     assert locate_database(None) is None
     with pytest.raises(UsageError, match="memory:"):
-        existing_database(None)
+        require_database(None)
     with pytest.raises(UsageError, match="memory:"):
         locate_database(":memory:")
 
 
 def test_a_missing_database_tells_how_to_create_one(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"statewright run FILE.py.*STATEWRIGHT_DATABASE"):
-        existing_database(None)
+        require_database(None)
 
 
 def test_foreign_files_are_refused_and_not_changed(folder: Path) -> None:
@@ -49,7 +49,7 @@ def test_foreign_files_are_refused_and_not_changed(folder: Path) -> None:
     connection.close()
     before = Path("theirs.db").read_bytes()
     for attempt in (check_is_database, lambda path: open_or_create_saver(path, None)):
-        with pytest.raises(UsageError, match="not a database of Statewright"):
+        with pytest.raises(UsageError, match="not a Statewright database"):
             attempt(Path("theirs.db"))
     assert Path("theirs.db").read_bytes() == before
     with pytest.raises(UsageError, match="is not a file"):
@@ -57,7 +57,7 @@ def test_foreign_files_are_refused_and_not_changed(folder: Path) -> None:
 
 
 def test_the_default_folder_is_ignored_by_version_control(folder: Path) -> None:
-    open_or_create_saver(DEFAULT, None).close()
+    open_or_create_saver(DEFAULT_DATABASE, None).close()
     assert (folder / ".statewright/.gitignore").read_text(encoding="utf-8") == "*\n"
     open_or_create_saver(Path("deep/er/runs.db"), None).close()
     assert [path.name for path in (folder / "deep/er").iterdir()] == ["runs.db"]
@@ -80,7 +80,7 @@ def test_keys_are_bytes_or_hexadecimal_digits(folder: Path, size: int) -> None:
 
 def test_the_message_about_an_invalid_key_does_not_contain_it(folder: Path) -> None:
     Path("key").write_text("my secret", encoding="utf-8")
-    with pytest.raises(UsageError, match="holds 9 bytes") as raised:
+    with pytest.raises(UsageError, match="contains 9 bytes") as raised:
         read_key(Path("key"))
     assert "secret" not in str(raised.value)
     with pytest.raises(UsageError, match="cannot be read"):
@@ -89,7 +89,7 @@ def test_the_message_about_an_invalid_key_does_not_contain_it(folder: Path) -> N
 
 def test_finding_threads_and_checkpoints(statewright: Any, flow: Path) -> None:
     statewright("run", "flow.py:asking", "--thread", "orders", "-i", "n=1")
-    with SqliteSaver(DEFAULT) as saver:
+    with SqliteSaver(DEFAULT_DATABASE) as saver:
         check_thread(saver, "orders")
         head = find_checkpoint(saver, "orders", "main")
         assert find_checkpoint(saver, "orders", "main", checkpoint=head.id) == head
@@ -97,7 +97,7 @@ def test_finding_threads_and_checkpoints(statewright: Any, flow: Path) -> None:
         wrong: list[tuple[dict[str, Any], str]] = [
             ({"thread_id": "order", "branch": "main"}, "Did you mean 'orders'"),
             ({"thread_id": "orders", "branch": "mian"}, "Did you mean 'main'"),
-            ({"thread_id": "orders", "branch": "main", "step": 7}, "no step 7. They are 0 to 0"),
+            ({"thread_id": "orders", "branch": "main", "step": 7}, "no step 7. Its steps are 0 to 0"),
             ({"thread_id": "orders", "branch": "main", "checkpoint": "0" * 32}, "no checkpoint '0000"),
         ]
         for arguments, message in wrong:

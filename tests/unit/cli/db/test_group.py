@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from statewright.cli.console.options import DEFAULT
+from statewright.cli.console.options import DEFAULT_DATABASE
 from statewright.cli.db.files import copy_database, is_in_use
 from statewright.errors import DamagedDatabase, StorageUnavailable
 from statewright.storage.sqlite import SqliteSaver
@@ -29,7 +29,7 @@ def threads(statewright: Any, flow: Path) -> Any:
     return call
 
 
-def change(statement: str, path: Path = DEFAULT) -> None:
+def change(statement: str, path: Path = DEFAULT_DATABASE) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute(statement)
         connection.commit()
@@ -37,8 +37,8 @@ def change(statement: str, path: Path = DEFAULT) -> None:
 
 def test_an_intact_database(statewright: Any, threads: Any) -> None:
     threads("a", "b")
-    assert statewright("db", "check").out == f"ok: {DEFAULT}, 2 threads, 2 heads read\n"
-    assert statewright("db", "check", "--full").out == f"ok: {DEFAULT}, 2 threads, 2 checkpoints read\n"
+    assert statewright("db", "check").out == f"ok: {DEFAULT_DATABASE}, 2 threads, 2 heads read\n"
+    assert statewright("db", "check", "--full").out == f"ok: {DEFAULT_DATABASE}, 2 threads, 2 checkpoints read\n"
 
 
 def test_a_damaged_head_is_reported(statewright: Any, threads: Any) -> None:
@@ -81,7 +81,7 @@ def test_a_backup_is_a_database(statewright: Any, threads: Any, folder: Path) ->
     refused = statewright("db", "backup", "copy.db")
     assert (refused.code, "--force" in refused.err) == (2, True)
     assert statewright("db", "backup", "copy.db", "--force").code == 0
-    itself = statewright("db", "backup", DEFAULT, "--force")
+    itself = statewright("db", "backup", DEFAULT_DATABASE, "--force")
     assert (itself.code, "the database itself" in itself.err) == (2, True)
     nowhere = statewright("db", "backup", "no/copy.db")
     assert (nowhere.code, "The folder 'no' for the " in nowhere.err and "does not exist" in nowhere.err) == (2, True)
@@ -121,7 +121,7 @@ def test_a_backup_is_restored(statewright: Any, threads: Any, folder: Path) -> N
     statewright("db", "backup", "copy.db")
     statewright("threads", "rm", "a")
     restored = statewright("db", "restore", "copy.db")
-    assert (restored.code, restored.out) == (0, f"Restored {DEFAULT} from copy.db: 1 thread.\n")
+    assert (restored.code, restored.out) == (0, f"Restored {DEFAULT_DATABASE} from copy.db: 1 thread.\n")
     assert threads() == ["a"]
     assert sorted(path.name for path in (folder / ".statewright").iterdir()) == [".gitignore", "runs.db"]
     assert statewright("db", "restore", "copy.db", "--database", "deep/er.db").code == 0
@@ -153,16 +153,16 @@ def test_work_with_an_unreadable_time_is_not_replaced(statewright: Any, threads:
 def test_a_database_in_use_is_not_replaced(statewright: Any, threads: Any) -> None:
     threads("a")
     statewright("db", "backup", "copy.db")
-    assert not is_in_use(DEFAULT)
-    with SqliteSaver(DEFAULT) as saver:
-        assert is_in_use(DEFAULT)
+    assert not is_in_use(DEFAULT_DATABASE)
+    with SqliteSaver(DEFAULT_DATABASE) as saver:
+        assert is_in_use(DEFAULT_DATABASE)
         refused = statewright("db", "restore", "copy.db")
         assert (refused.code, "is in use" in refused.err) == (2, True)
         saver.delete_thread("a")
         assert statewright("db", "restore", "copy.db", "--force").code == 0
         entries: Any = saver.threads()
         assert [entry.thread_id for entry in entries] == ["a"]  # an open saver sees the restored data
-    assert not is_in_use(DEFAULT)
+    assert not is_in_use(DEFAULT_DATABASE)
 
 
 @pytest.mark.parametrize("content", [b"no database" * 1000, b""])
@@ -171,7 +171,7 @@ def test_an_unreadable_database_is_set_aside_with_force(
 ) -> None:
     threads("a")
     statewright("db", "backup", "copy.db")
-    DEFAULT.write_bytes(content)
+    DEFAULT_DATABASE.write_bytes(content)
     if content:
         assert statewright("db", "restore", "copy.db").code == 2
         restored = statewright("db", "restore", "copy.db", "--force")
@@ -202,11 +202,11 @@ def test_foreign_files_are_neither_restored_nor_replaced(statewright: Any, threa
     before = (folder / "theirs.db").read_bytes()
     for command in (("restore", "theirs.db"), ("restore", "copy.db", "--database", "theirs.db", "--force")):
         refused = statewright("db", *command)
-        assert (refused.code, "not a database of Statewright" in refused.err) == (2, True)
+        assert (refused.code, "not a Statewright database" in refused.err) == (2, True)
     assert (folder / "theirs.db").read_bytes() == before
     for command, message in (
         (("restore", "none.db"), "Backup 'none.db' does not exist"),
-        (("restore", str(DEFAULT)), "the database itself"),
+        (("restore", str(DEFAULT_DATABASE)), "the database itself"),
         (("restore", "copy.db", "--database", "memory:"), "no database to restore"),
         (("backup", "b.db", "--database", "none.db"), "Database 'none.db' does not exist"),
         (("check", "--database", "none.db"), "Database 'none.db' does not exist"),

@@ -147,7 +147,7 @@ def test_records_of_all_classes_are_detected(
 
 def test_a_change_without_a_time_is_detected(saver: SqliteSaver) -> None:
     SqliteLedger(saver.database).write([Update(Schedule, full_record(Schedule, "1").id, {"paused": False})])
-    assert newer_work(saver) == "rows of schedules that are not in the backup, which ends at the same time"
+    assert newer_work(saver) == "rows of table schedules that are not in the backup, which ends at the same time"
 
 
 def test_every_instant_is_in_the_past_or_listed_as_future() -> None:

@@ -25,7 +25,7 @@ def unused_url(monkeypatch: pytest.MonkeyPatch) -> str:
 def test_an_unreachable_server_is_reported(folder: Path, statewright: Command, unused_url: str) -> None:
     result = statewright("runs", "ls", "--url", unused_url)
     assert result.code == 1
-    assert result.err.startswith(f"Error: No server answers at {unused_url}: ")
+    assert result.err.startswith(f"Error: No server responds at {unused_url}: ")
     assert result.err.endswith("Check --url and STATEWRIGHT_URL.\n")
 
 
@@ -37,12 +37,12 @@ def test_the_url_can_be_set_in_the_environment(
     folder: Path, statewright: Command, unused_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("STATEWRIGHT_URL", unused_url)
-    assert f"No server answers at {unused_url}" in statewright("definitions", "ls").err
+    assert f"No server responds at {unused_url}" in statewright("definitions", "ls").err
 
 
 def test_an_invalid_url_is_a_usage_error(folder: Path, statewright: Command) -> None:
     result = statewright("runs", "ls", "--url", "localhost:8123")
-    assert (result.code, "is not the URL of a server" in result.err) == (2, True)
+    assert (result.code, "is not a valid server URL" in result.err) == (2, True)
 
 
 def test_unauthorized_tells_where_the_key_is_taken_from(unused_url: str) -> None:

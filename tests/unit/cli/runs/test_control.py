@@ -26,4 +26,4 @@ def test_edited_content_is_json_text_or_a_file(folder: Path) -> None:
 
 def test_an_approval_has_one_decision(folder: Path, statewright: Command) -> None:
     result = statewright("runs", "approve", "a", "--reject", "--edit", "1")
-    assert (result.code, result.err) == (2, "Error: Give only one of --reject and --edit.\n")
+    assert (result.code, result.err) == (2, "Error: Use only one of --reject and --edit.\n")

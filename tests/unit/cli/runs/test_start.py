@@ -19,14 +19,14 @@ def test_metadata_is_parsed() -> None:
 
 @pytest.mark.parametrize("text", ["a", "=b", ""])
 def test_invalid_metadata_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is not NAME=VALUE"):
+    with pytest.raises(UsageError, match="does not have the form NAME=VALUE"):
         read_metadata([text])
 
 
 @pytest.mark.parametrize("words", [(), ("a", "--definition", "def_1")])
 def test_a_graph_or_a_definition_is_required(folder: Path, statewright: Command, words: tuple[str, ...]) -> None:
     result = statewright("runs", "start", *words)
-    assert (result.code, result.err) == (2, "Error: Give the name of a graph, or --definition ID.\n")
+    assert (result.code, result.err) == (2, "Error: Specify either the name of a graph or --definition ID.\n")
 
 
 @pytest.mark.parametrize(("options", "is_reported"), [((), False), (("--idempotency-key", "k"), True)])
@@ -39,4 +39,4 @@ def test_only_the_idempotency_key_of_the_user_is_reported_as_used(
         "statewright.cli.runs.start.open_client", lambda *a, **k: nullcontext(SimpleNamespace(runs=runs))
     )
     result = statewright("runs", "start", "double", *options)
-    assert (result.code, result.out, "already started" in result.err) == (0, "run_1\n", is_reported)
+    assert (result.code, result.out, "started earlier" in result.err) == (0, "run_1\n", is_reported)

@@ -31,7 +31,7 @@ def catalog() -> Catalog:
 def test_the_message_has_the_url_the_graphs_and_commands_that_start_a_run(capsys: pytest.CaptureFixture[str]) -> None:
     announce("http://127.0.0.1:9", catalog(), Path("runs.db"), "none")
     lines = capsys.readouterr().out.splitlines()
-    assert lines[:3] == ["Statewright listens at http://127.0.0.1:9", "It serves:", "  it's  Python  Does [it]"]
+    assert lines[:3] == ["Statewright is listening on http://127.0.0.1:9", "Serving:", "  it's  Python  Does [it]"]
     assert lines[-1] == "Runs are stored in runs.db"
     words = shlex.split(next(line for line in lines if "runs start" in line))
     assert words[:4] == ["statewright", "runs", "start", "it's"]
@@ -45,7 +45,7 @@ def test_a_server_without_graphs_tells_how_to_add_one(capsys: pytest.CaptureFixt
     announce("http://127.0.0.1:9", Catalog(), Path("runs.db"), "none")
     assert "statewright definitions add FILE.json" in capsys.readouterr().out
     announce_reload(Catalog())
-    assert capsys.readouterr().out == "It serves: no graph\n"
+    assert capsys.readouterr().out == "Serving: no graphs\n"
 
 
 def test_the_default_url_is_omitted_from_the_command() -> None:

@@ -66,7 +66,7 @@ def test_graphs_files_and_workflows_are_served(folder: Path, flow: Path) -> None
         '[workflows.relay]\nfile = "relay.yaml"\ndescription = "On"\n[handlers]\nmodules = ["hands"]\n',
     )
     assert served(folder) == {"a": "graph", "b": "graph", "mail": "steps", "late": "states", "relay": "states"}
-    assert build_catalog(load_project(folder)).named("relay").description == "On"
+    assert build_catalog(load_project(folder)).require("relay").description == "On"
 
 
 def test_the_settings_of_a_table_are_applied(folder: Path, flow: Path) -> None:
@@ -75,7 +75,7 @@ def test_the_settings_of_a_table_are_applied(folder: Path, flow: Path) -> None:
         '[graphs.a]\npath = "flow:graph"\nversion = "7"\ndescription = "Doubles"\non_failure = "b"\n'
         '[graphs.b]\npath = "flow:asking"\n',
     )
-    graph = build_catalog(load_project(folder)).named("a")
+    graph = build_catalog(load_project(folder)).require("a")
     assert (graph.version, graph.description, graph.on_failure) == ("7", "Doubles", "b")
 
 
@@ -144,7 +144,7 @@ def test_a_description_for_a_file_of_steps_is_refused(folder: Path) -> None:
     (folder / "hands.py").write_text(HANDLERS, encoding="utf-8")
     (folder / "mail.json").write_text(steps("unit-greet"), encoding="utf-8")
     write_project(folder, '[graphs.mail]\nfile = "mail.json"\ndescription = "Mine"\n[handlers]\nmodules = ["hands"]\n')
-    assert "mail.json has its description itself" in problems_of(folder)[0]
+    assert "mail.json has its own description" in problems_of(folder)[0]
 
 
 def test_a_file_that_cannot_be_read_is_a_problem(folder: Path) -> None:
@@ -206,7 +206,7 @@ def test_a_single_file_is_served_without_the_other_graphs_of_its_project(folder:
 def test_targets_that_cannot_be_served_are_refused(folder: Path, target: str | None, message: str) -> None:
     (folder / "notes.txt").touch()
     (folder / ".git").mkdir()
-    with pytest.raises(UsageError, match=r"There is no statewright\.toml|Give a file") as caught:
+    with pytest.raises(UsageError, match=r"There is no statewright\.toml|Pass a file") as caught:
         select_project(target)
     assert message in str(caught.value)
 

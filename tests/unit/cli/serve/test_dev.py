@@ -31,9 +31,9 @@ def test_a_key_must_exist_on_other_addresses(folder: Path, statewright: Command)
         (("--no-reload",), "There is no statewright.toml"),
         ((), "There is no statewright.toml"),
         (("flow.py", "--host", "0.0.0.0", "--no-reload"), "statewright keys create NAME"),
-        (("flow.py", "--database", "memory:", "--no-reload"), "durable runs must be saved"),
+        (("flow.py", "--database", "memory:", "--no-reload"), "must save its runs"),
         (("flow.py:nobody", "--no-reload"), "has no graph 'nobody'"),
-        (("flow.py", "--base-url", "http://127.0.0.1:1", "--no-reload"), "Give --model MODEL too."),
+        (("flow.py", "--base-url", "http://127.0.0.1:1", "--no-reload"), "Pass --model MODEL too."),
     ],
 )
 def test_usage_errors_are_one_sentence(

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Command
 
-from statewright.cli.serve.keys import key_status
+from statewright.cli.serve.access import key_status
 from statewright.clock import SystemClock
 from statewright.runs import ApiKey
 
@@ -18,7 +18,7 @@ def test_a_key_is_printed_once_and_alone(folder: Path, statewright: Command) -> 
     created = statewright("keys", "create", "me")
     key = created.out.strip()
     assert (created.code, key.startswith("stw_"), "\n" in key) == (0, True, False)
-    assert "is shown only once. It allows admin." in created.err
+    assert "with scope admin. Save it now" in created.err
     listed = statewright("keys", "ls")
     assert "me" in listed.out
     assert key not in listed.out + statewright("keys", "ls", "--json").out

@@ -9,7 +9,7 @@ import pytest
 
 from statewright.cli.console.failure import UsageError
 from statewright.cli.console.options import DatabaseOptions
-from statewright.cli.serve.workspaces import find_workspace, run_on_ledger
+from statewright.cli.serve.access import find_workspace, run_on_ledger
 from statewright.clock import SystemClock
 from statewright.runs import DEFAULT_WORKSPACE, InMemoryLedger
 from statewright.service.access.workspaces import NewWorkspace, create_workspace, list_workspaces

@@ -38,7 +38,7 @@ def project(folder: Path) -> Path:
 def test_a_project_watches_its_python_files_and_listed_workflows(project: Path, path: str, is_relevant: bool) -> None:
     watched = WatchedFiles(None)
     assert watched.is_relevant(str(project / path)) is is_relevant
-    assert (watched.folder, watched.is_deep) == (project, True)
+    assert (watched.folder, watched.is_recursive) == (project, True)
 
 
 def test_a_single_file_is_watched_with_its_neighbours(folder: Path) -> None:
@@ -46,7 +46,7 @@ def test_a_single_file_is_watched_with_its_neighbours(folder: Path) -> None:
     assert watched.is_relevant(str(folder.resolve() / "a.yaml"))
     assert watched.is_relevant(str(folder.resolve() / "tools.py"))
     assert not watched.is_relevant(str(folder.resolve() / "b.yaml"))
-    assert not watched.is_deep
+    assert not watched.is_recursive
 
 
 def test_a_temporarily_broken_project_is_watched(project: Path) -> None:

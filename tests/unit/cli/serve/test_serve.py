@@ -14,7 +14,7 @@ from statewright.cli.serve.serve import read_admin_token
 def test_auth_none_is_refused_beyond_loopback(flow: Path, statewright: Command) -> None:
     result = statewright("serve", "flow.py:graph", "--host", "0.0.0.0", "--auth", "none")
     assert result.code == 2
-    assert "Give --auth keys and create a key: statewright keys create NAME" in result.err
+    assert "Use --auth keys, and create a key with: statewright keys create NAME" in result.err
 
 
 def test_the_admin_token_is_read_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -23,7 +23,7 @@ def test_the_admin_token_is_read_from_a_variable(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("STATEWRIGHT_ADMIN_TOKEN", "a-token-that-is-long")
     monkeypatch.setenv("MINE", "another-that-is-long")
     assert (read_admin_token(None), read_admin_token("MINE")) == ("a-token-that-is-long", "another-that-is-long")
-    with pytest.raises(UsageError, match="The variable NONE is not set"):
+    with pytest.raises(UsageError, match="The environment variable NONE is not set"):
         read_admin_token("NONE")
 
 

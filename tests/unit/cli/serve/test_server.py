@@ -58,7 +58,7 @@ def test_the_default_location(folder: Path) -> None:
 
 
 def test_a_database_in_memory_is_refused(folder: Path) -> None:
-    with pytest.raises(UsageError, match="durable runs must be saved"):
+    with pytest.raises(UsageError, match="A server must save its runs"):
         location_of(project(), database="memory:")
 
 

@@ -44,7 +44,7 @@ def test_an_invalid_or_existing_slug_is_refused(folder: Path, statewright: Comma
     assert statewright("workspaces", "create", "Sales EU").code == 2
     statewright("workspaces", "create", "sales")
     twice = statewright("workspaces", "create", "sales")
-    assert (twice.code, "There is a workspace 'sales' already." in twice.err) == (2, True)
+    assert (twice.code, "Workspace 'sales' already exists." in twice.err) == (2, True)
 
 
 def test_spending_is_shown_with_the_limits_of_the_project(folder: Path, statewright: Command) -> None:
@@ -68,4 +68,4 @@ def test_spending_is_shown_with_the_limits_of_the_project(folder: Path, statewri
     assert lines[0].split() == ["SLUG", "DAY", "REQUESTS", "TOKENS", "COST", "LIMITS"]
     assert lines[1].split()[2:] == ["0", "0", "$0.0000", "tokens_per_day", "1000"]
     assert lines[2].split()[2:5] == ["3", "42", "$0.7500"]
-    assert lines[2].endswith("cost_per_day 0.5 (used up), requests_per_day 9")
+    assert lines[2].endswith("cost_per_day 0.5 (reached), requests_per_day 9")

@@ -30,7 +30,7 @@ QUESTION = Interrupt(id=InterruptId("1" * 32), value="?")
 
 def saved(frontier: tuple[Task, ...] = (A,), held: tuple[DeferredTask, ...] = (), **pending: Any) -> SavedCheckpoint:
     return SavedCheckpoint(
-        line=BranchKey("t"),
+        branch_key=BranchKey("t"),
         parent_id=CheckpointId("p"),
         checkpoint=Checkpoint("c", 3, {}, frontier, held),
         source="loop",

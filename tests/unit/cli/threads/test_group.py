@@ -12,8 +12,8 @@ import pytest
 
 from statewright.checkpoint import LeaseRequest
 from statewright.cli.console.failure import UsageError
-from statewright.cli.console.options import DEFAULT
-from statewright.cli.threads.edit import count_of, read_duration
+from statewright.cli.console.options import DEFAULT_DATABASE
+from statewright.cli.threads.edit import pluralize, read_duration
 from statewright.cli.threads.show import diff_lines
 from statewright.storage.sqlite import SqliteSaver
 
@@ -66,7 +66,7 @@ def steps(statewright: Any, thread: str = "t", *options: str) -> dict[int, str]:
 
 
 def hold(thread: str = "t") -> None:
-    with SqliteSaver(DEFAULT) as saver:
+    with SqliteSaver(DEFAULT_DATABASE) as saver:
         now = datetime.now(UTC)
         saver.renew(thread, LeaseRequest("somebody", now, now + timedelta(minutes=5), claims=True))
 
@@ -87,7 +87,7 @@ def test_threads_are_listed_with_their_status(statewright: Any, run: Any) -> Non
         ("a", "waiting", 1, ["review"])
     ]
     assert len(json.loads(statewright("threads", "ls", "--limit", "2", "--json").out)) == 2
-    assert statewright("threads", "ls", "--prefix", "zz").out == "There are no threads whose ids begin with 'zz'.\n"
+    assert statewright("threads", "ls", "--prefix", "zz").out == "No thread ids start with 'zz'.\n"
     for thread in "abc":
         assert statewright("threads", "rm", thread, "--force").code == 0
     assert statewright("threads", "ls").out == "There are no threads.\n"
@@ -181,16 +181,16 @@ def test_diff_lines_of_a_value(was: list[Any], now: list[Any], lines: list[str])
 def test_a_fork_is_independent(statewright: Any, run: Any) -> None:
     run()
     statewright("resume", "t", "flow.py", "--answer", "yes")
-    forked = statewright("threads", "fork", "t", "--step", "1", "--branch", "other", "--database", DEFAULT)
+    forked = statewright("threads", "fork", "t", "--step", "1", "--branch", "other", "--database", DEFAULT_DATABASE)
     assert forked.code == 0
     command = forked.out.splitlines()[-1].partition("statewright ")[2]
-    assert command == f"resume t FILE.py --database {DEFAULT} --branch other"
+    assert command == f"resume t FILE.py --database {DEFAULT_DATABASE} --branch other"
     result = statewright("resume", "t", "flow.py", "--branch", "other", "--answer", "no")
     assert json.loads(result.out)["notes"] == ["drafted", "verdict: no"]
     main = json.loads(statewright("threads", "show", "t", "--json").out)
     assert main["values"]["notes"] == ["drafted", "verdict: yes"]
     refused = statewright("threads", "fork", "t", "--branch", "other")
-    assert (refused.code, "branch 'other' already" in refused.err) == (2, True)
+    assert (refused.code, "already has a branch 'other'" in refused.err) == (2, True)
     assert statewright("threads", "fork", "t", "--from", "other", "--branch", "third").code == 0
     assert json.loads(statewright("threads", "show", "t", "--json").out)["branches"] == ["main", "other", "third"]
 
@@ -225,7 +225,7 @@ def test_a_copy_is_independent(statewright: Any, run: Any) -> None:
     assert statewright("threads", "copy", "t", "u").code == 0
     assert statewright("resume", "u", "flow.py", "--answer", "yes").code == 0
     assert json.loads(statewright("threads", "show", "t", "--json").out)["status"] == "waiting"
-    for new, message in (("u", "is a thread 'u' already"), ("", "is empty")):
+    for new, message in (("u", "Thread 'u' already exists"), ("", "is empty")):
         result = statewright("threads", "copy", "t", new)
         assert (result.code, message in result.err) == (2, True)
 
@@ -243,23 +243,25 @@ def test_a_held_thread_is_only_removed_with_force(statewright: Any, run: Any) ->
 def test_a_thread_is_exported_and_imported(statewright: Any, run: Any, folder: Path) -> None:
     run()
     statewright("threads", "fork", "t", "--step", "0", "--branch", "other")
-    assert statewright("threads", "export", "t", "t.thread").out == "Wrote thread 't' with 3 checkpoints to t.thread.\n"
+    assert (
+        statewright("threads", "export", "t", "t.thread").out == "Exported thread 't' with 3 checkpoints to t.thread.\n"
+    )
     assert [path.name for path in folder.glob("*t.thread*")] == ["t.thread"]
     assert statewright("threads", "import", "t.thread", "--database", "new.db").code == 0
     before, after = (
         json.loads(statewright("threads", "history", "t", "--json", "--database", path).out)
-        for path in (DEFAULT, "new.db")
+        for path in (DEFAULT_DATABASE, "new.db")
     )
     assert after == before
     assert statewright("resume", "t", "flow.py", "--answer", "yes", "--database", "new.db").code == 0
     refused = statewright("threads", "import", "t.thread")
-    assert (refused.code, "thread 't' already" in refused.err) == (2, True)
+    assert (refused.code, "Thread 't' already exists" in refused.err) == (2, True)
     assert statewright("threads", "import", "t.thread", "--as", "u").code == 0
     existing = statewright("threads", "export", "t", "t.thread")
     assert (existing.code, "--force" in existing.err) == (2, True)
     assert statewright("threads", "export", "t", "t.thread", "--force").code == 0
-    several = statewright("threads", "import", DEFAULT, "--database", "new.db")
-    assert (several.code, "holds 2 threads" in several.err) == (2, True)
+    several = statewright("threads", "import", DEFAULT_DATABASE, "--database", "new.db")
+    assert (several.code, "contains 2 threads" in several.err) == (2, True)
 
 
 def test_user_defined_types_need_the_graph(statewright: Any, run: Any, folder: Path) -> None:
@@ -355,7 +357,7 @@ def test_invalid_durations_are_refused(text: str) -> None:
 
 
 def test_counts() -> None:
-    assert [count_of(count, "thread") for count in (0, 1, 2)] == ["0 threads", "1 thread", "2 threads"]
+    assert [pluralize(count, "thread") for count in (0, 1, 2)] == ["0 threads", "1 thread", "2 threads"]
 
 
 NETWORK = """

@@ -69,7 +69,9 @@ def contents_of(saver: Any, thread: str, namespaces: list[str]) -> dict[str, Any
     for namespace in namespaces:
         history = resolve(saver.history(thread, namespace=namespace))
         contents[f"history of {namespace}"] = {
-            saved.id: replace(saved, line=saved.line._replace(thread_id=""), parent_id=_existing_parent(saved, history))
+            saved.id: replace(
+                saved, branch_key=saved.branch_key._replace(thread_id=""), parent_id=_existing_parent(saved, history)
+            )
             for saved in history
         }
         branches = resolve(saver.branches(thread, namespace=namespace))
@@ -152,7 +154,7 @@ def test_a_thread_whose_main_branch_begins_later_is_transferred(source: SqliteSa
     graph.fork({"configurable": {"thread_id": "t"}}, branch="other")
     graph.invoke(Command(resume="yes"), thread_id="t")
     resolve(source.prune(PrunePolicy(keep_last=1)))
-    assert resolve(source.history("t"))[-1].line.branch == "other"
+    assert resolve(source.history("t"))[-1].branch_key.branch == "other"
     check_transfer(source, target)
 
 
@@ -186,7 +188,7 @@ def _commit(saver: Any, ids: list[CheckpointId], step: int, values: dict[str, An
     before = resolve(saver.load("t", checkpoint_id=parent)).checkpoint.values if parent is not None else None
     removed = {name: MISSING for name in before or {} if name not in values}
     commit = Commit(
-        line=BranchKey("t"),
+        branch_key=BranchKey("t"),
         expected=parent,
         parent_id=parent,
         checkpoint=Checkpoint(ids[step], step, values, ()),

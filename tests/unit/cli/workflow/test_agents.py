@@ -47,7 +47,7 @@ def test_an_agent_without_a_model_is_refused_except_for_inspection() -> None:
 
 def test_the_default_model_of_the_project_is_used() -> None:
     Path("statewright.toml").write_text('[defaults]\nmodel = "openai:gpt-5"\n', encoding="utf-8")
-    with pytest.raises(UsageError, match="'openai:gpt-5' needs a key"):
+    with pytest.raises(UsageError, match="'openai:gpt-5' needs an API key"):
         prepare_network(Agent("helper"), NO_MODELS, FILE)
 
 

@@ -120,7 +120,7 @@ def test_open_threads_are_checked_against_the_graph(statewright: Any, folder: Pa
     assert statewright("run", "changing.py:old", "--database", "x.db", "--thread", "t-1").code == 3
     for graph in ("old", "alias"):
         result = statewright("check", f"changing.py:{graph}", "--against", "x.db")
-        assert (result.code, result.out.splitlines()[-1]) == (0, "1 unfinished branches of threads fit, 0 do not")
+        assert (result.code, result.out.splitlines()[-1]) == (0, "Unfinished branches: 1 can continue, 0 cannot")
     result = statewright("check", "changing.py:new", "--against", "x.db")
     assert result.code == 1
     assert "t-1 (main): Thread 't-1' was saved by version none" in result.out

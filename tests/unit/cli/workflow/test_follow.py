@@ -15,7 +15,7 @@ from statewright.ids import InterruptId
 
 AT = datetime(2030, 1, 1, tzinfo=UTC)
 A, B = InterruptId("a" * 32), InterruptId("b" * 32)
-SAVED = SavedRun(thread="it's", target="flow.py:x", options=("--database", "my runs.db"))
+SAVED = SavedRun(thread="it's", target="flow.py:x", args=("--database", "my runs.db"))
 RESUME = """statewright resume 'it'"'"'s' flow.py:x"""
 END = "--database 'my runs.db'"
 

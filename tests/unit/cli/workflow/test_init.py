@@ -39,7 +39,7 @@ def test_existing_files_are_named_and_nothing_is_written(statewright: Any, folde
         (folder / name).write_text("mine", encoding="utf-8")
     result = statewright("init")
     assert (result.code, result.out) == (2, "")
-    listed = result.err.removeprefix("Error: ").partition(" would be replaced")[0]
+    listed = result.err.removeprefix("Error: '.' already contains ").partition(". Pass")[0]
     assert sorted(listed.split(", ")) == sorted(existing)
     assert "--force" in result.err
     assert sorted(file.name for file in folder.iterdir()) == sorted(existing)

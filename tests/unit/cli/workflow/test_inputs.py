@@ -55,9 +55,9 @@ def test_a_file_is_read_as_json_and_merged(tmp_path: Path) -> None:
         (["two words=1"], "--input .* is not valid JSON"),
         (["=1"], "--input .* is not valid JSON"),
         (["a.b=1"], "--input .* is not valid JSON"),
-        (["Ada"], "Give a JSON object, @FILE or KEY=VALUE"),
-        (["n=1", "[1]"], r"Only mappings can be merged.*\[1\]"),
-        (["5", "n=1"], "Only mappings can be merged.*is 5"),
+        (["Ada"], "Pass a JSON object, @FILE or KEY=VALUE"),
+        (["n=1", "[1]"], r"Only JSON objects can be merged.*\[1\]"),
+        (["5", "n=1"], "Only JSON objects can be merged.*is 5"),
         (["@none.json"], "'none.json' cannot be read: No such file"),
     ],
 )
@@ -97,5 +97,5 @@ def test_an_agent_takes_text_or_a_file(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("inputs", [[], ["one", "two"]])
 def test_an_agent_takes_one_message(inputs: list[str]) -> None:
-    with pytest.raises(UsageError, match="Give --input TEXT"):
+    with pytest.raises(UsageError, match="Pass --input TEXT"):
         read_message(inputs)

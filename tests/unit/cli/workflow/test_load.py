@@ -8,7 +8,7 @@ import pytest
 
 from statewright import CompiledGraph, StateGraph
 from statewright.cli.console.failure import UsageError
-from statewright.cli.workflow.load import find_graph, import_target, load, load_graph, load_served, served_names
+from statewright.cli.workflow.load import choose_served_graphs, find_graph, import_target, load, load_graph, load_served
 from statewright.cli.workflow.models import NO_MODELS, Models
 from statewright.errors import InvalidGraph
 
@@ -84,12 +84,12 @@ def test_a_graph_of_a_module_with_dataclasses_and_future_annotations_is_loaded(f
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
-        ("", "", "holds no graph"),
-        ("graph = 3\n", "", "holds no graph"),
-        ("from statewright import StateGraph\n", "", "holds no graph"),
+        ("", "", "defines no graph"),
+        ("graph = 3\n", "", "defines no graph"),
+        ("from statewright import StateGraph\n", "", "defines no graph"),
         ("graph = 3\n", ":graph", "has no graph 'graph'"),
         (HEAD + "graph = StateGraph({})\n", ":grap", "Did you mean 'graph'"),
-        (HEAD + "one = StateGraph({})\ntwo = StateGraph({})\n", "", r"holds 2 graphs: one, two.*graphs\.py:NAME"),
+        (HEAD + "one = StateGraph({})\ntwo = StateGraph({})\n", "", r"defines 2 graphs: one, two.*graphs\.py:NAME"),
         ("def (", "", "cannot be imported: SyntaxError"),
         ("\n\n1 / 0\n", "", "cannot be imported: ZeroDivisionError: division by zero"),
         ("import there_is_no_such_module\n", "", "cannot be imported: ModuleNotFoundError"),
@@ -189,7 +189,7 @@ def test_a_function_that_returns_no_graph_is_refused(agents: str, name: str, mod
 
 
 def test_a_graph_takes_no_model(flow: Path) -> None:
-    with pytest.raises(UsageError, match="has chosen its models"):
+    with pytest.raises(UsageError, match="are chosen in its code"):
         load(f"{flow}:graph", Models("openai-chat:x", base_url="http://127.0.0.1:9/v1"))
 
 
@@ -218,7 +218,7 @@ MANY = "from statewright import StateGraph\nfrom statewright.agents import Agent
 )
 def test_the_served_names_of_a_module(folder: Path, text: str, names: dict[str, str]) -> None:
     (folder / "many.py").write_text(f"{MANY}{text}\n", encoding="utf-8")
-    assert served_names(import_target("many.py")) == names
+    assert choose_served_graphs(import_target("many.py")) == names
 
 
 def test_a_graph_is_served_without_the_default_model(flow: Path) -> None:

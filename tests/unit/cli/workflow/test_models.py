@@ -38,10 +38,10 @@ def test_default_models_and_models_by_name(
     ("values", "message"),
     [
         (["openai:x", "openai:y"], "two default models"),
-        (["a=openai:x", "a=openai:y"], "gives 'a' two models"),
-        ([""], "names no model"),
-        (["a="], "names no model"),
-        (["=openai"], "names no model"),
+        (["a=openai:x", "a=openai:y"], "two models for 'a'"),
+        ([""], "does not name a model"),
+        (["a="], "does not name a model"),
+        (["=openai"], "does not name a model"),
     ],
 )
 def test_contradictory_models_are_refused(values: list[str], message: str) -> None:
@@ -51,16 +51,16 @@ def test_contradictory_models_are_refused(values: list[str], message: str) -> No
 
 def test_models_as_options() -> None:
     models = read_models(["google:y", "a=openai:x"], "http://127.0.0.1:1/v1")
-    assert models.options == ("--model", "google:y", "--model", "a=openai:x", "--base-url", "http://127.0.0.1:1/v1")
+    assert models.args == ("--model", "google:y", "--model", "a=openai:x", "--base-url", "http://127.0.0.1:1/v1")
 
 
 def test_a_model_for_an_unknown_agent_is_refused_with_a_suggestion() -> None:
-    with pytest.raises(UsageError, match=r"plannr=x is not used\. Did you mean 'planner'"):
+    with pytest.raises(UsageError, match=r"plannr=x: there is no 'plannr'\. Did you mean 'planner'"):
         Models(by_name={"plannr": "x"}).check_names(["planner", "editor"], "Agents")
 
 
 def test_a_base_url_without_a_model_is_refused() -> None:
-    with pytest.raises(UsageError, match="Give --model MODEL too"):
+    with pytest.raises(UsageError, match="Pass --model MODEL too"):
         read_models(None, "http://127.0.0.1:9/v1")
 
 

@@ -88,7 +88,7 @@ def test_several_answers_must_name_their_questions(values: list[str]) -> None:
 
 
 def test_a_value_that_is_too_large_is_refused() -> None:
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match="too large to be parsed"):
         read_value("[" * 100_000)
 
 
@@ -159,13 +159,13 @@ def test_a_graph_with_its_own_database_uses_it(statewright: Any, waits: Path) ->
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        (("t", "w.py:asking", "--answer", "1", "--due"), "Give only one of --answer"),
-        (("t", "w.py:asking", "--event", "a", "--due"), "Give only one of --answer"),
+        (("t", "w.py:asking", "--answer", "1", "--due"), "Use only one of --answer"),
+        (("t", "w.py:asking", "--event", "a", "--due"), "Use only one of --answer"),
         (("x", "w.py:asking"), "Thread 'x' does not exist"),
         (("t", "w.py:asking", "--branch", "x"), "x"),
         (("t", "none.py"), "File 'none.py' does not exist"),
         (("t", "w.py:asking", "--database", "none.db"), "Database 'none.db' does not exist"),
-        (("t", "w.py:asking", "--database", "memory:"), "memory: saves nothing"),
+        (("t", "w.py:asking", "--database", "memory:"), "nothing is saved"),
         (("t", "w.py:asking", "--answer", f"{ID}=1"), ID),
     ],
 )

@@ -152,7 +152,7 @@ def test_a_waiting_thread_does_not_take_new_input(statewright: Any, flow: Path) 
     statewright("run", "flow.py:asking", "--thread", "t", "-i", "n=1")
     result = statewright("run", "flow.py:asking", "--thread", "t", "-i", "n=1")
     assert (result.code, len(result.err.splitlines())) == (2, 1)
-    assert "Answer with `statewright resume`, or give another --thread. [SW-unanswered-interrupts]" in result.err
+    assert "Answer with `statewright resume`, or use another --thread. [SW-unanswered-interrupts]" in result.err
     assert "Command(" not in result.err
 
 

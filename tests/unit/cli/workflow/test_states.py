@@ -142,7 +142,7 @@ def test_cases_are_run_without_a_model_and_reported(statewright: Any, flow: Path
     assert "ok    one  a good file is praised" in ended.out
     assert "FAIL  two" in ended.out
     assert "the visits are plan, not plan praise" in ended.out
-    assert "1 of 2 cases pass" in ended.out
+    assert "1 of 2 cases passed" in ended.out
     suite = ElementTree.parse("report.xml").getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("2", "1")
 
@@ -182,5 +182,5 @@ def test_a_workflow_of_steps_is_refused(statewright: Any, folder: Path, command:
     (folder / "steps.json").write_text('{"name": "x", "version": "1", "steps": []}', encoding="utf-8")
     ended = statewright(command, "steps.json")
     assert (ended.code, ended.out) == (2, "")
-    assert ended.err.startswith("Error: 'steps.json' is a workflow of steps, which runs on a server.")
+    assert ended.err.startswith("Error: 'steps.json' is a step workflow, which only runs on a server.")
     assert "statewright definitions check" in ended.err

@@ -9,14 +9,14 @@ from tests.unit.client.scripted import ScriptedConnection
 
 from statewright.client.call import Reply
 from statewright.client.connection import complete
-from statewright.client.send import Page, all_of, page_of
+from statewright.client.send import Page, get_page, iter_items
 
 
 class Item(NamedTuple):
     id: str
 
 
-CALL = page_of("/api/v1/x", Item, page=1, page_size=2, status=["a", "b"])
+CALL = get_page("/api/v1/x", Item, page=1, page_size=2, status=["a", "b"])
 
 
 def reply(page: int, total: int, *items: str) -> Reply:
@@ -29,7 +29,7 @@ def read(*replies: Reply) -> tuple[list[str], list[Any]]:
     connection = ScriptedConnection(*replies)
 
     async def ids() -> list[str]:
-        return [item.id async for item in all_of(CALL, connection)]
+        return [item.id async for item in iter_items(CALL, connection)]
 
     return complete(ids()), [dict(call.params)["page"] for call in connection.calls]
 

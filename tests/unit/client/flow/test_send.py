@@ -84,7 +84,7 @@ def test_an_error_may_be_an_answer() -> None:
 
 @pytest.mark.parametrize("content", [b"<html>", b"{}", b"[]", b"\xff"])
 def test_an_answer_of_another_server_is_detected(content: bytes) -> None:
-    with pytest.raises(ServiceError, match="Check that base_url belongs to a Statewright service"):
+    with pytest.raises(ServiceError, match="Check that base_url is the address of a Statewright service"):
         drive(READ, [Reply(status=200, headers={}, content=content)])
 
 

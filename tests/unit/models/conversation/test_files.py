@@ -45,11 +45,11 @@ def test_types_are_written_as_the_data_say_and_options_stay(part: Any) -> None:
     [
         (
             "data:image/svg+xml;base64,PHN2Zz4=",
-            "image/svg+xml was left out: models read png, jpeg, gif and webp",
+            "image/svg+xml was left out: models accept png, jpeg, gif and webp",
         ),
         ("data:image/svg+xml,%3Csvg%3E", "its data is not valid base64"),
         ("data:image/png;base64,", "it is empty"),
-        ("data:;base64,AAAA", "models read"),
+        ("data:;base64,AAAA", "models accept"),
         ("DATA:image/png;base64,é", "its data is not valid base64"),
     ],
 )

@@ -83,9 +83,9 @@ def test_a_call_is_open_though_its_id_was_answered_before() -> None:
 @pytest.mark.parametrize(
     ("messages", "reason"),
     [
-        ([USER, result("x"), says("y")], "no call before it has the id 'x'"),
-        ([USER, asks("a"), result("a"), result("a", "again"), says("y")], "the call 'a' has a result already"),
-        ([USER, Message("nothing", role="tool")], "no call before it has the id ''"),
+        ([USER, result("x"), says("y")], "no earlier call has the id 'x'"),
+        ([USER, asks("a"), result("a"), result("a", "again"), says("y")], "the call 'a' already has a result"),
+        ([USER, Message("nothing", role="tool")], "no earlier call has the id ''"),
     ],
 )
 def test_a_result_without_an_open_call_is_dropped_with_a_warning(
@@ -172,8 +172,8 @@ def test_text_that_cannot_be_encoded_is_replaced() -> None:
         ([USER, asks("a"), USER], "message 2 (user) follows calls without a result: a"),
         ([USER, result("a")], "message 1 (tool) answers the call 'a', which is not open"),
         ([USER, asks("a"), result("a"), result("a")], "message 3 (tool) answers the call 'a'"),
-        ([USER, asks("a", "a"), result("a")], "a call with the id 'a', which another one has"),
-        ([USER, asks("a"), result("a"), asks("a"), result("a")], "a call with the id 'a', which another one has"),
+        ([USER, asks("a", "a"), result("a")], "a call with the id 'a', which another call has"),
+        ([USER, asks("a"), result("a"), asks("a"), result("a")], "a call with the id 'a', which another call has"),
         ([USER, asks(""), result("")], "a call with the id '': ids have 1 to 40"),
         ([USER, asks("a" * 41), result("a" * 41)], "ids have 1 to 40"),
         ([USER, asks("a:0"), result("a:0")], "ids have 1 to 40"),

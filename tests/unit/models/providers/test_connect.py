@@ -40,7 +40,7 @@ def test_without_a_key_nothing_is_made() -> None:
 
 
 def test_a_provider_that_checks_its_key_itself_names_the_variable_too() -> None:
-    with pytest.raises(MissingApiKey, match=r"'heroku:claude' needs a key.*HEROKU_INFERENCE_KEY"):
+    with pytest.raises(MissingApiKey, match=r"'heroku:claude' needs an API key.*HEROKU_INFERENCE_KEY"):
         connect_model("heroku:claude")
 
 

@@ -7,11 +7,11 @@ from pydantic_ai import exceptions as vendor
 
 from statewright.errors import InvalidConfig, ModelError, ModelUnavailable
 from statewright.models.providers.failure import translate_error
-from statewright.redaction import mask_of
+from statewright.redaction import make_mask
 
 
 def translated(error: Exception) -> Any:
-    return translate_error(error, "openai:gpt", "OPENAI_API_KEY", mask_of(["key-in-the-vault"]))
+    return translate_error(error, "openai:gpt", "OPENAI_API_KEY", make_mask(["key-in-the-vault"]))
 
 
 def status(code: int, message: str = "so", **headers: str) -> Any:
@@ -71,13 +71,13 @@ def test_broken_connections_pass_and_say_why() -> None:
     error.__cause__ = RuntimeError("wrapped")
     error.__cause__.__cause__ = OSError("refused")
     assert isinstance(translated(error), ModelUnavailable)
-    assert str(translated(error)) == "Model 'openai:gpt' gave no complete answer: Connection error. (refused)"
+    assert str(translated(error)) == "Model 'openai:gpt' returned no complete answer: Connection error. (refused)"
 
 
 def test_a_timeout_says_how_long_it_was() -> None:
     error = translated(vendor.ModelRequestTimeout("gpt", 1.5))
     assert isinstance(error, ModelUnavailable)
-    assert "after 1.5 seconds" in str(error)
+    assert "within 1.5 seconds" in str(error)
 
 
 def test_answers_that_cannot_be_read_are_tried_again() -> None:

@@ -17,7 +17,7 @@ def checked(provider: str, *, api_key: str | None = None, base_url: str | None =
 
 
 def test_without_a_key_the_variables_are_named() -> None:
-    with pytest.raises(MissingApiKey, match=r"'google:m' needs a key.*GOOGLE_API_KEY or GEMINI_API_KEY"):
+    with pytest.raises(MissingApiKey, match=r"'google:m' needs an API key.*GOOGLE_API_KEY or GEMINI_API_KEY"):
         checked("google")
 
 

@@ -89,8 +89,8 @@ def test_parts_of_the_user() -> None:
     ("part", "message"),
     [
         ({"type": "image"}, r"of type 'image'.*Did you mean 'image_url'\?"),
-        ({"type": "text"}, r"of type 'text' and cannot be sent.*as in OpenAI"),
-        ({"data": "x"}, r"without a type, with \['data'\].*Types: file"),
+        ({"type": "text"}, r"of type 'text', and cannot be sent.*as in OpenAI"),
+        ({"data": "x"}, r"without a type \(its keys: \['data'\]\).*Types: file"),
         ({"type": "file", "file": {"file_data": "abc"}}, "data that cannot be read.*base64"),
     ],
 )

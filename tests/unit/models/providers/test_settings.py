@@ -58,7 +58,7 @@ def test_without_tools_nothing_is_said_of_them() -> None:
 
 
 def test_a_chosen_tool_has_to_be_offered() -> None:
-    with pytest.raises(ModelError, match=r"'ad', which it does not offer. Did you mean 'add'\?"):
+    with pytest.raises(ModelError, match=r"'ad', which is not one of its tools. Did you mean 'add'\?"):
         request_settings(request(tools=[TOOL], tool_choice="ad"), {})
 
 

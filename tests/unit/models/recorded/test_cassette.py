@@ -77,13 +77,13 @@ def test_to_start_anew_leaves_aside_what_was_in_the_file_and_nothing_else(tmp_pa
 
 def test_what_is_missing_is_told_with_what_is_nearest(tmp_path: Path) -> None:
     cassette = written(tmp_path / "c.json", ("a", "1"), ("b", "2"))
-    told = str(cassette.missing(request("c")))
-    assert "nearest of 2 recorded ones differs in messages[0].content: recorded 'a', asked 'c'" in told
+    told = str(cassette.missing_error(request("c")))
+    assert "most similar of 2 recorded requests differs in messages[0].content: recorded 'a', requested 'c'" in told
     assert "STATEWRIGHT_RECORD=new" in told
     taken(cassette, "a")
-    assert "recorded 1 time, and all of these were replayed" in str(cassette.missing(request("a")))
-    assert "no such file" in str(Cassette(tmp_path / "none.json").missing(request("a")))
-    assert "it is empty" in str(written(tmp_path / "empty.json").missing(request("a")))
+    assert "recorded 1 time, and all of these were replayed" in str(cassette.missing_error(request("a")))
+    assert "file does not exist" in str(Cassette(tmp_path / "none.json").missing_error(request("a")))
+    assert "it is empty" in str(written(tmp_path / "empty.json").missing_error(request("a")))
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_what_is_missing_is_told_with_what_is_nearest(tmp_path: Path) -> None:
         ("{", "not valid JSON"),
         ("\xff", "not valid JSON"),
         ("[]", "no version"),
-        ('{"version": 2, "records": []}', "the version 2, and this version of Statewright reads 1"),
+        ('{"version": 2, "records": []}', "version 2, but this release of Statewright reads version 1"),
         ('{"version": 1}', "KeyError"),
         ('{"version": 1, "records": [3]}', "TypeError"),
         ('{"version": 1, "records": [{"request": {}}]}', "neither a response nor an error"),

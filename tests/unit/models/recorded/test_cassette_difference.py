@@ -10,13 +10,13 @@ from statewright.models.recorded.cassette import describe_difference
 @pytest.mark.parametrize(
     ("recorded", "asked", "told"),
     [
-        ({"system": "a"}, {"system": "b"}, "system: recorded 'a', asked 'b'"),
-        ({"a": {"b": [1, 2]}}, {"a": {"b": [1]}}, "a.b[1]: recorded 2, asked nothing"),
-        ({}, {"seed": 3}, "seed: recorded nothing, asked 3"),
-        ({"t": 1}, {"t": "1"}, "t: recorded 1, asked '1'"),
-        ({"t": "a" * 99 + "b"}, {"t": "a" * 99 + "c"}, f"t: recorded '...{'a' * 20}b', asked '...{'a' * 20}c'"),
-        ({"t": "x" * 99}, {"t": 0}, f"t: recorded '{'x' * 60}...', asked 0"),
-        ({"t": "ab"}, {"t": "abc"}, "t: recorded 'ab', asked 'abc'"),
+        ({"system": "a"}, {"system": "b"}, "system: recorded 'a', requested 'b'"),
+        ({"a": {"b": [1, 2]}}, {"a": {"b": [1]}}, "a.b[1]: recorded 2, requested nothing"),
+        ({}, {"seed": 3}, "seed: recorded nothing, requested 3"),
+        ({"t": 1}, {"t": "1"}, "t: recorded 1, requested '1'"),
+        ({"t": "a" * 99 + "b"}, {"t": "a" * 99 + "c"}, f"t: recorded '...{'a' * 20}b', requested '...{'a' * 20}c'"),
+        ({"t": "x" * 99}, {"t": 0}, f"t: recorded '{'x' * 60}...', requested 0"),
+        ({"t": "ab"}, {"t": "abc"}, "t: recorded 'ab', requested 'abc'"),
     ],
 )
 def test_the_place_and_both_sides_are_told(recorded: Any, asked: Any, told: str) -> None:
@@ -24,7 +24,7 @@ def test_the_place_and_both_sides_are_told(recorded: Any, asked: Any, told: str)
 
 
 def test_the_nearest_is_compared_with() -> None:
-    assert describe_difference({"a": 1, "b": 2}, [{"a": 0, "b": 0}, {"a": 1, "b": 3}]) == "b: recorded 3, asked 2"
+    assert describe_difference({"a": 1, "b": 2}, [{"a": 0, "b": 0}, {"a": 1, "b": 3}]) == "b: recorded 3, requested 2"
 
 
 def test_three_differences_are_enough() -> None:

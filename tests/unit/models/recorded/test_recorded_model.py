@@ -143,7 +143,7 @@ def test_the_environment_says_the_mode(path: Path, monkeypatch: pytest.MonkeyPat
 def test_wrong_modes_are_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidConfig, match="Did you mean 'replay'"):
         RecordedModel(path, mode="repaly")  # type: ignore[arg-type]
-    with pytest.raises(InvalidConfig, match="needs the model"):
+    with pytest.raises(InvalidConfig, match="needs a model"):
         RecordedModel(path, mode="record")
     monkeypatch.setenv(VARIABLE, "nwe")
     with pytest.raises(InvalidConfig, match=r"STATEWRIGHT_RECORD is 'nwe'.*Did you mean 'new'"):

@@ -31,7 +31,7 @@ def test_a_request_is_kept_with_its_reason(what: str, reason: str) -> None:
 
 def test_those_who_run_are_called_back_when_the_run_is_cancelled() -> None:
     control, calls = RunControl(), list[str]()
-    with control.calling(lambda: calls.append("outer")), control.calling(lambda: calls.append("inner")):
+    with control.on_cancel(lambda: calls.append("outer")), control.on_cancel(lambda: calls.append("inner")):
         assert calls == []
         control.request_cancel()
 
@@ -40,7 +40,7 @@ def test_those_who_run_are_called_back_when_the_run_is_cancelled() -> None:
 
 def test_draining_calls_nobody_back() -> None:
     control, calls = RunControl(), list[str]()
-    with control.calling(lambda: calls.append("called")):
+    with control.on_cancel(lambda: calls.append("called")):
         control.request_drain()
 
     assert calls == []
@@ -49,7 +49,7 @@ def test_draining_calls_nobody_back() -> None:
 def test_who_begins_after_the_run_was_cancelled_is_called_back_at_once() -> None:
     control, calls = RunControl(), list[str]()
     control.request_cancel()
-    with control.calling(lambda: calls.append("called")):
+    with control.on_cancel(lambda: calls.append("called")):
         assert calls == ["called"]
 
 
@@ -58,7 +58,7 @@ def test_who_is_done_is_not_called_back(fails: bool) -> None:
     control, calls = RunControl(), list[str]()
 
     def work() -> None:
-        with control.calling(lambda: calls.append("called")):
+        with control.on_cancel(lambda: calls.append("called")):
             if fails:
                 raise ValueError
 
@@ -79,7 +79,7 @@ def test_a_callback_may_cancel_again() -> None:
         if len(calls) == 1:
             control.request_cancel("again")
 
-    with control.calling(again):
+    with control.on_cancel(again):
         control.request_cancel("first")
 
     assert calls == ["called", "called"]
@@ -89,9 +89,9 @@ def test_a_callback_may_cancel_again() -> None:
 def test_nothing_is_under_way_before_anybody_runs_and_after_all_are_done() -> None:
     control = RunControl()
     seen = [control.has_stopped]
-    with control.calling(list):
+    with control.on_cancel(list):
         seen.append(control.has_stopped)
-        with control.calling(dict):
+        with control.on_cancel(dict):
             seen.append(control.has_stopped)
         seen.append(control.has_stopped)
     seen.append(control.has_stopped)
@@ -109,8 +109,8 @@ def test_a_block_that_ends_while_its_run_is_cancelled_is_not_in_the_way() -> Non
         blocks.close()
         raise RuntimeError("Event loop is closed")
 
-    blocks.enter_context(control.calling(closes))
-    with control.calling(lambda: seen.append("called")):
+    blocks.enter_context(control.on_cancel(closes))
+    with control.on_cancel(lambda: seen.append("called")):
         control.request_cancel()
     assert seen == ["called"]
 
@@ -121,7 +121,7 @@ def test_what_goes_wrong_within_a_block_is_raised() -> None:
     def fails() -> None:
         raise RuntimeError("broken")
 
-    with control.calling(fails), pytest.raises(RuntimeError, match="broken"):
+    with control.on_cancel(fails), pytest.raises(RuntimeError, match="broken"):
         control.request_cancel()
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from statewright import START, StateGraph
 from statewright.checkpoint import TaskResult
-from statewright.runtime.concurrency.private_loop import borrow_loop, give_back, start_coroutines
+from statewright.runtime.concurrency.private_loop import borrow_loop, return_loop, start_coroutines
 from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.core.effects import RunTasks
 
@@ -34,7 +34,7 @@ def superstep(make: Any, functions: Sequence[Callable[..., Any]]) -> tuple[Super
 def next_loop() -> asyncio.AbstractEventLoop:
     """The loop that would be lent next."""
     loop = borrow_loop()
-    give_back(loop, idle=True)
+    return_loop(loop, idle=True)
     return loop
 
 

@@ -10,7 +10,14 @@ from statewright.channels import MISSING, Added, Ephemeral, Overwrite, Untracked
 from statewright.checkpoint import Checkpoint, DeferredTask
 from statewright.errors import ConflictingWrites
 from statewright.graph import STOP
-from statewright.runtime.core.apply import apply_beside, apply_results, deltas, differences, folded_values, with_report
+from statewright.runtime.core.apply import (
+    apply_external_results,
+    apply_results,
+    deltas_of_results,
+    deltas_of_values,
+    folded_values,
+    record_reported_updates,
+)
 
 
 class Fields(TypedDict, total=False):
@@ -53,7 +60,7 @@ def test_one_superstep_is_one_step_further_under_the_id_of_its_commit(make: Any,
     assert (after.id, after.step) == ("commit", 8)
     assert after.values == {"x": 1, "log": ["old", "a"]}
     assert after.frontier == make.tasks("b", origin="commit")
-    assert not after.at_rest
+    assert not after.is_complete
 
 
 @pytest.mark.parametrize(
@@ -78,7 +85,7 @@ def test_what_follows_one_task(
 
     after = apply_results(program, before, [make.result("a", {}, targets, goto=True)], "commit", "commit")
 
-    found = [*after.frontier, *(one.task for one in after.held)]
+    found = [*after.frontier, *(one.task for one in after.deferred)]
     assert sorted(task.node for task in found) == due
 
 
@@ -139,9 +146,9 @@ def test_what_is_held_starts_when_its_turn_has_come(make: Any, waiting_program: 
     started = apply_results(waiting_program, held, [make.result("b")], "two", "two")
 
     assert [task.node for task in held.frontier] == ["b"]
-    assert [one.task.node for one in held.held] == ["c"]
-    assert [task.id for task in started.frontier] == [held.held[0].task.id]
-    assert started.held == ()
+    assert [one.task.node for one in held.deferred] == ["c"]
+    assert [task.id for task in started.frontier] == [held.deferred[0].task.id]
+    assert started.deferred == ()
 
 
 def test_a_signal_lives_for_one_superstep_and_a_brief_one_for_none(make: Any, program: Any) -> None:
@@ -169,13 +176,13 @@ def test_results_from_outside_leave_what_was_due_due_beside_what_follows(make: A
     held = [DeferredTask(make.task("b", "kept", origin="earlier"), gather=True, sender="a")]
     before = make.checkpoint({"log": []}, due, held)
 
-    after = apply_beside(program, before, [make.result("c", {"log": ["c"]}, ["b"])], "commit", due, held)
+    after = apply_external_results(program, before, [make.result("c", {"log": ["c"]}, ["b"])], "commit", due, held)
 
     assert after.values == {"log": ["c"]}
     assert (after.id, after.step) == ("commit", before.step + 1)
     assert [task.node for task in after.frontier] == ["a", "b"]
     assert after.frontier[0] is due[0]
-    assert [one.task.arg for one in after.held] == ["kept"]
+    assert [one.task.arg for one in after.deferred] == ["kept"]
 
 
 # -- what a caller of a subgraph is told
@@ -186,7 +193,7 @@ def test_reports_hold_what_was_written_to_fields_that_merge_in_order(make: Any, 
     results = [make.result("a", [("log", [1]), ("x", 2), ("log", [3])]), make.result("b", {"total": 4, "signal": "s"})]
     after = make.checkpoint()
 
-    assert with_report(program, before, after, results).reported == (
+    assert record_reported_updates(program, before, after, results).reported == (
         ("log", ["earlier"]),
         ("log", [1]),
         ("x", None),
@@ -198,16 +205,18 @@ def test_reports_hold_what_was_written_to_fields_that_merge_in_order(make: Any, 
 def test_a_field_that_holds_one_value_is_reported_once(make: Any, program: Any) -> None:
     before = make.checkpoint({}, make.tasks("a"), reported=(("x", None),))
 
-    assert with_report(program, before, make.checkpoint(), [make.result("a", {"x": 3})]).reported == (("x", None),)
+    assert record_reported_updates(program, before, make.checkpoint(), [make.result("a", {"x": 3})]).reported == (
+        ("x", None),
+    )
 
 
 @pytest.mark.parametrize("update", [Overwrite([1]), {"__overwrite__": [1]}])
 def test_a_field_that_was_replaced_is_reported_by_its_value_and_stays_so(make: Any, program: Any, update: Any) -> None:
     before = make.checkpoint({}, make.tasks("a"), reported=(("log", ["lost"]), ("total", 4)))
 
-    first = with_report(program, before, make.checkpoint({"log": [1]}), [make.result("a", {"log": update})])
+    first = record_reported_updates(program, before, make.checkpoint({"log": [1]}), [make.result("a", {"log": update})])
     assert first.reported == (("log", Overwrite([1])), ("total", 4))
-    second = with_report(program, first, make.checkpoint({"log": [1, 2]}), [make.result("a", {"log": [2]})])
+    second = record_reported_updates(program, first, make.checkpoint({"log": [1, 2]}), [make.result("a", {"log": [2]})])
     assert second.reported == (("log", Overwrite([1, 2])), ("total", 4))
 
 
@@ -235,20 +244,20 @@ def test_a_change_is_stored_as_small_as_its_channel_knows(make: Any, program: An
     values = {"x": 0, "log": ["old"], "total": 5}
     results = [make.result(node, one) for node, one in zip("ab", writes, strict=False)]
 
-    assert deltas(program, results, values, folded_values(program, values, results)) == stored
+    assert deltas_of_results(program, results, values, folded_values(program, values, results)) == stored
 
 
 def test_an_unlisted_key_of_an_open_state_is_stored_whole(make: Any) -> None:
     program = make.program(entered(make.graph("a", schema={"log": append})))
     results = [make.result("a", {"free": {"any": "thing"}})]
 
-    assert deltas(program, results, {}, folded_values(program, {}, results)) == {"free": {"any": "thing"}}
+    assert deltas_of_results(program, results, {}, folded_values(program, {}, results)) == {"free": {"any": "thing"}}
 
 
 def test_a_brief_signal_that_is_gone_again_is_not_stored(make: Any, program: Any) -> None:
     results = [make.result("a", {"brief": "b", "x": 1})]
 
-    assert deltas(program, results, {}, folded_values(program, {}, results)) == {"x": 1}
+    assert deltas_of_results(program, results, {}, folded_values(program, {}, results)) == {"x": 1}
 
 
 @pytest.mark.parametrize(
@@ -267,7 +276,7 @@ def test_a_signal_that_is_gone_is_stored_as_missing(
 ) -> None:
     results = [make.result("a", writes)]
 
-    assert deltas(program, results, old, folded_values(program, old, results)) == stored
+    assert deltas_of_results(program, results, old, folded_values(program, old, results)) == stored
 
 
 def test_a_signal_that_no_checkpoint_keeps_is_not_stored_when_it_is_gone(make: Any) -> None:
@@ -277,7 +286,7 @@ def test_a_signal_that_no_checkpoint_keeps_is_not_stored_when_it_is_gone(make: A
     program = make.program(entered(make.graph("a", schema={"passing": Passing()})))
     results = [make.result("a", {})]
 
-    assert deltas(program, results, {"passing": 1}, folded_values(program, {"passing": 1}, results)) == {}
+    assert deltas_of_results(program, results, {"passing": 1}, folded_values(program, {"passing": 1}, results)) == {}
 
 
 # -- what has to be stored of many supersteps
@@ -303,4 +312,4 @@ GROWN, OTHER = ["old"], ["other"]
     ],
 )
 def test_values_are_compared_where_many_supersteps_lie_between(program: Any, old: Any, new: Any, stored: Any) -> None:
-    assert differences(program, old, new) == stored
+    assert deltas_of_values(program, old, new) == stored

@@ -11,7 +11,7 @@ import pytest
 from statewright.events import Event
 from statewright.runtime.core.events import emit_task_event, emit_task_finished, emit_task_started, run_event
 from statewright.runtime.instrument import METHOD_BY_KIND, Instrument
-from statewright.runtime.invocation.emitter import LIVE_PARTS, EventEmitter, StreamBuffer, instrument_listeners
+from statewright.runtime.invocation.emitter import MAX_UNREAD_PARTS, EventEmitter, StreamBuffer, instrument_listeners
 
 
 def test_an_event_goes_to_those_who_want_its_kind_in_their_order() -> None:
@@ -34,7 +34,7 @@ def test_a_joined_watch_tells_both_and_leaves_the_first_as_it_was() -> None:
     told: list[str] = []
     watch = EventEmitter([("custom", lambda event: told.append("own"))])
     watch.buffer = StreamBuffer(live=True)
-    joined = watch.joined([("custom", lambda event: told.append("theirs")), ("message", print)])
+    joined = watch.with_listeners([("custom", lambda event: told.append("theirs")), ("message", print)])
     joined.emit(Event("custom"))
     watch.emit(Event("custom"))
     assert told == ["own", "theirs", "own"]
@@ -48,9 +48,9 @@ TASK_EVENTS = ("task_started", "task_finished", "attempt_failed", "call_finished
 def emit(kind: Any, scope: Any) -> None:
     """Emit an event of a task in the way its kind is emitted."""
     if kind == "task_started":
-        emit_task_started(scope.run.watch, scope, {"x": 1})
+        emit_task_started(scope.run.emitter, scope, {"x": 1})
     elif kind == "task_finished":
-        emit_task_finished(scope.run.watch, scope, "outcome")
+        emit_task_finished(scope.run.emitter, scope, "outcome")
     else:
         emit_task_event(kind, scope, "data")
 
@@ -136,15 +136,15 @@ def test_whoever_waits_for_a_part_is_woken() -> None:
 @pytest.mark.parametrize(("may_drop", "kept", "dropped"), [(True, 0, 5), (False, 5, 0)])
 def test_live_parts_are_dropped_when_the_reader_is_far_behind(may_drop: bool, kept: int, dropped: int) -> None:
     buffer = StreamBuffer(live=True)
-    buffer.parts = ["waits"] * LIVE_PARTS
+    buffer.parts = ["waits"] * MAX_UNREAD_PARTS
     for _ in range(5):
         buffer.add("new", may_drop=may_drop)
-    assert (len(buffer.parts) - LIVE_PARTS, buffer.dropped) == (kept, dropped)
+    assert (len(buffer.parts) - MAX_UNREAD_PARTS, buffer.dropped) == (kept, dropped)
 
 
 def test_a_reader_that_has_caught_up_misses_nothing_more() -> None:
     buffer = StreamBuffer(live=True)
-    buffer.parts = ["waits"] * LIVE_PARTS
+    buffer.parts = ["waits"] * MAX_UNREAD_PARTS
     buffer.add("dropped", may_drop=True)
     buffer.take()
     buffer.add("kept", may_drop=True)
@@ -155,7 +155,7 @@ def test_room_is_waited_for_until_the_reader_takes() -> None:
     async def main() -> tuple[bool, bool]:
         buffer = StreamBuffer(live=False)
         buffer.add("part")
-        waiting = asyncio.ensure_future(buffer.room())
+        waiting = asyncio.ensure_future(buffer.wait_until_read())
         for _ in range(5):
             await asyncio.sleep(0)
         before = waiting.done()
@@ -168,7 +168,7 @@ def test_room_is_waited_for_until_the_reader_takes() -> None:
 
 def test_there_is_room_where_nothing_waits() -> None:
     async def main() -> None:
-        await asyncio.wait_for(StreamBuffer(live=False).room(), 600)
+        await asyncio.wait_for(StreamBuffer(live=False).wait_until_read(), 600)
 
     asyncio.run(main())
 

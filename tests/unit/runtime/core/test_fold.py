@@ -7,7 +7,7 @@ import pytest
 from statewright import START, append
 from statewright.channels import AnyValue, Ephemeral, Overwrite, Topic
 from statewright.errors import ConflictingWrites
-from statewright.runtime.core.fold import fold_results, fold_writes, pairs_of, without_transients, writers
+from statewright.runtime.core.fold import drop_transients, fold_results, fold_writes, write_pairs, writing_nodes
 
 
 def bracket(old: str, new: str) -> str:
@@ -183,13 +183,13 @@ def test_a_list_that_a_node_wrote_is_not_the_list_in_the_state(make: Any, progra
 def test_signals_go_unless_they_were_written_again(make: Any, program: Any, writes: Any, kept: Any) -> None:
     values = {"x": 0, "signal": "s", "topic": ["t"], "brief": "b"}
 
-    assert without_transients(program, values, [make.result("a"), make.result("b", writes)]) == kept
+    assert drop_transients(program, values, [make.result("a"), make.result("b", writes)]) == kept
 
 
 def test_the_writers_of_a_field_are_named_in_task_order(make: Any) -> None:
     results = [make.result("c", {"x": 1}), make.result("a"), make.result("b", [("y", 1), ("x", 1)])]
 
-    assert writers("x", results) == ["c", "b"]
+    assert writing_nodes("x", results) == ["c", "b"]
 
 
 @pytest.mark.parametrize(
@@ -197,4 +197,4 @@ def test_the_writers_of_a_field_are_named_in_task_order(make: Any) -> None:
     [({"x": 1, "y": 2}, [("x", 1), ("y", 2)]), ([("x", 1), ("x", 2)], [("x", 1), ("x", 2)]), ({}, [])],
 )
 def test_writes_of_both_forms_are_pairs_in_order(make: Any, writes: Any, pairs: Any) -> None:
-    assert list(pairs_of(make.result("a", writes))) == pairs
+    assert list(write_pairs(make.result("a", writes))) == pairs

@@ -38,7 +38,7 @@ def begun(make: Any, saver: InMemorySaver, *nodes: str) -> Any:
     saved = make.saved(checkpoint)
     saver.commit(
         Commit(
-            line=saved.line,
+            branch_key=saved.branch_key,
             expected=None,
             parent_id=None,
             checkpoint=checkpoint,
@@ -62,7 +62,7 @@ def test_a_run_goes_on_until_nothing_is_due(make: Any, program: Any) -> None:
     assert (rest.status, rest.error, rest.interrupts) == ("completed", None, ())
     assert rest.checkpoint.values == {"log": ["a", "b", "c", "d"]}
     assert rest.checkpoint.step == 3
-    assert rest.checkpoint.at_rest
+    assert rest.checkpoint.is_complete
 
 
 def test_a_checkpoint_at_rest_asks_for_nothing(make: Any, program: Any) -> None:
@@ -344,12 +344,12 @@ def test_leaving_for_the_way_out_is_saved_with_what_it_discards(make: Any, with_
     assert [commit.metadata["discarded"] for commit in discarding] == [["b"]]
     assert [task.node for task in discarding[0].checkpoint.frontier] == ["out"]
     (task,) = hand.of(Save)[0].commit.checkpoint.frontier
-    assert discarding[0].drops == (f"b:{task.id}",)
+    assert discarding[0].dropped_namespaces == (f"b:{task.id}",)
 
 
 def test_leaving_for_the_way_out_is_saved_after_what_was_held_back(make: Any, with_way_out: Any) -> None:
     saver = InMemorySaver()
-    run = make.run(with_way_out, saver=saver, saves_at_rest=True, budget=Budget(max_steps=2, on_budget="out"))
+    run = make.run(with_way_out, saver=saver, saves_on_exit=True, budget=Budget(max_steps=2, on_budget="out"))
     hand = make.loop(run, begun(make, saver, "a"))
     hand.finish()
 
@@ -395,7 +395,7 @@ def test_every_superstep_is_one_commit_that_follows_the_one_before(make: Any, pr
 
 def test_durability_exit_saves_once_at_rest_what_all_supersteps_have_changed(make: Any, program: Any) -> None:
     saver = InMemorySaver()
-    run = make.run(program, saver=saver, saves_at_rest=True)
+    run = make.run(program, saver=saver, saves_on_exit=True)
     hand = make.loop(run, begun(make, saver, "a"))
     hand.finish(lambda task: Failure(task, ValueError()) if task.node == "d" else hand.along_edges(task))
 
@@ -407,7 +407,7 @@ def test_durability_exit_saves_once_at_rest_what_all_supersteps_have_changed(mak
 
 def test_durability_exit_saves_before_a_breakpoint_is_noted(make: Any, program: Any) -> None:
     saver = InMemorySaver()
-    run = make.run(program, saver=saver, saves_at_rest=True, breaks_before=frozenset({"d"}))
+    run = make.run(program, saver=saver, saves_on_exit=True, breaks_before=frozenset({"d"}))
     hand = make.loop(run, begun(make, saver, "a"))
     hand.finish()
 
@@ -463,7 +463,7 @@ def test_a_commit_drops_the_calls_of_tasks_that_an_earlier_run_had_begun(make: A
     hand = make.loop(make.run(program, saver=saver), checkpoint, pending)
     hand.finish()
 
-    dropped = [save.commit.drops for save in hand.of(Save)]
+    dropped = [save.commit.dropped_namespaces for save in hand.of(Save)]
     assert dropped == [tuple(sorted([f"b:{first.id}", f"c:{second.id}"])), ()]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from statewright.checkpoint import DeferredTask, Interrupt, Pending, Task, TaskResult
 from statewright.ids import InterruptId
-from statewright.runtime.core.frontier import due_tasks, matches
+from statewright.runtime.core.frontier import due_tasks, matches_breakpoint
 
 
 def question(name: str) -> Interrupt:
@@ -87,4 +87,4 @@ def test_held_tasks_are_not_due(make: Any) -> None:
 def test_a_breakpoint_names_tasks_or_all_that_users_added(
     make: Any, names: set[str], nodes: list[str], found: bool
 ) -> None:
-    assert matches(frozenset(names), make.tasks(*nodes)) is found
+    assert matches_breakpoint(frozenset(names), make.tasks(*nodes)) is found

@@ -10,7 +10,7 @@ from statewright.channels import Ephemeral, LastValue, Reduced, Topic, Untracked
 from statewright.checkpoint import NO_ARG
 from statewright.errors import InvalidUpdateError, UnknownKeyWarning
 from statewright.graph import STOP
-from statewright.runtime.core.program import is_handed_over, is_hidden, shown_name
+from statewright.runtime.core.program import display_name, is_error_handled, is_hidden
 from statewright.state import IsLastStep
 
 
@@ -138,7 +138,7 @@ def test_a_result_is_an_instance_where_everything_is_validated(make: Any, valida
 def test_readers_of_updates_see_writes_pair_by_pair_where_a_field_was_written_twice(
     make: Any, writes: Any, shown: Any
 ) -> None:
-    assert single(make).shown(make.result("a", writes)) == shown
+    assert single(make).visible_writes(make.result("a", writes)) == shown
 
 
 # -- channels
@@ -238,15 +238,15 @@ def test_an_error_handler_is_a_hidden_node_that_goes_on_where_its_node_does(make
     assert "a" in program.graph.nodes
     assert handler.name not in program.graph.nodes
     assert (handler.successors, handler.joins) == (node.successors, node.joins)
-    assert (handler.reach_as, handler.writes) == ("a", frozenset({"x"}))
+    assert (handler.edge_source, handler.writes) == ("a", frozenset({"x"}))
 
 
 def test_where_a_node_may_go_is_what_it_declares_and_where_its_edges_lead(make: Any) -> None:
     graph = make.graph("a", "b", "c", "d", a={"destinations": ["c"]}).add_edge(START, "a").add_edge("a", "b")
     program = make.program(graph.add_edge("b", "d"))
 
-    assert program.nodes["a"].allowed == {"b", "c", END, STOP}
-    assert program.nodes["b"].allowed is None
+    assert program.nodes["a"].allowed_targets == {"b", "c", END, STOP}
+    assert program.nodes["b"].allowed_targets is None
     assert program.targets == {"a", "b", "c", "d", END, STOP}
 
 
@@ -276,7 +276,7 @@ def test_what_a_conditional_edge_may_mean(make: Any, path_map: Any, meanings: di
     graph = make.graph("a").add_edge(START, "a").add_conditional_edges("a", goes, path_map)
     (route,) = make.program(graph).nodes["a"].routes
 
-    assert dict(route.meanings) == meanings
+    assert dict(route.targets_by_choice) == meanings
 
 
 # -- where nodes run
@@ -300,7 +300,7 @@ def test_where_a_node_runs(
 ) -> None:
     node = single(make, action, **options).nodes["a"]
 
-    assert (node.sync_lane, node.beside_lane, node.async_lane) == (alone, beside, on_a_loop)
+    assert (node.sync_lane, node.concurrent_lane, node.async_lane) == (alone, beside, on_a_loop)
 
 
 def test_a_subgraph_runs_where_the_run_is(make: Any) -> None:
@@ -319,7 +319,7 @@ def test_an_error_handler_is_tried_and_timed_like_its_node(make: Any, options: d
     handler = program.nodes[program.nodes["a"].handler]
 
     assert (handler.guards is not None) is (beside == "loop")
-    assert (handler.sync_lane, handler.beside_lane, handler.async_lane) == ("thread", beside, beside)
+    assert (handler.sync_lane, handler.concurrent_lane, handler.async_lane) == ("thread", beside, beside)
 
 
 # -- short cuts
@@ -342,7 +342,7 @@ def test_targets_alone_decide_what_follows_unless_somebody_waits(make: Any, buil
     for name in "abc":
         graph.add_edge(START, name)
 
-    assert make.program(build(graph)).simple is simple
+    assert make.program(build(graph)).has_simple_frontier is simple
 
 
 class Computed(TypedDict, total=False):
@@ -363,7 +363,7 @@ class Computed(TypedDict, total=False):
 def test_a_task_only_reads_and_calls_unless_something_has_to_be_computed(
     make: Any, options: dict[str, Any], lean: bool
 ) -> None:
-    assert single(make, **options).lean is lean
+    assert single(make, **options).allows_fast_path is lean
 
 
 @pytest.mark.parametrize(
@@ -435,7 +435,7 @@ def test_a_node_that_takes_the_state_and_nothing_else_is_called_with_it(
 def test_an_answer_with_known_keys_needs_no_reading_unless_something_is_done_to_it(
     make: Any, schema: Any, options: dict[str, Any], known: Any
 ) -> None:
-    assert single(make, schema=schema, **options).nodes["a"].known_plain == known
+    assert single(make, schema=schema, **options).nodes["a"].plain_keys == known
 
 
 # -- names
@@ -453,14 +453,14 @@ def test_an_answer_with_known_keys_needs_no_reading_unless_something_is_done_to_
 def test_whether_an_error_handler_will_answer(make: Any, build: Any, handed_over: bool) -> None:
     handler = single(make, error_handler=plain).nodes["a"].handler
 
-    assert is_handed_over(build(make, handler)) is handed_over
+    assert is_error_handled(build(make, handler)) is handed_over
 
 
 def test_users_know_an_error_handler_by_the_name_of_its_node(make: Any) -> None:
     handler = make.task(single(make, error_handler=plain).nodes["a"].handler)
     node = make.task("a")
 
-    assert shown_name(handler) == shown_name(node) == "a"
+    assert display_name(handler) == display_name(node) == "a"
     assert (is_hidden(handler), is_hidden(node)) == (True, False)
 
 

@@ -44,7 +44,7 @@ def test_untracked_values_are_left_out_and_everything_else_is_kept(make: Any, pr
     assert saved == make.checkpoint(
         {"x": 1, "signal": "s"},
         checkpoint.frontier,
-        checkpoint.held,
+        checkpoint.deferred,
         joins=checkpoint.joins,
         reported=checkpoint.reported,
     )
@@ -60,8 +60,8 @@ def test_untracked_values_are_stripped_from_sends_and_reports(make: Any, program
 
     saved = saved_form(program, checkpoint)
 
-    assert saved.frontier[0].arg == saved.held[0].task.arg == {"x": 1}
-    assert (saved.held[0].gather, saved.held[0].sender) == (True, "b")
+    assert saved.frontier[0].arg == saved.deferred[0].task.arg == {"x": 1}
+    assert (saved.deferred[0].gather, saved.deferred[0].sender) == (True, "b")
     assert saved.reported == (("x", 1),)
 
 
@@ -70,7 +70,7 @@ def test_tasks_keep_their_ids_when_they_are_stripped(make: Any, program: Any) ->
 
     saved = saved_form(program, make.checkpoint(frontier=tasks[:1], held=[DeferredTask(tasks[1])]))
 
-    assert [saved.frontier[0].id, saved.held[0].task.id] == [task.id for task in tasks]
+    assert [saved.frontier[0].id, saved.deferred[0].task.id] == [task.id for task in tasks]
 
 
 def test_the_checkpoint_that_goes_on_keeps_what_is_not_saved(make: Any, program: Any) -> None:

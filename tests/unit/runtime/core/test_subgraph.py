@@ -10,8 +10,8 @@ import pytest
 from statewright import START, InMemorySaver, RunControl
 from statewright.checkpoint import Checkpoint
 from statewright.errors import InvalidUpdateError, NamespaceBusy
-from statewright.graph.answer import Reported
-from statewright.runtime.core.subgraph import changes_of, common_fields, subgraph_calls
+from statewright.graph.answer import SubgraphResult
+from statewright.runtime.core.subgraph import collect_changes, common_fields, subgraph_calls
 from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import SubgraphCall
@@ -64,9 +64,9 @@ def test_a_caller_sees_the_fields_that_both_have(result: Any, known: Any, meant:
     ],
 )
 def test_what_is_new_is_what_is_not_simply_what_was_given(result: Any, given: Any, update: Any) -> None:
-    found = changes_of(result, given, [], frozenset({"log"}))
+    found = collect_changes(result, given, [], frozenset({"log"}))
 
-    assert type(found) is Reported
+    assert type(found) is SubgraphResult
     if update is ...:
         assert found.update["x"] is result["x"]
     else:
@@ -76,15 +76,15 @@ def test_what_is_new_is_what_is_not_simply_what_was_given(result: Any, given: An
 def test_fields_that_both_merge_are_told_as_they_were_written() -> None:
     written = [("log", [1]), ("own", 5), ("log", [2])]
 
-    found = changes_of({"log": [0, 1, 2], "x": 1}, {"log": [0]}, written, frozenset({"log"}))
+    found = collect_changes({"log": [0, 1, 2], "x": 1}, {"log": [0]}, written, frozenset({"log"}))
 
     assert found.update == {"x": 1}
-    assert found.written == [("log", [1]), ("log", [2])]
+    assert found.writes == [("log", [1]), ("log", [2])]
 
 
 @pytest.mark.parametrize("result", ["bare", None, 3])
 def test_a_bare_result_is_passed_on(result: Any) -> None:
-    assert changes_of(result, {"x": 1}, [], frozenset()) is result
+    assert collect_changes(result, {"x": 1}, [], frozenset()) is result
 
 
 class Called:
@@ -106,7 +106,7 @@ def test_calling_a_subgraph_answers_what_it_did_to_the_callers_state() -> None:
     answer = call({"x": 1, "log": []})
 
     assert answer.update == {"x": 2, "memory": "thread"}
-    assert answer.written == [("log", ["new"])]
+    assert answer.writes == [("log", ["new"])]
 
 
 def test_what_is_an_answer_as_a_whole_is_passed_on() -> None:
@@ -200,7 +200,7 @@ def test_only_the_same_call_takes_the_place_of_a_failed_one(
     first = call()
     run = make.run(scope.run.program)
     run.parent, run.call = scope, first
-    run.rest = FAILED
+    run.outcome = FAILED
     with CallInProgress(run):
         pass
     if not is_same:
@@ -224,7 +224,7 @@ def test_a_call_without_a_key_is_never_a_retry(scope_in: Any, make: Any) -> None
     scope = scope_in()
     run = make.run(scope.run.program)
     run.parent, run.call = scope, begin_call(scope, GRAPH, graph_input={"item": "shoes"})
-    run.rest = FAILED
+    run.outcome = FAILED
     with CallInProgress(run):
         pass
 

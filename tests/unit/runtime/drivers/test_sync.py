@@ -195,9 +195,9 @@ def test_a_limit_holds_over_plain_functions_and_coroutines_together() -> None:
 def test_the_driver_is_a_generator_that_ends_at_rest(make: Any) -> None:
     run = make.run(make.program(graph(a=lambda state: {"log": ["a"]})))
     parts = drive_sync(run, run_until_idle(run, {"x": 1}))
-    assert run.rest is None
+    assert run.outcome is None
     assert list(parts) == []
-    assert (run.rest.status, run.rest.checkpoint.values) == ("completed", {"x": 1, "log": ["a"]})
+    assert (run.outcome.status, run.outcome.checkpoint.values) == ("completed", {"x": 1, "log": ["a"]})
 
 
 def test_nothing_runs_until_the_reader_asks_for_it() -> None:

@@ -72,7 +72,7 @@ def test_the_metadata_say_where_a_checkpoint_comes_from(make: Any, program: Any)
         make.checkpoint(step=4),
         source="update",
         run_id="run-1",
-        line=BranchKey("thread", branch="side"),
+        branch_key=BranchKey("thread", branch="side"),
         metadata={"nodes": ["a"], "discarded": ["b"]},
     )
 
@@ -89,7 +89,7 @@ def test_the_metadata_say_where_a_checkpoint_comes_from(make: Any, program: Any)
 @pytest.mark.parametrize("namespace", ["", "sub:1"])
 def test_the_configs_name_the_checkpoint_and_its_parent(make: Any, program: Any, namespace: str) -> None:
     line = BranchKey("thread", namespace, "side")
-    saved = make.saved(make.checkpoint(identity="here"), line=line, parent_id=CheckpointId("there"))
+    saved = make.saved(make.checkpoint(identity="here"), branch_key=line, parent_id=CheckpointId("there"))
     snapshot = snapshot_of(program, saved)
     common = {"thread_id": "thread", "branch": "side", **({"namespace": namespace} if namespace else {})}
 

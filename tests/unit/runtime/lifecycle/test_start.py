@@ -19,7 +19,8 @@ from statewright.errors import (
 from statewright.ids import InterruptId, interrupt_id
 from statewright.runtime.core.effects import Load, RunTasks, Save, SavePending
 from statewright.runtime.invocation.outcome import Failure, Pause
-from statewright.runtime.lifecycle.start import TIMED_OUT, copy_with_id, read_answers
+from statewright.runtime.lifecycle.start import TIMED_OUT, read_answers
+from statewright.runtime.lifecycle.subgraph_forks import copy_with_id
 
 
 @pytest.fixture
@@ -171,7 +172,7 @@ def test_fresh_input_drops_the_calls_of_the_tasks_that_it_discards(
     hand = make.call(make.run(program, saver=saver), {"x": 2})
     hand.finish()
 
-    assert list(hand.of(Save)[0].commit.drops) == gone
+    assert list(hand.of(Save)[0].commit.dropped_namespaces) == gone
 
 
 def test_finishing_first_takes_up_what_was_known_and_takes_the_thread(
@@ -181,7 +182,7 @@ def test_finishing_first_takes_up_what_was_known_and_takes_the_thread(
     saved = head(saver)
     first, second = saved.pending.open
     (task,) = (task for task in saved.checkpoint.frontier if task.node == "c")
-    saver.save_results(saved.line, saved.id, Pending(answers={first.id: 1}, attempts={task.id: 2}))
+    saver.save_results(saved.branch_key, saved.id, Pending(answers={first.id: 1}, attempts={task.id: 2}))
     run = make.run(program, saver=saver, owner="me", on_unfinished="finish")
     hand = make.call(run, {"x": 2})
     rest = hand.finish()
@@ -218,7 +219,9 @@ def test_going_on_takes_up_what_was_known_of_the_tasks(make: Any, program: Any, 
     first, second = saved.pending.open
     (task,) = (task for task in saved.checkpoint.frontier if task.node == "c")
     journal = {(task.id, "charge", 0): JournalEntry("given", "charged")}
-    saver.save_results(saved.line, saved.id, Pending(answers={first.id: 1}, attempts={task.id: 2}, journal=journal))
+    saver.save_results(
+        saved.branch_key, saved.id, Pending(answers={first.id: 1}, attempts={task.id: 2}, journal=journal)
+    )
     run = make.run(program, saver=saver)
     make.rest_of(run, None)
 
@@ -228,7 +231,7 @@ def test_going_on_takes_up_what_was_known_of_the_tasks(make: Any, program: Any, 
 
 
 def test_durability_exit_saves_when_the_run_comes_to_rest(make: Any, program: Any, saver: InMemorySaver) -> None:
-    hand = make.call(make.run(program, saver=saver, saves_at_rest=True), {"x": 1})
+    hand = make.call(make.run(program, saver=saver, saves_on_exit=True), {"x": 1})
     hand.finish()
 
     assert [save.commit.source for save in hand.of(Save)] == ["input", "loop"]
@@ -284,7 +287,7 @@ def test_a_renamed_checkpoint_is_the_same_place_with_the_same_tasks(make: Any) -
     after = copy_with_id(before, "other")
 
     assert (after.id, after.step) == ("other", before.step + 1)
-    for part in ("values", "frontier", "held", "joins", "reported"):
+    for part in ("values", "frontier", "deferred", "joins", "reported"):
         assert getattr(after, part) == getattr(before, part)
     assert before.id == "before"
 

@@ -180,9 +180,9 @@ def test_without_as_node_an_update_of_a_new_thread_is_input(make: Any, program: 
     ("updates", "reason"),
     [
         ([({"x": 2}, "elsewhere")], "as_node is 'elsewhere', which is not a node"),
-        ([({"x": 2}, None), ({"y": 2}, "a")], "each need as_node"),
+        ([({"x": 2}, None), ({"y": 2}, "a")], "needs as_node"),
         ([(3, "a")], "'a' returned 3"),
-        ([({"x": 2}, None)], "It is not clear which node.*a, c ran last"),
+        ([({"x": 2}, None)], "cannot be inferred: a, c ran last"),
     ],
 )
 def test_an_update_that_cannot_be_read_changes_nothing(
@@ -239,7 +239,7 @@ def test_an_update_drops_the_calls_of_the_tasks_that_it_consumes(
     spaces = sorted(f"{task.node}:{task.id}" for task in head(saver).checkpoint.frontier if task.node in gone)
     hand = update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
 
-    assert list(hand.of(Save)[0].commit.drops) == spaces
+    assert list(hand.of(Save)[0].commit.dropped_namespaces) == spaces
 
 
 @pytest.mark.parametrize(
@@ -255,11 +255,13 @@ def test_what_waits_goes_on_waiting_unless_it_is_answered_or_cancelled(
         {"x": 1},
         lambda task: Failure(task, ValueError()) if task.node == "b" else make.result(task, {}, ["b", "z"]),
     )
-    assert [one.task.node for one in head(saver).checkpoint.held] == ["z"]
+    assert [one.task.node for one in head(saver).checkpoint.deferred] == ["z"]
     update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
     after = head(saver).checkpoint
 
-    assert [one.task.node for one in after.held] + [task.node for task in after.frontier if task.node == "z"] == held
+    assert [one.task.node for one in after.deferred] + [
+        task.node for task in after.frontier if task.node == "z"
+    ] == held
 
 
 def test_an_update_is_not_taken_for_that_of_the_node_that_ran_beside_one_that_is_gone(
@@ -301,7 +303,7 @@ def test_a_fork_takes_along_what_had_landed_and_what_is_asked_but_no_answers(
         make.run(program, saver=saver), {"x": 1}, lambda task: asks(task) if task.node == "c" else landing(task)
     )
     saved = head(saver)
-    saver.save_results(saved.line, saved.id, Pending(answers={saved.pending.open[0].id: "yes"}))
+    saver.save_results(saved.branch_key, saved.id, Pending(answers={saved.pending.open[0].id: "yes"}))
     fork(make, program, saver, "side")
 
     pending = head(saver, "side").pending
@@ -325,7 +327,7 @@ def test_a_branch_that_exists_is_not_forked_over(make: Any, program: Any, saver:
     make.rest_of(make.run(program, saver=saver), {"x": 1})
     fork(make, program, saver, "side")
 
-    with pytest.raises(InvalidUpdateError, match="a branch 'side' already"):
+    with pytest.raises(InvalidUpdateError, match="already has a branch 'side'"):
         fork(make, program, saver, "side")
 
 
@@ -349,7 +351,7 @@ def test_a_rollback_is_where_the_branch_was_before_its_last_input(
     make.hand(run, roll_back_thread(run)).finish()
 
     assert head(saver).checkpoint.values == before[runs]
-    assert head(saver).checkpoint.at_rest
+    assert head(saver).checkpoint.is_complete
     assert head(saver).checkpoint.step == history[0].checkpoint.step + 1
     assert saver.load("thread", checkpoint_id=history[0].id) is not None
 

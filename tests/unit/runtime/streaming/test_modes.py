@@ -25,7 +25,7 @@ from statewright.errors import InvalidConfig
 from statewright.events import Event
 from statewright.graph import NodeError
 from statewright.ids import InterruptId
-from statewright.runtime.streaming.modes import MODES, Several, StreamView, checked_modes, interrupt_dict
+from statewright.runtime.streaming.modes import MODES, PartList, StreamView, checked_modes, interrupt_dict
 
 SCHEMA = {"log": append, "x": int}
 QUESTION = Interrupt(id=InterruptId("0" * 32), value="how many?")
@@ -108,7 +108,10 @@ def test_what_happens_in_subgraphs_shows_only_if_asked_for(make: Any, version: s
 
 
 def test_parts_that_come_of_one_event_are_parts_of_their_own(make: Any) -> None:
-    assert shown(make, Event("custom", Several(["one", "two"])), several=True) == [("custom", "one"), ("custom", "two")]
+    assert shown(make, Event("custom", PartList(["one", "two"])), several=True) == [
+        ("custom", "one"),
+        ("custom", "two"),
+    ]
 
 
 def test_a_list_that_a_node_wrote_is_one_part(make: Any) -> None:

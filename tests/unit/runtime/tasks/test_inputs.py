@@ -8,7 +8,7 @@ import pytest
 from statewright import START, append
 from statewright.checkpoint import NO_ARG
 from statewright.errors import InvalidUpdateError
-from statewright.runtime.tasks.inputs import read_mapping, reader_for, reading_only, with_managed
+from statewright.runtime.tasks.inputs import read_mapping, reader_for, restrict_reader, with_managed
 from statewright.state import IsLastStep, RemainingSteps, StateSchema, read_schema
 
 pydantic = pytest.importorskip("pydantic")
@@ -198,7 +198,7 @@ def test_a_value_that_was_checked_is_not_checked_again_until_it_is_another_objec
 
 
 def test_a_reader_of_declared_fields_sees_no_others() -> None:
-    read = reading_only(read_mapping, ("x", "absent"))
+    read = restrict_reader(read_mapping, ("x", "absent"))
 
     assert read(VALUES, NO_ARG) == {"x": 1}
     assert read(VALUES, {"sent": 1}) == {"sent": 1}

@@ -142,8 +142,8 @@ def test_being_executed_again_does_not_put_the_end_of_a_wait_off(
 @pytest.mark.parametrize(
     ("call", "reason"),
     [
-        (lambda: sleep(), "Pass one of them"),
-        (lambda: sleep(1, until=NOON), "Pass one of them"),
+        (lambda: sleep(), "Pass exactly one of them"),
+        (lambda: sleep(1, until=NOON), "Pass exactly one of them"),
         (lambda: sleep(until=datetime(2026, 1, 1)), "no time zone"),
         (lambda: sleep(-1), "must not be negative"),
         (lambda: interrupt("?", timeout=-1), "must not be negative"),

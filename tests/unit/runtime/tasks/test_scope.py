@@ -30,7 +30,7 @@ def test_questions_are_counted_and_keys_are_not(scope: Any) -> None:
 
 
 def test_steps_are_counted_by_name_and_apart_from_questions(scope: Any) -> None:
-    assert [scope.next_of(name) for name in ("charge", "mail", "charge")] == [0, 0, 1]
+    assert [scope.next_position(name) for name in ("charge", "mail", "charge")] == [0, 0, 1]
     assert scope.next_question(None) == 0
 
 
@@ -57,7 +57,7 @@ def test_counts_and_keys_begin_anew(scope: Any, make: Any, renewal: str) -> None
     for take in (Scope.next_question, label_of_call):
         take(scope, None)
         take(scope, "k")
-    scope.next_of("charge")
+    scope.next_position("charge")
     if renewal == "another task":
         scope.task = make.task("a", position=1)
     else:
@@ -65,7 +65,7 @@ def test_counts_and_keys_begin_anew(scope: Any, make: Any, renewal: str) -> None
 
     assert (scope.next_question(None), scope.next_question("k")) == (0, "k")
     assert (label_of_call(scope, None), label_of_call(scope, "k")) == ("", "k")
-    assert scope.next_of("charge") == 0
+    assert scope.next_position("charge") == 0
 
 
 def test_a_copy_stays_with_its_task_and_attempt(scope: Any, make: Any) -> None:
@@ -127,7 +127,7 @@ def test_since_when_an_attempt_has_given_no_sign_of_life(
     if sign == "beat":
         attempt.beat()
     elif sign == "other":
-        scope.sign_of_life()
+        scope.reset_idle_timeout()
     clock.advance(5)
 
     assert attempt.idle_since(begin) == idle_since

@@ -28,7 +28,7 @@ def test_a_start_with_all_fields():
         "concurrencyLimit": 2,
         "settings": {"recursionLimit": 3, "durability": "sync"},
     }
-    assert StartRunBody.model_validate(body).request() == StartRun(
+    assert StartRunBody.model_validate(body).to_request() == StartRun(
         graph="lead",
         input=[1],
         thread_id="t",
@@ -45,20 +45,20 @@ def test_a_start_with_all_fields():
 
 
 def test_a_minimal_start():
-    assert StartRunBody.model_validate({"definitionId": "d"}).request() == StartRun(
+    assert StartRunBody.model_validate({"definitionId": "d"}).to_request() == StartRun(
         definition_id="d", input={}, tags=[], metadata={}
     )
 
 
 def test_falsy_inputs_are_kept():
     for value in (0, False, "", [], {}):
-        assert StartRunBody.model_validate({"graph": "g", "input": value}).request().input == value
+        assert StartRunBody.model_validate({"graph": "g", "input": value}).to_request().input == value
 
 
 def test_a_filter():
     body = FilterBody.model_validate({"status": ["FAILED", "waiting"], "tags": ["a"], "metadata": {"x": "1"}})
     expected = RunFilter(status=[RunStatus.FAILED, RunStatus.WAITING], tags=["a"], metadata={"x": "1"})
-    assert body.filter() == expected
+    assert body.to_filter() == expected
 
 
 @pytest.mark.parametrize(

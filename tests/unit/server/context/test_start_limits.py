@@ -9,7 +9,7 @@ import pytest
 
 from statewright.errors import TooManyRequests
 from statewright.runs import InMemoryLedger, Insert, Update, Workspace
-from statewright.service.access.rates import FRESH, RateLimiter, StartLimits
+from statewright.service.access.rates import CACHE_TIME, RateLimiter, StartLimits
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
@@ -25,7 +25,7 @@ def test_starts_are_limited_and_a_change_takes_effect_after_a_while():
         ledger.write([Update(Workspace, "w", {"starts_per_minute": None})])
         with pytest.raises(TooManyRequests):
             await limits.check("w", NOW)
-        await limits.check("w", NOW + FRESH)
+        await limits.check("w", NOW + CACHE_TIME)
 
     asyncio.run(run())
 

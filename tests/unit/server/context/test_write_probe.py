@@ -39,16 +39,16 @@ def full() -> Any:
 
 @pytest.mark.parametrize("answer", [full, LightFuture], ids=["full", "hangs"])
 def test_a_database_that_refuses_writes_is_detected(answer: Any) -> None:
-    assert not asyncio.run(WriteProbe(ReadOnlyLedger(answer), now, patience=0.01).succeeds())
+    assert not asyncio.run(WriteProbe(ReadOnlyLedger(answer), now, timeout=0.01).succeeds())
 
 
 def test_many_calls_cost_one_write() -> None:
     async def run() -> None:
         ledger = ReadOnlyLedger(lambda: None)
-        probe = WriteProbe(ledger, now, fresh=3600)
+        probe = WriteProbe(ledger, now, cache_time=3600)
         assert all(await asyncio.gather(*(probe.succeeds() for _ in range(20))))
         assert ledger.writes == 1
-        probe = WriteProbe(ledger, now, fresh=0)
+        probe = WriteProbe(ledger, now, cache_time=0)
         assert [await probe.succeeds(), await probe.succeeds(), ledger.writes] == [True, True, 3]
 
     asyncio.run(run())

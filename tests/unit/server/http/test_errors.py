@@ -36,7 +36,7 @@ from statewright.errors import (
     Unauthorized,
     WorkflowError,
 )
-from statewright.server.http.errors import response_to, validation_error
+from statewright.server.http.errors import response_for, validation_error_response
 
 ENDS_AT = datetime(2026, 2, 1, tzinfo=UTC)
 USED_UP = SpendingLimitReached("w", "cost_per_day", used=5.1, most=5, ends_at=ENDS_AT, now=ENDS_AT - timedelta(hours=1))
@@ -67,9 +67,9 @@ PATH = "/var/lib/statewright/runs.db"
 @pytest.mark.parametrize(
     ("error", "message"),
     [
-        (StorageFull(f"no room for {PATH}"), "no room left"),
-        (StorageLocked(f"{PATH} is locked"), "is busy"),
-        (StorageUnavailable(f"{PATH} was removed"), "cannot be used"),
+        (StorageFull(f"no room for {PATH}"), "is full"),
+        (StorageLocked(f"{PATH} is locked"), "is locked"),
+        (StorageUnavailable(f"{PATH} was removed"), "is not available"),
         (NewerFormat(PATH, 9, 1), "internal error"),
         (DamagedDatabase("torn", where=PATH), "internal error"),
         (RuntimeError(PATH), "internal error"),
@@ -77,7 +77,7 @@ PATH = "/var/lib/statewright/runs.db"
     ids=lambda value: type(value).__name__,
 )
 def test_responses_for_server_faults_do_not_name_files(error: Exception, message: str):
-    response = response_to(error, "req_1")
+    response = response_for(error, "req_1")
     assert response.status_code >= 500
     assert message in str(json.loads(response.body)["error"]["message"])
     assert PATH.encode() not in response.body
@@ -86,30 +86,30 @@ def test_responses_for_server_faults_do_not_name_files(error: Exception, message
 
 @pytest.mark.parametrize(("error", "status", "code"), TABLE, ids=lambda value: type(value).__name__)
 def test_known_errors_have_status_code_and_message(error: StatewrightError, status: int, code: str):
-    response = response_to(error)
+    response = response_for(error)
     body = json.loads(response.body)["error"]
     assert (response.status_code, body["code"], body["message"]) == (status, code, str(error))
 
 
 def test_errors_have_details():
-    body = json.loads(response_to(InvalidTransition("Run 1", "failed", "paused", ["running"])).body)["error"]
+    body = json.loads(response_for(InvalidTransition("Run 1", "failed", "paused", ["running"])).body)["error"]
     assert body["details"] == {"status": "failed", "wanted": "paused", "allowed": ["running"]}
     problem = Problem("steps[0].type", 0, 0, "Type 'tsak' does not exist.", "Did you mean 'task'?")
-    body = json.loads(response_to(WorkflowError([problem])).body)["error"]
+    body = json.loads(response_for(WorkflowError([problem])).body)["error"]
     assert body["details"]["problems"][0]["path"] == "steps[0].type"
 
 
 def test_temporary_errors_have_retry_after():
-    assert response_to(TooManyRequests("x", retry_after=3.2)).headers["retry-after"] == "4"
-    assert response_to(TooManyRequests("x", retry_after=0.01)).headers["retry-after"] == "1"
-    assert response_to(USED_UP).headers["retry-after"] == "3600"
-    assert response_to(StorageLocked("x")).headers["retry-after"] == "1"
+    assert response_for(TooManyRequests("x", retry_after=3.2)).headers["retry-after"] == "4"
+    assert response_for(TooManyRequests("x", retry_after=0.01)).headers["retry-after"] == "1"
+    assert response_for(USED_UP).headers["retry-after"] == "3600"
+    assert response_for(StorageLocked("x")).headers["retry-after"] == "1"
 
 
 @pytest.mark.parametrize("error", [RuntimeError("the password is 1234"), DamagedDatabase("page 4 is /secret/path")])
 def test_an_internal_error_only_has_the_id_of_the_request(error: Exception, caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.ERROR):
-        response = response_to(error, "req_7")
+        response = response_for(error, "req_7")
     assert response.status_code == 500
     assert json.loads(response.body)["error"]["details"] == {"requestId": "req_7"}
     assert str(error) not in response.body.decode()
@@ -132,7 +132,7 @@ def test_every_problem_has_its_path():
         {"loc": ("body",), "msg": "Value error, give either", "input": {}},
         {"loc": ("body", "x"), "msg": "Extra inputs are not permitted", "input": 1},
     ]
-    body = json.loads(validation_error(problems).body)["error"]
+    body = json.loads(validation_error_response(problems).body)["error"]
     assert [problem["path"] for problem in body["details"]["problems"]] == [
         "body.steps[0].name",
         "query.page",

@@ -8,7 +8,7 @@ import pytest
 from tests.unit.server.serving import LEAD, PAYMENT, serving
 
 from statewright.errors import InvalidRequest, RequestConflict
-from statewright.server.http.parameters import resolve_key
+from statewright.server.http.parameters import resolve_idempotency_key
 
 
 @pytest.mark.parametrize(
@@ -16,18 +16,18 @@ from statewright.server.http.parameters import resolve_key
     [(None, None, None), (None, "f", "f"), ("h", None, "h"), ("k", "k", "k"), ('"k"', "k", "k"), ('"', None, '"')],
 )
 def test_header_or_field_is_accepted(header: str | None, field: str | None, key: str | None) -> None:
-    assert resolve_key(header, field, "idempotencyKey") == key
+    assert resolve_idempotency_key(header, field, "idempotencyKey") == key
 
 
 @pytest.mark.parametrize("header", ["", '""', "x" * 256, "a\x00b"])
 def test_invalid_keys_are_refused(header: str) -> None:
     with pytest.raises(InvalidRequest, match="Idempotency-Key"):
-        resolve_key(header, None, "idempotencyKey")
+        resolve_idempotency_key(header, None, "idempotencyKey")
 
 
 def test_different_keys_are_a_conflict() -> None:
     with pytest.raises(RequestConflict, match="signalId in the body is 'b'"):
-        resolve_key("a", "b", "signalId")
+        resolve_idempotency_key("a", "b", "signalId")
 
 
 def test_repeated_runs_signals_and_events_count_once() -> None:

@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tests.unit.server.serving import LEAD, serving
 
-from statewright.server.http.middleware import Alias, Frame, HostCheck
+from statewright.server.http.middleware import HostCheck, PathAlias, RequestLifecycle
 
 
 async def echo(scope: Scope, receive: Receive, send: Send) -> None:
@@ -43,23 +43,23 @@ def call(app: ASGIApp, method: str = "GET", path: str = "/x", **options: Any) ->
 
 
 def test_a_valid_request_id_is_kept():
-    response = call(Frame(echo), headers={"x-request-id": "trace-1.a:b_c"})
+    response = call(RequestLifecycle(echo), headers={"x-request-id": "trace-1.a:b_c"})
     assert response.headers["x-request-id"] == response.json()["id"] == "trace-1.a:b_c"
 
 
 @pytest.mark.parametrize("request_id", ["", "a b", "é", "x" * 129, "a\tb", "<script>"])
 def test_an_invalid_request_id_is_replaced(request_id: str):
-    response = call(Frame(echo), headers={"x-request-id": request_id.encode("latin-1")})
+    response = call(RequestLifecycle(echo), headers={"x-request-id": request_id.encode("latin-1")})
     assert response.headers["x-request-id"].startswith("req_")
 
 
 def test_each_request_gets_a_new_id():
-    assert call(Frame(echo)).headers["x-request-id"] != call(Frame(echo)).headers["x-request-id"]
+    assert call(RequestLifecycle(echo)).headers["x-request-id"] != call(RequestLifecycle(echo)).headers["x-request-id"]
 
 
 def test_an_unexpected_error_is_a_500_that_reveals_nothing(caplog: pytest.LogCaptureFixture):
     with caplog.at_level(logging.ERROR):
-        response = call(Frame(broken), headers={"x-request-id": "r-1"})
+        response = call(RequestLifecycle(broken), headers={"x-request-id": "r-1"})
     assert response.status_code == 500
     assert response.json()["error"]["details"] == {"requestId": "r-1"}
     assert "1234" not in response.text
@@ -68,11 +68,11 @@ def test_an_unexpected_error_is_a_500_that_reveals_nothing(caplog: pytest.LogCap
 
 def test_an_error_during_the_response_breaks_the_connection():
     with pytest.raises(RuntimeError, match="in the middle"):
-        call(Frame(cut_off))
+        call(RequestLifecycle(cut_off))
 
 
 def test_responses_are_not_cached():
-    headers = call(Frame(echo)).headers
+    headers = call(RequestLifecycle(echo)).headers
     assert (headers["cache-control"], headers["x-content-type-options"]) == ("no-store", "nosniff")
 
 
@@ -80,7 +80,7 @@ class Counted:
     def __init__(self) -> None:
         self.seen: list[tuple[str, str, int]] = []
 
-    def answered_request(self, method: str, route: str, status: int, seconds: float) -> None:
+    def record_request(self, method: str, route: str, status: int, seconds: float) -> None:
         assert seconds >= 0
         self.seen.append((method, route, status))
 
@@ -196,14 +196,14 @@ def test_an_application_without_keys_refuses_foreign_host_names():
 
 
 def test_the_short_prefix_is_an_alias():
-    assert call(Alias(echo), path="/v1/a%20b").json() == {
+    assert call(PathAlias(echo), path="/v1/a%20b").json() == {
         "path": "/api/v1/a b",
         "raw": "/api/v1/a%20b",
         "id": None,
         "size": 0,
     }
     for path in ("/v1", "/v12/x", "/api/v1/x", "/x/v1/y"):
-        assert call(Alias(echo), path=path).json()["path"] == path
+        assert call(PathAlias(echo), path=path).json()["path"] == path
 
 
 def test_the_short_prefix_reaches_the_routes():

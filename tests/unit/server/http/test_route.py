@@ -18,7 +18,7 @@ def test_every_route_documents_the_errors_of_any_request():
 
 
 def test_a_page_has_meta_and_a_second_status_has_the_same_model():
-    arguments = describe("Something.", RUN, scope="runs:read", page=True, status=201, also={200: "again"})
+    arguments = describe("Something.", RUN, scope="runs:read", is_paged=True, status=201, other_statuses={200: "again"})
     assert "meta" in arguments["responses"][201]["model"].model_fields
     assert arguments["responses"][200]["model"] is arguments["responses"][201]["model"]
     assert arguments["status_code"] == 201

@@ -54,7 +54,7 @@ def test_an_unavailable_database_is_reported_and_requests_get_503():
 def test_a_stopping_server_is_not_ready():
     async def run() -> None:
         async with serving() as api:
-            api.app.state.context.closing.begin()
+            api.app.state.context.shutdown.begin()
             response = await api.call("GET", "/ready")
             assert (response.status_code, response.json()) == (503, {"status": "stopping"})
 
@@ -108,7 +108,7 @@ def test_a_database_that_refuses_writes_is_reported():
             assert response.status_code == 503
             assert response.json()["checks"] == {"database": "ok", "writes": "failing", "queue": "ok"}
             refused = await api.post("/workflow-runs", {"graph": "greeter", "input": {}}, 503)
-            assert "no room left" in refused["message"]
+            assert "database is full" in refused["message"]
             assert "/var/lib" not in str(refused)
             ledger.is_full = False
 

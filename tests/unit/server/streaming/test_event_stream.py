@@ -186,7 +186,7 @@ def test_streams_end_at_the_shutdown():
         context, reader = offer(), Reader()
         stream = asyncio.ensure_future(read(EventStream(never(), Caller(context, "default")), reader))
         await asyncio.sleep(0.01)
-        context.closing.begin()
+        context.shutdown.begin()
         await stream
         assert reader.ended
         late = Reader()
@@ -217,9 +217,9 @@ def test_a_stopped_stream_discards_pending_events(reason: str):
         for _ in range(20):  # more events become ready while the reader takes its first piece
             await asyncio.sleep(0)
         if reason == "the server stops":
-            context.closing.begin()
+            context.shutdown.begin()
         else:
-            context.streams.end_for_key(key.id)
+            context.streams.stop_all(key.id)
         await closed.wait()
         reader.ready.set()
         await stream

@@ -11,15 +11,15 @@ from tests.unit.server.serving import PAYMENT, serving, two_workspaces
 
 from statewright.errors import StorageUnavailable, TooManyRequests
 from statewright.runs import InMemoryLedger
-from statewright.server.streaming.stream_limits import Streams
+from statewright.server.streaming.stream_limits import OpenStreams
 from statewright.service.access import create_key, revoke_key
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
 
 
 def test_streams_are_counted_per_workspace() -> None:
-    streams = Streams(InMemoryLedger(), lambda: NOW, 2)
-    with streams.open_stream("a", None, print), streams.open_stream("a", None, print):
+    streams = OpenStreams(InMemoryLedger(), lambda: NOW, 2)
+    with streams.register("a", None, print), streams.register("a", None, print):
         with pytest.raises(TooManyRequests):
             streams.check_room("a")
         streams.check_room("b")
@@ -40,12 +40,12 @@ def test_streams_end_when_another_process_has_revoked_their_key() -> None:
         ledger, now = UnavailableLedger(), NOW
         keys = [(await create_key(ledger, "a", name, ["admin"], now=NOW))[0] for name in ("one", "two")]
         short, _ = await create_key(ledger, "a", "short", ["runs:read"], now=NOW, expires_at=NOW + timedelta(hours=1))
-        streams = Streams(ledger, lambda: now, 9, check_every=0.001)
+        streams = OpenStreams(ledger, lambda: now, 9, check_interval=0.001)
         ended = [asyncio.Event() for _ in range(3)]
         with (
-            streams.open_stream("a", keys[0], ended[0].set),
-            streams.open_stream("a", keys[1], ended[1].set),
-            streams.open_stream("a", short, ended[2].set),
+            streams.register("a", keys[0], ended[0].set),
+            streams.register("a", keys[1], ended[1].set),
+            streams.register("a", short, ended[2].set),
         ):
             ledger.is_unavailable = True
             await asyncio.sleep(0.01)  # the ledger cannot be read, and is read again later
@@ -77,7 +77,7 @@ def test_a_stream_ends_as_soon_as_its_key_is_revoked() -> None:
                 while True:
                     try:
                         streams.check_room("x")
-                        assert streams._by_key  # the stream is open
+                        assert streams._stops_by_key  # the stream is open
                         break
                     except AssertionError:
                         await asyncio.sleep(0.005)
@@ -94,7 +94,7 @@ def test_streams_above_the_limit_are_refused() -> None:
     async def run() -> None:
         async with serving(max_streams=1) as api:
             started = await api.start(PAYMENT)
-            with api.app.state.context.streams.open_stream("default", None, print):
+            with api.app.state.context.streams.register("default", None, print):
                 refused = await api.call("GET", f"/workflow-runs/{started['id']}/stream")
             assert (refused.status_code, "retry-after" in refused.headers) == (429, True)
 

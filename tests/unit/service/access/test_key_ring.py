@@ -91,7 +91,7 @@ def test_a_clock_that_is_set_back_does_not_extend_the_cache(counting: CountingLe
 
 def test_the_size_of_the_cache_is_limited(counting: CountingLedger, now: datetime) -> None:
     keys = [create(counting, now)[1] for _ in range(3)]
-    ring = KeyRing(counting, most=2)
+    ring = KeyRing(counting, max_keys=2)
     for key in keys:
         find(ring, key, now)
     find(ring, keys[1], now)

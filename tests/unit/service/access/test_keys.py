@@ -109,7 +109,7 @@ def test_keys_are_listed_newest_first(ledger: Ledger, now: datetime) -> None:
     ("values", "message"),
     [
         ({"name": ""}, "name of a key"),
-        ({"scopes": []}, "allows nothing"),
+        ({"scopes": []}, "at least one scope"),
         ({"scopes": ["all"]}, "Scope 'all' does not exist"),
         ({"requests_per_minute": 0}, "requests_per_minute"),
         ({"expires_at": datetime(2030, 1, 1)}, "time zone"),
@@ -125,7 +125,7 @@ def test_invalid_requests_for_keys_are_refused(
 
 
 def test_a_key_cannot_be_created_expired(ledger: Ledger, now: datetime) -> None:
-    with pytest.raises(InvalidRequest, match="is in the past"):
+    with pytest.raises(InvalidRequest, match="must be in the future"):
         create(ledger, now, expires_at=now)
 
 

@@ -36,7 +36,7 @@ def test_a_burst_of_a_minute_is_allowed() -> None:
 def test_the_error_contains_the_time_of_the_next_try() -> None:
     limiter = RateLimiter()
     limiter.check("key", 1, NOW)
-    with pytest.raises(TooManyRequests, match=r"More than 1 in a minute.*in 45\.0 seconds") as caught:
+    with pytest.raises(TooManyRequests, match=r"At most 1 per minute.*in 45\.0 seconds") as caught:
         limiter.check("key", 1, NOW + seconds(15))
     assert caught.value.retry_after == pytest.approx(45)
     limiter.check("key", 1, NOW + seconds(15 + caught.value.retry_after))
@@ -76,7 +76,7 @@ def test_a_clock_that_is_set_back_adds_no_tokens() -> None:
 
 
 def test_the_number_of_buckets_is_limited() -> None:
-    limiter = RateLimiter(most=3)
+    limiter = RateLimiter(max_buckets=3)
     for name in ("a", "b", "c", "a", "d"):
         limiter.check(name, 5, NOW)
     remaining = {name: limiter.remaining(name, 5, NOW) for name in ("a", "c", "d")}

@@ -9,7 +9,7 @@ import pytest
 
 from statewright.errors import Forbidden, InvalidRequest
 from statewright.runs import ApiKey
-from statewright.service.access.keys import ADMIN, METRICS, SCOPES, check_scope, read_scopes
+from statewright.service.access.keys import ADMIN, METRICS, SCOPES, check_scope, validate_scopes
 
 
 def key(*scopes: str) -> ApiKey:
@@ -39,18 +39,18 @@ def test_admin_does_not_include_operator_scopes() -> None:
 
 @pytest.mark.parametrize("scope", [scope for scope in SCOPES if scope != "runs:read"])
 def test_missing_scopes_are_forbidden(scope: str) -> None:
-    with pytest.raises(Forbidden, match=f"'ci' .stw_abcdefgh.*lacks the scope '{scope}', and has runs:read"):
+    with pytest.raises(Forbidden, match=f"'ci' .stw_abcdefgh.*lacks the scope '{scope}'; it has runs:read"):
         check_scope(key("runs:read"), scope)
 
 
 def test_duplicate_scopes_are_removed() -> None:
-    assert read_scopes(["runs:write", "runs:read", "runs:write"]) == ["runs:write", "runs:read"]
+    assert validate_scopes(["runs:write", "runs:read", "runs:write"]) == ["runs:write", "runs:read"]
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ([], "allows nothing"),
+        ([], "at least one scope"),
         (["run:read"], "Did you mean 'runs:read'"),
         (["RUNS:READ"], "Scope 'RUNS:READ' does not exist"),
         ("admin", "list of strings"),
@@ -60,5 +60,5 @@ def test_duplicate_scopes_are_removed() -> None:
 )
 def test_unknown_scopes_are_refused(given: Any, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        read_scopes(given)
+        validate_scopes(given)
     assert message in str(caught.value)

@@ -80,7 +80,7 @@ def test_limits_are_changed_and_removed(ledger: Ledger, now: datetime) -> None:
         ({"starts_per_minute": -1}, "starts_per_minute"),
         ({"retention_days": 1.5}, "retention_days"),
         ({"retention_days": True}, "retention_days"),
-        ({"name": "\x00"}, "not printable"),
+        ({"name": "\x00"}, "unprintable"),
         ({"slug": "other"}, "no field 'slug'"),
         ({"max_runing": 1}, "Did you mean 'max_running'"),
     ],

@@ -68,13 +68,13 @@ async def test_an_idle_task_sweeps_regularly_and_when_woken() -> None:
     background = Background([part, other], clock)
     await background.start()
     await turns()
-    background.ring()
+    background.wake()
     await turns()
     clock.advance(timedelta(seconds=MAX_INTERVAL))
     await turns()
     assert (len(part.at), len(other.at)) == (3, 3)
     await background.stop()
-    background.ring()
+    background.wake()
 
 
 async def test_a_failed_task_is_retried_and_does_not_affect_others(caplog: pytest.LogCaptureFixture) -> None:
@@ -87,4 +87,4 @@ async def test_a_failed_task_is_retried_and_does_not_affect_others(caplog: pytes
         await turns()
         await background.stop()
     assert (len(broken.at), len(part.at)) == (2, 2)
-    assert "Broken has failed, and will be tried again." in caplog.text
+    assert "Background task Broken has failed. It will be retried." in caplog.text

@@ -92,7 +92,7 @@ def test_a_task_that_ignores_its_cancellation_is_abandoned_with_a_warning(
     assert begun.wait(600)
     thread.stop(0.05)
     assert left.is_alive()
-    assert "Thread a-loop has not ended" in caplog.text
+    assert "Thread a-loop did not end" in caplog.text
     thread.start()
     try:
         assert thread.submit(where_am_i()).result(600) == "a-loop"

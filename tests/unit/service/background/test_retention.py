@@ -30,7 +30,7 @@ from statewright.runs import (
     Workspace,
     where,
 )
-from statewright.service.background.retention import AT_ONCE, EVERY, Retention
+from statewright.service.background.retention import BATCH_SIZE, SWEEP_INTERVAL, Retention
 
 DAY = timedelta(days=1)
 Runs = Callable[..., Run]
@@ -171,7 +171,7 @@ def test_a_child_is_deleted_after_its_parent(archive: Archive, status: RunStatus
     child = archive.run(20, parent_id=parent.id)
     archive.sweep()
     assert not archive.has_run(parent)
-    archive.now += EVERY
+    archive.now += SWEEP_INTERVAL
     archive.sweep()
     assert (archive.has_run(child), archive.has_thread(child)) == (False, False)
 
@@ -181,7 +181,7 @@ def test_kept_runs_do_not_delay_others(archive: Archive) -> None:
     long_ago = archive.now - 100 * DAY
     kept = [
         archive.new_run(status=RunStatus.COMPLETED, completed_at=long_ago, parent_id=parent.id)
-        for _ in range(2 * AT_ONCE + 5)
+        for _ in range(2 * BATCH_SIZE + 5)
     ]
     archive.write(*map(Insert, kept))
     runs = [archive.run(20) for _ in range(3)]
@@ -211,24 +211,24 @@ def test_events_and_deliveries_are_deleted_too(archive: Archive) -> None:
 
 
 def test_sweeps_repeat_every_hour_and_not_on_every_wake(archive: Archive) -> None:
-    assert archive.sweep() == archive.now + EVERY
+    assert archive.sweep() == archive.now + SWEEP_INTERVAL
     run = archive.run(11)
-    archive.now += EVERY / 2
-    assert archive.sweep() == archive.now + EVERY / 2
+    archive.now += SWEEP_INTERVAL / 2
+    assert archive.sweep() == archive.now + SWEEP_INTERVAL / 2
     assert archive.has_run(run)
-    archive.now += EVERY / 2
+    archive.now += SWEEP_INTERVAL / 2
     archive.sweep()
     assert not archive.has_run(run)
 
 
 def test_many_records_are_deleted_in_batches(archive: Archive) -> None:
     runs = [
-        archive.new_run(status=RunStatus.COMPLETED, completed_at=archive.now - 11 * DAY) for _ in range(AT_ONCE + 5)
+        archive.new_run(status=RunStatus.COMPLETED, completed_at=archive.now - 11 * DAY) for _ in range(BATCH_SIZE + 5)
     ]
     archive.write(*map(Insert, runs))
     assert archive.sweep() == archive.now
     assert archive.count(Run) == 5
-    assert archive.sweep() == archive.now + EVERY
+    assert archive.sweep() == archive.now + SWEEP_INTERVAL
     assert archive.count(Run) == 0
 
 

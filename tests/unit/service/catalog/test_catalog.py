@@ -34,7 +34,7 @@ def test_versions_are_derived_from_the_content() -> None:
     one, same, other = Catalog(), Catalog(), Catalog()
     for catalog, names in ((one, "ab"), (same, "ab"), (other, "abc")):
         catalog.serve("g", build_graph(*names))
-    versions = [catalog.named("g").version for catalog in (one, same, other)]
+    versions = [catalog.require("g").version for catalog in (one, same, other)]
     assert versions[0] == versions[1] != versions[2]
     flows = [Catalog().serve_steps(steps(expression)) for expression in ("a", "a", "b")]
     assert flows[0].definition_id == flows[1].definition_id != flows[2].definition_id
@@ -44,10 +44,10 @@ def test_versions_are_derived_from_the_content() -> None:
 def test_names_are_unique_and_similar_names_are_suggested() -> None:
     catalog = Catalog()
     catalog.serve("report", build_graph("a"))
-    with pytest.raises(InvalidConfig, match="Two graphs are served as 'report'"):
+    with pytest.raises(InvalidConfig, match="Two graphs are served under the name 'report'"):
         catalog.serve("report", build_graph("b"))
     with pytest.raises(NotFound, match="Did you mean 'report'"):
-        catalog.named("reprot")
+        catalog.require("reprot")
     assert catalog.get("reprot") is None
 
 
@@ -56,7 +56,7 @@ def test_served_graphs_are_stored_for_all_workspaces(now: datetime) -> None:
     catalog.serve("z", build_graph("a"), description="Last.")
     catalog.serve_steps(steps(), name="flow")
     catalog.serve("agent", Agent("a", model=ScriptedModel(["x"]), system="s"))
-    stored = catalog.stored(now)
+    stored = catalog.to_records(now)
     assert [(item.name, item.kind, item.workspace_id) for item in stored] == [
         ("agent", "graph", PROJECT),
         ("flow", "steps", PROJECT),
@@ -70,21 +70,21 @@ def test_served_graphs_are_stored_for_all_workspaces(now: datetime) -> None:
 def test_a_stored_version_is_compiled_once_from_its_stored_body(now: datetime) -> None:
     old = Catalog()
     old.serve_steps(steps("old"))
-    [stored] = old.stored(now)
+    [stored] = old.to_records(now)
     new = Catalog()
     new.serve_steps(steps("new"))
-    app = new.app_of(stored)
-    assert app is new.app_of(stored)
-    assert app is not new.named("flow").app
+    app = new.load(stored)
+    assert app is new.load(stored)
+    assert app is not new.require("flow").app
     assert set(app.graph.nodes) >= {"choose", "end"}
 
 
 def test_code_that_is_not_served_any_more_is_not_found(now: datetime) -> None:
     old = Catalog()
     old.serve("gone", build_graph("a"))
-    [stored] = old.stored(now)
+    [stored] = old.to_records(now)
     with pytest.raises(NotFound, match="gone"):
-        Catalog().app_of(stored)
+        Catalog().load(stored)
 
 
 def test_problems_of_a_workflow_are_reported_before_it_is_served() -> None:

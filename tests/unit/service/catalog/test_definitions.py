@@ -85,7 +85,7 @@ async def test_served_graphs_are_described_and_precede_stored_ones(context: Serv
     graph.add_edge(START, "one")
     graph.add_edge("one", END)
     context.catalog.serve("flow", graph, description="It flows.")
-    await context.write([Insert(item) for item in context.catalog.stored(context.now())])
+    await context.write([Insert(item) for item in context.catalog.to_records(context.now())])
     book = definitions(context)
     await book.add_definition("default", body())
     await book.add_definition("default", {**body(), "name": "another"})

@@ -39,40 +39,40 @@ async def versions(ledger: Ledger, now: datetime) -> tuple[Versions, Catalog]:
     catalog.serve("served", graph)
     old, new = stored("def_old", now), stored("def_new", now + timedelta(days=1))
     others = stored("def_x", now, workspace_id="x", name="secret")
-    await aresolve(ledger.write([Insert(item) for item in (new, old, others, *catalog.stored(now))]))
+    await aresolve(ledger.write([Insert(item) for item in (new, old, others, *catalog.to_records(now))]))
     return Versions(ledger, catalog), catalog
 
 
 async def test_a_name_refers_to_the_newest_version_and_an_id_to_one(ledger: Ledger, now: datetime) -> None:
     result, catalog = await versions(ledger, now)
-    assert (await adrive(result.newest("w", "flow"))).id == "def_new"
-    assert (await adrive(result.stored("w", "def_old"))).version == "def_old"
-    assert (await adrive(result.newest("anyone", "served"))).id == catalog.named("served").definition_id
-    assert (await adrive(result.requested("w", StartRun(definition_id="def_old")))).id == "def_old"
+    assert (await adrive(result.find_newest("w", "flow"))).id == "def_new"
+    assert (await adrive(result.find_by_id("w", "def_old"))).version == "def_old"
+    assert (await adrive(result.find_newest("anyone", "served"))).id == catalog.require("served").definition_id
+    assert (await adrive(result.find_requested("w", StartRun(definition_id="def_old")))).id == "def_old"
 
 
 async def test_definitions_of_other_workspaces_are_not_found(ledger: Ledger, now: datetime) -> None:
     result, _ = await versions(ledger, now)
-    assert (await adrive(result.stored("x", "def_x"))).id == "def_x"
+    assert (await adrive(result.find_by_id("x", "def_x"))).id == "def_x"
     with pytest.raises(NotFound):
-        await adrive(result.stored("w", "def_x"))
+        await adrive(result.find_by_id("w", "def_x"))
     with pytest.raises(NotFound) as caught:
-        await adrive(result.newest("w", "secrat"))
+        await adrive(result.find_newest("w", "secrat"))
     assert "secret" not in str(caught.value)
     with pytest.raises(NotFound, match="Did you mean 'flow'"):
-        await adrive(result.newest("w", "flaw"))
+        await adrive(result.find_newest("w", "flaw"))
 
 
 @pytest.mark.parametrize("given", [{}, {"graph": "flow", "definition_id": "def_old"}])
 async def test_either_a_graph_or_a_definition_is_required(ledger: Ledger, now: datetime, given: dict[str, str]) -> None:
     result, _ = await versions(ledger, now)
     with pytest.raises(InvalidRequest, match="not both"):
-        await adrive(result.requested("w", StartRun(**given)))  # type: ignore[arg-type]
+        await adrive(result.find_requested("w", StartRun(**given)))  # type: ignore[arg-type]
 
 
 async def test_lookups_from_a_worker_thread_return_the_same(ledger: Ledger, now: datetime) -> None:
     result, _ = await versions(ledger, now)
-    there = await asyncio.to_thread(lambda: drive(result.newest("w", "flow")))
+    there = await asyncio.to_thread(lambda: drive(result.find_newest("w", "flow")))
     assert there.id == "def_new"
     with pytest.raises(NotFound):
-        await asyncio.to_thread(lambda: drive(result.stored("w", "nothing")))
+        await asyncio.to_thread(lambda: drive(result.find_by_id("w", "nothing")))

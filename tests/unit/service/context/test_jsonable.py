@@ -9,7 +9,7 @@ import pytest
 from statewright.clock import iso
 from statewright.errors import GraphRecursionError, InvalidRequest, code_of
 from statewright.service.context.records import entries_as_text
-from statewright.service.engine.changeset import LONGEST_MESSAGE, error_from_text, error_json
+from statewright.service.engine.changeset import MAX_MESSAGE_LENGTH, error_from_text, error_json
 
 
 class Coded(Exception):
@@ -30,8 +30,8 @@ def test_an_error_has_its_message_and_its_code() -> None:
 
 
 def test_the_message_of_an_error_is_truncated() -> None:
-    assert len(error_json(ValueError("x" * 10_000))["message"]) == LONGEST_MESSAGE
-    assert len(error_from_text("ValueError: " + "x" * 10_000)["message"]) == LONGEST_MESSAGE
+    assert len(error_json(ValueError("x" * 10_000))["message"]) == MAX_MESSAGE_LENGTH
+    assert len(error_from_text("ValueError: " + "x" * 10_000)["message"]) == MAX_MESSAGE_LENGTH
 
 
 def test_an_error_is_read_back_from_its_text() -> None:

@@ -11,7 +11,7 @@ import pytest
 from statewright.async_futures import aresolve
 from statewright.errors import InvalidRequest, NotFound
 from statewright.runs import Insert, Ledger, Run, RunLabel, RunStatus, where
-from statewright.service.context.records import LARGEST_PAGE, Records, conditions_of
+from statewright.service.context.records import MAX_PAGE_SIZE, Records, filter_conditions
 from statewright.service.context.requests import RunFilter
 
 pytestmark = pytest.mark.anyio
@@ -48,9 +48,9 @@ async def test_pages_begin_with_the_newest(ledger: Ledger, new_run: Any, now: da
     assert (one.total, last.total, beyond.total, one.page_size) == (5, 5, 5, 2)
 
 
-@pytest.mark.parametrize(("page", "size"), [(0, 1), (-1, 1), (1, 0), (1, LARGEST_PAGE + 1)])
+@pytest.mark.parametrize(("page", "size"), [(0, 1), (-1, 1), (1, 0), (1, MAX_PAGE_SIZE + 1)])
 async def test_invalid_pages_are_refused(ledger: Ledger, page: int, size: int) -> None:
-    with pytest.raises(InvalidRequest, match="use pages from 1"):
+    with pytest.raises(InvalidRequest, match="Pages start at 1"):
         await Records(ledger).page(Run, [], page=page, page_size=size)
 
 
@@ -58,7 +58,7 @@ async def test_all_conditions_of_a_filter_must_match(ledger: Ledger, new_run: An
     await filled(ledger, new_run, now)
 
     async def found(**wanted: Any) -> list[str]:
-        conditions = conditions_of("default", RunFilter(**wanted))
+        conditions = filter_conditions("default", RunFilter(**wanted))
         return [run.id for run in await aresolve(ledger.find(Run, conditions))]
 
     assert await found() == [f"run_{n}" for n in range(5)]

@@ -45,8 +45,8 @@ class Rung:
         self.heard: list[str] = []
         self.clock = FakeClock()
         self.context = ServiceContext(*storage, Catalog(), self.clock, ServiceSettings())
-        self.context.ring = lambda: self.heard.append("worker")
-        self.context.ring_background = lambda: self.heard.append("background")
+        self.context.wake_worker = lambda: self.heard.append("worker")
+        self.context.wake_background = lambda: self.heard.append("background")
 
     async def write(self, *changes: Change) -> set[str]:
         """Who is rung by changes."""

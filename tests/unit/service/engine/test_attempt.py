@@ -20,7 +20,7 @@ from statewright.runs import Approval, Insert, Ledger, Run, RunStatus, Signal, S
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.context.service_context import ServiceContext, ServiceSettings
 from statewright.service.engine.attempt import RunAttempt
-from statewright.service.engine.waits import wake_changes
+from statewright.service.engine.waits import wake_change
 from statewright.service.following.hub import Hub
 from statewright.service.operations.signals import SignalOperations
 from statewright.service.operations.starting import Starter
@@ -321,7 +321,7 @@ async def test_an_invalid_answer_leaves_the_question_open(
     wrong = Signal(
         id="sig", run_id=bench.run.id, type="", interrupt_id=wait.interrupt_id, payload="many", key="k", created_at=now
     )  # one that was taken before what it must be was looked at
-    await bench.context.write([Insert(wrong), *wake_changes(bench.run.id, now)])
+    await bench.context.write([Insert(wrong), wake_change(bench.run.id, now)])
     run = await bench.advance()
     assert (run.status, run.claim, run.due_at, await bench.waits()) == (
         RunStatus.WAITING,
@@ -377,7 +377,7 @@ class LateSignalLedger:
         self.sent += 1
         now = FakeClock().now()
         signal = Signal(id="sig", run_id=self._run_id, type="paid", payload={"amount": 5}, key="k", created_at=now)
-        written: Any = self._ledger.write([Insert(signal), *wake_changes(self._run_id, now)])
+        written: Any = self._ledger.write([Insert(signal), wake_change(self._run_id, now)])
         if is_future(written):
             written.result()
 

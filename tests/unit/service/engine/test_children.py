@@ -74,7 +74,7 @@ async def parent_of(context: ServiceContext, run: Run) -> Parent:
     graph.add_edge("one", END)
     context.catalog.serve("kid", graph)
     await context.write(
-        [Insert(run), Insert(step_of(run)), *(Insert(item) for item in context.catalog.stored(context.now()))]
+        [Insert(run), Insert(step_of(run)), *(Insert(item) for item in context.catalog.to_records(context.now()))]
     )
     return Parent(context, run)
 

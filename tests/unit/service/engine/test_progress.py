@@ -62,7 +62,7 @@ def commit(
 ) -> Step:  # fmt: skip
     told = [*entries, *([("run_finished", 1, None, None, {"status": ends})] if ends else [])]
     made = Step(
-        line=BranchKey("t", namespace), expected=None, parent_id=None,
+        branch_key=BranchKey("t", namespace), expected=None, parent_id=None,
         checkpoint=Checkpoint("c2", 2, values or {}, tuple(then)), deltas=None, source=source, run_id="run_1",
         created_at=now, log=Log("run_1", now, tuple(told)) if told else None,
     )  # fmt: skip

@@ -41,7 +41,7 @@ def complete(steps: StepRecords, task: Task, now: datetime) -> ChangeSet:
 
 def ask_questions(steps: StepRecords, task: Task, now: datetime, *questions: Interrupt) -> ChangeSet:
     changeset = ChangeSet()
-    steps.ask(changeset, task.id, questions, now)
+    steps.record_waits(changeset, task.id, questions, now)
     return changeset
 
 

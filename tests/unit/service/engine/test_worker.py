@@ -126,12 +126,15 @@ async def test_claims_do_not_exceed_the_capacity(ledger: Ledger, new_run: Callab
     runs = [new_run(id=f"run_{n}", due_at=clock.now()) for n in range(5)]
     await aresolve(ledger.write([Insert(run) for run in runs]))
     async with working(ledger, clock, capacity=2) as workshop:
-        assert ([attempt.run_id for attempt in workshop.attempts], workshop.worker.at_work) == (["run_0", "run_1"], 2)
+        assert ([attempt.run_id for attempt in workshop.attempts], workshop.worker.active_runs) == (
+            ["run_0", "run_1"],
+            2,
+        )
         assert not workshop.worker.has_room
         assert workshop.worker.attempt_at("run_0") is workshop.attempts[0]
         workshop.go.set()
         await workshop.begun_with(5)
-        await until(lambda: not workshop.worker.at_work and workshop.worker.has_room)
+        await until(lambda: not workshop.worker.active_runs and workshop.worker.has_room)
         assert sorted(attempt.run_id for attempt in workshop.attempts) == [run.id for run in runs]
         assert workshop.worker.attempt_at("run_0") is None
 
@@ -186,7 +189,7 @@ async def test_reserved_capacity_is_kept_until_it_is_settled(ledger: Ledger, new
 async def wait_for_poll(workshop: Workshop, clock: RecordingClock) -> None:
     """Wait until the worker has polled for work once more."""
     before = len(clock.waits)
-    workshop.worker.ring()
+    workshop.worker.wake()
     await until(lambda: len(clock.waits) > before)
 
 
@@ -330,7 +333,7 @@ async def test_a_draining_worker_releases_its_runs(ledger: Ledger, new_run: Call
     run, later = new_run(due_at=clock.now()), new_run(due_at=clock.now() + timedelta(hours=1))
     await aresolve(ledger.write([Insert(run), Insert(later)]))
     async with working(ledger, clock) as workshop:
-        assert workshop.worker.at_work == 1
+        assert workshop.worker.active_runs == 1
     [result] = await workshop.find(Run, id=run.id)
     assert (result.claim, result.worker_id, result.status) == (None, None, RunStatus.PENDING)
     assert workshop.attempts[0].released

@@ -191,7 +191,7 @@ async def test_a_run_whose_thread_belongs_to_another_is_not_retried(
 ) -> None:
     await insert(context, new_run(id="run_2", thread_id="t", status=RunStatus.FAILED, started_at=context.now()))
     await insert(context, new_run(id="run_1", thread_id="t", status=status))
-    with pytest.raises(RequestConflict, match=f"belongs to run run_1 now, which is {status}"):
+    with pytest.raises(RequestConflict, match=f"is in use by run run_1, which is {status}"):
         await ControlOperations(context).retry("default", "run_2")
 
 
@@ -204,7 +204,7 @@ async def test_a_run_that_takes_the_thread_during_a_retry_keeps_it(
     begun = {"begun": True, "started_at": now + timedelta(seconds=1)} if status is RunStatus.COMPLETED else {}
     other = new_run(id="run_1", thread_id="t", status=status, **begun)
     context.ledger = OvertakenOnce(context.ledger, [Insert(other)])  # type: ignore[assignment]
-    with pytest.raises(RequestConflict, match=r"cannot be tried again.* run_1"):
+    with pytest.raises(RequestConflict, match=r"cannot be retried.* run_1"):
         await ControlOperations(context).retry("default", "run_2")
     assert (await context.records.run("default", "run_2")).status is RunStatus.FAILED
 

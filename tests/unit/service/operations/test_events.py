@@ -37,7 +37,7 @@ async def events(context: ServiceContext) -> EventOperations:
     graph.add_edge(START, "one")
     graph.add_edge("one", END)
     context.catalog.serve("report", graph)
-    await context.write([Insert(item) for item in context.catalog.stored(context.now())])
+    await context.write([Insert(item) for item in context.catalog.to_records(context.now())])
     return EventOperations(context)
 
 

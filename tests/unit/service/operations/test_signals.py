@@ -59,7 +59,7 @@ async def test_a_signal_wakes_a_run_that_waits(context: ServiceContext, new_run:
     run = new_run()
     await waiting(context, run)
     rung: list[int] = []
-    context.ring = lambda: rung.append(1)
+    context.wake_worker = lambda: rung.append(1)
     after = await signals(context).signal("default", run.id, "paid", {"a": 1}, key="k", must_wait=True)
     assert (after.due_at, after.status, bool(rung)) == (context.now(), RunStatus.WAITING, True)
     [kept] = await inbox(context)
@@ -162,7 +162,7 @@ async def test_all_answers_are_accepted_or_none(context: ServiceContext, new_run
 
 @pytest.mark.parametrize(
     ("kind", "event", "message"),
-    [("timer", None, "waits for the time"), ("event", "__run_ended:run_7", "end of run run_7")],
+    [("timer", None, "waits for a timer"), ("event", "__run_ended:run_7", "end of run run_7")],
 )
 async def test_timers_and_waits_for_runs_take_no_answer(
     context: ServiceContext, new_run: Callable[..., Run], kind: str, event: str | None, message: str

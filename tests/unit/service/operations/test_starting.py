@@ -35,7 +35,7 @@ async def starter(ledger: Ledger) -> Starter:
     graph.add_edge("one", END)
     catalog, clock = Catalog(), FakeClock()
     catalog.serve("report", graph)
-    await aresolve(ledger.write([Insert(item) for item in catalog.stored(clock.now())]))
+    await aresolve(ledger.write([Insert(item) for item in catalog.to_records(clock.now())]))
     return Starter(ServiceContext(ledger, InMemorySaver(), catalog, clock, ServiceSettings()))
 
 
@@ -43,15 +43,15 @@ async def starter(ledger: Ledger) -> Starter:
     ("wrong", "message"),
     [
         ({"on_busy": "interupt"}, "Did you mean 'interrupt'"),
-        ({"idempotency_key": ""}, "idempotencyKey has 0 characters"),
+        ({"idempotency_key": ""}, "idempotencyKey must have 1 to 255 characters; it has 0"),
         ({"idempotency_key": "k" * 256}, "256"),
-        ({"thread_id": "t" * 256}, "threadId has 256"),
-        ({"tags": ["fine", ""]}, "tag has 0"),
+        ({"thread_id": "t" * 256}, "threadId must have 1 to 255 characters; it has 256"),
+        ({"tags": ["fine", ""]}, "tag must have 1 to 200"),
         ({"tags": [str(number) for number in range(51)]}, "51 tags"),
         ({"tags": ["t" * 201]}, "201"),
-        ({"timeout": 0}, "more than 0"),
-        ({"timeout": -1}, "more than 0"),
-        ({"timeout": float("nan")}, "more than 0"),
+        ({"timeout": 0}, "must be above 0"),
+        ({"timeout": -1}, "must be above 0"),
+        ({"timeout": float("nan")}, "must be above 0"),
         ({"timeout": float("inf")}, "ten years"),
         ({"concurrency_limit": 1}, "needs a concurrencyKey"),
         ({"concurrency_limit": 0, "concurrency_key": "k"}, "at least 1"),

@@ -17,7 +17,7 @@ from statewright.errors import Forbidden, InvalidRequest, NotFound, RequestConfl
 from statewright.runs import Advance, ApiKey, Approval, Insert, Ledger, Run, RunStatus, StoredDefinition
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.context.requests import StartRun
-from statewright.service.operations.thread_edits import RestingRun
+from statewright.service.operations.thread_edits import ResumableRun
 from statewright.service.service import Service
 
 pytestmark = pytest.mark.anyio
@@ -204,14 +204,14 @@ async def test_an_approval_requested_concurrently_counts(
     storage: tuple[Ledger, Checkpointer], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with asked(storage) as (service, run):
-        find = RestingRun.find
+        find = ResumableRun.find
 
         async def overtaken(*args: Any) -> Any:
             result = await find(*args)
             await service.context.write([Insert(an_approval(run.id, service))])
             return result
 
-        monkeypatch.setattr(RestingRun, "find", overtaken)
+        monkeypatch.setattr(ResumableRun, "find", overtaken)
         with pytest.raises(Forbidden):
             await service.threads.update("default", "t", {"n": 7}, as_node="two", key=key_with("threads:write"))
 
@@ -225,7 +225,7 @@ async def test_a_run_that_takes_an_idle_thread_concurrently_is_a_conflict(
 ) -> None:
     async with asked(storage) as (service, run):
         await service.context.write([Advance(run.id, service.clock.now(), {"status": RunStatus.FAILED})])
-        find = RestingRun.find
+        find = ResumableRun.find
 
         async def overtaken(*args: Any) -> Any:
             result = await find(*args)
@@ -233,9 +233,9 @@ async def test_a_run_that_takes_an_idle_thread_concurrently_is_a_conflict(
             await service.context.write([Insert(new_run(thread_id="t", status=status, begun=begun))])
             return result
 
-        monkeypatch.setattr(RestingRun, "find", overtaken)
+        monkeypatch.setattr(ResumableRun, "find", overtaken)
         before = await service.threads.state("default", "t")
-        with pytest.raises(RequestConflict, match="Another run has changed"):
+        with pytest.raises(RequestConflict, match="Another run on thread"):
             await service.threads.update("default", "t", {"n": 7}, as_node="two")
         monkeypatch.undo()
         after = await aresolve(storage[1].load("t"))

@@ -22,7 +22,7 @@ from statewright.service.operations.triggers import (
     count_triggers,
     get_trigger,
     list_triggers,
-    matching,
+    matching_triggers,
     remove_trigger,
     runs_of_event,
 )
@@ -74,17 +74,17 @@ def trigger(match: Mapping[str, Any] | None = None, **values: Any) -> Trigger:
     ],
 )
 def test_the_payload_must_match(match: Mapping[str, Any], payload: Any, fits: bool) -> None:
-    assert bool(matching([trigger(match)], "paid", payload)) == fits
+    assert bool(matching_triggers([trigger(match)], "paid", payload)) == fits
 
 
 @given(JSON)
 def test_every_value_equals_itself(value: Any) -> None:
-    assert matching([trigger({"a": value})], "paid", {"a": value})
+    assert matching_triggers([trigger({"a": value})], "paid", {"a": value})
 
 
 def test_other_events_and_inactive_triggers_do_not_match() -> None:
     several = [trigger(id="1"), trigger(id="2", event="Paid"), trigger(id="3", active=False), trigger(id="4")]
-    assert [item.id for item in matching(several, "paid", {})] == ["1", "4"]
+    assert [item.id for item in matching_triggers(several, "paid", {})] == ["1", "4"]
 
 
 def test_an_event_starts_a_run_for_each_trigger() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.work import examples
 
 from statewright.errors import InvalidRequest
-from statewright.service.schedules.cron import last_times, next_time, read_cron, times, zone_of
+from statewright.service.schedules.cron import last_times, next_time, times, validate_cron, zone_of
 
 SPRING = "2026-03-28T22:30"
 AUTUMN = "2026-10-24T21:30"
@@ -120,36 +120,39 @@ def test_a_downtime_of_years_does_not_slow_the_search() -> None:
 @pytest.mark.parametrize(
     ("cron", "message"),
     [
-        ("0 25 * * *", "its hour is '25', and may be 0 to 23"),
-        ("61 * * * *", "its minute is '61'"),
-        ("*/0 * * * *", "its minute is '*/0'"),
-        ("0 0 32 * *", "its day of the month is '32'"),
-        ("0 0 31 2 *", "its day of the month is '31', and may be 1 to 31, L or LW, and in a month that has such a day"),
-        ("0 0 1 FOO *", "its month is 'FOO'"),
-        ("0 0 * * 8", "its day of the week is '8', and may be 0 to 7, or SUN to SAT"),
-        ("0 0 * * MON#6", "its day of the week is 'MON#6'"),
-        ("5-1 * * * *", "its minute is '5-1'"),
-        ("², * * * *", "its minute is '²,'"),
+        ("0 25 * * *", "the hour is '25'; allowed are 0 to 23"),
+        ("61 * * * *", "the minute is '61'"),
+        ("*/0 * * * *", "the minute is '*/0'"),
+        ("0 0 32 * *", "the day of the month is '32'"),
+        (
+            "0 0 31 2 *",
+            "the day of the month is '31'; allowed are 1 to 31, L or LW, and in a month that has such a day",
+        ),
+        ("0 0 1 FOO *", "the month is 'FOO'"),
+        ("0 0 * * 8", "the day of the week is '8'; allowed are 0 to 7, or SUN to SAT"),
+        ("0 0 * * MON#6", "the day of the week is 'MON#6'"),
+        ("5-1 * * * *", "the minute is '5-1'"),
+        ("², * * * *", "the minute is '²,'"),
         ("* * * *", "has 4 fields"),
         ("0 * * * * *", "has 6 fields"),
         ("@daily", "has 1 fields"),
         ("", "1 to 200 characters"),
         ("*" * 201, "1 to 200 characters"),
-        ("* * * *\x00 *", "not printable"),
+        ("* * * *\x00 *", "unprintable"),
         (5, "must be a string"),
         (None, "must be a string"),
     ],
 )
 def test_an_error_names_the_invalid_field(cron: object, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        read_cron(cron)
+        validate_cron(cron)
     assert message in str(caught.value)
 
 
 @given(st.text(alphabet="0123456789*/,-#LWMON ²", max_size=40))
 def test_any_text_is_accepted_or_refused(text: str) -> None:
     try:
-        read_cron(text)
+        validate_cron(text)
     except InvalidRequest:
         return
     result = next_time(text, "Europe/Berlin", at(SPRING))
@@ -172,8 +175,8 @@ def test_a_similar_time_zone_is_suggested() -> None:
 def test_without_the_library_the_extra_is_named() -> None:
     program = (
         "import sys; sys.modules['cronsim'] = None\n"
-        "from statewright.service.schedules.cron import read_cron\n"
-        "try: read_cron('* * * * *')\n"
+        "from statewright.service.schedules.cron import validate_cron\n"
+        "try: validate_cron('* * * * *')\n"
         "except Exception as error: print(type(error).__name__, error)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600, check=True)

@@ -71,7 +71,7 @@ def test_a_schedule_added_paused_has_no_next_time(ledger: Ledger, now: datetime)
 def test_names_are_unique_in_a_workspace(ledger: Ledger, now: datetime) -> None:
     add(ledger, now)
     add(ledger, now, workspace="other")
-    with pytest.raises(RequestConflict, match="a schedule named 'daily' already"):
+    with pytest.raises(RequestConflict, match="A schedule named 'daily' already exists"):
         add(ledger, now)
 
 

@@ -28,7 +28,7 @@ def test_only_known_policies_are_accepted(overlap: str, catch_up: str) -> None:
     [
         ("name", "", "1 to 200 characters"),
         ("name", "x" * 201, "1 to 200 characters"),
-        ("name", "a\nb", "not printable"),
+        ("name", "a\nb", "unprintable"),
         ("name", None, "must be a string"),
         ("cron", "x", "fields"),
         ("timezone", "Berlin", "Time zone 'Berlin' does not exist"),
@@ -40,7 +40,7 @@ def test_only_known_policies_are_accepted(overlap: str, catch_up: str) -> None:
         ("tags", [1], "tags of a schedule[0]"),
         ("metadata", [], "must be an object"),
         ("metadata", {1: 2}, "must be a string"),
-        ("metadata", {"scheduledFor": "x"}, "cannot hold 'scheduledFor'"),
+        ("metadata", {"scheduledFor": "x"}, "cannot contain 'scheduledFor'"),
     ],
 )
 def test_invalid_schedules_are_refused(field: str, value: Any, message: str) -> None:

@@ -126,7 +126,7 @@ def test_the_host_header_is_the_host_as_written() -> None:
 @pytest.mark.parametrize("host", ["inside", "mixed", "six", "mapped"])
 def test_a_refusal_does_not_reveal_addresses(host: str) -> None:
     assert refusal(f"https://{host}.example.com/") == (
-        f"The URL of a webhook has the host '{host}.example.com', which leads to an address that is not public."
+        f"The URL of a webhook has the host '{host}.example.com', which resolves to an address that is not public."
     )
 
 

@@ -170,7 +170,7 @@ def test_failures_in_a_row_switch_a_webhook_off() -> None:
         house.announce()
         exhaust(house)
     assert not house.kept().active
-    assert house.kept().disabled_reason == "3 messages in a row have failed for good."
+    assert house.kept().disabled_reason == "3 messages in a row have failed permanently."
     house.announce()
     assert len(house.deliveries()) == 6  # nobody is told any more
 

@@ -40,7 +40,7 @@ def test_a_name_is_looked_up_at_each_try() -> None:
     settings = WebhookSettings(resolve=rebound)
     for _ in range(2):
         assert post("https://hooks.example.com:8443/", settings).error == (
-            "The URL of a webhook has the host 'hooks.example.com', which leads to an address that is not public."
+            "The URL of a webhook has the host 'hooks.example.com', which resolves to an address that is not public."
         )
     assert asked == [("hooks.example.com", 8443)] * 2
 
@@ -51,7 +51,7 @@ def test_the_look_up_counts_as_part_of_the_try() -> None:
         raise AssertionError
 
     answer = post("https://hooks.example.com/", WebhookSettings(resolve=slow, timeout=0.05))
-    assert answer == Answer(None, "There was no answer within 0.05 s.")
+    assert answer == Answer(None, "The receiver did not answer within 0.05 s.")
 
 
 def test_a_missing_library_is_named_with_its_extra(monkeypatch: pytest.MonkeyPatch) -> None:

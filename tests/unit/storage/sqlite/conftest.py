@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pytest
 
 from statewright import Message
-from statewright.channels import MISSING, Added, Merged, changed
+from statewright.channels import MISSING, Added, Merged, apply_change
 from statewright.checkpoint import (
     NO_ARG,
     BranchKey,
@@ -75,12 +75,12 @@ class Scribe:
         parent = expected if after is ... else after
         values = dict(self.written[parent].checkpoint.values) if parent is not None and deltas is not None else {}
         for name, change in (deltas or {}).items():
-            values[name] = changed(values.get(name, MISSING), change)
+            values[name] = apply_change(values.get(name, MISSING), change)
         values = {name: value for name, value in values.items() if value is not MISSING}
         step, run = number, more.pop("run_id", "run")
         at = BEGIN + timedelta(seconds=number)
         return Commit(
-            line=line,
+            branch_key=line,
             expected=expected,
             parent_id=parent,
             checkpoint=Checkpoint(identity, step, values, (Task("node", NO_ARG, identity, 0),)),
@@ -98,9 +98,9 @@ class Scribe:
 
     def save(self, commit: Commit, *also: Any) -> CheckpointId:
         identity: CheckpointId = self.database.write(self.writer.commit_job(commit, also))
-        self.heads[commit.line] = identity
+        self.heads[commit.branch_key] = identity
         self.written[identity] = SavedCheckpoint(
-            line=commit.line,
+            branch_key=commit.branch_key,
             parent_id=commit.parent_id,
             checkpoint=commit.checkpoint,
             source=commit.source,
@@ -201,7 +201,7 @@ class Scribe:
     def loaded(self, identity: str) -> SavedCheckpoint:
         place = self.place(identity)
         assert place is not None
-        branch = self.written[CheckpointId(identity)].line
+        branch = self.written[CheckpointId(identity)].branch_key
         return self.read(lambda reader: reader.checkpoint_at(place, branch))
 
     def check(self) -> None:

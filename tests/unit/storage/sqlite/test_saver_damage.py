@@ -100,8 +100,8 @@ def test_what_the_jobs_of_callers_raise_is_no_damage(tmp_path: Path) -> None:
 
     with SqliteSaver(tmp_path / "runs.db") as saver:
         commit = Commit(
-            line=BranchKey("t"), expected=None, parent_id=None, checkpoint=Checkpoint("0" * 32, 0, {}, ()), deltas=None,
-            source="input", run_id="r", created_at=NOW, metadata={},
+            branch_key=BranchKey("t"), expected=None, parent_id=None, checkpoint=Checkpoint("0" * 32, 0, {}, ()),
+            deltas=None, source="input", run_id="r", created_at=NOW, metadata={},
         )  # fmt: skip
         with pytest.raises(KeyError, match="of the caller"):
             saver.commit(commit, also=[fail])
@@ -133,7 +133,7 @@ def test_a_name_that_is_no_unicode_is_refused_by_runs_on_every_saver(
     with saver:
         app = graph.compile(saver)
         app.invoke({}, thread_id="t")
-        with pytest.raises(InvalidConfig, match=r"'\\ud800', which has half of a surrogate pair"):
+        with pytest.raises(InvalidConfig, match=r"'\\ud800', which contains a lone surrogate"):
             NAMED[named](app)
 
 

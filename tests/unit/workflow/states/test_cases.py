@@ -39,9 +39,9 @@ def test_a_case_that_holds_finds_nothing(expected: dict[str, Any]) -> None:
         ({"result": "other"}, "the result is"),
         ({"prompts": {"s": ["Do 2"]}}, "does not begin with 'Do 2'"),
         ({"prompts": {"s": ["Do 1", "Do 2"]}}, "prompted 1 times, not 2"),
-        ({"err": True}, "should fail"),
-        ({"outs": {"s": "1"}}, "the run fails: ModelError"),
-        ({"outs": {"s": "1"}, "err": "another reason"}, "the run fails"),
+        ({"err": True}, "a failure was expected"),
+        ({"outs": {"s": "1"}}, "the run failed: ModelError"),
+        ({"outs": {"s": "1"}, "err": "another reason"}, "the run failed"),
     ],
 )
 def test_a_case_that_does_not_hold_says_what_was_found(expected: dict[str, Any], said: str) -> None:

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from statewright.errors import GraphRecursionError
+from statewright.models import ScriptedModel
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.compile import find_reached_states, list_destinations
+from statewright.workflow.states.compile import find_reachable_states, list_destinations
 from statewright.workflow.states.engine.routing import find_chain_exits
 from statewright.workflow.states.language.model import Definition
 
@@ -48,8 +49,20 @@ def test_2_9_whoever_leads_to_the_end_leads_to_the_final_summary() -> None:
     assert leads_to("s", "sum") == ["l", "sum"]
 
 
+def test_states_may_have_the_names_of_the_node_of_the_final_summary() -> None:
+    text = """
+enable_summarization_node: true
+assistants: [{id: a, system_prompt: p}]
+states:
+- {id: final_summary, assistant_id: a, next: {state_id: final_summary_}}
+- {id: final_summary_, assistant_id: a, next: {state_id: end}}
+"""
+    result = load_workflow(text).compile(models=ScriptedModel(["one", "two", "in short"])).invoke({"input": "hi"})
+    assert result["result"] == "in short"
+
+
 def test_a_state_that_nothing_leads_to_is_no_node() -> None:
-    assert find_reached_states(definition()) == {"s", "l", "p", "q", "m"}
+    assert find_reachable_states(definition()) == {"s", "l", "p", "q", "m"}
     assert set(load_workflow(TEXT).graph().nodes) == {"s", "l", "p", "q", "m"}
 
 

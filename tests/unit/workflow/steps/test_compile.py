@@ -51,7 +51,7 @@ def test_bad_definitions_are_refused() -> None:
 
 @pytest.mark.parametrize("name", ["a:b", "a|b", "__start__", "__end__", "__stop__"])
 def test_names_that_the_engine_needs_are_refused(name: str) -> None:
-    with pytest.raises(WorkflowError, match="A step cannot be called"):
+    with pytest.raises(WorkflowError, match="A step cannot be named"):
         read_definition({**FLOW, "steps": [{"type": "wait", "name": name, "durationMs": 1}]})
 
 

@@ -18,7 +18,7 @@ STEP = read_definition({"name": "n", "version": "1", "steps": [{"type": "task", 
 @pytest.mark.parametrize(
     ("error", "said", "code"),
     [
-        (None, "Step 'a' failed, and its handler gave no reason. Return an error with a message.", "STEP_FAILED"),
+        (None, "Step 'a' failed without a reason. Return an error with a message.", "STEP_FAILED"),
         (StepFailure(""), "Step 'a' failed.", "STEP_FAILED"),
         (StepFailure("no", "E1", (1, 2)), "no", "E1"),
     ],

@@ -62,9 +62,12 @@ def test_what_a_handler_may_answer() -> None:
         ({"stateUpdates": "x"}, "stateUpdates of step 's' is 'x'"),
         ({"status": "waiting"}, "nothing to wait for"),
         ({"status": "waiting", "waitUntil": "2026-01-02T03:04:05"}, "has no time zone"),
-        ({"status": "waiting", "waitUntil": "tomorrow"}, "waitUntil as an ISO 8601 instant"),
+        ({"status": "waiting", "waitUntil": "tomorrow"}, "'waitUntil' as an ISO 8601 timestamp"),
         ({"status": "waiting", "waitUntil": 1767323045}, "Return a datetime"),
-        ({"status": "failed", "error": {"message": "no", "reason": "x"}}, "'reason'. Return an error with the keys"),
+        (
+            {"status": "failed", "error": {"message": "no", "reason": "x"}},
+            "'reason'. Return 'error' as a map with the keys",
+        ),
     ],
 )
 def test_what_is_no_result_is_refused_and_names_the_step(answer: Any, said: str) -> None:

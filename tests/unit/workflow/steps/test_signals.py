@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.steps.kinds import check_payload
+from statewright.workflow.steps.perform import check_payload
 
 
 @pytest.mark.parametrize("payload", [{}, {"a": None}, {"_a": 1, "a__": 2}])
@@ -17,8 +17,8 @@ def test_maps_are_payloads(payload: Any) -> None:
 @pytest.mark.parametrize(
     ("payload", "said"),
     [
-        ("text", "is a str"),
-        ([], "is a list"),
+        ("text", "of type str"),
+        ([], "of type list"),
         ({"__nextStep": "a"}, "the key '__nextStep'"),
         ({"a": 1, "__": 2}, "the key '__'"),
         ({0: 1}, "the key 0"),

@@ -1,1 +1,1 @@
-"""Tools of LangChain as tools of agents."""
+"""LangChain's tools as tools of agents."""

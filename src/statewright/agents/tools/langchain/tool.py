@@ -1,8 +1,8 @@
-"""Adapter from tools of LangChain to the tool port.
+"""The adapter from LangChain's tools to the tool port.
 
-LangChain converts every answer to a tool call to text unless it is of one of its own classes, so a Command of ours
-would arrive as its repr. The tool is therefore called through a subclass of its class, which wraps such an answer. The
-instance of the subclass shares the attributes of the original, so that a tool with memory keeps it in one place.
+LangChain converts every answer to a tool call to text, unless it is an instance of one of its own classes, so our
+Command would become its repr. Therefore the tool is called through an instance of a subclass, which wraps such answers.
+This instance shares the attributes of the original, so that the state of a tool exists only once.
 """
 
 from __future__ import annotations
@@ -31,19 +31,20 @@ from statewright.messages import Message, ToolResult
 from statewright.models.coerce import is_instance_of
 from statewright.runtime.concurrency.worker_threads import call_in_thread
 
-_OURS: Final = (Command, Message, ToolResult)
+_PRESERVED: Final = (Command, Message, ToolResult)
+"""The classes of answers that LangChain must not convert."""
 _SLOTS: Final = ("__dict__", "__pydantic_extra__", "__pydantic_fields_set__", "__pydantic_private__")
+"""The attributes that hold the state of a pydantic model."""
 
 
 class LangChainTool:
-    """A tool of LangChain as a tool of ours. LangChain validates the arguments.
+    """A tool of LangChain as a tool of Statewright. LangChain validates the arguments.
 
-    Injected arguments are filled as LangGraph's ToolNode does, with messages of LangChain in the state. The answer to
-    a model's call is a message or a Command.
+    Injected arguments are filled as by LangGraph's ToolNode, with LangChain's messages in the state. The answer to a
+    model's call is a message or a Command. Raises ToolError for an injected parameter without a source.
     """
 
     def __init__(self, tool: Any) -> None:
-        """Raises ToolError for an injected argument that nothing can fill."""
         self.name = check_name(tool.name)
         self.description: str = tool.description or ""
         self._injected = sources_of(tool)
@@ -61,8 +62,8 @@ class LangChainTool:
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         """Return the answer of the tool.
 
-        Raises ToolError for arguments that it does not take, InvalidConfig for an injected argument that cannot be
-        filled, and what the tool raises.
+        Raises ToolError for wrong arguments, InvalidConfig for an injected argument that cannot be filled, and the
+        errors of the tool.
         """
         hidden = {name for injected in self._injected for name in (injected, self._aliases.get(injected, injected))}
         visible = {name: value for name, value in arguments.items() if name not in hidden}
@@ -85,19 +86,19 @@ class LangChainTool:
 
     def _injected_kwargs(self, context: ToolContext) -> dict[str, Any]:
         values: dict[str, Any] = {}
-        seen = context
+        langchain_context = context
         if any(source.is_state for source in self._injected.values()):
-            seen = replace(context, state=_langchain_state(context.state))
+            langchain_context = replace(context, state=_langchain_state(context.state))
         for name, source in self._injected.items():
-            value = source.value(self.name, name, seen if source.is_state else context)
+            value = source.value(self.name, name, langchain_context if source.is_state else context)
             if name in self._config_parameters:
-                value = {}  # a valid config for the schema; LangChain passes on the one of the call
+                value = {}  # only to satisfy the schema: LangChain injects the config of the call
             if value is not MISSING:
                 values[self._aliases.get(name, name)] = value
         return values
 
     def _translate_error(self, error: Any) -> Exception:
-        """Return the error for wrong arguments, or for injected values that do not fit; the tool's own as it is."""
+        """Return our error for wrong arguments or injected values of a wrong type; the tool's own error unchanged."""
         if error.title not in schema_titles(self.tool):
             return error
         hidden = {*self._injected, *map(self._aliases.get, self._injected)}
@@ -114,23 +115,23 @@ class LangChainTool:
 
 
 def is_langchain_tool(value: object) -> bool:
-    """Return True for a tool of LangChain, without loading the package."""
+    """Return True for a LangChain tool, without importing LangChain."""
     return is_instance_of(value, "BaseTool", "langchain_core.")
 
 
 def _is_async(tool: Any) -> bool:
-    """Return True if a tool has an asynchronous implementation of its own."""
+    """Return True if a tool has an asynchronous implementation."""
     if hasattr(tool, "coroutine"):
         return tool.coroutine is not None
     return _has_own_arun(type(tool))
 
 
 def _langchain_state(state: Any) -> Any:
-    """Return the state as a dict, as LangGraph has it, with messages of LangChain."""
+    """Return the state as a dict with LangChain's messages, as LangGraph has it."""
     if isinstance(state, Mapping):
         fields = cast("Mapping[str, Any]", state)
         return {name: _with_langchain_messages(field) for name, field in fields.items()}
-    if hasattr(state, "format_history"):  # of a network
+    if hasattr(state, "format_history"):  # the State of a network
         data: Any = state.data
         values = cast("Mapping[str, Any]", data if isinstance(data, Mapping) else vars(data))
         return {**values, "messages": to_langchain(state.format_history())}
@@ -150,7 +151,7 @@ def _with_langchain_messages(value: Any) -> Any:
 
 
 def _convert_answer(answer: Any) -> Any:
-    """Return the answer of a tool of LangChain, with messages and Commands of ours in the place of its own."""
+    """Return the answer of a LangChain tool, with its messages and Commands converted to ours."""
     if hasattr(answer, "statewright_answer"):
         answer = answer.statewright_answer
     if isinstance(answer, list):
@@ -171,69 +172,65 @@ def _convert_command(command: Any) -> Command[Any]:
     return Command(update=command.update, goto=converted, graph=command.graph)
 
 
-# -- calls that keep answers of our classes
+# -- calls that preserve answers of our classes
 
 
 def _with_preserved_answers(tool: Any) -> Any:
-    """Return an equivalent tool whose `invoke` keeps answers of our classes."""
-    kind = _preserving_class(cast("Any", type(tool)))
-    view = object.__new__(kind)
+    """Return an equivalent tool whose `invoke` wraps answers of our classes."""
+    wrapper = object.__new__(_preserving_class(cast("Any", type(tool))))
     for name in _SLOTS:
-        object.__setattr__(view, name, getattr(tool, name))
+        object.__setattr__(wrapper, name, getattr(tool, name))
     if config_parameters(tool) and hasattr(tool, "func"):
-        # LangChain reads the annotations of these; the object has attributes of its own then.
+        # LangChain reads the annotations of the functions, so these are replaced. The attributes are no longer shared.
         functions = {name: getattr(tool, name) for name in ("func", "coroutine") if getattr(tool, name) is not None}
-        exact = {name: with_exact_config(_wrap_any(function)) for name, function in functions.items()}
-        object.__setattr__(view, "__dict__", {**tool.__dict__, **exact})
-    return view
+        wrapped = {
+            name: _wrap(function, is_async=is_coroutine_function(function)) for name, function in functions.items()
+        }
+        exact = {name: with_exact_config(function) for name, function in wrapped.items()}
+        object.__setattr__(wrapper, "__dict__", {**tool.__dict__, **exact})
+    return wrapper
 
 
-def _wrap_any(function: Callable[..., Any]) -> Callable[..., Any]:
-    return _wrap_async(function) if is_coroutine_function(function) else _wrap(function)
-
-
-def _has_own_arun(kind: Any) -> bool:
+def _has_own_arun(tool_class: Any) -> bool:
     """Return True if a class of tools has an asynchronous implementation."""
     from langchain_core.tools import BaseTool
 
     base: Any = BaseTool
-    return kind._arun is not base._arun
+    return tool_class._arun is not base._arun
 
 
 @functools.lru_cache(maxsize=256)
-def _preserving_class(kind: Any) -> Any:
-    """Return a subclass of a class of tools whose answers of our classes are wrapped."""
-    methods: dict[str, Any] = {"__module__": kind.__module__, "__doc__": kind.__doc__}
-    methods["_run"] = with_exact_config(_wrap(kind._run))
-    if _has_own_arun(kind):  # LangChain looks for it
-        methods["_arun"] = with_exact_config(_wrap_async(kind._arun))
-    return type(kind)(kind.__name__, (kind,), methods)
+def _preserving_class(tool_class: Any) -> Any:
+    """Return a subclass of a class of tools, whose methods wrap answers of our classes."""
+    methods: dict[str, Any] = {"__module__": tool_class.__module__, "__doc__": tool_class.__doc__}
+    methods["_run"] = with_exact_config(_wrap(tool_class._run, is_async=False))
+    if _has_own_arun(tool_class):  # LangChain looks for an override of this method
+        methods["_arun"] = with_exact_config(_wrap(tool_class._arun, is_async=True))
+    return type(tool_class)(tool_class.__name__, (tool_class,), methods)
 
 
-def _wrap(function: Callable[..., Any]) -> Callable[..., Any]:
+def _wrap(function: Callable[..., Any], *, is_async: bool) -> Callable[..., Any]:
+    """Return a function, or a coroutine function, that wraps answers of our classes."""
+
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
         return _preserve(function(*args, **kwargs))
 
-    return run
-
-
-def _wrap_async(function: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(function)
-    async def run(*args: Any, **kwargs: Any) -> Any:
+    async def arun(*args: Any, **kwargs: Any) -> Any:
         return _preserve(await function(*args, **kwargs))
 
-    return run
+    return arun if is_async else run
 
 
 def _preserve(answer: object) -> Any:
     parts: list[Any] = cast("list[Any]", answer) if isinstance(answer, list) else [answer]
-    return _holder_class()(answer) if any(isinstance(part, _OURS) for part in parts) else cast("Any", answer)
+    return _holder_class()(answer) if any(isinstance(part, _PRESERVED) for part in parts) else cast("Any", answer)
 
 
 @functools.lru_cache(maxsize=1)
 def _holder_class() -> Any:
-    """Return a class of answers that LangChain passes through, as it does its own messages."""
+    """Return a class of answers that LangChain returns unchanged, like its own messages."""
     from langchain_core.messages.tool import ToolOutputMixin
 
     class Holder(ToolOutputMixin):

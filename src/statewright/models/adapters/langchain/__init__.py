@@ -1,1 +1,1 @@
-"""Chat models of LangChain as chat models."""
+"""LangChain's chat models as chat models of Statewright."""

@@ -1,7 +1,7 @@
-"""Convert requests for LangChain, and its messages and chunks to our responses and events.
+"""Convert our requests to LangChain's form, and its messages and chunks to our responses and events.
 
-Fields that are needed to send an answer back unchanged, such as reasoning blocks with their signatures, are kept in the
-metadata of the message, and restored from there. Ids of messages are not sent: they mean nothing to a provider.
+The fields of LangChain's message that are needed to send it back unchanged, such as reasoning blocks with their
+signatures, are recorded in the metadata of our message. Ids of messages are not sent: they mean nothing to a provider.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
-from statewright.langchain_forms import KEPT, SAID_ELSEWHERE, content_of, reasoning_of, text_of
+from statewright.langchain_forms import DUPLICATE_KWARGS, KEPT, content_of, reasoning_of, text_of
 from statewright.messages import Message, ToolCall, langchain_calls, read_tool_call
 from statewright.models.adapters.conversion import find_finish_reason, sampling_settings
 from statewright.models.conversation.prepare import starting_with_user
@@ -28,8 +28,8 @@ from statewright.models.model import (
     Usage,
 )
 
-_SENT: Final = ("content", "additional_kwargs", "response_metadata")
-"""Recorded fields of an answer that are sent back to its provider."""
+_SENT_FIELDS: Final = ("content", "additional_kwargs", "response_metadata")
+"""The recorded fields that are sent back to the provider."""
 
 
 def langchain_messages(request: ModelRequest, instruction: str = "") -> list[Any]:
@@ -54,14 +54,14 @@ def tool_options(request: ModelRequest) -> dict[str, Any]:
 
 
 def function_schema(tool: ToolSpec) -> dict[str, Any]:
-    """Return a tool in the form that every `bind_tools` accepts."""
+    """Return a tool as OpenAI's function schema, which every `bind_tools` accepts."""
     function = {"name": tool.name, "description": tool.description, "parameters": dict(tool.parameters)}
     strict = {} if tool.strict is None else {"strict": tool.strict}
     return {"type": "function", "function": {**function, **strict}}
 
 
 def titled_schema(form: OutputForm) -> dict[str, Any]:
-    """Return the schema with the title and description from which LangChain makes a function."""
+    """Return the schema with a title and a description, which LangChain requires to make it a function."""
     return {"description": "The answer.", **form.schema, "title": form.name}
 
 
@@ -102,24 +102,25 @@ def _to_ai_message(message: Message) -> Any:
         for call in message.tool_calls
         if call.invalid is not None
     ]
-    fields: dict[str, Any] = {"content": message.content, **_kept_fields(message)}
+    fields: dict[str, Any] = {"content": message.content, **_recorded_fields(message)}
     return AIMessage(**fields, name=message.name, tool_calls=valid, invalid_tool_calls=invalid)
 
 
-def _kept_fields(message: Message) -> Mapping[str, Any]:
-    """Return the recorded fields of LangChain's message, unless the message was changed since."""
+def _recorded_fields(message: Message) -> Mapping[str, Any]:
+    """Return the recorded fields of LangChain's message; none if the message has been changed since."""
     provider: Any = (message.metadata or {}).get("provider")
     record: Any = cast(Mapping[str, Any], provider).get(KEPT) if isinstance(provider, Mapping) else None
     if not isinstance(record, Mapping):
         return {}
-    fields = {name: value for name, value in cast(Mapping[str, Any], record).items() if name in _SENT}
+    fields = {name: value for name, value in cast(Mapping[str, Any], record).items() if name in _SENT_FIELDS}
     if "content" in fields and not _has_same_content(fields["content"], message):
         return {}
     extra: Mapping[str, Any] = fields.get("additional_kwargs") or {}
-    return {**fields, "additional_kwargs": {name: extra[name] for name in extra if name not in SAID_ELSEWHERE}}
+    return {**fields, "additional_kwargs": {name: extra[name] for name in extra if name not in DUPLICATE_KWARGS}}
 
 
 def _has_same_content(content: str | Sequence[str | Mapping[str, Any]], message: Message) -> bool:
+    """Return True if recorded content has the text of a message, and no other calls than the message."""
     if isinstance(content, str):
         return content == message.text
     blocks: list[Mapping[str, Any]] = [
@@ -140,7 +141,7 @@ def _has_same_content(content: str | Sequence[str | Mapping[str, Any]], message:
 def convert_response(
     answer: Any, calls: Sequence[ToolCall], response_metadata: Mapping[str, Any], model: str
 ) -> ModelResponse:
-    """Convert an answer of LangChain, with the calls and metadata that were read from it."""
+    """Convert an answer of LangChain. Its calls and metadata are parameters, as streams merge them differently."""
     return ModelResponse(
         _message(answer, calls),
         _usage(answer.usage_metadata or {}),
@@ -150,9 +151,9 @@ def convert_response(
 
 
 def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
-    """Return the response with JSON as its text, if the model answered by a tool call.
+    """Return the response with the arguments of the call of the answer tool, `form.name`, as its text.
 
-    If other tools are called too, only these are kept: the model answers again after their results.
+    If other tools are called too, only those calls are kept: the model answers again after their results.
     """
     calls = response.message.tool_calls
     others = tuple(call for call in calls if call.name != form.name)
@@ -161,8 +162,8 @@ def as_text(response: ModelResponse, form: OutputForm) -> ModelResponse:
     # The record of LangChain's message contains the call too, and would restore it without a result.
     metadata = {name: value for name, value in (response.message.metadata or {}).items() if name != "provider"}
     message = Message(calls[0].written, role="assistant", metadata=metadata or None)
-    unfinished = response.finish_reason in ("length", "refused")  # otherwise it is `tools`
-    return replace(response, message=message, finish_reason=response.finish_reason if unfinished else "stop")
+    is_cut_short = response.finish_reason in ("length", "refused")  # otherwise it is `tools`
+    return replace(response, message=message, finish_reason=response.finish_reason if is_cut_short else "stop")
 
 
 # -- the message
@@ -172,17 +173,17 @@ def _message(answer: Any, calls: Sequence[ToolCall]) -> Message:
     metadata: dict[str, Any] = {}
     if reasoning := reasoning_of(answer):
         metadata["reasoning"] = reasoning
-    if fields := _fields_to_keep(answer):
+    if fields := _fields_to_record(answer):
         metadata["provider"] = {KEPT: fields}
     return Message(content_of(answer), role="assistant", tool_calls=tuple(calls), metadata=metadata or None)
 
 
-def _fields_to_keep(answer: Any) -> dict[str, Any]:
-    """Return the fields that text and calls do not express; usually none."""
+def _fields_to_record(answer: Any) -> dict[str, Any]:
+    """Return the fields with more than the text and the calls of an answer; usually none."""
     extra = {
         name: value
         for name, value in answer.additional_kwargs.items()
-        if value is not None and name not in SAID_ELSEWHERE
+        if value is not None and name not in DUPLICATE_KWARGS
     }
     if isinstance(answer.content, str) and not extra:
         return {}
@@ -218,13 +219,15 @@ class _PartialCall:
     """A tool call that is still arriving."""
 
     key: Any
+    """The index or id by which its chunks refer to it."""
     number: int
+    """The index of the call in the answer."""
     id: str = ""
     name: str = ""
     arguments: str = ""
 
     def add(self, chunk: Any) -> ToolCallDelta:
-        """Add a chunk, and return its event, with the id and the name only if they are new."""
+        """Add a chunk, and return its event, which has the id and the name only if they are new."""
         call_id, name, arguments = (chunk.get(key) or "" for key in ("id", "name", "args"))
         delta = ToolCallDelta(
             self.number, (not self.id and call_id) or None, (not self.name and name) or None, str(arguments)
@@ -240,7 +243,7 @@ class ChunkMerger:
     def __init__(self) -> None:
         self._chunks: list[Any] = []
         self.response_metadata: dict[str, Any] = {}
-        """The response metadata of the chunks. LangChain would concatenate repeated texts, so they are merged here."""
+        """The metadata of all chunks, merged here since LangChain would concatenate repeated strings."""
         self._calls: list[_PartialCall] = []
 
     def add(self, chunk: Any) -> Iterator[ModelEvent]:
@@ -251,25 +254,25 @@ class ChunkMerger:
             yield ReasoningDelta(reasoning)
         if text := text_of(chunk):
             yield TextDelta(text)
-        for piece in _pieces(chunk):
-            yield self._call(piece).add(piece)
+        for call_chunk in _call_chunks(chunk):
+            yield self._call_of(call_chunk).add(call_chunk)
 
     def merge(self) -> Any:
-        """Return all chunks as one message of LangChain; None if there were none."""
+        """Return all chunks merged to one message of LangChain; None if there were none."""
         if len(self._chunks) < 2:
             return self._chunks[0] if self._chunks else None
         first, *others = self._chunks
         return first + others
 
     def calls(self) -> list[ToolCall]:
-        """Return the calls as they were written. LangChain's own would complete truncated arguments."""
+        """Return the calls with the arguments that arrived; LangChain would complete truncated ones."""
         return [read_tool_call(call.id, call.name, call.arguments) for call in self._calls]
 
-    def _call(self, piece: Any) -> _PartialCall:
-        """Return the call of a chunk: the one with its index, or else the last one, unless the id is new."""
-        key = piece.get("index")
+    def _call_of(self, chunk: Any) -> _PartialCall:
+        """Return the call with the index or id of a chunk, added if it is new; without either, the last call."""
+        key = chunk.get("index")
         if key is None:
-            key = piece.get("id") or (self._calls[-1].key if self._calls else None)
+            key = chunk.get("id") or (self._calls[-1].key if self._calls else None)
         call = next((call for call in self._calls if call.key == key), None)
         if call is None:
             call = _PartialCall(key, len(self._calls))
@@ -277,10 +280,10 @@ class ChunkMerger:
         return call
 
 
-def _pieces(chunk: Any) -> list[Any]:
-    """Return the call chunks in a chunk. A model that cannot stream returns a complete message with complete calls."""
-    pieces = getattr(chunk, "tool_call_chunks", None)
-    if pieces is not None:
-        return pieces
+def _call_chunks(chunk: Any) -> list[Any]:
+    """Return the call chunks in a chunk. A model that cannot stream yields one message, with complete calls."""
+    call_chunks = getattr(chunk, "tool_call_chunks", None)
+    if call_chunks is not None:
+        return call_chunks
     calls = enumerate(langchain_calls(chunk))
     return [{"index": index, "id": call.id, "name": call.name, "args": call.written} for index, call in calls]

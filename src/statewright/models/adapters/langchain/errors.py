@@ -1,11 +1,10 @@
-"""Convert errors of LangChain's providers to ours, without secrets.
+"""Convert errors of LangChain's providers to ours, with their secrets masked.
 
-Each provider's library has its own error classes. They are not imported, but recognised by their attributes, a status
-and a response, and by their names.
+Each provider's library has its own error classes. They are not imported, but recognised by their names and by their
+attributes: a status and a response.
 
-The secrets to mask are collected from the model: it keeps its key in a field, as text or as pydantic's `SecretStr`, or
-takes it from the environment, and its property `lc_secrets` names the fields and variables. Headers and addresses are
-fields too.
+The secrets are collected from the model. It holds its API key in a field, as a string or as pydantic's `SecretStr`, or
+reads it from the environment; its property `lc_secrets` names the variables. Headers and URLs are fields too.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from statewright.models.adapters.conversion import is_temporary
 from statewright.redaction import (
     Mask,
     looks_secret,
-    mask_of,
+    make_mask,
     secrets_in_environment,
     secrets_in_header,
     secrets_in_settings,
@@ -29,7 +28,7 @@ from statewright.redaction import (
     without_secrets,
 )
 
-_CONNECTION: Final = (
+_CONNECTION_ERRORS: Final = (
     "APIConnectionError",
     "APITimeoutError",
     "EndpointConnectionError",
@@ -37,11 +36,11 @@ _CONNECTION: Final = (
     "ServiceUnavailable",
     "TransportError",
 )
-"""Names of error classes for unreachable servers."""
+"""The names of error classes for unreachable servers."""
 
 
 def model_error(model: str, error: Exception, mask: Mask) -> ModelError:
-    """Return our error for one of a provider, which is its cause; `mask` takes secrets out of the text of both."""
+    """Return our error for a provider's, which becomes its cause; `mask` masks the secrets in the texts of both."""
     failure = _failure_of(model, error, f"{type(error).__name__}: {mask(str(error))}")
     failure.__cause__ = without_secrets(error, mask)
     return failure
@@ -50,9 +49,9 @@ def model_error(model: str, error: Exception, mask: Mask) -> ModelError:
 def _failure_of(model: str, error: Exception, reason: str) -> ModelError:
     message = f"The LangChain model {model!r} failed: {reason}"
     status = next((status for link in _chain(error) if (status := _status(link)) is not None), None)
-    if any(map(_is_connection, _chain(error))) if status is None else is_temporary(status):
+    if any(map(_is_connection_error, _chain(error))) if status is None else is_temporary(status):
         return ModelUnavailable(message, status=status, retry_after=_retry_after(error))
-    return ModelError(f"{message}. Another attempt would not change that; see the cause.")
+    return ModelError(f"{message}. A retry would not help; see the cause.")
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:
@@ -65,40 +64,36 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         link = link.__cause__
 
 
-def _is_connection(error: BaseException) -> bool:
+def _is_connection_error(error: BaseException) -> bool:
     return isinstance(error, ConnectionError | TimeoutError) or any(
-        kind.__name__ in _CONNECTION for kind in type(error).__mro__
+        cls.__name__ in _CONNECTION_ERRORS for cls in type(error).__mro__
     )
 
 
 def _status(error: BaseException) -> int | None:
-    """Return the HTTP status of an error, in any of the attributes that libraries use."""
-    response = _response(error)
+    """Return the HTTP status of an error, from any of the attributes that libraries use; None if it has none."""
+    response = getattr(error, "response", None)
     candidates = (
         getattr(error, "status_code", None),
         getattr(error, "http_status", None),
         getattr(error, "status", None),
         getattr(error, "code", None),
         getattr(response, "status_code", None),
-        _in(response, "ResponseMetadata", "HTTPStatusCode"),
+        _nested_value(response, "ResponseMetadata", "HTTPStatusCode"),  # of boto
     )
     return next((candidate for candidate in candidates if type(candidate) is int and 400 <= candidate < 600), None)
 
 
-def _response(error: BaseException) -> Any:
-    return getattr(error, "response", None)
-
-
-def _in(value: Any, *names: str) -> Any:
-    for name in names:
-        value = cast("Mapping[str, Any]", value).get(name) if isinstance(value, Mapping) else None
+def _nested_value(value: Any, *keys: str) -> Any:
+    for key in keys:
+        value = cast("Mapping[str, Any]", value).get(key) if isinstance(value, Mapping) else None
     return value
 
 
 def _retry_after(error: Exception) -> float | None:
-    """Return the Retry-After of the provider's response in seconds; None if there is none."""
+    """Return the seconds of Retry-After in the provider's response; None if it has none."""
     for link in _chain(error):
-        headers: Any = getattr(_response(link), "headers", None)
+        headers: Any = getattr(getattr(link, "response", None), "headers", None)
         seconds = retry_after(headers, datetime.now(UTC)) if hasattr(headers, "get") else None
         if seconds is not None:
             return seconds
@@ -107,14 +102,15 @@ def _retry_after(error: Exception) -> float | None:
 
 # -- secrets
 
-_WRAPPED: Final = ("bound", "runnable", "llm")
-"""Fields in which a model wraps another one."""
+_WRAPPED_MODELS: Final = ("bound", "runnable", "llm")
+"""The fields in which a model holds a model that it wraps."""
 _MAX_DEPTH: Final = 5
+"""Maximum number of models in each other."""
 
 
 def mask_for(chat_model: Any, settings: Mapping[str, Any]) -> Mask:
-    """Return a function that masks the secrets of a model and of the settings of a request in a text."""
-    return mask_of((*_secrets_of(chat_model, 0), *secrets_in_settings(settings)))
+    """Return a function that masks the secrets of a model, and of the settings of a request, in a text."""
+    return make_mask((*_secrets_of(chat_model, 0), *secrets_in_settings(settings)))
 
 
 def _secrets_of(chat_model: Any, depth: int) -> Iterator[str]:
@@ -123,7 +119,7 @@ def _secrets_of(chat_model: Any, depth: int) -> Iterator[str]:
         yield from secrets_in_environment(cast("Mapping[str, str]", variables).values(), os.environ)
     fields: dict[str, Any] = getattr(chat_model, "__dict__", {})
     for name, value in fields.items():
-        if name in _WRAPPED and depth < _MAX_DEPTH:
+        if name in _WRAPPED_MODELS and depth < _MAX_DEPTH:
             yield from _secrets_of(value, depth + 1)
         else:
             yield from _secrets_in_field(name, value)

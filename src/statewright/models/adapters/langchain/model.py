@@ -1,7 +1,5 @@
-"""Adapter from chat models of LangChain to the port.
-
-It uses LangChain's own interface: `bind_tools`, `with_structured_output`, `ainvoke` and `astream`.
-"""
+"""The adapter from LangChain's chat models to the port, by `bind_tools`, `with_structured_output`, `ainvoke` and
+`astream`."""
 
 from __future__ import annotations
 
@@ -40,27 +38,26 @@ from statewright.models.port import closing, response_events, timeout_error
 from statewright.redaction import without_secrets
 
 _ADDRESSES: Final = ("base_url", "openai_api_base", "anthropic_api_url", "api_base", "endpoint_url", "azure_endpoint")
-"""Attributes of LangChain's models with their address."""
+"""The attributes that may hold the address of a model."""
 
 
 class LangChainModel:
-    """A chat model of LangChain.
+    """A chat model of LangChain as a chat model of Statewright.
 
-    Temperature and the other settings of a request, also those in `extra`, are passed to the model as keyword
+    Temperature and the other settings of a request, including those in `extra`, are passed to the model as keyword
     arguments. With `tool_choice="none"` no tools are sent. A structured answer is requested by
-    `with_structured_output`; or, with tools or settings, which LangChain does not pass on there, as the call of one
-    more tool; or by an instruction in the prompt, from a model that supports neither. It is not streamed. Costs are
+    `with_structured_output`; in requests with tools or settings, which LangChain does not pass on there, by an
+    additional tool; from a model that supports neither, by an instruction in the prompt. It is not streamed. Costs are
     unknown.
 
-    It counts as a real model, whose calls can be forbidden, unless it is one of LangChain's own fakes or `fake=True`
-    declares that it reaches no provider.
+    It counts as a real model, whose calls can be forbidden, unless it is one of LangChain's own fakes, or `fake=True`
+    declares that it contacts no provider.
     """
 
     def __init__(self, chat_model: Any, *, fake: bool | None = None) -> None:
         if not (hasattr(chat_model, "ainvoke") and hasattr(chat_model, "bind_tools")):
             raise InvalidConfig(
-                f"LangChainModel was given {chat_model!r} of type {type(chat_model).__name__}. Give a chat model of "
-                f"LangChain."
+                f"LangChainModel got {chat_model!r} of type {type(chat_model).__name__}. Pass a LangChain chat model."
             )
         self.chat_model = chat_model
         self.name = _name(chat_model)
@@ -114,12 +111,12 @@ class LangChainModel:
         return await self._request_by_tool(request, form)
 
     async def _request_by_tool(self, request: ModelRequest, form: OutputForm) -> ModelResponse:
-        """Request an answer that may call tools, or be the call of one more tool."""
+        """Request an answer that calls tools, or gives the structured answer by calling an additional tool."""
         tools = _callable_tools(request)
         choice = "any" if request.tool_choice in ("auto", "none") else request.tool_choice
-        answering = ToolSpec(form.name, "Gives the final answer.", form.schema)
+        answer_tool = ToolSpec(form.name, "Gives the final answer.", form.schema)
         try:
-            bound = self._bind_tools(replace(request, tools=(*tools, answering), tool_choice=choice))
+            bound = self._bind_tools(replace(request, tools=(*tools, answer_tool), tool_choice=choice))
         except NotImplementedError:
             if tools:
                 raise self._no_tools_error(request) from None
@@ -132,7 +129,7 @@ class LangChainModel:
         )
 
     async def _chunks(self, request: ModelRequest) -> AsyncIterator[Any]:
-        """Yield the chunks of an answer; the time of their reader does not count against the timeout."""
+        """Yield the chunks of an answer. The time that the reader spends between chunks does not count."""
         remaining = request.timeout
         loop = asyncio.get_running_loop()
         try:
@@ -153,7 +150,7 @@ class LangChainModel:
         raise failure
 
     def _with_tools(self, request: ModelRequest) -> Any:
-        """Return the model, with the tools of the request."""
+        """Return the model with the tools of the request bound, if it has any."""
         if not _callable_tools(request):
             return self.chat_model
         try:
@@ -167,8 +164,8 @@ class LangChainModel:
     def _no_tools_error(self, request: ModelRequest) -> ModelError:
         names = ", ".join(tool.name for tool in request.tools)
         return ModelError(
-            f"The LangChain model {self.name!r} takes no tools: it has no bind_tools. "
-            f"The request has {names}. Use another model, or send no tools."
+            f"The LangChain model {self.name!r} does not support tools: it does not implement bind_tools. "
+            f"The request has the tools {names}. Use another model, or send no tools."
         )
 
     def _check_allowed(self) -> None:
@@ -176,7 +173,7 @@ class LangChainModel:
             check_calls_allowed(self.name, base_url=_address(self.chat_model))
 
     def _translate_error(self, error: Exception, request: ModelRequest) -> ModelError:
-        """Return our error for one of LangChain. Raise it outside of the handler: the original may contain the key."""
+        """Return our error for LangChain's. Raise it after the `except` block: the original may contain the API key."""
         mask = mask_for(self.chat_model, request.extra)
         if type(error) is TimeoutError and request.timeout is not None:
             failure = timeout_error(self, request)
@@ -189,11 +186,11 @@ class LangChainModel:
 
 
 def _callable_tools(request: ModelRequest) -> Sequence[ToolSpec]:
-    """Return the tools to send: none if it may call none, since not every provider supports that choice."""
+    """Return the tools to send: none for the tool choice `none`, which not every provider supports."""
     return () if request.tool_choice == "none" else request.tools
 
 
-# -- the model
+# -- attributes of LangChain's models
 
 
 def _name(chat_model: Any) -> str:

@@ -15,4 +15,4 @@ from statewright.testing.conformance.checkpointer.writes import WriteTests
 
 
 class CheckpointerConformance(WriteTests, LeaseTests, ThreadTests):
-    """The promises of the port `Checkpointer`, one test each."""
+    """The requirements of the port `Checkpointer`, one test each."""

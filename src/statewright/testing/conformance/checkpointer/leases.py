@@ -10,7 +10,7 @@ from statewright.futures import resolve
 from statewright.ids import CheckpointId
 from statewright.testing.conformance.assertions import raises
 from statewright.testing.conformance.checkpointer.samples import (
-    LINE,
+    MAIN,
     CheckpointerSuite,
     commit_after,
     get_lease,
@@ -21,7 +21,7 @@ from statewright.testing.conformance.checkpointer.samples import (
 
 
 class LeaseTests(CheckpointerSuite):
-    """A thread has one holder, and a write without its lease changes its epoch."""
+    """A thread has at most one holder, and a write by any other caller changes the epoch of the thread."""
 
     def test_a_held_thread_cannot_be_claimed_by_another_owner(self) -> None:
         saver = self.make_saver()
@@ -29,7 +29,7 @@ class LeaseTests(CheckpointerSuite):
         other = lease_request("second", claims=True)
         error = raises(ThreadBusy, lambda: write_commit(saver, head, hold=other))
         assert error.owner == "first"
-        raises(ThreadBusy, lambda: resolve(saver.save_results(LINE, head, Pending(paused=True), hold=other)))
+        raises(ThreadBusy, lambda: resolve(saver.save_results(MAIN, head, Pending(paused=True), hold=other)))
         raises(ThreadBusy, lambda: resolve(saver.renew("thread", other)))
         assert load_head(saver).id == head
         assert not load_head(saver).pending.paused
@@ -40,7 +40,7 @@ class LeaseTests(CheckpointerSuite):
         saver = self.make_saver()
         head = write_commit(saver, None, hold=lease_request("first", claims=True))
         head = write_commit(saver, head, hold=lease_request("first"))
-        resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request("first", seconds=None)))
+        resolve(saver.save_results(MAIN, head, Pending(paused=True), hold=lease_request("first", seconds=None)))
         assert resolve(saver.lease("thread")) is None
         raises(LeaseLost, lambda: write_commit(saver, head, hold=lease_request("first")))
         write_commit(saver, head, hold=lease_request("second", claims=True))
@@ -53,12 +53,12 @@ class LeaseTests(CheckpointerSuite):
         after = get_lease(saver)
         assert (after.owner, after.epoch > before.epoch) == ("second", True)
         raises(
-            LeaseLost, lambda: resolve(saver.save_results(LINE, head, Pending(), hold=lease_request("first", after=62)))
+            LeaseLost, lambda: resolve(saver.save_results(MAIN, head, Pending(), hold=lease_request("first", after=62)))
         )
         raises(LeaseLost, lambda: resolve(saver.renew("thread", lease_request("first", after=62))))
 
     def test_a_claim_is_refused_if_anything_was_written_after_its_load(self) -> None:
-        """Each write between a load and a claim changes the epoch, even if the head is the same."""
+        """Each write between a load and a claim changes the epoch, even if the head stays the same."""
         for write in (_claim_and_release, _save_without_lease, _commit_and_release, _write_after_expiry):
             self._check_that_a_claim_notices(write)
 
@@ -74,7 +74,7 @@ class LeaseTests(CheckpointerSuite):
         claim = lease_request("second", after=3600, claims=True)._replace(expected_epoch=loaded.epoch)
         current = load_head(saver)
         raises(CheckpointConflict, lambda: write_commit(saver, head, hold=claim))
-        raises(CheckpointConflict, lambda: resolve(saver.save_results(LINE, head, Pending(paused=True), hold=claim)))
+        raises(CheckpointConflict, lambda: resolve(saver.save_results(MAIN, head, Pending(paused=True), hold=claim)))
         raises(CheckpointConflict, lambda: resolve(saver.renew("thread", claim)))
         assert (load_head(saver), load_head(saver).epoch) == (current, current.epoch), write
 
@@ -87,7 +87,7 @@ class LeaseTests(CheckpointerSuite):
         epochs = [load_head(saver).epoch]
         head = write_commit(saver, head, hold=lease_request("first", after=1))
         epochs.append(load_head(saver).epoch)
-        resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request("first", after=50)))
+        resolve(saver.save_results(MAIN, head, Pending(paused=True), hold=lease_request("first", after=50)))
         resolve(saver.renew("thread", lease_request("first", after=100)))
         epochs.append(load_head(saver).epoch)
         assert len(set(epochs)) == 1
@@ -100,13 +100,13 @@ class LeaseTests(CheckpointerSuite):
         head, (task,) = resolve(saver.commit(commit)), commit.checkpoint.frontier
         key = (task.id, "charge", 0)
         first = Pending(journal={key: JournalEntry("args", "receipt 1")})
-        resolve(saver.save_results(LINE, head, first))
+        resolve(saver.save_results(MAIN, head, first))
         again = Pending(journal={key: JournalEntry("args", "receipt 2")}, paused=True)
-        error = raises(JournalConflict, lambda: resolve(saver.save_results(LINE, head, again)))
+        error = raises(JournalConflict, lambda: resolve(saver.save_results(MAIN, head, again)))
         assert (error.name, error.ordinal) == ("charge", 0)
         assert load_head(saver).pending.journal == first.journal
         assert not load_head(saver).pending.paused
-        resolve(saver.save_results(LINE, head, Pending(journal={(task.id, "charge", 1): JournalEntry("args", "more")})))
+        resolve(saver.save_results(MAIN, head, Pending(journal={(task.id, "charge", 1): JournalEntry("args", "more")})))
         assert len(load_head(saver).pending.journal) == 2
 
     def test_the_lease_of_a_process_that_is_gone_is_not_waited_for(self) -> None:
@@ -118,7 +118,7 @@ class LeaseTests(CheckpointerSuite):
             head = write_commit(saver, None, hold=lease_request(gone, claims=True))
             raises(ThreadBusy, lambda: resolve(saver.renew("thread", lease_request(alive, claims=True))))
             discard_holder(gone)
-            resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request(alive, claims=True)))
+            resolve(saver.save_results(MAIN, head, Pending(paused=True), hold=lease_request(alive, claims=True)))
             raises(LeaseLost, lambda: resolve(saver.renew("thread", lease_request(gone))))
         finally:
             discard_holder(gone)
@@ -145,14 +145,14 @@ def _claim_and_release(saver: Checkpointer, head: CheckpointId) -> None:
 
 
 def _save_without_lease(saver: Checkpointer, head: CheckpointId) -> None:
-    resolve(saver.save_results(LINE, head, Pending(paused=True)))
+    resolve(saver.save_results(MAIN, head, Pending(paused=True)))
 
 
 def _commit_and_release(saver: Checkpointer, head: CheckpointId) -> None:
     hold = lease_request("other", after=10, seconds=None, claims=True)
-    resolve(saver.save_results(LINE, head, Pending(paused=True), hold=hold))
+    resolve(saver.save_results(MAIN, head, Pending(paused=True), hold=hold))
 
 
 def _write_after_expiry(saver: Checkpointer, head: CheckpointId) -> None:
-    """Write as a holder that was suspended past its lease, before another owner has claimed the thread."""
-    resolve(saver.save_results(LINE, head, Pending(paused=True), hold=lease_request("first", after=10)))
+    """Write as a holder that was suspended beyond its lease, before another owner claims the thread."""
+    resolve(saver.save_results(MAIN, head, Pending(paused=True), hold=lease_request("first", after=10)))

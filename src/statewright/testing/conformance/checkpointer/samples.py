@@ -1,4 +1,4 @@
-"""Commits, leases and logs that the suites write to checkpointers, and the base class of the suites."""
+"""Sample commits, leases and logs, reading helpers, and the base class of the checkpointer suites."""
 
 from __future__ import annotations
 
@@ -21,31 +21,32 @@ from statewright.futures import resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id
 
 NOW: Final = datetime(2026, 1, 1, tzinfo=UTC)
-LINE: Final = BranchKey("thread")
+MAIN: Final = BranchKey("thread")
+"""The main branch of the thread that most tests write to."""
 
 
 class CheckpointerSuite:
-    """Base of the groups of tests."""
+    """Base class of the groups of tests."""
 
     def make_saver(self) -> Checkpointer:
         """Return a new, empty saver."""
         raise NotImplementedError
 
-    def chain(self, saver: Checkpointer, count: int, line: BranchKey = LINE) -> list[CheckpointId]:
-        """Commit `count` checkpoints, each on the one before."""
+    def write_chain(self, saver: Checkpointer, count: int, branch_key: BranchKey = MAIN) -> list[CheckpointId]:
+        """Commit `count` checkpoints, each after the previous one, and return their ids."""
         ids: list[CheckpointId] = []
         for n in range(count):
-            ids.append(write_commit(saver, ids[-1] if ids else None, line=line, n=n))
+            ids.append(write_commit(saver, ids[-1] if ids else None, branch_key=branch_key, n=n))
         return ids
 
 
 def commit_after(
-    parent: str | None, *, line: BranchKey = LINE, n: int = 0, expected: Any = ..., **fields: Any
+    parent: str | None, *, branch_key: BranchKey = MAIN, n: int = 0, expected: Any = ..., **fields: Any
 ) -> Commit:
-    """Return a commit that follows `parent`, and expects it as the head unless `expected` is something else."""
+    """Return a commit that follows `parent`, and expects `parent` as the head unless `expected` is given."""
     checkpoint_id = draw_checkpoint_id()
     values: dict[str, Any] = {
-        "line": line,
+        "branch_key": branch_key,
         "expected": parent if expected is ... else expected,
         "parent_id": parent,
         "checkpoint": Checkpoint(checkpoint_id, n, {"n": n}, (Task("a", NO_ARG, checkpoint_id, 0),)),
@@ -66,18 +67,18 @@ def write_commit(saver: Checkpointer, parent: str | None, **fields: Any) -> Chec
 def lease_request(
     owner: str, *, after: float = 0.0, seconds: float | None = 60.0, claims: bool = False
 ) -> LeaseRequest:
-    """Return a request, made `after` some seconds, for a lease of `seconds`; None releases the thread."""
+    """Return a request, made `after` seconds after NOW, for a lease of `seconds`, or to release the thread if None."""
     now = NOW + timedelta(seconds=after)
     return LeaseRequest(owner, now, None if seconds is None else now + timedelta(seconds=seconds), claims)
 
 
 def make_log(run_id: str, *nodes: str) -> Log:
-    """Return additions to the log of a run: one event for each node, of node `a` if none is named."""
+    """Return a log with an event for each node, by default for the node `a`."""
     return Log(run_id, NOW, tuple(("task_finished", 1, node, None, None) for node in nodes or ("a",)))
 
 
 def load_head(saver: Checkpointer, thread_id: str = "thread", **options: Any) -> SavedCheckpoint:
-    """Return the head of a thread, or the checkpoint that the options of `load` select; fail if there is none."""
+    """Return the head of a thread, or the checkpoint selected by the options of `load`; fail if there is none."""
     saved = resolve(saver.load(thread_id, **options))
     assert saved is not None
     return saved

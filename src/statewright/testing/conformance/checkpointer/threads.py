@@ -10,7 +10,7 @@ from statewright.futures import resolve
 from statewright.ids import CheckpointId
 from statewright.testing.conformance.assertions import raises
 from statewright.testing.conformance.checkpointer.samples import (
-    LINE,
+    MAIN,
     CheckpointerSuite,
     commit_after,
     history_ids,
@@ -26,10 +26,10 @@ class ThreadTests(CheckpointerSuite):
     def test_events_are_numbered_by_run_and_written_with_their_commit(self) -> None:
         saver = self.make_saver()
         head = write_commit(saver, None, log=make_log("first", "a", "b"))
-        refused = commit_after("elsewhere", log=make_log("first"))
+        refused = commit_after("unknown", log=make_log("first"))
         raises(CheckpointConflict, lambda: resolve(saver.commit(refused)))
-        resolve(saver.save_results(LINE, head, Pending(), log=make_log("second")))
-        resolve(saver.save_results(LINE, head, Pending(), log=make_log("first")))
+        resolve(saver.save_results(MAIN, head, Pending(), log=make_log("second")))
+        resolve(saver.save_results(MAIN, head, Pending(), log=make_log("first")))
         log = resolve(saver.events("thread"))
         assert [(event.run_id, event.seq) for event in log] == [
             ("first", 1),
@@ -39,15 +39,15 @@ class ThreadTests(CheckpointerSuite):
         ]
         assert [event.seq for event in resolve(saver.events("thread", run_id="first", after=1))] == [2, 3]
         assert [event.seq for event in resolve(saver.events("thread", run_id="first", limit=1))] == [1]
-        assert list(resolve(saver.events("nobody"))) == []
+        assert list(resolve(saver.events("unknown"))) == []
 
     def test_history_is_newest_first_and_can_be_limited(self) -> None:
         saver = self.make_saver()
-        ids = self.chain(saver, 4)
+        ids = self.write_chain(saver, 4)
         assert history_ids(saver) == ids[::-1]
         assert history_ids(saver, before=ids[2]) == [ids[1], ids[0]]
         assert history_ids(saver, limit=2) == [ids[3], ids[2]]
-        unknown = CheckpointId("nothing")
+        unknown = CheckpointId("unknown")
         raises(CheckpointNotFound, lambda: list(resolve(saver.history("thread", before=unknown))))
 
     def test_a_limit_of_zero_or_less_selects_nothing(self) -> None:
@@ -80,15 +80,15 @@ class ThreadTests(CheckpointerSuite):
         saver = self.make_saver()
         names = ["a", "ab", "a%", "a_b", "A", "ä", "äb", "🦉", "🦉b"]
         for name in names:
-            write_commit(saver, None, line=BranchKey(name))
+            write_commit(saver, None, branch_key=BranchKey(name))
         for prefix in ("", *names, "abc", "%", "_"):  # `%` and `_` are wildcards of LIKE
             matches = [entry.thread_id for entry in resolve(saver.threads(prefix=prefix))]
             assert sorted(matches) == sorted(name for name in names if name.startswith(prefix))
 
     def test_a_branch_has_its_own_head_and_the_history_of_its_ancestors(self) -> None:
         saver = self.make_saver()
-        ids = self.chain(saver, 3)
-        fork = write_commit(saver, ids[0], line=LINE._replace(branch="b"), n=7, expected=None)
+        ids = self.write_chain(saver, 3)
+        fork = write_commit(saver, ids[0], branch_key=MAIN._replace(branch="b"), n=7, expected=None)
         assert load_head(saver).id == ids[2]
         assert load_head(saver, branch="b").id == fork
         assert history_ids(saver, branch="b") == [fork, ids[0]]
@@ -96,23 +96,23 @@ class ThreadTests(CheckpointerSuite):
 
     def test_namespaces_have_their_own_history_and_are_deleted_with_nested_ones(self) -> None:
         saver = self.make_saver()
-        (head,) = self.chain(saver, 1)
+        (head,) = self.write_chain(saver, 1)
         for namespace in ("a:1", "a:1|b:2", "a:1:1", "a:10"):
-            self.chain(saver, 1, LINE._replace(namespace=namespace))
-        self.chain(saver, 1, LINE._replace(namespace="a:10", branch="other"))
+            self.write_chain(saver, 1, MAIN._replace(namespace=namespace))
+        self.write_chain(saver, 1, MAIN._replace(namespace="a:10", branch="other"))
         assert list(resolve(saver.namespaces("thread"))) == ["", "a:1", "a:10", "a:1:1", "a:1|b:2"]
-        write_commit(saver, head, drops=("a:1",))
+        write_commit(saver, head, dropped_namespaces=("a:1",))
         assert all(resolve(saver.load("thread", namespace=name)) is None for name in ("a:1", "a:1|b:2", "a:1:1"))
         assert load_head(saver, namespace="a:10")
         assert list(resolve(saver.namespaces("thread"))) == ["", "a:10"]
 
     def test_a_namespace_is_deleted_on_one_branch_and_its_forks_stay_complete(self) -> None:
         saver = self.make_saver()
-        (head,) = self.chain(saver, 1)
-        call = LINE._replace(namespace="a:1")
-        ids = self.chain(saver, 3, call)
-        fork = write_commit(saver, ids[1], line=call._replace(branch="b"), n=7, expected=None)
-        write_commit(saver, head, drops=("a:1",))
+        (head,) = self.write_chain(saver, 1)
+        call = MAIN._replace(namespace="a:1")
+        ids = self.write_chain(saver, 3, call)
+        fork = write_commit(saver, ids[1], branch_key=call._replace(branch="b"), n=7, expected=None)
+        write_commit(saver, head, dropped_namespaces=("a:1",))
         assert resolve(saver.load("thread", namespace="a:1")) is None
         remaining = load_head(saver, namespace="a:1", branch="b")
         assert (remaining.id, remaining.checkpoint.values) == (fork, {"n": 7})
@@ -120,31 +120,31 @@ class ThreadTests(CheckpointerSuite):
 
     def test_commits_in_one_transaction_are_saved_together_or_not_at_all(self) -> None:
         saver = self.make_saver()
-        (head,) = self.chain(saver, 1)
-        call = LINE._replace(namespace="a:1", branch="b")
-        beside = (commit_after(None, line=call, n=5),)
-        refused = commit_after("nothing", line=LINE._replace(branch="b"), beside=beside)
+        (head,) = self.write_chain(saver, 1)
+        call = MAIN._replace(namespace="a:1", branch="b")
+        siblings = (commit_after(None, branch_key=call, n=5),)
+        refused = commit_after("unknown", branch_key=MAIN._replace(branch="b"), siblings=siblings)
         raises(CheckpointConflict, lambda: resolve(saver.commit(refused)))
         assert list(resolve(saver.namespaces("thread"))) == [""]
-        fork = write_commit(saver, head, line=LINE._replace(branch="b"), expected=None, beside=beside)
+        fork = write_commit(saver, head, branch_key=MAIN._replace(branch="b"), expected=None, siblings=siblings)
         assert load_head(saver, branch="b").id == fork
         assert load_head(saver, namespace="a:1", branch="b").checkpoint.values == {"n": 5}
 
     def test_a_copied_thread_is_independent(self) -> None:
         saver = self.make_saver()
-        ids = self.chain(saver, 2)
+        ids = self.write_chain(saver, 2)
         resolve(saver.copy_thread("thread", "copy"))
         write_commit(saver, ids[1], n=5)
         copied = load_head(saver, "copy")
-        assert (copied.id, copied.line.thread_id) == (ids[1], "copy")
+        assert (copied.id, copied.branch_key.thread_id) == (ids[1], "copy")
         raises(CheckpointConflict, lambda: resolve(saver.copy_thread("thread", "copy")))
-        raises(CheckpointNotFound, lambda: resolve(saver.copy_thread("nobody", "other")))
+        raises(CheckpointNotFound, lambda: resolve(saver.copy_thread("unknown", "other")))
 
     def test_deleting_a_thread_leaves_other_threads(self) -> None:
         saver = self.make_saver()
-        self.chain(saver, 2)
-        self.chain(saver, 1, BranchKey("other"))
+        self.write_chain(saver, 2)
+        self.write_chain(saver, 1, BranchKey("other"))
         resolve(saver.delete_thread("thread"))
-        resolve(saver.delete_thread("nobody"))
+        resolve(saver.delete_thread("unknown"))
         assert resolve(saver.load("thread")) is None
         assert resolve(saver.load("other")) is not None

@@ -25,7 +25,7 @@ from statewright.ids import CheckpointId
 from statewright.testing.conformance.assertions import raises
 from statewright.testing.conformance.checkpointer import CheckpointerConformance
 from statewright.testing.conformance.checkpointer.samples import (
-    LINE,
+    MAIN,
     commit_after,
     history_ids,
     lease_request,
@@ -36,14 +36,14 @@ from statewright.testing.conformance.checkpointer.samples import (
 
 
 class WorkspaceCheckpointerConformance(CheckpointerConformance):
-    """The promises of workspaces, one test each: threads of the same id share nothing."""
+    """The requirements of workspaces, one test each: threads with the same id in two workspaces share nothing."""
 
     def make_saver(self) -> WorkspaceCheckpointer:
         """Return a new, empty saver, bound to the default workspace."""
         raise NotImplementedError
 
     def _two_workspaces(self) -> tuple[WorkspaceCheckpointer, WorkspaceCheckpointer]:
-        """Return savers of two workspaces of the same data."""
+        """Return savers for two workspaces on the same storage."""
         saver = self.make_saver()
         return saver.for_workspace("one"), saver.for_workspace("two")
 
@@ -56,7 +56,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
     def test_savers_of_one_workspace_see_the_same_threads(self) -> None:
         saver = self.make_saver()
         first, again, second = (saver.for_workspace(name) for name in ("one", "one", "two"))
-        (head,) = self.chain(first, 1)
+        (head,) = self.write_chain(first, 1)
         assert load_head(again).id == head
         assert first.scope == again.scope == second.for_workspace("one").scope
         assert len({hash(first.scope), hash(again.scope)}) == 1
@@ -75,8 +75,8 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         saver = self.make_saver()
         first, second = saver.for_workspace("one"), saver.for_workspace("two")
         assert list(resolve(saver.workspaces())) == []
-        self.chain(second, 1)
-        self.chain(first, 1)
+        self.write_chain(second, 1)
+        self.write_chain(first, 1)
         assert resolve(saver.for_workspace("empty").load("thread")) is None
         assert list(resolve(saver.workspaces())) == list(resolve(second.workspaces())) == ["one", "two"]
         resolve(second.delete_thread("thread"))
@@ -90,9 +90,9 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
 
     def test_checkpoints_are_visible_in_their_workspace_only(self) -> None:
         first, second = self._two_workspaces()
-        ids, others = self.chain(first, 3), self.chain(second, 1)
-        self.chain(second, 1, LINE._replace(branch="b"))
-        self.chain(second, 1, LINE._replace(namespace="a:1"))
+        ids, others = self.write_chain(first, 3), self.write_chain(second, 1)
+        self.write_chain(second, 1, MAIN._replace(branch="b"))
+        self.write_chain(second, 1, MAIN._replace(namespace="a:1"))
         assert (load_head(first).id, load_head(second).id) == (ids[-1], others[-1])
         assert history_ids(first) == ids[::-1]
         assert history_ids(second, branch="main") == others
@@ -104,12 +104,12 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
 
     def test_nothing_is_added_to_a_thread_of_another_workspace(self) -> None:
         first, second = self._two_workspaces()
-        (head,) = self.chain(first, 1)
+        (head,) = self.write_chain(first, 1)
         raises(CheckpointConflict, lambda: write_commit(second, head))
-        raises(CheckpointNotFound, lambda: resolve(second.save_results(LINE, head, Pending(paused=True))))
-        self.chain(second, 1)
-        resolve(second.save_results(LINE, CheckpointId(load_head(second).id), Pending(paused=True)))
-        raises(CheckpointNotFound, lambda: resolve(second.save_results(LINE, head, Pending(paused=True))))
+        raises(CheckpointNotFound, lambda: resolve(second.save_results(MAIN, head, Pending(paused=True))))
+        self.write_chain(second, 1)
+        resolve(second.save_results(MAIN, CheckpointId(load_head(second).id), Pending(paused=True)))
+        raises(CheckpointNotFound, lambda: resolve(second.save_results(MAIN, head, Pending(paused=True))))
         loaded = load_head(first)
         assert (loaded.id, loaded.pending.paused) == (head, False)
 
@@ -133,7 +133,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         first, second = self._two_workspaces()
         write_commit(first, None, log=make_log("a"))
         head = write_commit(second, None, log=make_log("b"))
-        resolve(second.save_results(LINE, head, Pending(), log=make_log("a")))
+        resolve(second.save_results(MAIN, head, Pending(), log=make_log("a")))
         assert [(event.run_id, event.seq) for event in resolve(first.events("thread"))] == [("a", 1)]
         assert [(event.run_id, event.seq) for event in resolve(second.events("thread"))] == [("b", 1), ("a", 1)]
 
@@ -141,7 +141,7 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
         first, second = self._two_workspaces()
         for saver, names in ((first, "ab"), (second, "bc")):
             for name in names:
-                self.chain(saver, 1, BranchKey(f"thread-{name}"))
+                self.write_chain(saver, 1, BranchKey(f"thread-{name}"))
         for saver, names in ((first, "ab"), (second, "bc")):
             assert sorted(_thread_ids(saver)) == [f"thread-{name}" for name in names]
             assert len(_thread_ids(saver, limit=1)) == 1
@@ -149,8 +149,8 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
 
     def test_pruning_spares_other_workspaces(self) -> None:
         first, second = self._two_workspaces()
-        self.chain(first, 3)
-        ids = self.chain(second, 3)
+        self.write_chain(first, 3)
+        ids = self.write_chain(second, 3)
         for thread_id in ("thread", None):
             resolve(first.prune(PrunePolicy(keep_last=1), thread_id=thread_id))
         assert len(resolve(first.history("thread"))) == 1
@@ -160,8 +160,8 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
 
     def test_a_thread_is_copied_within_its_workspace(self) -> None:
         first, second = self._two_workspaces()
-        ids, others = self.chain(first, 2), self.chain(second, 1)
-        self.chain(second, 1, BranchKey("only"))
+        ids, others = self.write_chain(first, 2), self.write_chain(second, 1)
+        self.write_chain(second, 1, BranchKey("only"))
         raises(CheckpointNotFound, lambda: resolve(first.copy_thread("only", "copy")))
         resolve(first.copy_thread("thread", "copy"))
         assert resolve(second.load("copy")) is None
@@ -172,12 +172,12 @@ class WorkspaceCheckpointerConformance(CheckpointerConformance):
 
     def test_a_thread_is_deleted_from_its_workspace(self) -> None:
         first, second = self._two_workspaces()
-        self.chain(first, 2)
-        ids = self.chain(second, 2)
+        self.write_chain(first, 2)
+        ids = self.write_chain(second, 2)
         resolve(first.delete_thread("thread"))
         assert resolve(first.load("thread")) is None
         assert history_ids(second) == ids[::-1]
-        (head,) = self.chain(first, 1)
+        (head,) = self.write_chain(first, 1)
         assert (load_head(first).id, load_head(second).id) == (head, ids[-1])
 
 

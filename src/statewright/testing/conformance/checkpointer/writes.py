@@ -1,4 +1,4 @@
-"""Tests of commits and of the results that are saved between them."""
+"""Tests of commits, and of results that are saved between them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.futures import resolve
 from statewright.ids import CheckpointId, InterruptId
 from statewright.testing.conformance.assertions import raises, run_concurrently
 from statewright.testing.conformance.checkpointer.samples import (
-    LINE,
+    MAIN,
     CheckpointerSuite,
     commit_after,
     history_ids,
@@ -32,20 +32,20 @@ class WriteTests(CheckpointerSuite):
 
     def test_the_head_is_the_last_commit(self) -> None:
         saver = self.make_saver()
-        ids = self.chain(saver, 3)
+        ids = self.write_chain(saver, 3)
         head = load_head(saver)
         assert (head.id, head.parent_id, head.checkpoint.values) == (ids[2], ids[1], {"n": 2})
         assert (head.source, head.run_id, head.metadata["nodes"]) == ("loop", "run", ["a"])
 
     def test_an_older_checkpoint_is_loaded_by_its_id(self) -> None:
         saver = self.make_saver()
-        first, *_ = self.chain(saver, 3)
+        first, *_ = self.write_chain(saver, 3)
         saved = load_head(saver, checkpoint_id=first)
         assert saved.checkpoint.values == {"n": 0}
 
     def test_a_commit_on_an_old_head_is_refused_and_changes_nothing(self) -> None:
         saver = self.make_saver()
-        ids = self.chain(saver, 2)
+        ids = self.write_chain(saver, 2)
         error = raises(CheckpointConflict, lambda: write_commit(saver, ids[0], n=9))
         assert (error.expected, error.found) == (ids[0], ids[1])
         assert load_head(saver).id == ids[1]
@@ -53,7 +53,7 @@ class WriteTests(CheckpointerSuite):
 
     def test_one_of_several_commits_on_the_same_head_wins(self) -> None:
         saver = self.make_saver()
-        (head,) = self.chain(saver, 1)
+        (head,) = self.write_chain(saver, 1)
         lost = run_concurrently(8, lambda n: write_commit(saver, head, n=n))
         assert [type(error) for error in lost] == [CheckpointConflict] * 7
         assert len(list(resolve(saver.history("thread")))) == 2
@@ -61,7 +61,7 @@ class WriteTests(CheckpointerSuite):
     def test_a_commit_without_deltas_replaces_all_values_of_its_parent(self) -> None:
         saver = self.make_saver()
         first = commit_after(None)
-        state = Checkpoint(first.checkpoint.id, 0, {"n": 0, "list": [1], "gone": 1}, (), reported=(("a", {"n": 1}),))
+        state = Checkpoint(first.checkpoint.id, 0, {"n": 0, "list": [1], "old": 1}, (), reported=(("a", {"n": 1}),))
         resolve(saver.commit(replace(first, checkpoint=state, deltas=None, reported=[["a", {"n": 1}]])))
         parent = state.id
         states: list[tuple[dict[str, Any], Any]] = [
@@ -78,35 +78,35 @@ class WriteTests(CheckpointerSuite):
 
     def test_saved_results_are_merged(self) -> None:
         saver = self.make_saver()
-        (head,) = self.chain(saver, 1)
+        (head,) = self.write_chain(saver, 1)
         task = load_head(saver).checkpoint.frontier[0]
         question = Interrupt(id=InterruptId("0" * 32), value="?")
-        resolve(saver.save_results(LINE, head, Pending(interrupts={task.id: (question,)})))
+        resolve(saver.save_results(MAIN, head, Pending(interrupts={task.id: (question,)})))
         assert load_head(saver).pending.open == (question,)
-        resolve(saver.save_results(LINE, head, Pending(answers={question.id: None})))
-        resolve(saver.save_results(LINE, head, Pending(completed={task.id: TaskResult(task, {"n": 1}, ("b",))})))
+        resolve(saver.save_results(MAIN, head, Pending(answers={question.id: None})))
+        resolve(saver.save_results(MAIN, head, Pending(completed={task.id: TaskResult(task, {"n": 1}, ("b",))})))
         pending = load_head(saver).pending
         assert (pending.open, pending.answers) == ((), {question.id: None})
         assert (pending.completed[task.id].writes, list(pending.completed[task.id].targets)) == ({"n": 1}, ["b"])
 
     def test_all_parts_of_saved_results_are_kept(self) -> None:
         saver = self.make_saver()
-        (head,) = self.chain(saver, 1)
+        (head,) = self.write_chain(saver, 1)
         task = load_head(saver).checkpoint.frontier[0]
-        entry = JournalEntry("given", ["value"])
+        entry = JournalEntry("args", ["value"])
         pending = Pending(attempts={task.id: 2}, journal={(task.id, "step", 0): entry}, errors={task.id: "E: why"})
-        resolve(saver.save_results(LINE, head, pending))
-        resolve(saver.save_results(LINE, head, Pending(paused=True)))
+        resolve(saver.save_results(MAIN, head, pending))
+        resolve(saver.save_results(MAIN, head, Pending(paused=True)))
         pending = load_head(saver).pending
         assert (pending.attempts, pending.errors, pending.paused) == ({task.id: 2}, {task.id: "E: why"}, True)
         assert pending.journal == {(task.id, "step", 0): entry}
 
     def test_a_journal_is_deleted_by_the_commit_that_consumes_its_tasks_but_not_by_a_fork(self) -> None:
         saver = self.make_saver()
-        (head,) = self.chain(saver, 1)
+        (head,) = self.write_chain(saver, 1)
         task = load_head(saver).checkpoint.frontier[0]
-        resolve(saver.save_results(LINE, head, Pending(journal={(task.id, "step", 0): JournalEntry("", 1)})))
-        fork = commit_after(head, line=LINE._replace(branch="b"), expected=None, source="fork")
+        resolve(saver.save_results(MAIN, head, Pending(journal={(task.id, "step", 0): JournalEntry("", 1)})))
+        fork = commit_after(head, branch_key=MAIN._replace(branch="b"), expected=None, source="fork")
         resolve(saver.commit(fork))
         saved = load_head(saver, checkpoint_id=head)
         assert saved.pending.journal != {}
@@ -116,7 +116,7 @@ class WriteTests(CheckpointerSuite):
 
     def test_results_for_a_missing_checkpoint_are_refused(self) -> None:
         saver = self.make_saver()
-        self.chain(saver, 1)
-        unknown = CheckpointId("nothing")
-        raises(CheckpointNotFound, lambda: resolve(saver.save_results(LINE, unknown, Pending(paused=True))))
-        raises(CheckpointNotFound, lambda: resolve(saver.save_results(BranchKey("nobody"), unknown, Pending())))
+        self.write_chain(saver, 1)
+        unknown = CheckpointId("unknown")
+        raises(CheckpointNotFound, lambda: resolve(saver.save_results(MAIN, unknown, Pending(paused=True))))
+        raises(CheckpointNotFound, lambda: resolve(saver.save_results(BranchKey("unknown"), unknown, Pending())))

@@ -20,4 +20,4 @@ from statewright.testing.conformance.ledger.records import RecordTests
 
 
 class LedgerConformance(RecordTests, QueryTests, LogTests, ClaimTests, CommitTests):
-    """The promises of the port `Ledger`, one test each."""
+    """The requirements of the port `Ledger`, one test each."""

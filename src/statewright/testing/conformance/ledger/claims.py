@@ -1,4 +1,4 @@
-"""Tests of claims: due runs are assigned to workers within the limits."""
+"""Tests of claims: due runs are assigned to workers, within the limits."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from statewright.testing.conformance.ledger.samples import NESTED, NOW, LedgerSu
 
 
 class ClaimTests(LedgerSuite):
-    """A due run is claimed once, as soon as the runs before it and the limits allow it."""
+    """A due run is claimed by one worker, as soon as the limits and the earlier runs of its group allow it."""
 
     def claim_ids(self, ledger: Ledger, limit: int = 10) -> list[str]:
         return [record.id for record in resolve(ledger.claim("worker", NOW, limit))]

@@ -1,4 +1,4 @@
-"""Tests of ledger jobs in the transactions of a checkpointer."""
+"""Tests of jobs: changes of a ledger that are part of a checkpointer's transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from statewright.testing.conformance.ledger.samples import NOW, LedgerSuite, get
 
 
 class CommitTests(LedgerSuite):
-    """A job is done with the commit that carries it, or neither is."""
+    """A job and the commit that contains it are both written, or neither is."""
 
     def changes(self) -> list[Change]:
         return [Advance("r1", NOW, {"begun": True}, [NewEvent("A", {})], where(version=1)), Insert(label("1"))]
@@ -33,7 +33,7 @@ class CommitTests(LedgerSuite):
         assert not self.is_written(ledger)
         resolve(saver.commit(commit_after(None), also=[job]))
         assert self.is_written(ledger)
-        assert [event.seq for event in cast(Advance, changes[0]).written] == [1]
+        assert [event.seq for event in cast(Advance, changes[0]).written_events] == [1]
         assert resolve(saver.load("thread")) is not None
 
     def test_a_job_is_not_committed_without_its_checkpoint(self) -> None:

@@ -1,4 +1,4 @@
-"""Tests of the logs of runs, of webhooks and of the deletion of runs."""
+"""Tests of the logs of runs, of deliveries to webhooks, and of the deletion of runs."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ class LogTests(LedgerSuite):
     """Events of a run are numbered without gaps, and delivered to the webhooks that subscribe to them."""
 
     def write_events(self, ledger: Ledger, sizes: Sequence[int]) -> list[RunEvent]:
-        """Write advances of `r1` with these numbers of events, and return the events."""
+        """Advance `r1` once for each size, with that number of events, and return the events."""
         numbers, written = itertools.count(1), list[RunEvent]()
         for index, size in enumerate(sizes):
             events = [NewEvent("A", {"n": next(numbers)}, f"step {index}" if index % 2 else None) for _ in range(size)]
             change = Advance("r1", NOW + timedelta(seconds=index), {}, events)
             write(ledger, change)
-            written += change.written
+            written += change.written_events
         return written
 
     def test_events_are_numbered_without_gaps(self) -> None:
@@ -104,8 +104,8 @@ class LogTests(LedgerSuite):
         ledger = self.ledger_of(run("r1"), run("r2"))
         changes = [Advance(run_id, NOW, {}, [NewEvent("A", {})] * 2) for run_id in ("r1", "r2", "r1")]
         write(ledger, *changes)
-        assert [[event.seq for event in change.written] for change in changes] == [[1, 2], [1, 2], [3, 4]]
-        assert list(resolve(ledger.events("r1"))) == changes[0].written + changes[2].written
+        assert [[event.seq for event in change.written_events] for change in changes] == [[1, 2], [1, 2], [3, 4]]
+        assert list(resolve(ledger.events("r1"))) == changes[0].written_events + changes[2].written_events
 
     def test_subscribed_webhooks_get_a_delivery(self) -> None:
         def hook(webhook_id: str, workspace: str = "w1", **values: Any) -> Webhook:

@@ -40,18 +40,18 @@ from statewright.testing.conformance.ledger.samples import (
 
 
 class QueryTests(LedgerSuite):
-    """Queries return the records that match, and no other."""
+    """Queries return the records that match, and no others."""
 
     def test_every_comparison_selects_the_matching_records(self) -> None:
         times = [None, *(NOW + timedelta(microseconds=n) for n in range(3))]
         ledger = self.ledger_of(*(run(f"r{index}", due_at=at) for index, at in enumerate(times)))
-        expected = {"=": [2], "!=": [0, 1, 3], "<": [1], "<=": [1, 2], ">": [3], ">=": [2, 3]}
-        of_none = {"=": [0], "!=": [1, 2, 3]}
-        for operator, fitting in expected.items():
+        matching_second = {"=": [2], "!=": [0, 1, 3], "<": [1], "<=": [1, 2], ">": [3], ">=": [2, 3]}
+        matching_none = {"=": [0], "!=": [1, 2, 3]}
+        for operator, indexes in matching_second.items():
             matches = ids(ledger, Run, Condition("due_at", cast(Any, operator), times[2]))
-            assert matches == [f"r{index}" for index in fitting]
+            assert matches == [f"r{index}" for index in indexes]
             matches = ids(ledger, Run, Condition("due_at", cast(Any, operator), None))
-            assert matches == [f"r{index}" for index in of_none.get(operator, [])]
+            assert matches == [f"r{index}" for index in matching_none.get(operator, [])]
 
     def test_records_can_be_selected_by_every_kind_of_column(self) -> None:
         for kind in RECORDS:
@@ -60,8 +60,8 @@ class QueryTests(LedgerSuite):
                 value = getattr(full_record(kind, "1"), column.name)
                 if column.kind not in ("json", "names", "sealed"):
                     matches = ids(ledger, kind, Condition(column.name, "=", value))
-                    both = getattr(get_record(ledger, kind, "2"), column.name) == value
-                    assert matches == (["1", "2"] if both else ["1"])
+                    is_shared = getattr(get_record(ledger, kind, "2"), column.name) == value
+                    assert matches == (["1", "2"] if is_shared else ["1"])
 
     def test_texts_are_compared_character_by_character(self) -> None:
         texts = ["", " ", "%", "A", "_", "a", "a ", "ab", "ä", "🦉", "'; --"]

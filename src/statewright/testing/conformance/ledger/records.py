@@ -1,4 +1,4 @@
-"""Tests of records: they are read as they were written, and transactions are atomic."""
+"""Tests of records, which are read as they were written, and of atomic transactions."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ from statewright.runs import (
 )
 from statewright.testing.conformance.assertions import raises, run_concurrently
 from statewright.testing.conformance.ledger.samples import (
-    BIG,
     NESTED,
     NOW,
+    NUMBERS,
     LedgerSuite,
     distinct_values,
     full_record,
@@ -59,7 +59,7 @@ from statewright.testing.conformance.ledger.samples import (
 
 
 class RecordTests(LedgerSuite):
-    """Changes are made in their order, all of them or none."""
+    """Changes are made in order, and all of them or none."""
 
     def test_a_new_ledger_is_empty(self) -> None:
         ledger = self.make_ledger()
@@ -88,7 +88,7 @@ class RecordTests(LedgerSuite):
         deep: Any = "bottom"
         for _ in range(200):
             deep = [deep]
-        values: list[Any] = [None, {}, [], "", 0, False, 0.0, "null", BIG, NESTED, [NESTED, [NESTED]], deep]
+        values: list[Any] = [None, {}, [], "", 0, False, 0.0, "null", NUMBERS, NESTED, [NESTED, [NESTED]], deep]
         ledger = self.ledger_of(*(run(f"r{index:02}", output=value) for index, value in enumerate(values)))
         outputs = [record.output for record in resolve(ledger.find(Run))]
         assert outputs == values
@@ -188,11 +188,12 @@ class RecordTests(LedgerSuite):
 
     def test_an_update_is_refused_unless_its_conditions_hold(self) -> None:
         ledger = self.ledger_of(run(claim="mine"))
-        right = [*where(claim="mine", version=1), Condition("due_at", "=", None), Condition("status", "in", ENDED)]
-        raises(RecordConflict, lambda: write(ledger, Update(Run, "r1", {"graph": "x"}, right)))
+        not_ended = Condition("status", "in", ENDED)
+        valid = [*where(claim="mine", version=1), Condition("due_at", "=", None)]
+        raises(RecordConflict, lambda: write(ledger, Update(Run, "r1", {"graph": "x"}, [*valid, not_ended])))
         raises(RecordConflict, lambda: write(ledger, Update(Run, "r1", {"graph": "x"}, where(claim="other"))))
         assert get_record(ledger, Run, "r1") == run(claim="mine")
-        write(ledger, Update(Run, "r1", {"graph": "x", "claim": None}, right[:3]))
+        write(ledger, Update(Run, "r1", {"graph": "x", "claim": None}, valid))
         assert (get_record(ledger, Run, "r1").graph, get_record(ledger, Run, "r1").claim) == ("x", None)
 
     def test_changes_may_require_the_absence_of_records(self) -> None:

@@ -1,4 +1,4 @@
-"""Records that the suites write to ledgers, and the base class of the suites."""
+"""Sample records, helpers for reading and writing them, and the base class of the ledger suites."""
 
 from __future__ import annotations
 
@@ -26,13 +26,14 @@ from statewright.runs.records.record import R
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 123456, tzinfo=UTC)
 SOON = NOW + timedelta(hours=1)
-BIG: list[Any] = [2**53 + 1, -(2**63), 2**64, 10**40, 0.1, 1e300, 5e-324, -0.0, 1 / 3]
+NUMBERS: list[Any] = [2**53 + 1, -(2**63), 2**64, 10**40, 0.1, 1e300, 5e-324, -0.0, 1 / 3]
+"""Numbers that a conversion to float or to 64 bits, or through decimal text, would change."""
 NESTED: dict[str, Any] = {
     "": None,
     "text": 'tschüß 🦉 \x00 \x1f "quoted" \\ \u2028 </script>',
-    "numbers": [0, -1, *BIG],
-    "yes": True,
-    "no": False,
+    "numbers": [0, -1, *NUMBERS],
+    "true": True,
+    "false": False,
     "empty": [{}, [], "", [[]], {"": {}}],
     "deep": {"er": {"list": [[], [{}], [1, [2, {"x": None}]]]}},
     "with.dot": 1,
@@ -41,7 +42,7 @@ NESTED: dict[str, Any] = {
 
 
 def run(run_id: str = "r1", **values: Any) -> Run:
-    """Return a run with a thread of its own."""
+    """Return a run with its own thread."""
     fields: dict[str, Any] = {"graph": "g", "workspace_id": "w1", "thread_id": f"thread of {run_id}"}
     fields |= {"created_at": NOW, "updated_at": NOW, **values}
     return Run(id=run_id, **fields)
@@ -53,7 +54,7 @@ def label(label_id: str, value: str = "v", **values: Any) -> RunLabel:
 
 
 def spending(workspace_id: str = "w1", at: datetime = NOW, **sums: Any) -> Spend:
-    """Return a change that adds sums to the spending of a workspace on the day of `at`."""
+    """Return a change that adds amounts to the spending of a workspace on the day of `at`."""
     return Spend(replace(DailySpending.of(workspace_id, at), **sums))
 
 
@@ -76,7 +77,7 @@ def _sample(column: Column) -> Any:
 
 
 class LedgerSuite:
-    """Base of the groups of tests."""
+    """Base class of the groups of tests."""
 
     def make_ledger(self) -> Ledger:
         """Return a new, empty ledger."""
@@ -111,7 +112,7 @@ def ids(ledger: Ledger, kind: type[Record], *conditions: Condition, **options: A
 
 
 def unique_columns() -> list[tuple[type[Any], tuple[str, ...]]]:
-    """Return the classes of records with their unique groups of columns."""
+    """Return each unique group of columns with the class of its records."""
     return [(kind, columns) for kind in RECORDS for columns in kind.UNIQUE]
 
 
@@ -121,10 +122,10 @@ def optional_columns(kind: type[Record]) -> list[str]:
 
 
 def distinct_values(kind: type[Record]) -> dict[str, str]:
-    """Return values for the unique columns, so that a record does not duplicate another."""
+    """Return values for all unique columns that no other sample record has."""
     return {column: "distinct" for columns in kind.UNIQUE for column in columns}
 
 
 def version_of(kind: type[Record], record: Any) -> dict[str, int]:
-    """Return the version of a run, which each update increments; nothing for other records."""
+    """Return the version of a run, which each update increments, as a dict; other records have none."""
     return {"version": record.version} if kind is Run else {}

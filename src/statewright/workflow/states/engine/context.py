@@ -1,4 +1,4 @@
-"""Updates of the context store by a visit, as pure functions: no context is modified in place."""
+"""The effects of a visit on the context store, as pure functions: no context is modified in place."""
 
 from __future__ import annotations
 
@@ -11,44 +11,39 @@ from statewright.workflow.states.engine.visit import Visit
 Context = Mapping[str, Any]
 
 
-def merge_contexts(left: Context | None, right: Context | None) -> dict[str, Any]:
-    """Merge two contexts; keys of `right` win."""
-    return {**(left or {}), **(right or {})}
-
-
 def apply_visit(context: Context, visit: Visit, item: Any, seen: Container[str] | None = None) -> Context:
-    """Return the context after a visit. An `item` that is a map was merged into the context first.
+    """Return the context after a visit, whose `item` is merged into the context first if the visit did so.
 
-    When branches are merged, a visit that removes keys removes those that its own branch has `seen`, and keeps what
+    When branches are merged, a visit that removes keys removes only those that its own branch has `seen`, and none that
     other branches have added. `seen` is None if the context belongs to one branch.
     """
-    if visit.fills and isinstance(item, dict):
-        context = merge_contexts(context, cast("dict[str, Any]", item))
+    if visit.merges_item and isinstance(item, dict):
+        context = {**context, **cast("dict[str, Any]", item)}
     effects = visit.effects
-    new = context_updates(visit.result, splits=effects.splits) if effects.store else {}
-    keyed = {effects.output_key: visit.output} if effects.output_key is not None else {}
+    updates = extract_updates(visit.result, splits=effects.splits) if effects.store else {}
+    output = {effects.output_key: visit.output} if effects.output_key is not None else {}
 
     def may_remove(name: str) -> bool:
-        return seen is None or name in seen or name in new
+        return seen is None or name in seen or name in updates
 
     if effects.clear:
         context = {name: value for name, value in context.items() if not may_remove(name)}
-        context.update(new if effects.clear == "keep_current" else {})
+        context.update(updates if effects.clear == "keep_current" else {})
     elif effects.append:
-        context = append_values(context, {**new, **keyed})
-    elif new:
-        context = merge_contexts(context, new)
-    if keyed and (effects.clear or not effects.append):
-        context = merge_contexts(context, keyed)
+        context = append_values(context, {**updates, **output})
+    elif updates:
+        context = {**context, **updates}
+    if output and (effects.clear or not effects.append):
+        context = {**context, **output}
     if not effects.reset:
         return context
     return {name: value for name, value in context.items() if name not in effects.reset or not may_remove(name)}
 
 
-def context_updates(result: Any, *, splits: bool = False) -> dict[str, Any]:
-    """Return the keys that a result adds to the context: those of a map, or of the maps in a list.
+def extract_updates(result: Any, *, splits: bool = False) -> dict[str, Any]:
+    """Return the entries that a result adds to the context: those of a map, or of the maps in a list.
 
-    A list that is split into items adds nothing: each branch receives its own item.
+    With `splits` a list adds nothing, as its maps are items, each for its own branch.
     """
     if isinstance(result, dict):
         return cast("dict[str, Any]", result)
@@ -61,11 +56,15 @@ def context_updates(result: Any, *, splits: bool = False) -> dict[str, Any]:
 
 
 def append_values(context: Context, values: Context) -> Context:
-    """Return the context with values appended to lists. An existing single value becomes the first item if truthy."""
+    """Return the context with each value appended to the list under its name.
+
+    An existing value that is not a list becomes the first item, unless it is falsy.
+    """
     result = dict(context)
     for name, value in values.items():
-        before = context.get(name)
-        result[name] = [*before, value] if isinstance(before, list) else [before, value] if before else [value]
+        existing = context.get(name)
+        items = cast("list[Any]", existing) if isinstance(existing, list) else [existing] if existing else []
+        result[name] = [*items, value]
     return result
 
 

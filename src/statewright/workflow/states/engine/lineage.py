@@ -6,9 +6,8 @@ The problem
     proportion to branches and context, and each checkpoint would store it again.
 
 The approach
-    Visits are the only stored truth, and the view of a branch is a fold over them: start with the input of the run,
-    then apply the effects of each ancestor in order. For example, `plan` starts `left` and `right`, and `join` follows
-    both:
+    Only visits are stored. The view of a branch is a fold over them: start with the input of the run, then apply the
+    effects of each ancestor in order. For example, `plan` starts `left` and `right`, and `join` follows both:
 
         plan ──┬──▶ left ───┐
                └──▶ right ──┴──▶ join        join sees: input, plan, left, right
@@ -19,28 +18,28 @@ The approach
     same run gives the same context every time.
 
     Some effects remove content: clearing the context, resetting keys, forgetting or summarizing messages. In a merge
-    such a visit removes only what its own branch had seen, and never what a concurrent branch has added. This is why
-    `_apply_visits` looks up the view of each such visit on its own.
+    such a visit removes only content that its own branch had seen, and none that a concurrent branch has added. This is
+    why `_apply_visits` looks up the own view of each such visit.
 
 The cost
-    A linear history extends the cached view of the visit before it, so a step costs as much as its own visit. A merge
+    In a linear history, the view after a visit extends the cached view before it, so each step folds one visit. A merge
     folds from the start, because its order may differ from all cached ones. Views, lineages and parsed outputs are
     caches: they can be derived again from the visits, and are neither stored nor part of the state.
 
 Rejected
     Contexts in tokens: a copy per branch and checkpoint. Merging contexts instead of visits: a value that a common
-    ancestor appended to a list would be counted twice, and a removal could not be told from a key that never existed.
+    ancestor appended to a list would appear twice, and a removed key would look like one that never existed.
 """
 
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 from statewright.agents import as_text
+from statewright.lru_cache import LRUCache
 from statewright.messages import Message
 from statewright.workflow.states.engine.context import Context, apply_visit, format_input, make_initial_context
 from statewright.workflow.states.engine.token import parse_branch_path
@@ -64,27 +63,28 @@ class BranchView(NamedTuple):
 
     @property
     def history(self) -> tuple[Message, ...]:
+        """The messages, oldest first."""
         return tuple(self.messages.values())
 
 
 class Lineage:
-    """The visits of a run by id, and its input."""
+    """The visits of a run and its input, from which the views of its branches are derived."""
 
     def __init__(self, raw_input: Any, files: Any = (), *, position: int = 0, entry: Visit | None = None) -> None:
         self.position = position
-        """The number of visits of the thread up to and including the last one of the lineage. Those of earlier runs
-        count, although they are not part of it."""
+        """The number of visits in the thread up to the last one of the lineage, including those of earlier runs, which
+        are not part of the lineage."""
         self.raw_input = raw_input
-        self.input = entry.run_input(raw_input) if entry is not None else ParsedOutput(raw_input)
+        self.input = entry.parse_run_input(raw_input) if entry is not None else ParsedOutput(raw_input)
         """The input with its parsed value."""
         self._files = files
         self._visits: dict[str, Visit] = {}
         self._order: list[Visit] = []
         self._calls: dict[str, int] = {}
-        self._views: OrderedDict[str, BranchView] = OrderedDict()
+        self._views: LRUCache[str, BranchView] = LRUCache(_MAX_VIEWS)
 
     @cached_property
-    def _start(self) -> BranchView:
+    def _initial_view(self) -> BranchView:
         """The view before the first visit."""
         text = format_input(self.raw_input)
         return BranchView(
@@ -112,40 +112,40 @@ class Lineage:
     def __getitem__(self, visit_id: str) -> Visit:
         return self._visits[visit_id]
 
-    def calls(self, state: str) -> int:
-        """Return the number of model calls of a state, or of its visits if it calls none."""
+    def count_calls(self, state: str) -> int:
+        """Return the number of model calls of a state; the number of its visits if it calls no model."""
         return self._calls.get(state, 0)
 
     # -- views
 
-    def view(self, after: Sequence[str]) -> BranchView:
+    def get_view(self, after: Sequence[str]) -> BranchView:
         """Return the view of a branch that follows these visits."""
         if not after:
-            return self._start
+            return self._initial_view
         if len(after) == 1:
-            return self._view_of(after[0])
-        return self._apply_visits(self._start, self._list_ancestors(after), merges=True)
+            return self._get_view_after(after[0])
+        return self._apply_visits(self._initial_view, self._list_ancestors(after), merges=True)
 
-    def view_within(self, after: Sequence[str], opener: str, visible_keys: Sequence[str]) -> BranchView:
+    def get_iteration_view(self, after: Sequence[str], iteration: str, visible_keys: Sequence[str]) -> BranchView:
         """Return the view of a branch in an iteration that exposes only some keys of the earlier context.
 
-        `opener` is the visit that started the iteration: keys that later visits of the branch wrote are all visible.
+        `iteration` is the visit that started it. All keys that later visits of the branch wrote are visible.
         """
         visits: list[Visit] = []
         while True:
             # Within an iteration a branch follows one visit, and after it the answers at breakpoints.
             visits.extend(self._visits[visit_id] for visit_id in reversed(after[1:]))
-            if after[0] == opener:
+            if after[0] == iteration:
                 break
             visits.append(self._visits[after[0]])
             after = visits[-1].after
-        before = self._view_of(opener)
-        visible = {name: value for name, value in before.context.items() if name in visible_keys}
-        return self._apply_visits(BranchView(visible, before.messages), reversed(visits))
+        start = self._get_view_after(iteration)
+        visible = {name: value for name, value in start.context.items() if name in visible_keys}
+        return self._apply_visits(BranchView(visible, start.messages), reversed(visits))
 
-    def _view_of(self, visit_id: str) -> BranchView:
+    def _get_view_after(self, visit_id: str) -> BranchView:
         """Return the view after a visit, built from the nearest ancestor with a cached view."""
-        cached = self._get_cached_view(visit_id)
+        cached = self._views.get(visit_id)
         if cached is not None:
             return cached
         # A loop, not a recursion: a run may have thousands of consecutive visits.
@@ -155,35 +155,27 @@ class Lineage:
         while view is None:
             visits.append(visit)
             if len(visit.after) != 1:
-                view = self.view(visit.after)
+                view = self.get_view(visit.after)
             else:
-                view = self._get_cached_view(visit.after[0])
+                view = self._views.get(visit.after[0])
                 visit = self._visits[visit.after[0]]
         view = self._apply_visits(view, reversed(visits))
-        self._views[visit_id] = view
-        if len(self._views) > _MAX_VIEWS:
-            self._views.popitem(last=False)
-        return view
-
-    def _get_cached_view(self, visit_id: str) -> BranchView | None:
-        view = self._views.get(visit_id)
-        if view is not None:
-            self._views.move_to_end(visit_id)
+        self._views.put(visit_id, view)
         return view
 
     def _apply_visits(self, view: BranchView, visits: Iterable[Visit], *, merges: bool = False) -> BranchView:
         """Apply visits to a view; with `merges` they come from several branches."""
         context, messages = view.context, dict(view.messages)
         for visit in visits:
-            own = self.view(visit.after) if merges and _removes_content(visit) else None
-            context = apply_visit(context, visit, self.item(visit.item), own.context if own is not None else None)
-            _update_messages(messages, visit, own.messages if own is not None else messages)
+            seen = self.get_view(visit.after) if merges and _removes_content(visit) else None
+            context = apply_visit(context, visit, self.get_item(visit.item), seen.context if seen is not None else None)
+            _update_messages(messages, visit, seen.messages if seen is not None else messages)
         return BranchView(context, messages)
 
     def _list_ancestors(self, after: Sequence[str]) -> list[Visit]:
         """Return the ancestors of several visits, each once and after the visits that it follows.
 
-        This is a depth-first search in post-order, with a stack of its own as the depth is that of the run.
+        This is a depth-first search in post-order. It is not recursive, because it is as deep as the run is long.
         """
         ancestors: list[Visit] = []
         seen: set[str] = set()
@@ -203,18 +195,17 @@ class Lineage:
 
     # -- items
 
-    def item(self, ref: ItemRef | None) -> Any:
+    def get_item(self, ref: ItemRef | None) -> Any:
         """Return the item of a branch; None if it has none."""
         if ref is None:
             return None
-        if ref.key is None:
-            return self._visits[ref.visit].output
-        return self._visits[ref.visit].items(ref.key)[ref.index]
+        visit = self._visits[ref.visit_id]
+        return visit.output if ref.key is None else visit.split_result(ref.key)[ref.index]
 
-    # -- positions of branches
+    # -- the latest visits
 
-    def pending_answers(self) -> tuple[str, ...]:
-        """Return the answers since the last visit: those given at the breakpoint before this superstep."""
+    def list_pending_answers(self) -> tuple[str, ...]:
+        """Return the ids of the answers since the last visit: those given at the breakpoint before this superstep."""
         answers: list[str] = []
         for visit in reversed(self._order):
             if visit.state != ANSWER:
@@ -223,16 +214,16 @@ class Lineage:
         return tuple(reversed(answers))
 
     def list_final_visits(self, iteration: str) -> list[Visit]:
-        """Return the last visits of the branches of an iteration, in the order of its items."""
-        visits = (visit for visit in self._order if visit.iteration == iteration and visit.into)
+        """Return the last visit of each branch of an iteration, in the order of its items."""
+        visits = (visit for visit in self._order if visit.iteration == iteration and visit.targets)
         return sorted(visits, key=lambda visit: parse_branch_path(visit.path))
 
-    def merged_view(self) -> BranchView:
+    def get_merged_view(self) -> BranchView:
         """Return the merged view of all branches of the run so far."""
         followed = {visit_id for visit in self._order for visit_id in visit.after}
         heads = [visit for visit in self._order if visit.id not in followed]
         heads.sort(key=lambda visit: parse_branch_path(visit.path))
-        return self.view([visit.id for visit in heads])
+        return self.get_view([visit.id for visit in heads])
 
 
 def _removes_content(visit: Visit) -> bool:
@@ -241,7 +232,7 @@ def _removes_content(visit: Visit) -> bool:
 
 
 def _update_messages(messages: dict[str, Message], visit: Visit, seen: Mapping[str, Message]) -> None:
-    """Update the messages by a visit, in place. It removes only messages that its own branch has seen."""
+    """Apply the effects of a visit to messages, in place. Only messages that its own branch has seen are removed."""
     effects, summary_key = visit.effects, f"{visit.id} summary"
     if visit.summary is not None and seen:
         for key in list(seen)[1:]:  # the first message states the request, and survives every summary
@@ -256,11 +247,12 @@ def _update_messages(messages: dict[str, Message], visit: Visit, seen: Mapping[s
 
 
 class Lineages:
-    """Cache of the lineages of active runs, by run id. Each superstep only adds its visits."""
+    """A cache of lineages by run id, so that a superstep only adds the visits of the one before it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._cache: OrderedDict[str, Lineage] = OrderedDict()
+        """Held from the lookup to the end of the extension: nodes of one superstep run concurrently."""
+        self._cache: LRUCache[str, Lineage] = LRUCache(_MAX_LINEAGES)
 
     def get(self, run_id: str, values: Mapping[str, Any]) -> Lineage:
         """Return the lineage of a run with this state."""
@@ -268,17 +260,15 @@ class Lineages:
         with self._lock:
             lineage = self._cache.get(run_id)
             if lineage is None or not lineage.is_prefix_of(visits):
-                lineage = self._cache[run_id] = make_lineage(values)
+                lineage = make_lineage(values)
+                self._cache.put(run_id, lineage)
             else:
                 lineage.extend(visits[lineage.position :])
-            self._cache.move_to_end(run_id)
-            if len(self._cache) > _MAX_LINEAGES:
-                self._cache.popitem(last=False)
         return lineage
 
 
 def make_lineage(values: Mapping[str, Any]) -> Lineage:
-    """Build the lineage of the last run in a state."""
+    """Build the lineage of the latest run of a thread from the state of the thread."""
     visits: list[Visit] = values.get("visits") or []
     start = next((index for index in range(len(visits) - 1, -1, -1) if visits[index].is_entry), 0)
     entry = visits[start] if visits else None

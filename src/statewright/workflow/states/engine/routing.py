@@ -1,6 +1,6 @@
-"""Routing: the targets of a branch after a state, decided by the result of that state alone.
+"""Routing: the transitions of a branch after a state, which depend only on the result of that state.
 
-A chain is the sequence of states that process an item of an iteration one after the other.
+A chain is a sequence of states that process each item of an iteration one after the other.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from statewright.graph import Send
 from statewright.workflow.states.engine.token import Iteration, Token, child_path, continue_branch
 from statewright.workflow.states.engine.visit import ItemRef, Visit
 from statewright.workflow.states.expressions import holds
-from statewright.workflow.states.language.model import State, node_of
+from statewright.workflow.states.language.model import State, node_name
 from statewright.workflow.states.language.transition import END_STATE, Next
 
 
 def find_chain_exits(states: Mapping[str, State]) -> dict[str, Next | None]:
-    """Return the transition out of its chain for each state that iterates.
+    """Return, for each state that iterates, the transition out of its chain.
 
-    It is None for a chain that leads to `end` or forms a ring. Chains that lead into each other share their results, so
-    every state is visited once.
+    It is None for a chain that leads to `end` or forms a ring. A chain that leads into an earlier one shares its exit,
+    so every state is visited once.
     """
     exits: dict[str, Next | None] = {}
     for state in states.values():
@@ -50,39 +50,39 @@ class Routes(NamedTuple):
     """The transitions of a branch."""
 
     sends: list[Send]
-    into: tuple[str, ...]
-    """The target states, including `end`; empty within an iteration that continues."""
+    targets: tuple[str, ...]
+    """The ids of the next states, including `end`; empty within an iteration that continues."""
 
 
 class Router:
     """Routes the branches of one workflow."""
 
-    def __init__(self, states: Mapping[str, State], *, max_items: int, after: str | None = None) -> None:
+    def __init__(self, states: Mapping[str, State], *, max_items: int, final_node: str | None = None) -> None:
         self._exits = find_chain_exits(states)
-        self._after = after
-        """The node that runs when all branches have ended; None if there is none."""
+        self._final_node = final_node
+        """The node that runs when all branches have ended; None if there is no such node."""
         self._max_items = max_items
 
     def route(self, state: State, token: Token, visit: Visit) -> Routes:
         """Return the transitions of a token's branch after a visit. Raises RoutingError."""
         if state.next.iter_key is None:
-            return self._leave(state.next, choose_targets(state.next, visit), token, visit)
+            return self._gather(state.next, choose_targets(state.next, visit), token, visit)
         if token.iteration is not None and not state.finish_iteration:
             item = ItemRef(visit.id) if state.next.override_task else None
-            return self._next_stage(state.next, [continue_branch(token, visit, item=item)])
+            return self._continue_chain(state.next, [continue_branch(token, visit, item=item)])
         return self._split(state.next, token, visit)
 
-    def _next_stage(self, transition: Next, tokens: Sequence[Token]) -> Routes:
+    def _continue_chain(self, transition: Next, tokens: Sequence[Token]) -> Routes:
         """Return the transitions to the next state of a chain, one per branch."""
         target = transition.state_id or END_STATE
         if target == END_STATE:
-            return Routes(self._end_sends(), (END_STATE,))
-        return Routes([Send(node_of(target), token) for token in tokens], ())
+            return self._end()
+        return Routes([Send(node_name(target), token) for token in tokens], ())
 
     def _split(self, transition: Next, token: Token, visit: Visit) -> Routes:
-        """Return the branches of an iteration that starts, or restarts within another one."""
+        """Return the transitions that start an iteration, one per item. Within an iteration, its items are split."""
         key = transition.iter_key or ""
-        items = visit.items(key)
+        items = visit.split_result(key)
         if len(items) > self._max_items:
             raise RoutingError(
                 f"State {visit.state!r} returned {len(items)} items to iterate over; at most {self._max_items} are "
@@ -91,48 +91,54 @@ class Router:
         if not items:
             return self._skip_chain(token, visit)
         outer, total = token.iteration, len(items)
-        iteration_id, base = (outer.id, outer.base) if outer is not None else (visit.id, token.path)
-        own_keys = transition.include_in_iterator_context
-        keys = outer.visible_keys if outer is not None else None if "*" in own_keys else own_keys
+        if outer is not None:
+            iteration_id, base, visible_keys = outer.id, outer.base, outer.visible_keys
+        else:
+            own_keys = transition.include_in_iterator_context
+            iteration_id, base, visible_keys = visit.id, token.path, None if "*" in own_keys else own_keys
         tokens = [
             Token(
                 (visit.id,),
                 child_path(token.path, index, total),
-                Iteration(iteration_id, base, ItemRef(visit.id, key, index), index, total, outer is None, keys),
+                Iteration(iteration_id, base, ItemRef(visit.id, key, index), index, total, outer is None, visible_keys),
             )
             for index in range(total)
         ]
-        return self._next_stage(transition, tokens)
+        return self._continue_chain(transition, tokens)
 
     def _skip_chain(self, token: Token, visit: Visit) -> Routes:
-        """Return the transitions out of a chain without items: those of its last state if no condition held there."""
+        """Return the transitions past a chain without items: those that its last state takes if no condition holds."""
         transition = self._exits[visit.state]
         if transition is None:
-            return Routes(self._end_sends(), (END_STATE,))
+            return self._end()
         defaults = tuple(target for test, target in transition.branches if test is None) or transition.targets
-        return self._leave(transition, defaults, token, visit)
+        return self._gather(transition, defaults, token, visit)
 
-    def _leave(self, transition: Next, targets: Sequence[str], token: Token, visit: Visit) -> Routes:
-        """Return the transitions to states that gather all branches which can still reach them."""
-        inner = token.iteration
-        path = inner.base if inner is not None else token.path
+    def _gather(self, transition: Next, targets: Sequence[str], token: Token, visit: Visit) -> Routes:
+        """Return the transitions to target states, each of which waits for all branches that can still reach it."""
+        iteration = token.iteration
+        path = iteration.base if iteration is not None else token.path
         possible = list(dict.fromkeys(target for target in transition.targets if target != END_STATE))
-        ended = inner.id if inner is not None and (len(possible) > 1 or END_STATE in transition.targets) else None
+        has_choice = len(possible) > 1 or END_STATE in transition.targets
+        ended = iteration.id if iteration is not None and has_choice else None
         tokens = {
-            target: Token((visit.id,), _branch_path(transition, path, target, possible, inner), None, ended, path)
+            target: Token((visit.id,), _branch_path(transition, path, target, possible, iteration), None, ended, path)
             for target in targets
             if target != END_STATE
         }
-        sends = [Send(node_of(target), token, gather=True) for target, token in tokens.items()]
-        return Routes([*sends, *(self._end_sends() if END_STATE in targets else ())], tuple(targets))
+        sends = [Send(node_name(target), token, gather=True) for target, token in tokens.items()]
+        return Routes([*sends, *(self._end().sends if END_STATE in targets else ())], tuple(targets))
 
-    def _end_sends(self) -> list[Send]:
-        return [Send(self._after, Token(), gather=True)] if self._after is not None else []
+    def _end(self) -> Routes:
+        """Return the transition of a branch that ends."""
+        sends = [Send(self._final_node, Token(), gather=True)] if self._final_node is not None else []
+        return Routes(sends, (END_STATE,))
 
 
-def _branch_path(transition: Next, path: str, target: str, possible: Sequence[str], inner: Iteration | None) -> str:
+def _branch_path(transition: Next, path: str, target: str, possible: Sequence[str], iteration: Iteration | None) -> str:
     """Return the path of the branch to a target: a child path if several targets may run concurrently."""
-    if len(possible) > 1 and (transition.state_ids is not None or inner is not None):
+    # `state_ids` starts all of its targets, and the branches of an iteration may select different targets.
+    if len(possible) > 1 and (transition.state_ids is not None or iteration is not None):
         return child_path(path, possible.index(target), len(possible))
     return path
 

@@ -16,8 +16,9 @@ class WorkflowInput(TypedDict, total=False):
     """The input of a run."""
 
     input: Any
-    """Text or a map. A map, or text that parses to one, becomes the context."""
+    """Text or a map. A map, or text that parses to one, becomes the initial context."""
     files: list[str]
+    """Paths or names of files, which become `file_names` in the context."""
 
 
 class WorkflowState(TypedDict, total=False):
@@ -30,13 +31,13 @@ class WorkflowState(TypedDict, total=False):
     """The summary written at the end of the run."""
 
 
-def visits_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
+def derive_visits(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return each execution of a state as a map, in the order of supersteps."""
     lineage = make_lineage(values)
     return [
         {
             "state": visit.state,
-            "item": lineage.item(visit.item),
+            "item": lineage.get_item(visit.item),
             "prompt": visit.prompt,
             "output": visit.output,
         }
@@ -45,28 +46,28 @@ def visits_of(values: Mapping[str, Any]) -> list[dict[str, Any]]:
     ]
 
 
-def context_of(values: Mapping[str, Any]) -> dict[str, Any]:
+def derive_context(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the context store with the writes of all branches."""
-    return dict(make_lineage(values).merged_view().context)
+    return dict(make_lineage(values).get_merged_view().context)
 
 
-def messages_of(values: Mapping[str, Any]) -> list[Message]:
+def derive_messages(values: Mapping[str, Any]) -> list[Message]:
     """Return the history with the messages of all branches."""
-    return list(make_lineage(values).merged_view().history)
+    return list(make_lineage(values).get_merged_view().history)
 
 
-def result_of_run(values: Mapping[str, Any]) -> Any:
-    """Return the summary of the run; without one its last output."""
+def derive_result(values: Mapping[str, Any]) -> Any:
+    """Return the summary of the run; without a summary, the last output of a branch that has ended, or of any."""
     summary = values.get("summary")
     visits = [visit for visit in cast("list[Visit]", values.get("visits") or ()) if visit.state != ANSWER]
-    ends = [visit for visit in visits if END_STATE in visit.into] or visits
-    return summary if summary is not None else ends[-1].output if ends else None
+    final_visits = [visit for visit in visits if END_STATE in visit.targets] or visits
+    return summary if summary is not None else final_visits[-1].output if final_visits else None
 
 
 class WorkflowResult(TypedDict, total=False):
     """The output of a run, derived from its visits."""
 
-    result: Annotated[Any, Derived(result_of_run)]
-    context: Annotated[dict[str, Any], Derived(context_of)]
-    visits: Annotated[list[dict[str, Any]], Derived(visits_of)]
-    messages: Annotated[list[Message], Derived(messages_of)]
+    result: Annotated[Any, Derived(derive_result)]
+    context: Annotated[dict[str, Any], Derived(derive_context)]
+    visits: Annotated[list[dict[str, Any]], Derived(derive_visits)]
+    messages: Annotated[list[Message], Derived(derive_messages)]

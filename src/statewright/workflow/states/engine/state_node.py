@@ -1,17 +1,17 @@
-"""States as graph nodes: a node turns tokens into a visit and the tokens of the next states.
+"""States as graph nodes.
 
-The node receives tokens and reads the visits of the run. It derives the view of its branch, calls the handler of the
-state, and returns one visit and the transitions.
+A node receives the tokens that arrived at its state. It derives the view of their branch from the visits of the run,
+calls the handler of the state, and returns a new visit and the tokens for the next states.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, cast
 
 from statewright.agents import is_worth_another_attempt
-from statewright.errors import ExpressionError
 from statewright.graph import Command, RetryPolicy, Runtime
 from statewright.workflow.states.engine.context import format_input
 from statewright.workflow.states.engine.lineage import Lineage, Lineages
@@ -19,9 +19,9 @@ from statewright.workflow.states.engine.routing import Router
 from statewright.workflow.states.engine.token import Token, combine_tokens
 from statewright.workflow.states.engine.visit import ANSWER, DEFAULT_EFFECTS, Effects, Visit
 from statewright.workflow.states.handlers import Call, StateHandler
-from statewright.workflow.states.handlers.call import make_unresolved_reporter
+from statewright.workflow.states.handlers.call import render_for_state
 from statewright.workflow.states.language.model import RetryRule, State
-from statewright.workflow.states.templates import Template, parse_template, render_off_loop
+from statewright.workflow.states.templates import Template, parse_template
 
 
 class StateNode:
@@ -40,11 +40,11 @@ class StateNode:
         *,
         before_run: Callable[[], None],
     ) -> None:
-        """Create the node. `before_run` is called once before a run starts, and may raise to reject it."""
+        """Create the node. `before_run` is called when a run starts at this state, and may raise to reject the run."""
         self._state = state
         self._before_run = before_run
         self._index = index
-        """The index of the state in its workflow; together with the superstep it identifies a visit."""
+        """The index of the state in its workflow, for the ids of visits."""
         self._handler = handler
         self._router = router
         self._lineages = lineages
@@ -56,28 +56,28 @@ class StateNode:
     async def __call__(self, task_input: Any, runtime: Runtime[Any]) -> Command[Any]:
         info = runtime.execution_info
         lineage = self._lineages.get(info.run_id, runtime.state)
-        is_entry = isinstance(task_input, Mapping)  # the state instead of a token: the run starts here
+        is_entry = isinstance(task_input, Mapping)  # the state of the graph instead of a token: the run starts here
         if is_entry:
             self._before_run()
         # One token, or a list of those that were gathered before the state.
         arrived = Token() if is_entry else task_input
         tokens = cast("list[Token]", arrived if isinstance(arrived, list) else [arrived])
         token = merge_arrivals(tokens, self._state.id, lineage)
-        inner, transition = token.iteration, self._state.next
-        splits = transition.iter_key is not None and (inner is None or self._state.finish_iteration)
+        iteration, transition = token.iteration, self._state.next
+        splits = transition.iter_key is not None and (iteration is None or self._state.finish_iteration)
         call = await self._make_call(token, lineage, runtime)
         outcome = await self._handler.perform(call)
         visit = Visit(
-            id=_visit_id(info.step, self._index, token),
+            id=_make_visit_id(info.step, self._index, token),
             state=self._state.id,
             output=outcome.output,
             after=token.after,
             path=token.path,
             prompt=call.prompt,
-            item=inner.item if inner is not None else None,
-            fills=inner is not None and inner.is_first and isinstance(call.item, dict),
+            item=iteration.item if iteration is not None else None,
+            merges_item=iteration is not None and iteration.is_first and isinstance(call.item, dict),
             effects=self._splitting_effects if splits else self._effects,
-            iteration=inner.id if inner is not None else None,
+            iteration=iteration.id if iteration is not None else None,
             summary=outcome.summary,
             calls=outcome.calls,
             is_entry=is_entry,
@@ -85,22 +85,22 @@ class StateNode:
         if outcome.parsed is not None:
             visit.parsed = outcome.parsed
         if is_entry:
-            visit.begin_with(lineage.input)
+            visit.cache_run_input(lineage.input)
         routes = self._router.route(self._state, token, visit)
-        visit.into = routes.into
+        visit.targets = routes.targets
         return Command(update={"visits": [visit]}, goto=routes.sends)
 
     async def _make_call(self, token: Token, lineage: Lineage, runtime: Runtime[Any]) -> Call:
-        inner = token.iteration
-        if inner is not None and inner.visible_keys is not None:
-            view = lineage.view_within(token.after, inner.id, inner.visible_keys)
+        iteration = token.iteration
+        if iteration is not None and iteration.visible_keys is not None:
+            view = lineage.get_iteration_view(token.after, iteration.id, iteration.visible_keys)
         else:
-            view = lineage.view(token.after)
-        item = lineage.item(inner.item) if inner is not None else None
+            view = lineage.get_view(token.after)
+        item = lineage.get_item(iteration.item) if iteration is not None else None
         context = view.context
-        if inner is not None and inner.is_first and isinstance(item, dict):
+        if iteration is not None and iteration.is_first and isinstance(item, dict):
             context = {**context, **cast("dict[str, Any]", item)}
-        scope = {**context, "task": _task_value(token, context, item, lineage)}
+        scope = {**context, "task": _get_task_value(token, context, item, lineage)}
         return Call(
             state=self._state,
             prompt=await self._render_prompt(scope, runtime),
@@ -108,43 +108,40 @@ class StateNode:
             scope=scope,
             history=view.history,
             item=item,
-            has_item=inner is not None,
-            number=lineage.calls(self._state.id) + (inner.index if inner is not None else 0),
+            has_item=iteration is not None,
+            number=lineage.count_calls(self._state.id) + (iteration.index if iteration is not None else 0),
             lineage=lineage,
             runtime=runtime,
         )
 
     async def _render_prompt(self, scope: Mapping[str, Any], runtime: Runtime[Any]) -> str:
-        template = self._template
-        if template is None:
+        if self._template is None:
             return self._state.task
-        report = make_unresolved_reporter(runtime, self._state.id)
-        try:
-            return await render_off_loop(lambda work: template.render(scope, report=report, work=work))
-        except ExpressionError as error:
-            raise ExpressionError(f"The task of state {self._state.id!r}: {error}") from error
+        return await render_for_state("task", self._state.id, runtime, partial(self._template.render, scope))
 
 
-def _task_value(token: Token, context: Mapping[str, Any], item: Any, lineage: Lineage) -> Any:
-    """Return the value of `{{task}}`: the item of the branch; outside iterations the previous output."""
+def _get_task_value(token: Token, context: Mapping[str, Any], item: Any, lineage: Lineage) -> Any:
+    """Return the value of `{{task}}`: `task` of the item or the context if there is one, else the item itself.
+
+    Without an item, it is the previous output, or the input of the run.
+    """
     if token.iteration is not None:
         fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
         return fields.get("task", item)
     if "task" in context:
         return context["task"]
-    before = [visit for visit_id in token.after if (visit := lineage[visit_id]).state != ANSWER]
-    return before[-1].output if before else format_input(lineage.raw_input)
+    previous = [visit for visit_id in token.after if (visit := lineage[visit_id]).state != ANSWER]
+    return previous[-1].output if previous else format_input(lineage.raw_input)
 
 
 def merge_arrivals(tokens: Sequence[Token], state_id: str, lineage: Lineage) -> Token:
-    """Merge the tokens that arrived together, and add the answer given at a breakpoint, if any.
+    """Merge the tokens that arrived together at a state. The result also follows the answers at a breakpoint, if any.
 
-    A token from an iteration whose branches could take different transitions follows all of its branches.
+    A token that leaves an iteration whose branches could take different transitions follows all of these branches.
     """
-    ended = {token.ended for token in tokens if token.ended is not None}
-    merged = [_merge_ended(token, state_id, lineage) for token in tokens] if ended else tokens
+    merged = [_merge_ended(token, state_id, lineage) for token in tokens]
     token = combine_tokens(merged, lambda visit_id: lineage[visit_id].path)
-    answers = lineage.pending_answers()
+    answers = lineage.list_pending_answers()
     return replace(token, after=(*token.after, *answers)) if answers else token
 
 
@@ -152,11 +149,11 @@ def _merge_ended(token: Token, state_id: str, lineage: Lineage) -> Token:
     if token.ended is None:
         return token
     ends = lineage.list_final_visits(token.ended)
-    is_only = all(set(visit.into) == {state_id} for visit in ends)
-    return Token(tuple(visit.id for visit in ends), token.base if is_only else token.path)
+    is_only_target = all(set(visit.targets) == {state_id} for visit in ends)
+    return Token(tuple(visit.id for visit in ends), token.base if is_only_target else token.path)
 
 
-def _visit_id(step: int, index: int, token: Token) -> str:
+def _make_visit_id(step: int, index: int, token: Token) -> str:
     """Return an id that is unique in a thread: a superstep visits a state once, or once per branch of an iteration."""
     return f"{step}.{index}" if token.iteration is None else f"{step}.{index}.{token.path}"
 
@@ -174,30 +171,30 @@ def make_effects(state: State) -> Effects:
         forget=transition.clear_prior_messages,
         as_human=state.result_as_human_message,
     )
-    return effects if effects != DEFAULT_EFFECTS else DEFAULT_EFFECTS
+    return effects if effects != DEFAULT_EFFECTS else DEFAULT_EFFECTS  # one shared object for the usual effects
 
 
 DEFAULT_RETRIES: Final = RetryRule(**{key.field: key.default for key in RetryRule.schema.keys if key.field})
 """The defaults of the language."""
 
 
-def retry_policy(own: RetryRule, of_workflow: RetryRule) -> RetryPolicy | None:
-    """Return the retry policy of a state: each field from the state, the workflow or the defaults.
+def make_retry_policy(state_rule: RetryRule, workflow_rule: RetryRule) -> RetryPolicy | None:
+    """Return the retry policy of a state; None for a single attempt.
 
-    None for a single attempt. `agents` decides which errors are retried.
+    Each field is that of the state, or else of the workflow, or else the default.
     """
 
-    def setting(name: str) -> float:
-        rules = (own, of_workflow, DEFAULT_RETRIES)
+    def get_field(name: str) -> float:
+        rules = (state_rule, workflow_rule, DEFAULT_RETRIES)
         return next(value for rule in rules if (value := getattr(rule, name)) is not None)
 
-    attempts = int(setting("max_attempts"))
+    attempts = int(get_field("max_attempts"))
     if attempts == 1:
         return None
     return RetryPolicy(
-        initial_interval=setting("initial_interval"),
-        backoff_factor=setting("backoff_factor"),
-        max_interval=setting("max_interval"),
+        initial_interval=get_field("initial_interval"),
+        backoff_factor=get_field("backoff_factor"),
+        max_interval=get_field("max_interval"),
         max_attempts=attempts,
         jitter=True,
         retry_on=is_worth_another_attempt,

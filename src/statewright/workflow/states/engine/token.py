@@ -1,11 +1,10 @@
 """Tokens, which travel along transitions, and the paths that order branches.
 
-A token carries no content. It names the visits that it follows, whose outputs are looked up there, so a thousand tokens
-are small.
+A token has no content of its own, only the ids of the visits that it follows, so even thousands of tokens are small.
 
 A path orders branches independently of which one ends first. It is a list of choices: `2/3` is the third of three
-branches, and `0/2.5/9` lies within the first of two. Paths are text, as they are stored with every token. Branches are
-merged in the order of their paths, so the last one wins.
+branches, and `0/2.5/9` is the sixth of nine within the first of two. Paths are stored with every token, as text.
+Branches are merged in the order of their paths; if several wrote the same key, the last one wins.
 """
 
 from __future__ import annotations
@@ -14,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from statewright.checkpoint import stored_as
+from statewright.checkpoint import register_codec
 from statewright.workflow.states.engine.visit import ItemRef, Visit
 
 Choices = tuple[tuple[int, int], ...]
+"""A parsed path: the index and the number of branches of each choice, outermost first."""
 
 
 def child_path(path: str, index: int, count: int) -> str:
@@ -26,7 +26,7 @@ def child_path(path: str, index: int, count: int) -> str:
 
 
 def parse_branch_path(path: str) -> Choices:
-    """Parse a path to the form in which paths are compared."""
+    """Parse a path to a tuple by which branches are sorted."""
     if not path:
         return ()
     parts = (part.split("/") for part in path.split("."))
@@ -34,9 +34,9 @@ def parse_branch_path(path: str) -> Choices:
 
 
 def join_paths(paths: Iterable[str]) -> str:
-    """Return the path of a branch that merges several.
+    """Return the path of a branch that continues several merged ones.
 
-    A complete fork is replaced by the path of its parent; if several paths remain, the first one is returned.
+    The branches of a complete fork are replaced by their parent. If several paths remain, the first one is returned.
     """
     remaining = {parse_branch_path(path) for path in paths}
     while len(remaining) > 1:
@@ -50,7 +50,7 @@ def join_paths(paths: Iterable[str]) -> str:
 
 
 def _find_complete_fork(paths: set[Choices]) -> tuple[Choices, int] | None:
-    """Return the prefix and size of a fork all of whose branches are among the paths; None if there is none."""
+    """Return the path and size of a fork if all of its branches are among the paths; None if there is no such fork."""
     for path in paths:
         if path:
             prefix, (_, count) = path[:-1], path[-1]
@@ -67,14 +67,14 @@ class Iteration:
     """The iteration to which a branch belongs."""
 
     id: str
-    """The visit whose result was split by the outermost iteration."""
+    """The id of the visit whose result the outermost iteration splits."""
     base: str
-    """The path to which its branches return."""
+    """The path of the branch before it was split, and after its branches are merged."""
     item: ItemRef
     index: int
     total: int
     is_first: bool = False
-    """True before the first state of the chain, which merges the item into its context."""
+    """True on the way to the first state of the chain, which merges the item into its context."""
     visible_keys: tuple[str, ...] | None = None
     """The keys of the earlier context that its branches see; None for all."""
 
@@ -84,12 +84,13 @@ class Token:
     """A branch in transit to a state."""
 
     after: tuple[str, ...] = ()
+    """The ids of the visits that it follows."""
     path: str = ""
     iteration: Iteration | None = None
     ended: str | None = None
-    """The iteration that the branch leaves, if other branches of it may have taken another transition."""
+    """The id of the iteration that the branch leaves, if other branches of it may have taken another transition."""
     base: str = ""
-    """With `ended`: the path of the branch if all branches took the same transition."""
+    """With `ended`: the path to use if all branches of the iteration took the same transition."""
 
 
 def continue_branch(token: Token, visit: Visit, *, item: ItemRef | None = None) -> Token:
@@ -100,7 +101,7 @@ def continue_branch(token: Token, visit: Visit, *, item: ItemRef | None = None) 
 
 
 def combine_tokens(tokens: Sequence[Token], path_of: Callable[[str], str]) -> Token:
-    """Combine tokens that arrived together, ordered by their branches, then by the branches of their visits."""
+    """Combine tokens that arrived together, ordered by their paths, then by the paths of the visits they follow."""
     if len(tokens) == 1:
         return tokens[0]
     ordered = sorted(
@@ -112,27 +113,27 @@ def combine_tokens(tokens: Sequence[Token], path_of: Callable[[str], str]) -> To
 
 def _encode_token(token: Token) -> list[Any]:
     parts: list[Any] = [list(token.after), token.path]
-    inner = token.iteration
-    if inner is not None or token.ended is not None:
-        parts.append(_encode_iteration(inner) if inner is not None else None)
+    iteration = token.iteration
+    if iteration is not None or token.ended is not None:
+        parts.append(_encode_iteration(iteration) if iteration is not None else None)
     if token.ended is not None:
         parts.extend([token.ended, token.base])
     return parts
 
 
-def _encode_iteration(inner: Iteration) -> list[Any]:
-    parts: list[Any] = [inner.id, inner.base, inner.item, inner.index, inner.total, inner.is_first]
-    return parts if inner.visible_keys is None else [*parts, list(inner.visible_keys)]
+def _encode_iteration(iteration: Iteration) -> list[Any]:
+    parts = (iteration.id, iteration.base, iteration.item, iteration.index, iteration.total, iteration.is_first)
+    return list(parts) if iteration.visible_keys is None else [*parts, list(iteration.visible_keys)]
 
 
 def _decode_token(parts: Sequence[Any]) -> Token:
     token = Token(tuple(parts[0]), parts[1])
     if len(parts) > 2 and parts[2] is not None:
-        token.iteration = inner = Iteration(*parts[2])
-        inner.visible_keys = tuple(inner.visible_keys) if inner.visible_keys is not None else None
+        token.iteration = iteration = Iteration(*parts[2])
+        iteration.visible_keys = tuple(iteration.visible_keys) if iteration.visible_keys is not None else None
     if len(parts) > 3:
         token.ended, token.base = parts[3], parts[4]
     return token
 
 
-stored_as(56, Token, _encode_token, _decode_token)
+register_codec(56, Token, _encode_token, _decode_token)

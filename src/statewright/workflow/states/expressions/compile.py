@@ -1,9 +1,9 @@
 """Compilation of the syntax tree of an expression to closures.
 
-Python's parser creates the tree; each node becomes a function of one evaluation, so an expression that is evaluated a
-thousand times is inspected once. A kind of node without a `visit_` method is not part of the language: it is reported,
-and the whole expression has no value, even if evaluation would never reach the node. Since this is an allowlist, future
-syntax of Python stays unsupported until it is added here.
+Python's parser creates the tree. Each node becomes a function of one evaluation, so the tree is inspected once, however
+often the expression is evaluated. A kind of node without a `visit_` method is not part of the language: it is reported,
+and the whole expression has no value, even if evaluation would never reach the node. Since this is an allowlist, new
+syntax of Python is not supported until it is added here.
 """
 
 from __future__ import annotations
@@ -29,8 +29,9 @@ from statewright.workflow.states.expressions.operators import (
 )
 
 Step = Callable[[Evaluation], Any]
-WORDS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None}
-"""Words of JSON, which are values and not names."""
+"""A compiled node, which returns its value."""
+JSON_CONSTANTS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None}
+"""The constants of JSON, which Python reads as names."""
 _FORMAT: Final = re.compile(r"[<>^]?\d{0,2},?(\.\d{1,2})?[dfs%]?")
 """The formats that an f-string may use: sizes of two digits at most."""
 _QUOTE_LIMIT: Final = 40
@@ -40,7 +41,7 @@ _UNARY: Final[dict[type[ast.unaryop], Callable[[Any], Any]]] = {
     ast.USub: negate,
     ast.UAdd: unary_plus,
 }
-_NOUNS: Final[dict[str, str]] = {
+_CONSTRUCTS: Final[dict[str, str]] = {
     "Lambda": "`lambda`",
     **dict.fromkeys(("ListComp", "SetComp", "DictComp", "GeneratorExp"), "a comprehension"),
     "NamedExpr": "`:=`",
@@ -50,7 +51,8 @@ _NOUNS: Final[dict[str, str]] = {
     "Yield": "`yield`",
     "YieldFrom": "`yield`",
 }
-_SYMBOLS: Final[dict[str, str]] = {
+"""Unsupported constructs in messages, by the names of Python's `ast`."""
+_OPERATORS: Final[dict[str, str]] = {
     "Pow": "**",
     "BitAnd": "& (write `and`)",
     "BitOr": "| (write `or`)",
@@ -60,10 +62,11 @@ _SYMBOLS: Final[dict[str, str]] = {
     "MatMult": "@",
     "Invert": "~ (write `not`)",
 }
+"""Unsupported operators in messages, by the names of Python's `ast`."""
 
 
 def compile_tree(tree: ast.expr) -> tuple[Step, tuple[str, ...]]:
-    """Compile a tree; return also a sentence for everything in it that is not part of the language."""
+    """Compile a tree. Also return a sentence for each construct that is not part of the language."""
     compiler = _Compiler()
     step: Step = compiler.visit(tree)
     unsupported = tuple(dict.fromkeys(compiler.unsupported))
@@ -97,11 +100,11 @@ class _Compiler(ast.NodeVisitor):
 
     def generic_visit(self, node: ast.AST) -> Step:
         name = type(node).__name__
-        return self._reject(cast(ast.expr, node), _NOUNS.get(name, f"`{name}`"))
+        return self._reject(cast(ast.expr, node), _CONSTRUCTS.get(name, f"`{name}`"))
 
     def _reject(self, node: ast.expr, construct: str) -> Step:
         self.unsupported.append(f"{construct} at column {node.col_offset + 1} is not part of the expression language.")
-        return _nothing
+        return _evaluate_to_none
 
     def _visit_all(self, nodes: list[ast.expr]) -> tuple[Step, ...]:
         return tuple(self.visit(node) for node in nodes)
@@ -118,8 +121,8 @@ class _Compiler(ast.NodeVisitor):
 
     def visit_Name(self, node: ast.Name) -> Step:
         name = node.id
-        if name in WORDS:
-            value = WORDS[name]
+        if name in JSON_CONSTANTS:
+            value = JSON_CONSTANTS[name]
             return lambda evaluation: value
         if name.startswith("__"):
             return self._reject(node, f"the name {name[:_QUOTE_LIMIT]!r}")
@@ -149,7 +152,7 @@ class _Compiler(ast.NodeVisitor):
     def visit_UnaryOp(self, node: ast.UnaryOp) -> Step:
         function = _UNARY.get(type(node.op))
         if function is None:
-            return self._reject(node, _SYMBOLS["Invert"])
+            return self._reject(node, _OPERATORS["Invert"])
         operand = self.visit(node.operand)
         return lambda evaluation: function(operand(evaluation))
 
@@ -158,7 +161,7 @@ class _Compiler(ast.NodeVisitor):
         function = BINARY.get(name)
         left, right = self.visit(node.left), self.visit(node.right)
         if function is None:
-            return self._reject(node, _SYMBOLS.get(name, name))
+            return self._reject(node, _OPERATORS.get(name, name))
         return lambda evaluation: function(evaluation, left(evaluation), right(evaluation))
 
     def visit_Compare(self, node: ast.Compare) -> Step:
@@ -170,7 +173,7 @@ class _Compiler(ast.NodeVisitor):
         comparisons = tuple(zip(functions, others, strict=True))
 
         def compare(evaluation: Evaluation) -> Any:
-            # `1 < value < 100` evaluates each operand once, and none after the first failed comparison.
+            # As in Python, `1 < value < 100` evaluates each operand once, and none after the first failed comparison.
             left = first(evaluation)
             result = None
             for function, step in comparisons:
@@ -192,7 +195,7 @@ class _Compiler(ast.NodeVisitor):
         return lambda evaluation: [step(evaluation) for step in steps]
 
     visit_Tuple = visit_List
-    """A tuple is a list, as in JSON."""
+    """The value of a tuple is a list, as JSON has no tuples."""
 
     def visit_Dict(self, node: ast.Dict) -> Step:
         keys = [key for key in node.keys if key is not None]
@@ -212,8 +215,8 @@ class _Compiler(ast.NodeVisitor):
     def _compile_slice(self, value: Step, part: ast.Slice) -> Step:
         if part.step is not None:
             return self._reject(part.step, "the step of a slice")
-        start = self.visit(part.lower) if part.lower else _nothing
-        stop = self.visit(part.upper) if part.upper else _nothing
+        start = self.visit(part.lower) if part.lower else _evaluate_to_none
+        stop = self.visit(part.upper) if part.upper else _evaluate_to_none
         return lambda evaluation: get_slice(evaluation, value(evaluation), start(evaluation), stop(evaluation))
 
     def visit_Attribute(self, node: ast.Attribute) -> Step:
@@ -239,18 +242,18 @@ class _Compiler(ast.NodeVisitor):
             return self._reject(node, f"{node.func.id[:_QUOTE_LIMIT]}()")
         return lambda evaluation: function(evaluation, *[arg(evaluation) for arg in args])
 
-    def _compile_method(self, node: ast.Call, called: ast.Attribute) -> Step:
-        name = called.attr
-        value, args = self.visit(called.value), self._visit_all(node.args)
+    def _compile_method(self, node: ast.Call, method: ast.Attribute) -> Step:
+        name = method.attr
+        value, args = self.visit(method.value), self._visit_all(node.args)
         if name not in METHOD_NAMES:
             return self._reject(node, f".{name[:_QUOTE_LIMIT]}()")
         return lambda evaluation: call_method(evaluation, value(evaluation), name, [arg(evaluation) for arg in args])
 
     def _compile_isinstance(self, node: ast.Call) -> Step:
-        kinds = node.args[1] if len(node.args) == 2 else None
-        listed = kinds.elts if isinstance(kinds, ast.Tuple | ast.List) else [kinds]
-        types = tuple(TYPES[kind.id] for kind in listed if isinstance(kind, ast.Name) and kind.id in TYPES)
-        if len(types) < len(listed) or not types:
+        type_arg = node.args[1] if len(node.args) == 2 else None
+        type_nodes = type_arg.elts if isinstance(type_arg, ast.Tuple | ast.List) else [type_arg]
+        types = tuple(TYPES[item.id] for item in type_nodes if isinstance(item, ast.Name) and item.id in TYPES)
+        if len(types) < len(type_nodes) or not types:
             return self._reject(node, f"isinstance() with types other than {', '.join(TYPES)}")
         value = self.visit(node.args[0])
         return lambda evaluation: isinstance(value(evaluation), types)
@@ -266,7 +269,7 @@ class _Compiler(ast.NodeVisitor):
         return join
 
     def visit_FormattedValue(self, node: ast.FormattedValue) -> Step:
-        spec = _format_spec(node)
+        spec = _read_format(node)
         if spec is None:
             return self._reject(node.value, "this format in an f-string")
         value, to_string = self.visit(node.value), FUNCTIONS["str"]
@@ -283,8 +286,8 @@ class _Compiler(ast.NodeVisitor):
         return format_value
 
 
-def _format_spec(node: ast.FormattedValue) -> str | None:
-    """Return the format of an f-string value, empty for none; None if it is not part of the language."""
+def _read_format(node: ast.FormattedValue) -> str | None:
+    """Return the format of a value in an f-string, which may be empty; None if it is not part of the language."""
     if node.conversion != -1:
         return None
     if node.format_spec is None:
@@ -294,5 +297,5 @@ def _format_spec(node: ast.FormattedValue) -> str | None:
     return text if _FORMAT.fullmatch(text) else None
 
 
-def _nothing(evaluation: Evaluation) -> Any:
+def _evaluate_to_none(evaluation: Evaluation) -> Any:
     return None

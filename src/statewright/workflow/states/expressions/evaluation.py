@@ -1,15 +1,15 @@
 """The scope and the work budget of one evaluation of an expression or a template.
 
-Expressions have no loops, but they read values of any size. Templates have loops. Both are bounded in work and memory
-by counting, never by time: the same input always passes or always fails, on every machine.
+Expressions have no loops, but read values of any size; templates have loops. The work and memory of both are limited by
+counting units of work instead of measuring time, so the same input passes or fails on every machine.
 
-One rule covers all operations. Each character or item that is read or created costs one unit. Each repetition of Python
+One rule covers all operations. Each character or item that is read or created costs one unit. Each execution of Python
 code costs a step, `STEP_COST` units: a name, an operator, a call, a loop iteration, each item that a filter visits,
 each part of a path. A new object costs as much as a step, since it takes as much memory as ten items. An operation pays
-in advance for the size of its operands and its result; a value that occurs several times is paid for each time it is
-read. So time and memory are within a constant factor of the units.
+in advance for the size of its operands and its result. A value that is read several times is paid for each time. So
+time and memory are within a constant factor of the units.
 
-A price for each function was tried first, and rejected: prices that are set one by one are forgotten one by one.
+Rejected: a separate price for each function, because it is easily forgotten when a function is added or changed.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ WORK_LIMIT: Final = 16_000_000
 STEP_COST: Final = 10
 """Units of work for one step, and for one new object."""
 ENTRY_COST: Final = 5
-"""Units of work for one entry of a map, besides those for its key and its value."""
+"""Units of work for one entry of a map, in addition to those for its key and its value."""
 FLOAT_SIZE: Final = 18
-"""Approximate characters of a number with a fraction."""
+"""Approximate characters of a float."""
 EXPRESSION_VALUE_LIMIT: Final = 65_536
 """Maximum characters, or items, of one value that an expression creates."""
 INTEGER_LIMIT: Final = 2**63
-"""Exclusive bound of the integers that an evaluation creates; larger ones cannot be stored everywhere."""
+"""Exclusive bound of the integers that an evaluation creates. Not every database can store larger ones."""
 OPERAND_BITS: Final = 1024
 """Maximum bits of an operand. Longer integers in a scope can only be printed and compared."""
 
@@ -89,7 +89,7 @@ class Evaluation:
 
 
 def check_number(value: Any) -> Any:
-    """Return the value. Raises ExpressionError for a number that cannot be stored everywhere."""
+    """Return the value. Raises ExpressionError for a number that is not finite, or has more than 63 bits."""
     if isinstance(value, float):
         if not isfinite(value):
             raise ExpressionError("the number is not finite")
@@ -106,12 +106,12 @@ def check_operand(value: Any) -> Any:
 
 
 def measure(value: object, limit: int = EXPRESSION_VALUE_LIMIT) -> int:
-    """Return the size of a value with everything it contains, in units of work.
+    """Return the size of a value and everything it contains, in units of work.
 
     Counting stops at `limit`, so even a value that contains itself has a size.
     """
-    # Not recursive: values from outside may be nested deeply. Scalars are counted in the loop over their container,
-    # because a call for each of them would take longer than most operations that are measured.
+    # Not recursive, because values from outside may be nested deeply. Scalars are counted in the loop over their
+    # container, because a call for each of them would take longer than most operations that are measured.
     total = 1 + _measure_leaf(value)
     stack = [value]
     while stack and total <= limit:

@@ -1,4 +1,4 @@
-"""Expressions, as the model of a workflow stores them, and conditions over the result of a state."""
+"""Parsed expressions, and their evaluation as conditions on the result of a state."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NAMES_LIMIT: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class ParsedText:
-    """Base of expressions and templates: immutable, compared by their text, and never copied."""
+    """Base class of expressions and templates: immutable, compared by their text, and never copied."""
 
     text: str
     """As the author wrote it."""
@@ -50,20 +50,20 @@ class Expression(ParsedText):
 
     _step: Step = field(compare=False)
     unsupported: tuple[str, ...] = field(compare=False)
-    """A sentence for each unsupported construct. An expression with one of them never has a value."""
+    """A sentence for each unsupported construct. An expression with one of them has no value."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return parse_expression, (self.text,)  # closures cannot be pickled
 
     def evaluate(self, scope: Mapping[str, Any]) -> Any:
-        """Return the value of the expression: a JSON value, possibly a part of the scope itself.
+        """Return the value of the expression: a JSON value, which may be a part of the scope itself.
 
-        Raises ExpressionError, and nothing else, for every failure.
+        Raises ExpressionError for every failure.
         """
         try:
             return self.compute(scope)
-        except UndefinedName as missing:
-            raise ExpressionError(f"{_quote(self.text)}: {_describe_undefined(missing.name, scope)}") from None
+        except UndefinedName as error:
+            raise ExpressionError(f"{_quote(self.text)}: {error}. {_list_names(scope)}") from None
         except ExpressionError as error:
             raise ExpressionError(f"{_quote(self.text)}: {error}.") from None
         except Exception as error:
@@ -71,15 +71,15 @@ class Expression(ParsedText):
             raise ExpressionError(f"{_quote(self.text)} cannot be evaluated: {reason}.") from error
 
     def compute(self, scope: Mapping[str, Any]) -> Any:
-        """Evaluate without converting errors, for callers that treat all of them alike: may raise any Exception."""
+        """Evaluate without converting errors, for callers that handle any Exception alike."""
         return self._step(Evaluation(scope))
 
 
 def parse_expression(text: str) -> Expression:
     """Parse an expression.
 
-    Raises ExpressionError if it does not parse, or is too long, too large or too deep. Valid Python that is not part of
-    the language is listed in `Expression.unsupported`.
+    Raises ExpressionError if it is not valid Python, or is too long, too large or nested too deeply. Python that is not
+    part of the language is listed in `Expression.unsupported`.
     """
     source = text.strip()
     if not source:
@@ -89,7 +89,7 @@ def parse_expression(text: str) -> Expression:
             f"The expression {_quote(text)} has {len(text)} characters; at most {LENGTH_LIMIT} are allowed."
             f" Compute the value in the state, and test its result."
         )
-    tree = _parse(text, " ".join(source.splitlines()))  # YAML may wrap it over several lines
+    tree = _parse(text, " ".join(source.splitlines()))  # in YAML it may span several lines
     _check_size(text, tree)
     return Expression(text, *compile_tree(tree))
 
@@ -98,9 +98,10 @@ def _parse(text: str, source: str) -> ast.expr:
     try:
         return _parse_python(source)
     except SyntaxError as error:
-        column = (error.offset or len(source) + 1) + text.index(source[0])
+        column = (error.offset or len(source) + 1) + text.index(source[0])  # counting the spaces before the source
+        advice = _suggest_correction(source, error.msg)
         raise ExpressionError(
-            f"{_quote(text)} is not a valid expression: {error.msg} at column {column}. {_advice(source, error.msg)}"
+            f"{_quote(text)} is not a valid expression: {error.msg} at column {column}. {advice}"
         ) from None
     except (ValueError, MemoryError, RecursionError) as error:
         raise ExpressionError(
@@ -118,15 +119,16 @@ _STRING_OR_OPERATOR: Final = re.compile(r"""'[^']*'|"[^"]*"|===?|!==?|<>|[<>]=|=
 _PYTHON_OPERATORS: Final = {"=": "==", "===": "==", "!==": "!=", "<>": "!=", "&&": "and", "||": "or", "!": "not "}
 
 
-def _advice(source: str, message: str) -> str:
+def _suggest_correction(source: str, message: str) -> str:
+    """Return advice about a syntax error."""
     if "{{" in source or "{%" in source:
         return "Write names in expressions without braces: status == 'success'."
-    # Operators of other languages are replaced by Python's: `score = 5` by `score == 5`.
-    guess = _STRING_OR_OPERATOR.sub(lambda match: _PYTHON_OPERATORS.get(match[0], match[0]), source)
+    # Replace operators of other languages by Python's: `score = 5` becomes `score == 5`.
+    corrected = _STRING_OR_OPERATOR.sub(lambda match: _PYTHON_OPERATORS.get(match[0], match[0]), source)
     hint = ""
     with suppress(SyntaxError, ValueError, MemoryError, RecursionError):
-        _parse_python(guess)
-        hint = f" Did you mean {_quote(guess)}?"
+        _parse_python(corrected)
+        hint = f" Did you mean {_quote(corrected)}?"
     if "&&" in source or "||" in source:
         return f"Write `and` and `or` for && and ||.{hint}"
     if "unterminated string" in message:
@@ -153,20 +155,21 @@ def _quote(text: str) -> str:
     return repr(shorten(text.strip(), 80))
 
 
-def _describe_undefined(name: str, scope: Mapping[str, Any]) -> str:
+def _list_names(scope: Mapping[str, Any]) -> str:
     names = sorted(str(key) for key in scope)
     listed = ", ".join(names[:_NAMES_LIMIT]) + (" and more" if len(names) > _NAMES_LIMIT else "")
-    return f"there is no {name!r}. Names: {listed or 'none'}."
+    return f"Names: {listed or 'none'}."
 
 
 # -- conditions
 #
-# A condition tests the result of one state. Strings of the result are converted first, as models write 'true' and "15"
-# where they mean true and 15.
+# A condition tests the result of one state. Strings in the result are converted first, because models write "true" and
+# "15" where they mean true and 15.
 
 CONVERSION_LIMIT: Final = 10_000
 """Maximum characters of a string that is converted; longer ones stay strings."""
 _VALUE_STARTS: Final = frozenset("0123456789+-.\"'([{NTFrRuU \t\r\n")
+"""Characters with which the text of a value may begin."""
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -179,7 +182,7 @@ def holds(expression: Expression, result: Any) -> bool:
 
 
 class _Scope(dict[str, Any]):
-    """The names that a condition may read, converted on access: results are large, and conditions short."""
+    """The names that a condition may read. Values are converted on access, as conditions read few of them."""
 
     __slots__ = ("_result",)
 
@@ -202,9 +205,9 @@ def _convert(text: str) -> Any:
     """Return the value that a string spells, or the string: 'True' is true, '15' a number, '[1, 2]' a list."""
     if len(text) > CONVERSION_LIMIT or not text:
         return text
-    word = _BOOLEANS.get(text.lower())
-    if word is not None:
-        return word
+    boolean = _BOOLEANS.get(text.lower())
+    if boolean is not None:
+        return boolean
     if text[0] not in _VALUE_STARTS:
         return text
     try:

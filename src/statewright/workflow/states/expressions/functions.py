@@ -1,8 +1,8 @@
 """The functions and methods that expressions and templates may call.
 
-Each takes the evaluation first, and charges it for everything it reads and creates, before it does so. Methods are
-chosen by the exact type of the value. They are Python's own, except those that reach attributes (`format`), return
-other types (`encode`) or modify the value; their arguments may be passed by Python's names.
+Each takes the evaluation first, and charges it in advance for everything it reads and creates. Methods are chosen by
+the exact type of the value. They are those of Python, without those that reach attributes (`format`), return other
+types (`encode`) or modify the value. Named arguments, which only templates have, use Python's names.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Function = Callable[..., Any]
 TYPES: Final[Mapping[str, type]] = MappingProxyType(
     {"str": str, "int": int, "float": float, "bool": bool, "list": list, "dict": dict}
 )
-"""The names that `isinstance` takes as its second argument."""
+"""The types that `isinstance` accepts, by name."""
 _DIGITS_LIMIT: Final = 20
-"""Maximum digits for rounding: Python would compute a power of ten of any size."""
+"""Maximum digits for rounding. For more, Python would compute a huge power of ten."""
 
 
 def _unary(function: Callable[[Any], Any]) -> Function:
@@ -35,7 +35,7 @@ def _unary(function: Callable[[Any], Any]) -> Function:
 
 
 def _reduction(function: Callable[[list[Any]], Any], *, deep: bool = False) -> Function:
-    """Return a function of the items of one value; with `deep`, it also reads everything that they contain."""
+    """Return a function of the items of one value. With `deep`, it also reads everything that they contain."""
 
     def call(evaluation: Evaluation, value: Any) -> Any:
         items = list_items(evaluation, value)
@@ -68,14 +68,14 @@ def list_items(evaluation: Evaluation, value: Any) -> list[Any]:
 
 
 def sorted_positions(evaluation: Evaluation, keys: list[Any], *, reverse: bool = False) -> list[int]:
-    """Return the positions of keys in their order, which is stable."""
+    """Return the positions of the keys in sorted order. The sort is stable."""
     # Each key takes part in about log2(n) comparisons.
     evaluation.spend_deep(keys, times=max(len(keys).bit_length(), 1))
     return sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)
 
 
 def sorted_items(evaluation: Evaluation, items: list[Any], *, reverse: bool = False) -> list[Any]:
-    """Sort a list in a stable order."""
+    """Return a sorted list. The sort is stable."""
     return [items[position] for position in sorted_positions(evaluation, items, reverse=reverse)]
 
 
@@ -135,13 +135,14 @@ FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
 # -- methods
 
 STRIP_LIMIT: Final = 100
-"""Maximum characters to strip: each character of the string is compared with each of them."""
+"""Maximum characters to strip. Each character of the string may be compared with each of them."""
 _ASCII_SPACES: Final = "\t\n\v\f\r\x1c\x1d\x1e\x1f "
 _SPACES: Final = _ASCII_SPACES + (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 )
-
+"""The characters at which `str.split` splits."""
 _LINE_ENDS: Final = "\n\v\f\r\x1c\x1d\x1e\x85\u2028\u2029"
+"""The characters at which `str.splitlines` splits."""
 
 
 def count_line_ends(text: str) -> int:
@@ -155,7 +156,7 @@ def count_spaces(text: str) -> int:
 
 
 def _linear(function: Callable[..., Any]) -> Function:
-    """Return a method whose work and result are proportional to the value and its arguments."""
+    """Return a method whose work and result are proportional to the sizes of the value and its arguments."""
 
     def call(evaluation: Evaluation, value: Any, *args: Any) -> Any:
         evaluation.spend_pass(value)
@@ -190,7 +191,7 @@ def _affix_test(function: Callable[..., bool]) -> Function:
 
 
 def _search_from_right(function: Callable[..., Any]) -> Function:
-    """Return a search from the end, whose time may be proportional to the product of both lengths."""
+    """Return a search from the end, which may take time proportional to the product of both lengths."""
     linear = _linear(function)
 
     def call(evaluation: Evaluation, text: str, part: str, *args: Any) -> Any:
@@ -201,7 +202,7 @@ def _search_from_right(function: Callable[..., Any]) -> Function:
 
 
 def _split(function: Callable[..., list[str]], *, from_the_right: bool) -> Function:
-    """Return `split` or `rsplit`, which create a string for each piece."""
+    """Return `split` or `rsplit`, which create a string for each part. `rsplit` searches from the end."""
 
     def call(evaluation: Evaluation, text: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
         evaluation.spend(len(text) * (1 + len(sep or "") * from_the_right))
@@ -219,7 +220,7 @@ def _split_lines(evaluation: Evaluation, text: str, keepends: bool = False) -> l
 
 
 def _pad(function: Callable[..., str]) -> Function:
-    """Return a method that fills a string up to a width."""
+    """Return a method that pads a string to a width."""
 
     def call(evaluation: Evaluation, text: str, width: int, *fill: str) -> str:
         evaluation.reserve(max(width, len(text)))
@@ -319,7 +320,7 @@ METHOD_NAMES: Final = frozenset(name for table in METHODS.values() for name in t
 
 
 def call_method(evaluation: Evaluation, value: Any, name: str, args: list[Any]) -> Any:
-    """Call a method of a value. Raises ExpressionError if its type has no such method, and any error of the method."""
+    """Call a method of a value. Raises ExpressionError if its type has no such method, and the errors of the method."""
     method = METHODS.get(cast("Any", type(value)), {}).get(name)
     if method is None:
         raise ExpressionError(f"{describe_kind(value)} has no method .{name}()")

@@ -1,6 +1,6 @@
 """The operators of expressions and templates, on plain JSON values.
 
-Each takes the evaluation to which its work is charged, then its operands.
+Each takes the evaluation first, to charge it for the work, and then its operands.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def multiply(evaluation: Evaluation, left: Any, right: Any) -> Any:
     for repeated, times in ((left, right), (right, left)):  # as in `3 * "ab"` and `"ab" * 3`
         if isinstance(repeated, str | list) and isinstance(times, int):
             count = max(check_operand(times), 0)
-            # Before measuring, which may take long for a list of large items.
+            # Checked before the items are measured, which may take long for a list of large items.
             evaluation.check_size(count * len(cast("list[Any]", repeated)))
             size = measure(cast("object", repeated), min(evaluation.value_limit, evaluation.work_left))
             evaluation.spend(size)
@@ -79,7 +79,7 @@ def contains(evaluation: Evaluation, container: Any, part: Any) -> bool:
 
 def _comparison(function: Callable[[Any, Any], Any]) -> Operator:
     def compare(evaluation: Evaluation, left: Any, right: Any) -> Any:
-        # Strings are compared up to the shorter one; other values may be compared with everything they contain.
+        # Strings are compared up to the length of the shorter one, other values with everything they contain.
         if isinstance(left, str):
             evaluation.spend(min(len(left), len(right)) if isinstance(right, str) else 0)
         elif isinstance(left, list | dict) or (isinstance(left, int) and left.bit_length() > OPERAND_BITS):
@@ -90,7 +90,7 @@ def _comparison(function: Callable[[Any, Any], Any]) -> Operator:
 
 
 def _is_same(left: Any, right: Any) -> bool:
-    """Compare for `is`: equal values of the same type, as identity has no meaning for JSON values."""
+    """Evaluate `is`. JSON values have no identity, so it is true for equal values of the same type."""
     return type(left) is type(right) and left == right
 
 
@@ -131,7 +131,7 @@ unary_plus: Final = _unary("+", operator.pos)
 
 
 def get_key(value: Any, name: str) -> Any:
-    """Return the value of a map's key: the meaning of a dot that no call follows."""
+    """Evaluate `value.name`, which is a key of a map unless a call follows."""
     if not isinstance(value, dict):
         raise ExpressionError(f".{name} needs a map, not {describe_kind(value)}")
     try:
@@ -141,7 +141,7 @@ def get_key(value: Any, name: str) -> Any:
 
 
 def get_item(value: Any, key: Any) -> Any:
-    """Return an item of a list, a character of a string, or the value of a map's key."""
+    """Evaluate `value[key]`: an item of a list, a character of a string, or the value of a map's key."""
     if isinstance(value, dict):
         if key not in value:
             raise ExpressionError(f"the map has no key {str(key)[:40]!r}")
@@ -153,6 +153,7 @@ def get_item(value: Any, key: Any) -> Any:
 
 
 def get_slice(evaluation: Evaluation, value: Any, start: Any, stop: Any, step: Any = None) -> Any:
+    """Evaluate `value[start:stop:step]` for a string or a list."""
     if not isinstance(value, str | list):
         raise ExpressionError(f"{describe_kind(value)} cannot be sliced")
     part = slice(start, stop, step)
@@ -161,7 +162,7 @@ def get_slice(evaluation: Evaluation, value: Any, start: Any, stop: Any, step: A
 
 
 def describe_kind(value: object) -> str:
-    """Name the type of a value as authors of workflows know it, with its article."""
+    """Return the type of a value with its article, in the words of authors: `a map`, `a string`."""
     return _KINDS.get(type(value), "another value")
 
 

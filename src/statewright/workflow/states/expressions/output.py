@@ -1,15 +1,14 @@
-"""Parsing of the output of a state: text as models write it, read as a JSON value.
+"""Parsing of the output of a state, which is text as models write it, to a JSON value.
 
-Candidates are tried in this order: the whole text as JSON, then as a Python literal; the first block fenced as json
-that holds a value; the first map or list of maps within prose, then the first list of strings. Otherwise the text is
-the value.
+These are tried in order: the whole text as JSON, then as a Python literal; the first fenced `json` block that has a
+value; the first map or list of maps within prose, then the first list of strings. Otherwise the text is the value.
 
-Prose contains brackets that mean nothing: `[1]`, `[a link](url)`, `items["key"]`, `f()` and `{}`. So within prose an
-empty map or list is ignored, and a list counts only if all its items are maps, strings or such lists, and if it does
-not read as an index or a link. No piece is taken from a broken map: the value of a truncated answer is its text.
+Prose contains brackets that are not values: `[1]`, `[a link](url)`, `items["key"]`, `f()` and `{}`. So within prose an
+empty map or list is ignored, and a list counts only if all its items are maps, strings or such lists, and it does not
+look like an index or a link. Parts of a broken map are not used: the value of a truncated answer is its text.
 
 The result can always be stored and written as JSON. NaN and infinity become None, as in JavaScript. Nothing here
-raises, and hostile text takes no longer than other text of its length.
+raises, and hostile text takes no longer than other text of the same length.
 """
 
 from __future__ import annotations
@@ -22,31 +21,39 @@ from itertools import islice
 from math import isfinite
 from typing import Any, Final, cast
 
-from statewright.workflow.states.expressions.literal import DEPTH_LIMIT, DIGIT_LIMIT, InvalidLiteral, read_literal_at
+from statewright.workflow.states.expressions.literal import (
+    CONSTANTS,
+    DEPTH_LIMIT,
+    DIGIT_LIMIT,
+    InvalidLiteral,
+    read_literal_at,
+)
 
 SIZE_LIMIT: Final = 2_000_000
-"""Maximum characters; a longer text is its own value."""
+"""Maximum characters of a text that is parsed; a longer text is its own value."""
 LITERAL_LIMIT: Final = 200_000
-"""Maximum characters of a Python literal; JSON is parsed much faster."""
+"""Maximum characters of a Python literal, which takes much longer to parse than JSON."""
 ATTEMPT_LIMIT: Final = 64
-"""Maximum blocks and brackets that are tried before the text itself is the value."""
+"""Maximum blocks and brackets that are tried."""
 
 _VALUE_STARTS: Final = frozenset("{[(\"'0123456789-+.")
-_WORDS: Final = {"true": True, "false": False, "null": None, "True": True, "False": False, "None": None}
+"""Characters with which a text that is a value as a whole may begin."""
 _FENCES: Final = (("```", re.compile(r"```[ \t]*json\b\s*", re.I)), ("~~~", re.compile(r"~~~[ \t]*json\b\s*", re.I)))
 _OPENS_VALUE: Final = re.compile(r"""\{\s*["']|(?<![\w)\]])\[\s*(?:\{\s*["']|["'\[])""")
+"""The beginning of a map with a key, or of a list of strings, maps or lists."""
 _OPENS_MAP: Final = re.compile(r"""\[?\s*\{\s*(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*:""", re.DOTALL)
+"""The beginning of a map up to the colon after its first key, or of a list of such maps."""
 _TOKEN: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'(?=\s*[:,\]}])|[\[\]{}]""", re.DOTALL)
-"""Tokens in the search for a closing bracket. Escapes are tokens of their own, so no quote is visited twice."""
+"""Tokens in the search for a closing bracket. Escapes are separate tokens, so no quote is visited twice."""
 _LINK_STARTS: Final = ("(", "[", ":")
-"""Characters after a bracket that make it a link or an index."""
+"""Characters after a closing bracket that make it part of a link or an index."""
 _NO_VALUE: Final = object()
 
 
 class ParsedOutput:
-    """An output with its value, which is parsed once, on first use.
+    """An output with its value, which is parsed on first use.
 
-    Conditions, the context, items and checks of the answer all need the value, and an output can be long.
+    It is parsed only once, although conditions, the context, items and checks of answers all need it.
     """
 
     def __init__(self, output: Any) -> None:
@@ -60,24 +67,24 @@ class ParsedOutput:
 
 def parse_output(output: Any) -> Any:
     """Return the value of an output; text is parsed."""
-    return parse_result(output) if isinstance(output, str) else output
+    return parse_text(output) if isinstance(output, str) else output
 
 
 def parse_json_text(value: Any) -> Any:
     """Parse a string that holds a JSON map or list; return other values unchanged."""
     if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
         return value
-    parsed = parse_result(value)
+    parsed = parse_text(value)
     return cast("Any", parsed) if isinstance(parsed, dict | list) else value
 
 
-def parse_result(text: str) -> Any:
-    """Return the value of a state's output: a JSON value, and in doubt the text itself."""
+def parse_text(text: str) -> Any:
+    """Return the JSON value in a text, or the text itself if there is none."""
     source = text.strip()
     if not source or len(text) > SIZE_LIMIT:
         return text
-    if source in _WORDS:
-        return _WORDS[source]
+    if source in CONSTANTS:
+        return CONSTANTS[source]
     try:
         value = _parse(source)
     except (RecursionError, MemoryError):
@@ -99,7 +106,7 @@ def _parse(source: str) -> Any:
 def _parse_whole(source: str) -> Any:
     for read in (_read_json, _read_python):
         value, end = read(source, 0)
-        # None replaces Infinity and numbers that are too large; the text says more.
+        # None stands for an infinite number here; its text says more.
         if end == len(source) and value is not None:
             return value
     return _NO_VALUE
@@ -128,6 +135,7 @@ def _read_python(source: str, start: int) -> tuple[Any, int]:
 
 
 def _is_shallow(value: Any, source: str) -> bool:
+    """Return True for a value with at most `DEPTH_LIMIT` levels of nesting."""
     if source.count("[") + source.count("{") <= DEPTH_LIMIT:
         return True
     level = [value]
@@ -155,7 +163,7 @@ def _parse_fenced(source: str) -> Any:
 
 
 def _find_in_prose(source: str) -> Any:
-    """Return the first map or list with maps, else the first list of strings."""
+    """Return the first map or list of maps, else the first list of strings."""
     list_of_strings: Any = _NO_VALUE
     for value in _iter_prose_values(source):
         if isinstance(value, dict) or any(isinstance(item, dict) for item in value):
@@ -166,19 +174,20 @@ def _find_in_prose(source: str) -> Any:
 
 
 def _iter_prose_values(source: str) -> Iterator[Any]:
-    at = work = 0
+    pos = work = 0
     for _ in range(ATTEMPT_LIMIT):
-        match = _OPENS_VALUE.search(source, at)
-        # After a failure the search continues inside the bracket, which alone would take quadratic time.
+        match = _OPENS_VALUE.search(source, pos)
+        # After a failure the search continues inside the brackets. The limit of work prevents quadratic time.
         if match is None or work > 2 * len(source):
             return
         value, end = _read_value(source, match.start())
         if value is _NO_VALUE:
-            after = _find_closing(source, match.start())
-            work += max(after, end) - match.start()
-            at = after if _OPENS_MAP.match(source, match.start()) else match.start() + 1
+            closing_end = _find_closing_end(source, match.start())
+            work += max(closing_end, end) - match.start()
+            # Parts of a broken map are skipped.
+            pos = closing_end if _OPENS_MAP.match(source, match.start()) else match.start() + 1
         else:
-            at = end
+            pos = end
             if _is_substantial(value) and not (isinstance(value, list) and source[end : end + 1] in _LINK_STARTS):
                 yield value
 
@@ -193,7 +202,7 @@ def _is_substantial(value: Any) -> bool:
     )
 
 
-def _find_closing(source: str, start: int) -> int:
+def _find_closing_end(source: str, start: int) -> int:
     """Return the position after the bracket that closes the one at `start`, or the end of the text."""
     depth = 0
     for match in _TOKEN.finditer(source, start):
@@ -205,14 +214,14 @@ def _find_closing(source: str, start: int) -> int:
 
 
 def _replace_surrogates(value: Any, source: str) -> Any:
-    """Replace halves of surrogate pairs, which JSON can spell and UTF-8 cannot encode."""
+    """Replace lone surrogates, which escapes in JSON can create, but UTF-8 cannot encode."""
     if "\\" not in source or not isinstance(value, str | list | dict):
         return value
-    spelled = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(value, ensure_ascii=False)
     try:
-        spelled.encode()
+        text.encode()
     except UnicodeEncodeError:
-        return json.loads(spelled.encode(errors="replace"))
+        return json.loads(text.encode(errors="replace"))
     return cast(Any, value)
 
 

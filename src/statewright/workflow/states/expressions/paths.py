@@ -1,7 +1,7 @@
 """Access to parts of values: the items of an iteration, JSON pointers and dotted paths.
 
-A pointer may continue inside a string that holds JSON, as tools return JSON within JSON. A failed lookup is a
-RoutingError that says how far the path was valid.
+A pointer may continue inside a string that contains JSON, because tools return JSON within JSON. A failed lookup raises
+a RoutingError that says up to which part the path is valid.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ WHOLE_RESULT: Final = "."
 _QUOTE_LIMIT: Final = 100
 """Maximum characters of a value in a message."""
 _NAMES_LIMIT: Final = 50
+"""Maximum keys of a map that are searched for a similar one."""
 _INDEX: Final = re.compile(r"0|[1-9]\d{0,9}", re.ASCII)
 _STEP: Final = re.compile(
     r"""(?:^|\.)(?P<name>[^\s.\[\]()"']+)|\[\s*(?:(?P<index>-?\d{1,9})|(?P<start>-?\d{0,9}):(?P<stop>-?\d{0,9})"""
@@ -30,8 +31,8 @@ MISSING: Final[Any] = object()
 def resolve_items(result: Any, iter_key: str) -> list[Any]:
     """Return the items over which a state iterates, from its parsed result.
 
-    A result that is a list is used whatever the key is. A value that is not a list is the only item. Raises
-    RoutingError if a map lacks the key, or a pointer has no value.
+    A JSON pointer is followed in any result, and any other key is looked up only in a map. If the value is a list, its
+    items are returned; any other value is the only item. Raises RoutingError if there is no such key or value.
     """
     if iter_key.startswith("/"):
         return _to_items(get_at_pointer(result, iter_key))
@@ -41,15 +42,15 @@ def resolve_items(result: Any, iter_key: str) -> list[Any]:
     if iter_key not in fields:
         raise RoutingError(
             f"The result has no key {iter_key!r} to iterate over. {_suggest_key(iter_key, fields)}"
-            f" Name one of them as iter_key, or let the state answer with {iter_key!r}."
+            f" Use one of them as iter_key, or let the state answer with {iter_key!r}."
         )
     return _to_items(fields[iter_key])
 
 
 def get_at_pointer(value: Any, pointer: str) -> Any:
-    """Return the value at a JSON pointer (RFC 6901). The empty pointer is the value itself.
+    """Return the value at a JSON pointer (RFC 6901). The empty pointer refers to the value itself.
 
-    A string on the path that holds a JSON map or list is parsed; with a trailing slash the final string is parsed too.
+    Strings along the path that contain a JSON map or list are parsed, and with a trailing slash the last one too.
     Raises RoutingError.
     """
     parts = _parse_pointer(pointer)
@@ -67,9 +68,9 @@ def get_at_pointer(value: Any, pointer: str) -> Any:
 
 
 def get_at_path(value: Any, path: str) -> Any:
-    """Return the value at a path of names and indexes: `name.field[0]`, `rows[1:3]`, `rows[-1]["key with spaces"]`.
+    """Return the value at a path of keys and indexes: `name.field[0]`, `rows[1:3]`, `rows[-1]["key with spaces"]`.
 
-    Raises RoutingError for an invalid path, or one without a value.
+    Raises RoutingError if the path is invalid or has no value.
     """
     steps = parse_path(path)
     if steps is None:
@@ -88,13 +89,13 @@ def get_at_path(value: Any, path: str) -> Any:
 def parse_path(path: str) -> tuple[str | int | slice, ...] | None:
     """Parse a path to keys, indexes and slices; return None if it is not a path."""
     steps: list[str | int | slice] = []
-    at = 0
-    while at < len(path):
-        match = _STEP.match(path, at)
-        if match is None or (at == 0 and (match["name"] is None or path[0] == ".")):
+    pos = 0
+    while pos < len(path):
+        match = _STEP.match(path, pos)
+        if match is None or (pos == 0 and (match["name"] is None or path[0] == ".")):
             return None
         steps.append(_parse_step(match))
-        at = match.end()
+        pos = match.end()
     return tuple(steps) or None
 
 
@@ -121,7 +122,7 @@ def _parse_step(match: re.Match[str]) -> str | int | slice:
 
 
 def _get_list_item(items: list[Any], step: str | int | slice) -> Any:
-    """Return an item or slice of a list. Digits after a dot are an index too."""
+    """Return an item or a slice of a list. Digits after a dot are an index, as in `rows.0`."""
     if isinstance(step, slice):
         return items[step]
     if isinstance(step, str):
@@ -140,7 +141,7 @@ def _to_items(value: Any) -> list[Any]:
 
 
 def _parse_pointer(pointer: str) -> list[str]:
-    # Imported here, because projects without the extra `states` use this module too.
+    # Imported on first use, because this module is also used by projects without the extra `states`.
     from jsonpointer import JsonPointer, JsonPointerException
 
     try:
@@ -148,12 +149,12 @@ def _parse_pointer(pointer: str) -> list[str]:
     except JsonPointerException as error:
         raise RoutingError(
             f"{pointer[:_QUOTE_LIMIT]!r} is not a JSON pointer: {error}."
-            f" Write /data/items, with ~1 for a slash in a key and ~0 for ~."
+            f" Write for example /data/items, with ~1 for a slash in a key, and ~0 for a tilde."
         ) from None
 
 
-def _describe_failure(pointer: str, done: list[str], part: str, value: Any) -> str:
-    prefix = "/" + "/".join(done) if done else "the beginning"
+def _describe_failure(pointer: str, parents: list[str], part: str, value: Any) -> str:
+    prefix = "/" + "/".join(parents) if parents else "the beginning"
     is_map = isinstance(value, dict)
     hint = _suggest_key(part, cast(dict[str, Any], value)) if is_map else f"There is {_describe(value)}."
     return f"The pointer {pointer[:_QUOTE_LIMIT]!r} does not exist: at {prefix} there is no {part!r}. {hint}"
@@ -167,5 +168,5 @@ def _describe(value: Any) -> str:
     if isinstance(value, dict):
         return f"a map with the keys {', '.join(map(str, list(cast(dict[str, Any], value))[:10])) or 'none'}"
     if isinstance(value, list):
-        return f"a list of {len(cast(list[Any], value))}"
+        return f"a list of {len(cast(list[Any], value))} items"
     return f"the value {str(value)[:_QUOTE_LIMIT]!r}"

@@ -1,12 +1,12 @@
 """Assistants: states that call a chat model.
 
-Without tools the model is called in a loop, until its answer matches the output schema. With tools the state calls a
-graph of its own, a conversation:
+Without tools, the model is called in a loop until its answer matches the output schema. With tools, the state calls a
+subgraph, the conversation:
 
-    remember -> model -> tools (each call a task of its own) -> model ... until it answers
+    remember (if the history is too long) -> model -> tools (each call is a task) -> model ... until it answers
 
-Each arrow is a saved superstep: after a crash, finished tool calls are not repeated. Data that the state has anyway,
-such as the history of its branch, is passed along by a context variable and not saved again.
+Each arrow is a saved superstep, so that finished tool calls are not repeated after a crash. Data that the state can
+derive, such as the history of its branch, is passed in a context variable and not saved again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ MAX_CORRECTIONS: Final = 2
 MAX_ROUNDS: Final = 25
 """The maximum number of rounds of tool calls before the model has to answer."""
 CALL_KEY: Final = "conversation"
-"""Distinguishes this subgraph call from those that a tool may make."""
+"""Distinguishes the call of the conversation from subgraph calls that a tool makes."""
 
 
 class AssistantStateHandler:
@@ -47,60 +47,60 @@ class AssistantStateHandler:
         self,
         assistant: Assistant,
         model: ChatModel,
-        memory: HistorySummarizer,
-        form: OutputSchema | None,
+        summarizer: HistorySummarizer,
+        output_schema: OutputSchema | None,
         tools: AssistantTools | None = None,
-        retries: RetryPolicy | None = None,
+        step_retries: RetryPolicy | None = None,
     ) -> None:
         self._assistant = assistant
         self.model = model
-        self.memory = memory
-        self._form = form
+        self.summarizer = summarizer
+        self._output_schema = output_schema
         self._tools = tools
         """None for an assistant without tools, and for a scripted one."""
-        self._retries = retries
+        self._step_retries = step_retries
         self.retries_internally = tools is not None
-        """True if the steps of its conversation are retried one by one, instead of the whole state."""
+        """True if the steps of the conversation are retried, instead of the whole state."""
 
     async def perform(self, call: Call) -> Outcome:
         system = await self._make_system_prompt(call)
         if self._tools is not None:
             return await self._converse(Conversation(self, call, system, LazyToolSet(self._tools, call.scope)))
-        history, summary = await self.memory.fit_history(call)
-        exchange: list[Message] = []
-        answers = 0
+        history, summary = await self.summarizer.fit_history(call)
+        corrections: list[Message] = []
+        count = 0
         while True:
-            answers += 1
-            request = self.make_request(call, system, [*history, Message(format_task(call)), *exchange])
+            count += 1
+            request = self.make_request(call, system, [*history, Message(format_task(call)), *corrections])
             if isinstance(self.model, ScriptModel):  # a script is neither traced nor charged to the budget
                 response = await self.model.complete(request)
             else:
-                response = await ask(self.model, request, call.runtime, name=call.state.id, position=answers)
+                response = await ask(self.model, request, call.runtime, name=call.state.id, position=count)
             answer = ParsedOutput(response.text)
-            correction = self.make_correction(call, answer, answers)
+            correction = self.make_correction(call, answer, count)
             if correction is None:
-                return Outcome(response.text, summary, answers, answer)
-            exchange += [response.message, correction]
+                return Outcome(response.text, summary, count, answer)
+            corrections += [response.message, correction]
 
     async def _converse(self, conversation: Conversation) -> Outcome:
         """Run a conversation and return its outcome. Failed steps are retried one by one."""
-        token = _current.set(conversation)
+        token = _current_conversation.set(conversation)
         try:
-            end: Any = await conversation_graph(self._retries).ainvoke({"rounds": 0}, call_key=CALL_KEY)
+            state: Any = await compile_conversation(self._step_retries).ainvoke({"rounds": 0}, call_key=CALL_KEY)
         finally:
-            _current.reset(token)
-        text: str = end["messages"][-1].text
-        # After a crash the last answer comes from a checkpoint: another process parsed and checked it.
+            _current_conversation.reset(token)
+        text: str = state["messages"][-1].text
+        # After a crash the last answer may come from a checkpoint: then another process has parsed and checked it.
         parsed = next((answer for answer in reversed(conversation.parsed) if answer.output == text), None)
-        return Outcome(text, end.get("summary"), end["answers"], parsed)
+        return Outcome(text, state.get("summary"), state["answers"], parsed)
 
     async def _make_system_prompt(self, call: Call) -> str:
-        """Return the system prompt with the instruction about the output schema."""
+        """Return the system prompt, followed by the instruction about the output schema."""
         system = self._assistant.system_prompt or ""
-        if self._form is None:
+        if self._output_schema is None:
             return system
         try:
-            return f"{system}\n\n{await self._form.instruction(call.scope)}".strip()
+            return f"{system}\n\n{await self._output_schema.render_instruction(call.scope)}".strip()
         except ExpressionError as error:
             raise ExpressionError(f"The output_schema of state {call.state.id!r}: {error}") from error
 
@@ -108,29 +108,29 @@ class AssistantStateHandler:
         self, call: Call, system: str, messages: Sequence[Message], tools: Sequence[ToolSpec] = ()
     ) -> ModelRequest:
         """Return the request to the model."""
-        assistant, form = self._assistant, self._form
+        assistant, schema = self._assistant, self._output_schema
         return ModelRequest(
             messages=messages,
             system=system,
-            output=form.output if form is not None else None,
+            output=schema.output if schema is not None else None,
             tools=tools,
             model=assistant.model,
             temperature=assistant.temperature,
             metadata={"agent": call.state.id, "state": call.state.id, "call": call},
         )
 
-    def make_correction(self, call: Call, answer: ParsedOutput, answers: int) -> Message | None:
+    def make_correction(self, call: Call, answer: ParsedOutput, count: int) -> Message | None:
         """Return a correction for an answer that does not match the output schema; None if it does.
 
-        `answers` is the number of answers so far. Raises ModelAnswerInvalid after the maximum number of corrections.
+        `count` is the number of answers so far. Raises ModelAnswerInvalid after the maximum number of corrections.
         """
-        fault = self._form.find_fault(answer) if self._form is not None else None
+        fault = self._output_schema.find_fault(answer) if self._output_schema is not None else None
         if fault is None:
             return None
-        if answers > MAX_CORRECTIONS:
+        if count > MAX_CORRECTIONS:
             raise ModelAnswerInvalid(
-                f"State {call.state.id!r} requires answers that match its output_schema. After {answers} attempts "
-                f"the model's answer does not: {fault}. Simplify the schema, or use another model."
+                f"State {call.state.id!r} requires answers that match its output_schema, but after {count} attempts "
+                f"the model's answer still does not: {fault}. Simplify the schema, or use another model."
             )
         return Message(
             f"Your answer does not have the required form: {fault}. Answer again, with nothing but the JSON."
@@ -142,21 +142,21 @@ class AssistantStateHandler:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """Inputs of one conversation. They are passed with the call; the graph stores the messages only."""
+    """The inputs of one conversation, which the graph does not store."""
 
     handler: AssistantStateHandler
     call: Call
     system: str
     tools: LazyToolSet
     parsed: list[ParsedOutput] = field(default_factory=list[ParsedOutput])
-    """The answers that were parsed to check them."""
+    """The answers that this process has parsed to check them."""
 
 
-_current: Final[ContextVar[Conversation]] = ContextVar("statewright_conversation")
+_current_conversation: Final[ContextVar[Conversation]] = ContextVar("statewright_conversation")
 
 
 class ConversationState(TypedDict, total=False):
-    """The state of the graph."""
+    """The state of a conversation."""
 
     messages: Annotated[list[Message], add_messages]
     summary: str
@@ -168,12 +168,12 @@ class ConversationState(TypedDict, total=False):
 
 
 @lru_cache(maxsize=64)
-def conversation_graph(retries: RetryPolicy | None) -> CompiledGraph:
-    """Return the graph, which is compiled once per retry policy."""
+def compile_conversation(step_retries: RetryPolicy | None) -> CompiledGraph:
+    """Return the graph of a conversation, which is compiled once per retry policy."""
     graph = StateGraph(ConversationState)
-    graph.add_node("remember", _remember, retry_policy=retries)
-    graph.add_node("model", _model, retry_policy=retries, destinations=["model", "tools", END])
-    graph.add_node("tools", _tools)
+    graph.add_node("remember", _summarize_history, retry_policy=step_retries)
+    graph.add_node("model", _call_model, retry_policy=step_retries, destinations=["model", "tools", END])
+    graph.add_node("tools", _call_tool)
     graph.add_conditional_edges(START, _choose_first, {"remember": "remember", "model": "model"})
     graph.add_edge("remember", "model")
     graph.add_edge("tools", "model")
@@ -181,18 +181,18 @@ def conversation_graph(retries: RetryPolicy | None) -> CompiledGraph:
 
 
 def _choose_first(state: Mapping[str, Any]) -> str:
-    conversation = _current.get()
-    return "remember" if conversation.handler.memory.is_too_long(conversation.call.history) else "model"
+    conversation = _current_conversation.get()
+    return "remember" if conversation.handler.summarizer.is_too_long(conversation.call.history) else "model"
 
 
-async def _remember(state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
-    conversation = _current.get()
-    return {"summary": await conversation.handler.memory.summarize(conversation.call, runtime)}
+async def _summarize_history(state: Mapping[str, Any], runtime: Runtime[Any]) -> dict[str, Any]:
+    conversation = _current_conversation.get()
+    return {"summary": await conversation.handler.summarizer.summarize(conversation.call, runtime)}
 
 
-async def _model(state: Mapping[str, Any], runtime: Runtime[Any]) -> Command[Any]:
+async def _call_model(state: Mapping[str, Any], runtime: Runtime[Any]) -> Command[Any]:
     """Call the model, and continue with its tool calls, a correction, or the end."""
-    conversation = _current.get()
+    conversation = _current_conversation.get()
     handler, call, tools = conversation.handler, conversation.call, await conversation.tools.load()
     history = replace_history(call.history, state.get("summary"))
     messages = [*history, Message(format_task(call)), *state.get("messages", ())]
@@ -200,28 +200,25 @@ async def _model(state: Mapping[str, Any], runtime: Runtime[Any]) -> Command[Any
     response = await ask(handler.model, request, runtime, name=call.state.id)
     tool_calls = response.message.tool_calls
     if tool_calls:
-        update = {"messages": [response.message], "rounds": _count_round(state["rounds"], call)}
+        rounds = state["rounds"] + 1
+        if rounds >= MAX_ROUNDS:
+            raise ModelAnswerInvalid(
+                f"The model of state {call.state.id!r} has called tools {MAX_ROUNDS} times without an answer. "
+                f"Tell it in the system prompt when to stop, or split the task."
+            )
+        update = {"messages": [response.message], "rounds": rounds}
         return Command(update=update, goto=[Send("tools", tool_call) for tool_call in tool_calls])
-    answers, answer = state.get("answers", 0) + 1, ParsedOutput(response.text)
+    count, answer = state.get("answers", 0) + 1, ParsedOutput(response.text)
     conversation.parsed.append(answer)
-    correction = handler.make_correction(call, answer, answers)
+    correction = handler.make_correction(call, answer, count)
     if correction is None:
-        return Command(update={"messages": [response.message], "answers": answers}, goto=END)
-    return Command(update={"messages": [response.message, correction], "answers": answers}, goto="model")
+        return Command(update={"messages": [response.message], "answers": count}, goto=END)
+    return Command(update={"messages": [response.message, correction], "answers": count}, goto="model")
 
 
-def _count_round(rounds: int, call: Call) -> int:
-    if rounds + 1 >= MAX_ROUNDS:
-        raise ModelAnswerInvalid(
-            f"The model of state {call.state.id!r} has called tools {MAX_ROUNDS} times without an answer. "
-            f"Tell it in the system prompt when to stop, or split the task."
-        )
-    return rounds + 1
-
-
-async def _tools(tool_call: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
+async def _call_tool(tool_call: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:
     """Make one tool call. Its result or error becomes a message for the model."""
-    tools = await _current.get().tools.load()
+    tools = await _current_conversation.get().tools.load()
     context = ToolContext(
         stream_writer=runtime.stream_writer,
         idempotency_key=runtime.idempotency_key,

@@ -1,4 +1,4 @@
-"""The tools of an assistant, with credentials, and with results truncated to a maximum length."""
+"""The tools of an assistant, with their credentials and with limits on the length of their results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from statewright.workflow.states.tools import Integrations, ToolRegistry
 
 
 class CredentialedTool:
-    """A tool that receives the current credentials of an integration with each call."""
+    """A tool that is called with the current credentials of an integration."""
 
     def __init__(self, tool: Tool, alias: str | None, integrations: Integrations) -> None:
         self.name = tool.name
@@ -38,12 +38,12 @@ class CredentialedTool:
 
 
 class ToolSet:
-    """The tools for one execution of a state, with the maximum length of their results in tokens."""
+    """The tools for one execution of a state, with the maximum lengths of their results in tokens."""
 
-    def __init__(self, tools: Sequence[Tool], limit: int, limits_by_name: Mapping[str, int | None]) -> None:
-        """Collect the tools. Raises ToolError for a duplicate name."""
+    def __init__(self, tools: Sequence[Tool], token_limit: int, limits_by_name: Mapping[str, int | None]) -> None:
+        """Collect the tools. A result is truncated to the smaller limit. Raises ToolError for a duplicate name."""
         self.by_name: dict[str, Tool] = {}
-        self._limit = limit
+        self._token_limit = token_limit
         self._limits_by_name = limits_by_name
         for tool in tools:
             if self.by_name.setdefault(tool.name, tool) is not tool:
@@ -54,16 +54,16 @@ class ToolSet:
         """The descriptions for the model."""
         return tool_specs(self.by_name.values())
 
-    def truncate_result(self, answer: Message) -> Message:
-        """Truncate the answer of a tool to its token limit, and mark the cut in a last line."""
-        own_limit = self._limits_by_name.get(answer.name or "")
-        text = answer.text
-        truncated = truncate(text, min(self._limit, own_limit or self._limit))
-        return answer if truncated is text else replace(answer, content=truncated)
+    def truncate_result(self, result: Message) -> Message:
+        """Truncate the result of a tool to its token limit, and append a line that says so."""
+        own_limit = self._limits_by_name.get(result.name or "")
+        text = result.text
+        truncated = truncate(text, min(self._token_limit, own_limit or self._token_limit))
+        return result if truncated is text else replace(result, content=truncated)
 
 
 class AssistantTools:
-    """All tools of an assistant. Unknown tools are left out; `check` warns about them."""
+    """All tools of an assistant. Unknown tools are left out; `statewright check` warns about them."""
 
     def __init__(
         self, assistant: Assistant, registry: ToolRegistry, integrations: Integrations, servers: McpServers
@@ -73,13 +73,13 @@ class AssistantTools:
         self._registry = registry
         self._integrations = integrations
         self._servers = servers
-        self._limit = assistant.limit_tool_output_tokens
+        self._token_limit = assistant.limit_tool_output_tokens
 
     def __bool__(self) -> bool:
         return bool(self._aliases or self._enabled_servers)
 
     async def load(self, scope: Mapping[str, Any]) -> ToolSet:
-        """Return the current tools for a state with this `scope`.
+        """Return the current tools. Placeholders in the settings of servers are filled in from `scope`.
 
         Raises ToolError for a server or a module that cannot be used.
         """
@@ -94,7 +94,7 @@ class AssistantTools:
             limits |= dict.fromkeys(
                 (tool.name for tool in server_tools), server.settings.get("tools_tokens_size_limit")
             )
-        return ToolSet(tools, self._limit, limits)
+        return ToolSet(tools, self._token_limit, limits)
 
 
 class LazyToolSet:
@@ -107,7 +107,7 @@ class LazyToolSet:
         self._lock = asyncio.Lock()
 
     async def load(self) -> ToolSet:
-        """Return the tools. Raises what `AssistantTools.load` raises, and tries again on the next call."""
+        """Return the tools. Raises the errors of `AssistantTools.load`; the next call then tries again."""
         async with self._lock:
             if self._loaded is None:
                 self._loaded = await self._tools.load(self._scope)

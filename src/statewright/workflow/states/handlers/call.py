@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from statewright.agents import as_text
+from statewright.errors import ExpressionError
 from statewright.graph import Runtime
 from statewright.messages import Message
 from statewright.workflow.states.engine.lineage import Lineage
 from statewright.workflow.states.expressions.output import ParsedOutput
 from statewright.workflow.states.language.model import State
+from statewright.workflow.states.templates import render_off_loop
 from statewright.workflow.states.templates.template import Report
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -32,7 +36,7 @@ class Call:
     """The item of the branch; None outside iterations, where `has_item` is false."""
     has_item: bool
     number: int
-    """The number of earlier calls of the state in this run; the items of one iteration are numbered consecutively."""
+    """The number of earlier calls of the state in this run, plus the index of the item in its iteration."""
     lineage: Lineage
     """All visits of the run so far, and its input."""
     runtime: Runtime[Any]
@@ -61,7 +65,7 @@ class StateHandler(Protocol):
 
 
 NO_TASK: Final = "-"
-"""Sent to a model if there is no task: providers reject empty messages."""
+"""Sent to a model in place of an empty task, because providers reject empty messages."""
 
 
 def format_task(call: Call) -> str:
@@ -75,20 +79,42 @@ CHARACTERS_PER_TOKEN: Final = 4
 
 
 def truncate(text: str, tokens: int, reason: str = "") -> str:
-    """Truncate a text to a number of tokens, and mark the cut in a last line."""
+    """Truncate a text to about this many tokens, and append a line that says so, with the `reason`."""
     limit = tokens * CHARACTERS_PER_TOKEN
     if len(text) <= limit:
         return text
     return f"{text[:limit]}\n[Cut off after {limit} of {len(text)} characters{reason}.]"
 
 
-# -- undefined placeholders
+# -- templates
 
 logger = logging.getLogger("statewright")
 
 
+async def render_for_state(label: str, state_id: str, runtime: Runtime[Any], render: Callable[..., T]) -> T:
+    """Render templates of a state, and report their undefined placeholders.
+
+    `render` takes `report` and `work`, like `Template.render`. Raises ExpressionError, which names the state and the
+    `label` of the templates.
+    """
+    unresolved: list[str] = []
+
+    def attempt(work: int) -> T:
+        unresolved.clear()  # those of a first attempt that exceeded its limit of work
+        return render(report=unresolved.append, work=work)
+
+    try:
+        result = await render_off_loop(attempt)
+    except ExpressionError as error:
+        raise ExpressionError(f"The {label} of state {state_id!r}: {error}") from error
+    report = make_unresolved_reporter(runtime, state_id)
+    for placeholder in dict.fromkeys(unresolved):
+        report(placeholder)
+    return result
+
+
 def make_unresolved_reporter(runtime: Runtime[Any], state_id: str) -> Report:
-    """Return a callback that emits a custom stream event and logs a warning."""
+    """Return a callback for undefined placeholders, which emits a custom stream event and logs a warning."""
 
     def report(placeholder: str) -> None:
         event = {"kind": "template", "event": "unresolved", "state": state_id, "placeholder": placeholder}

@@ -26,18 +26,18 @@ _FIELD: Final = re.compile(r"\$([A-Za-z_]\w*)")
 
 
 class ScriptedStateHandler:
-    """Handler of a scripted state: returns its outputs in order."""
+    """Returns the outputs of a scripted state that is not an assistant."""
 
     def __init__(self, state_id: str, script: Scripted) -> None:
         self._state_id = state_id
         self._script = script
 
     async def perform(self, call: Call) -> Outcome:
-        return Outcome(fill_item_fields(scripted_output(self._state_id, self._script, call.number, call), call))
+        return Outcome(fill_item_fields(select_output(self._state_id, self._script, call.number, call), call))
 
 
 class ScriptModel:
-    """A chat model that answers from a script. A corrected call receives the next output of a list."""
+    """A chat model that answers from a script. A request with corrections gets the next output of a list."""
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -45,35 +45,32 @@ class ScriptModel:
     async def complete(self, request: ModelRequest) -> ModelResponse:
         name, call = str(request.metadata["state"]), cast("Call | None", request.metadata["call"])
         if call is None:
-            return _make_response(scripted_output(name, self._script[name], 0, None))
-        earlier_answers = sum(message.role == "assistant" for message in request.messages[len(call.history) :])
-        return _make_response(
-            fill_item_fields(scripted_output(name, self._script[name], call.number + earlier_answers, call), call)
-        )
+            output = select_output(name, self._script[name], 0, None)
+        else:
+            earlier_answers = sum(message.role == "assistant" for message in request.messages[len(call.history) :])
+            output = select_output(name, self._script[name], call.number + earlier_answers, call)
+            output = fill_item_fields(output, call)
+        return ModelResponse(Message(output, role="assistant"))
 
 
-def _make_response(text: str) -> ModelResponse:
-    return ModelResponse(Message(text, role="assistant"))
-
-
-def scripted_output(state_id: str, script: Scripted, number: int, call: Call | None) -> str:
-    """Return the output for a call. Raises ModelError if the script has none."""
+def select_output(state_id: str, script: Scripted, number: int, call: Call | None) -> str:
+    """Return the output for a call, by its number and its item. Raises ModelError if the script has none."""
     if isinstance(script, str):
         return script
     if isinstance(script, list):
         if not script:
             raise ModelError(f"The script of state {state_id!r} is an empty list. Add an output.")
-        return scripted_output(state_id, script[min(number, len(script) - 1)], 0, call)
+        return select_output(state_id, script[min(number, len(script) - 1)], 0, call)
     item = call.item if call is not None else None
-    key = next((name for name in _names_of(item) if name in script), None)
+    key = next((key for key in _list_item_keys(item) if key in script), None)
     if key is None:
         hint = suggestion(as_text(item), script, noun="It has outputs for")
         raise ModelError(f"The script of state {state_id!r} has no output for the item {as_text(item)[:200]!r}. {hint}")
-    return scripted_output(state_id, script[key], number, call)
+    return select_output(state_id, script[key], number, call)
 
 
-def _names_of(item: Any) -> list[str]:
-    """Return the texts that a script may use as the key of an item."""
+def _list_item_keys(item: Any) -> list[str]:
+    """Return the keys under which a script may have the output for an item."""
     return [as_text(item), json.dumps(item), json.dumps(item, separators=(",", ":"), ensure_ascii=False)]
 
 
@@ -84,13 +81,13 @@ def fill_item_fields(output: str, call: Call) -> str:
     item: Any = call.item
     fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
 
-    def value(match: re.Match[str]) -> str:
+    def get_value(match: re.Match[str]) -> str:
         name = match[1]
         if name in fields:
             return as_text(fields[name])
         return as_text(item) if name == "item" else match[0]
 
-    return _FIELD.sub(value, output)
+    return _FIELD.sub(get_value, output)
 
 
 def check_script(script: Mapping[str, Any], state_ids: list[str]) -> None:

@@ -1,7 +1,7 @@
 """Summaries of histories by a model: of a history that is too long, and of the whole run at its end.
 
-A history is summarized within the execution of a state, for its own branch: all messages but the first are replaced by
-one. It is not a state of its own.
+A history that is too long is summarized during the execution of a state, and only for the branch of that state: the
+summary replaces all messages but the first.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from statewright.workflow.states.engine.lineage import Lineages
 from statewright.workflow.states.handlers.call import CHARACTERS_PER_TOKEN, Call
 from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY, SUMMARY
 
-BATCH: Final = 100_000
+MAX_BATCH_TOKENS: Final = 100_000
 """Maximum tokens that are summarized by one request."""
 FIRST_POSITION: Final = 100
-"""Position of the first summarizing request of an execution; lower positions are for requests of the state itself."""
+"""Position of the first summarizing request of an execution; lower ones are for the requests of the state itself."""
 _INSTRUCTIONS: Final = (
     "Summarize the conversation below for whoever continues the work: what was requested, what was done, what was "
     "found, and every name and number that is still needed. Leave out what no longer matters."
@@ -28,13 +28,13 @@ _INSTRUCTIONS: Final = (
 
 
 class HistorySummarizer:
-    """Shortens histories to the limits of a workflow."""
+    """Summarizes histories that exceed the limits of a workflow."""
 
-    def __init__(self, model: ChatModel | None, *, most_messages: int, most_tokens: int) -> None:
+    def __init__(self, model: ChatModel | None, *, max_messages: int, max_tokens: int) -> None:
         self._model = model
         """None for a workflow without summarization, whose histories are not shortened."""
-        self._most_messages = most_messages
-        self._most_tokens = most_tokens
+        self._most_messages = max_messages
+        self._most_tokens = max_tokens
 
     async def fit_history(self, call: Call) -> tuple[Sequence[Message], str | None]:
         """Return the history to send to a model, and its summary if it was too long."""
@@ -48,7 +48,7 @@ class HistorySummarizer:
         return len(history) > self._most_messages or count_tokens(history) > self._most_tokens
 
     async def summarize(self, call: Call, runtime: Runtime[Any]) -> str:
-        """Summarize a history except its first message."""
+        """Summarize the history of a call, except its first message."""
         parts = [
             await self._summarize_batch(batch, call, runtime, FIRST_POSITION + index)
             for index, batch in enumerate(split_batches(call.history[1:]))
@@ -58,13 +58,13 @@ class HistorySummarizer:
     async def _summarize_batch(self, batch: Sequence[Message], call: Call, runtime: Runtime[Any], position: int) -> str:
         assert self._model is not None
         request = ModelRequest(
-            (Message(conversation_text(batch)),), system=_INSTRUCTIONS, metadata={"state": SUMMARY, "call": call}
+            (Message(format_conversation(batch)),), system=_INSTRUCTIONS, metadata={"state": SUMMARY, "call": call}
         )
         return (await ask(self._model, request, runtime, name=SUMMARY, position=position, show=False)).text
 
 
 def replace_history(history: Sequence[Message], summary: str | None) -> Sequence[Message]:
-    """Return a history with all messages but the first replaced by a summary; unchanged for None."""
+    """Replace all messages of a history but the first by a summary, unless the summary is None."""
     return history if summary is None else (history[0], Message(summary, role="assistant"))
 
 
@@ -73,7 +73,7 @@ def count_tokens(history: Sequence[Message]) -> int:
     return sum(len(message.text) for message in history) // CHARACTERS_PER_TOKEN
 
 
-def conversation_text(history: Sequence[Message]) -> str:
+def format_conversation(history: Sequence[Message]) -> str:
     """Return messages as one text, for a model that summarizes them."""
     return "\n\n".join(f"{message.role}: {message.text}" for message in history)
 
@@ -84,7 +84,7 @@ def split_batches(history: Sequence[Message]) -> list[list[Message]]:
     size = 0
     for message in history:
         tokens = count_tokens([message])
-        if result[-1] and size + tokens > BATCH:
+        if result[-1] and size + tokens > MAX_BATCH_TOKENS:
             result.append([])
             size = 0
         result[-1].append(message)
@@ -101,14 +101,14 @@ _FINAL_INSTRUCTIONS: Final = (
 
 
 class FinalSummary:
-    """The node that runs after the last branch has ended."""
+    """The node that summarizes a run after its last branch has ended."""
 
     def __init__(self, model: ChatModel, lineages: Lineages) -> None:
         self._model = model
         self._lineages = lineages
 
     async def __call__(self, _state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
-        history = self._lineages.get(runtime.execution_info.run_id, runtime.state).merged_view().history
+        history = self._lineages.get(runtime.execution_info.run_id, runtime.state).get_merged_view().history
         metadata = {"state": FINAL_SUMMARY, "call": None}
         request = ModelRequest((*history, Message("Summarize.")), system=_FINAL_INSTRUCTIONS, metadata=metadata)
         return {"summary": (await ask(self._model, request, runtime, name=FINAL_SUMMARY)).text}

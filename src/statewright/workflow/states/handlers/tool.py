@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import partial
 from typing import Any, Final, cast
 
 from statewright.agents import Tool, ToolContext, as_text, call_tool
-from statewright.errors import ExpressionError, RoutingError, ToolError
+from statewright.errors import RoutingError, ToolError
 from statewright.workflow.states.expressions.paths import get_at_path, get_at_pointer
-from statewright.workflow.states.handlers.call import Call, Outcome, make_unresolved_reporter, truncate
-from statewright.workflow.states.language.model import Tool as ToolModel
+from statewright.workflow.states.handlers.call import Call, Outcome, render_for_state, truncate
+from statewright.workflow.states.language.model import Tool as ToolDefinition
 from statewright.workflow.states.mcp import McpServers
 from statewright.workflow.states.templates import parse_template, render_off_loop, render_values
 from statewright.workflow.states.tools import Integrations, ToolRegistry
@@ -24,10 +25,10 @@ _TRACE_LIMIT: Final = 2_000
 
 
 class ToolStateHandler:
-    """Handler of the states of one tool."""
+    """Calls one tool."""
 
     def __init__(
-        self, tool: ToolModel, registry: ToolRegistry, integrations: Integrations, servers: McpServers
+        self, tool: ToolDefinition, registry: ToolRegistry, integrations: Integrations, servers: McpServers
     ) -> None:
         self._tool = tool
         self._registry = registry
@@ -35,7 +36,7 @@ class ToolStateHandler:
         self._servers = servers
 
     async def perform(self, call: Call) -> Outcome:
-        """Call the tool. Raises ToolError for permanent failures, and what the tool raises."""
+        """Call the tool. Raises ToolError for permanent failures, and the errors of the tool."""
         definition, tool = self._tool, await self._find_tool(call)
         arguments = await build_arguments(definition, tool, call)
         context = ToolContext(
@@ -65,61 +66,58 @@ class ToolStateHandler:
             context.stream_writer(context.credentials.hidden_in(payload))
 
 
-async def build_arguments(definition: ToolModel, tool: Tool, call: Call) -> dict[str, Any]:
-    """Return the arguments of a call: rendered from the file, completed from the context.
+async def build_arguments(definition: ToolDefinition, tool: Tool, call: Call) -> dict[str, Any]:
+    """Return the arguments of a call: those in the file, rendered, and the others from the context.
 
-    Raises RoutingError for an `input_key` that does not exist, ToolError for one whose value is not a map.
+    Raises RoutingError for an `input_key` that does not exist, and ToolError for one whose value is not a map.
     """
     context, scope = call.context, call.scope
     if definition.input_key:
         context = scope = _select_input(definition, call.context)
     declared = call.state.tool_args or definition.tool_args or {}
-    own_arguments = {name: value for name, value in declared.items() if value is not None}
-    report = make_unresolved_reporter(call.runtime, call.state.id)
-    try:
-        arguments = await render_off_loop(lambda work: render_values(own_arguments, scope, report=report, work=work))
-    except ExpressionError as error:
-        raise ExpressionError(f"The tool_args of state {call.state.id!r}: {error}") from error
+    templates = {name: value for name, value in declared.items() if value is not None}
+    render = partial(render_values, templates, scope)
+    arguments: dict[str, Any] = await render_for_state("tool_args", call.state.id, call.runtime, render)
     protected = getattr(tool, "never_from_context", ())
     for name in tool.parameters.get("properties", {}):
         if declared.get(name) is None and name not in protected:
             arguments[name] = context.get(name)
-    # Values of the context are shared with all branches and later states: a tool receives copies that it may modify.
+    # Copies, because a tool may modify its arguments, and values of the context are shared with other states.
     return {name: deepcopy(value) for name, value in arguments.items() if value is not None}
 
 
-def _select_input(definition: ToolModel, context: Mapping[str, Any]) -> Mapping[str, Any]:
+def _select_input(definition: ToolDefinition, context: Mapping[str, Any]) -> Mapping[str, Any]:
     value = get_at_path(dict(context), cast(str, definition.input_key))
     if not isinstance(value, dict):
         raise ToolError(
-            f"The input_key {definition.input_key!r} of tool {definition.id!r} leads to {as_text(value)[:100]!r}. "
-            f"It must lead to a map with the arguments."
+            f"The input_key {definition.input_key!r} of tool {definition.id!r} refers to {as_text(value)[:100]!r}. "
+            f"It must refer to a map with the arguments."
         )
     return cast("dict[str, Any]", value)
 
 
-async def shape_result(definition: ToolModel, result: Any, scope: Mapping[str, Any]) -> Any:
+async def shape_result(definition: ToolDefinition, result: Any, scope: Mapping[str, Any]) -> Any:
     """Apply the settings of the tool to a result: select a part, render placeholders, truncate."""
     pointer = definition.tool_result_json_pointer
     if pointer:
         try:
             result = get_at_pointer(result, pointer)
         except RoutingError as error:
-            raise RoutingError(f"tool_result_json_pointer of tool {definition.id!r}: {error}") from None
+            raise RoutingError(f"The tool_result_json_pointer of tool {definition.id!r}: {error}") from None
     if definition.resolve_dynamic_values_in_response and isinstance(result, str):
-        # The text is untrusted: it may refer to values, and nothing else.
+        # The text is untrusted: only placeholders that refer to values are rendered.
         template = parse_template(result, simple=True)
         result = await render_off_loop(lambda work: template.render(scope, work=work))
     return truncate_result(result, definition)
 
 
-def truncate_result(result: Any, definition: ToolModel) -> Any:
-    """Truncate a result to the token limit of the tool, and mark the cut in a last line."""
+def truncate_result(result: Any, definition: ToolDefinition) -> Any:
+    """Truncate a result to the token limit of the tool, and append a line that says so."""
     limit, name = definition.tokens_size_limit, "tokens_size_limit"
     if limit is None and definition.mcp_server is not None:
         limit, name = definition.mcp_server.settings.get("tools_tokens_size_limit"), "tools_tokens_size_limit"
     if limit is None:
         return result
     text = as_text(result)
-    truncated = truncate(text, limit, f", for a {name} of {limit}")
+    truncated = truncate(text, limit, f" because {name} is {limit}")
     return result if truncated is text else truncated

@@ -1,4 +1,4 @@
-"""The language of workflow files: the model of a workflow, its grammar as tables, parsing and checks.
+"""The language of workflow files: the model of a workflow, its grammar, parsing and checks.
 
 `parse.parse_workflow` is the entry point. Nothing is imported here: projects use the model without the YAML parser.
 """

@@ -14,11 +14,11 @@ from statewright.errors import Problem, nearest
 from statewright.workflow.states.language.yaml.nodes import Mark, Path, problem_at, shorten
 
 MAX_NAME: Final = 60
-"""Maximum characters of a name for which a similar one is suggested."""
+"""The maximum length of a name for which a similar one is suggested."""
 MAX_COMPARISONS: Final = 5_000
-"""Maximum comparisons of names per file. A file full of wrong names gets no further suggestions."""
+"""The maximum number of comparisons of names per file. After that, no similar names are suggested."""
 _MAX_LISTED: Final = 20
-"""Maximum names that a hint lists."""
+"""The maximum number of names that a hint lists."""
 
 
 class Phase(IntEnum):
@@ -26,7 +26,7 @@ class Phase(IntEnum):
 
     SYNTAX = 1
     FORM = 2
-    """Types, required keys, limits, mutually exclusive keys."""
+    """Types, limits, required and mutually exclusive keys."""
     REFERENCES = 3
     """Ids of assistants, tools, nodes and states."""
     RULES = 4
@@ -35,7 +35,7 @@ class Phase(IntEnum):
     """Reachability of states."""
 
 
-class _Finding(NamedTuple):
+class _Entry(NamedTuple):
     phase: Phase
     at: Mark
     path: Path
@@ -43,52 +43,52 @@ class _Finding(NamedTuple):
     suggestion: str
 
 
-def _order(finding: _Finding) -> tuple[Phase, Mark]:
-    return finding.phase, finding.at
+def _sort_key(entry: _Entry) -> tuple[Phase, Mark]:
+    return entry.phase, entry.at
 
 
-def _folded(name: str) -> str:
+def _normalize(name: str) -> str:
     return name.lower().replace("-", "_")
 
 
 class Diagnostics:
-    """Problems and warnings, collected in any order."""
+    """The problems and warnings of one file."""
 
     def __init__(self) -> None:
-        self._problems: list[_Finding] = []
-        self._warnings: list[_Finding] = []
+        self._problems: list[_Entry] = []
+        self._warnings: list[_Entry] = []
         self._labels: dict[Path, str] = {}
         self._comparisons_left = MAX_COMPARISONS
 
     def error(self, phase: Phase, path: Path, at: Mark, message: str, suggestion: str) -> None:
         """Report a problem that prevents the workflow from running."""
-        self._problems.append(_Finding(phase, at, path, message, suggestion))
+        self._problems.append(_Entry(phase, at, path, message, suggestion))
 
     def warn(self, phase: Phase, path: Path, at: Mark, message: str, suggestion: str) -> None:
-        """Report a part of the file that is accepted, but probably a mistake."""
-        self._warnings.append(_Finding(phase, at, path, message, suggestion))
+        """Report a part of the file that is accepted but probably a mistake."""
+        self._warnings.append(_Entry(phase, at, path, message, suggestion))
 
     def add_syntax(self, problems: Sequence[Problem]) -> None:
         """Add the problems of the YAML parser."""
         for problem in problems:
             self._problems.append(
-                _Finding(Phase.SYNTAX, Mark(problem.line, problem.column), (), problem.message, problem.suggestion)
+                _Entry(Phase.SYNTAX, Mark(problem.line, problem.column), (), problem.message, problem.suggestion)
             )
 
     def set_label(self, path: Path, label: str) -> None:
-        """Label a part of the file, such as `State 'draft'`, in all messages about it."""
+        """Set a label for a part of the file, such as `State 'draft'`, which is added to all messages about it."""
         self._labels[path] = label
 
     def near_miss(self, name: str, names: Collection[str]) -> str | None:
-        """Return the name that was probably intended; None if there is none, or if the search would take too long."""
+        """Return the name that was probably intended; None if no name is similar or the search would take too long."""
         if len(name) > MAX_NAME or len(names) > self._comparisons_left:
             return None
         self._comparisons_left -= len(names)
-        variant = next((candidate for candidate in names if _folded(candidate) == _folded(name)), None)
+        variant = next((candidate for candidate in names if _normalize(candidate) == _normalize(name)), None)
         return variant or nearest(name, (candidate for candidate in names if len(candidate) <= MAX_NAME))
 
     def hint(self, name: str, names: Collection[str], *, noun: str) -> str:
-        """Return a hint for an unknown name: a similar name, and a list of all."""
+        """Return a hint for an unknown name: a similar name, and a list of the known ones."""
         guess = self.near_miss(name, names)
         listed = ", ".join(shorten(candidate) for candidate in itertools.islice(names, _MAX_LISTED)) or "none"
         more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
@@ -100,14 +100,14 @@ class Diagnostics:
 
     @property
     def problems(self) -> tuple[Problem, ...]:
-        return tuple(map(self._problem, sorted(self._problems, key=_order)))
+        return tuple(map(self._to_problem, sorted(self._problems, key=_sort_key)))
 
     @property
     def warnings(self) -> tuple[Problem, ...]:
-        return tuple(map(self._problem, sorted(self._warnings, key=_order)))
+        return tuple(map(self._to_problem, sorted(self._warnings, key=_sort_key)))
 
-    def _problem(self, finding: _Finding) -> Problem:
-        above = (finding.path[:length] for length in range(len(finding.path), 0, -1))
-        label = next((self._labels[path] for path in above if path in self._labels), "")
-        message = finding.message if label in finding.message else f"{label}: {finding.message}"
-        return problem_at(finding.at, message, finding.suggestion, path=finding.path)
+    def _to_problem(self, entry: _Entry) -> Problem:
+        paths = (entry.path[:length] for length in range(len(entry.path), 0, -1))
+        label = next((self._labels[path] for path in paths if path in self._labels), "")
+        message = entry.message if label in entry.message else f"{label}: {entry.message}"
+        return problem_at(entry.at, message, entry.suggestion, path=entry.path)

@@ -1,7 +1,7 @@
 """The JSON Schema of the language, for editors that validate and complete workflow files.
 
-It is generated from the declarations of the model, so that both agree. `check` covers the rest: references between ids,
-the grammar of expressions and templates, reachability, and suggestions for misspelt keys.
+It is generated from the declarations of the model. `check` also covers what a JSON Schema cannot: references between
+ids, the syntax of expressions and templates, reachability, and suggestions for misspelt keys.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 def language_schema(node_kinds: Collection[str] = NODE_KINDS) -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of workflow files, with or without their wrapper.
 
-    `node_kinds` are the supported kinds of custom nodes. Unknown keys are not allowed, though `check` only warns about
-    them: most of them are misspelt.
+    `node_kinds` are the supported kinds of custom nodes. Unknown keys are not allowed, because most of them are
+    misspelt, although `check` only warns about them.
     """
     extra = {CustomNode.schema.name: [_kind_rule(node_kinds)], McpServer.schema.name: [_server_rule()]}
     return {
@@ -70,8 +70,8 @@ def _kind_rule(node_kinds: Collection[str]) -> dict[str, Any]:
 def _server_rule() -> dict[str, Any]:
     """Return the rule that an enabled MCP server has a command, a URL or a config id."""
     config = {"anyOf": [_present(name) for name in McpConfig.schema.current]}
-    word = {"type": "string", "minLength": 1}
-    options: dict[str, Any] = {"enabled": {"const": False}, "config": config, "command": word, "mcp_config_id": word}
+    text = {"type": "string", "minLength": 1}
+    options: dict[str, Any] = {"enabled": {"const": False}, "config": config, "command": text, "mcp_config_id": text}
     return {"anyOf": [{"required": [name], "properties": {name: value}} for name, value in options.items()]}
 
 
@@ -79,16 +79,16 @@ def _key_schema(key: KeySchema) -> dict[str, Any]:
     if key.ignored:
         return {"description": f"Does nothing: {key.ignored}", "deprecated": True}
     if key.required:
-        return {"description": key.doc, **key.kind.json_schema()}
+        return {"description": key.doc, **key.type.json_schema()}
     if key.current_name:
         annotations = {"description": f"Deprecated: write {key.current_name}. {key.doc}", "deprecated": True}
     else:
         annotations = {"description": key.doc, **({} if key.default is None else {"default": key.default})}
-    return {**annotations, **_or_null(key.kind.json_schema())}
+    return {**annotations, **_or_null(key.type.json_schema())}
 
 
 def _or_null(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that also allows null, which counts as absent."""
+    """Extend a schema to also allow null, which counts as absent."""
     if isinstance(schema.get("type"), str):
         return {**schema, "type": [schema["type"], "null"]}
     return {"anyOf": [schema, {"type": "null"}]} if schema else {}
@@ -110,5 +110,5 @@ def _rules(schema: MapSchema) -> list[dict[str, Any]]:
 
 
 def _present(*names: str) -> dict[str, Any]:
-    """Return the schema of maps with all these keys. Null counts as absent."""
+    """Return the schema of maps that have all of these keys. Null counts as absent."""
     return {"required": list(names), "properties": {name: {"not": {"type": "null"}} for name in names}}

@@ -1,7 +1,7 @@
 """The model of a workflow of states, which is also the grammar of workflow files.
 
-Each key is declared once, as a field: its type, limits, default and description. `schema` reads files by these
-declarations, and `json_schema` publishes them. Every part stores its position in the file, for later error messages.
+Each key is declared once, as a field with its type, limits, default and description. `schema` reads files by these
+declarations, and `json_schema` publishes them. The parts store their positions in the file, for error messages.
 """
 
 from __future__ import annotations
@@ -12,22 +12,22 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from statewright.workflow.states.language.diagnostics import Phase
 from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
-from statewright.workflow.states.language.schema.kinds import ListOf, Number, Text
 from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema
+from statewright.workflow.states.language.schema.value_types import ListOf, Number, Text
 from statewright.workflow.states.language.transition import END_STATE, RESERVED, Case, Condition, Next, Switch, Texts
 from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
 
 Name = Annotated[str, Text(empty=False)]
 Id = Annotated[Name, Key("The name by which states refer to it.")]
 DisplayName = Annotated[str | None, Key("A display name.")]
-IntegrationAlias = Annotated[str | None, Key("The integration that holds its credentials.")]
+IntegrationAlias = Annotated[str | None, Key("The integration with its credentials.")]
 Count = Annotated[int, Number(1)]
 ResultLimit = Annotated[Count | None, Key("The maximum length of results, in tokens; longer ones are truncated.")]
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
-    """How often a state is retried, and with which delays.
+    """The number of attempts at a state, and the delays between them.
 
     A field that is None is inherited from the workflow, then from the defaults.
     """
@@ -49,9 +49,9 @@ class RetryRule:
 
 @dataclass(frozen=True, slots=True)
 class McpConfig:
-    """How an MCP server is started or reached.
+    """The command or the URL of an MCP server.
 
-    Declared for checks only: `McpServer.config` is the map as it is written, for the keys of future transports.
+    Its declarations are used only for checks: `McpServer.config` is the map as written.
     """
 
     schema: ClassVar = MapSchema("mcp_config", "a map with a command or a url", noun="The config of the MCP server")
@@ -76,16 +76,16 @@ class McpServer:
     config: Annotated[Mapping[str, Any], McpConfig, Key("How it is started or reached.", default=None)] = field(
         default_factory=dict[str, Any]
     )
-    command: ClassVar[Annotated[str, Key("The program to start; better written in config.")]]
-    arguments: ClassVar[Annotated[Any, Key("Arguments of the program; better written in config.")]]
+    command: ClassVar[Annotated[str, Key("The program to start; preferably written in config.")]]
+    arguments: ClassVar[Annotated[Any, Key("Arguments of the program; preferably written in config.")]]
     mcp_connect_url: ClassVar[Annotated[str, Key("A proxy through which the server is reached.")]]
     mcp_config_id: ClassVar[Annotated[str, Key("The id of a server of the project.")]]
     tools_tokens_size_limit: ClassVar[ResultLimit]
     integration_alias: ClassVar[IntegrationAlias]
     resolve_dynamic_values_in_arguments: ClassVar[
-        Annotated[bool, Key("Whether its config may name keys of the context.", default=False)]
+        Annotated[bool, Key("Whether its config may refer to keys of the context.", default=False)]
     ]
-    tools: ClassVar[Annotated[Texts, Key("The tools that may be used; all of them if not given.")]]
+    tools: ClassVar[Annotated[Texts, Key("The tools that may be used; by default all of them.")]]
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """All other keys."""
     at: Mark = NOWHERE
@@ -148,7 +148,7 @@ class Tool:
         None
     )
     tokens_size_limit: ResultLimit = None
-    toolset: ClassVar = Ignored("a tool is found by its name alone.")
+    toolset: ClassVar = Ignored("tools are identified by name.")
     at: Mark = NOWHERE
 
 
@@ -216,7 +216,7 @@ class State:
     result_as_human_message: Annotated[bool, Key("Whether the result is added to the history as a user message.")] = (
         False
     )
-    output_format: ClassVar = Ignored("say the form of the answer in output_schema.")
+    output_format: ClassVar = Ignored("describe the format of the answer in output_schema.")
     at: Mark = NOWHERE
 
 
@@ -229,7 +229,7 @@ class Metadata:
     slug: ClassVar[Annotated[str, Key("A name for URLs.")]]
     icon_url: ClassVar[Annotated[str, Key("An icon.")]]
     start_hint: ClassVar[Annotated[Any, Key("A hint for users who start it.")]]
-    supervisor_prompt: ClassVar[Annotated[str, Key("Of the mode Autonomous, which is not supported.")]]
+    supervisor_prompt: ClassVar[Annotated[str, Key("A key of the mode Autonomous, which is not supported.")]]
     video_link: ClassVar[Annotated[str, Key("A video about it.")]]
     mode: ClassVar[Annotated[Literal["Sequential"], Key("How the next state is determined.", default="Sequential")]]
 
@@ -238,7 +238,7 @@ class Metadata:
 class Definition(Metadata):
     """A workflow of states.
 
-    A run starts at the first one.
+    A run starts at the first state.
     """
 
     schema: ClassVar = MapSchema("workflow", "a map with the key states", noun="The workflow")
@@ -267,16 +267,16 @@ class Definition(Metadata):
     type: ClassVar[Annotated[str, Key("A label.", default="generic")]]
     limit_tool_output_tokens: ClassVar = Ignored("it belongs to an assistant.")
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The metadata of the file without a field of their own: mode, slug, icon_url, start_hint, type, verbose ..."""
+    """The values of keys without a field: mode, slug, icon_url, start_hint, type, verbose and others."""
     explicit_keys: frozenset[str] = field(default=frozenset(), compare=False)
-    """The keys that the file sets: for all others a project's defaults apply before those of the language."""
+    """The keys that the file sets. For all others, defaults of the project override those of the language."""
     states_by_id: Mapping[str, State] = field(init=False, repr=False, compare=False)
     assistants_by_id: Mapping[str, Assistant] = field(init=False, repr=False, compare=False)
     tools_by_id: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
     custom_nodes_by_id: Mapping[str, CustomNode] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Compilation looks these up for each state: linear searches would make it quadratic.
+        # Compilation looks up parts for each state, for which linear searches would take quadratic time.
         for name in ("states", "assistants", "tools", "custom_nodes"):
             object.__setattr__(self, f"{name}_by_id", {part.id: part for part in getattr(self, name)})
 
@@ -293,17 +293,17 @@ class WrappedDefinition(Metadata):
     execution_config: Annotated[Definition, Key("The workflow itself.")]
 
 
-def node_of(state_id: str) -> str:
-    """Return the node name of a state: its id, with look-alikes for the two characters that separate namespaces."""
-    return state_id.translate(_ALIKE)
+_LOOKALIKES: Final = str.maketrans({":": "\N{MODIFIER LETTER COLON}", "|": "\N{DIVIDES}"})
 
 
-_ALIKE: Final = str.maketrans({":": "\N{MODIFIER LETTER COLON}", "|": "\N{DIVIDES}"})
+def node_name(state_id: str) -> str:
+    """Return the node name of a state: its id, with look-alikes for `:` and `|`, which separate namespaces."""
+    return state_id.translate(_LOOKALIKES)
 
 
-_MAPS: Final[tuple[type[Any], ...]] = (
-    *(WrappedDefinition, Definition, Assistant, AssistantTool, Tool, CustomNode, McpServer, McpConfig),
-    *(State, Next, Condition, Switch, Case, RetryRule),
-)
-SCHEMAS: Final[tuple[MapSchema, ...]] = tuple(model.schema for model in _MAPS)
-"""The maps of the language, in the order in which the JSON Schema defines them."""
+_MODELS: Final[tuple[type[Any], ...]] = (
+    WrappedDefinition, Definition, Assistant, AssistantTool, Tool, CustomNode, McpServer, McpConfig,
+    State, Next, Condition, Switch, Case, RetryRule,
+)  # fmt: skip
+SCHEMAS: Final[tuple[MapSchema, ...]] = tuple(model.schema for model in _MODELS)
+"""The maps of the language, in the order of the definitions in the JSON Schema."""

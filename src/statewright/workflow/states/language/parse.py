@@ -17,24 +17,24 @@ from statewright.workflow.states.language.yaml.nodes import Document, Path, Yaml
 from statewright.workflow.states.language.yaml.read import read_document
 
 _INNER: Final = "execution_config"
-_WITHOUT_SUPERVISOR: Final = (
-    "Write 'mode: Sequential', and the steps as 'states': each names an assistant in assistant_id and its successor in "
-    "next. Let one state decide, with the supervisor's instructions as the system_prompt of its assistant: it answers "
-    '{"assistant": "..."}, and its next is a switch with a case such as assistant == \'first\' for each of the others, '
-    "which lead back to it."
+_SUPERVISOR_ADVICE: Final = (
+    "Write 'mode: Sequential', and a list of 'states', each with its assistant in assistant_id and its successor in "
+    "next. Let one state decide: give the supervisor's instructions to its assistant as the system_prompt, let it "
+    'answer {"assistant": "..."}, and make its next a switch with a case such as assistant == \'first\' for each other '
+    "state, which leads back to it."
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Parsed:
+class ParsedWorkflow:
     """The result of parsing a workflow file."""
 
     definition: Definition | None
-    """None if there is a problem."""
+    """None if there are problems."""
     problems: tuple[Problem, ...]
-    """Sorted by phase, then by position in the file."""
+    """Problems sorted by phase, then by position in the file."""
     warnings: tuple[Problem, ...]
-    """Accepted, but probable mistakes; in the same order."""
+    """Accepted parts of the file that are probably mistakes, in the same order."""
     source: str = "the workflow"
 
     def expect(self) -> Definition:
@@ -46,14 +46,16 @@ class Parsed:
 
 def parse_workflow(
     text: str | bytes, *, source: str = "the workflow", node_kinds: Collection[str] = NODE_KINDS
-) -> Parsed:
-    """Parse a workflow of states. Never raises, whatever the text is.
+) -> ParsedWorkflow:
+    """Parse a workflow of states. Never raises; problems of the file are part of the result.
 
     `node_kinds` are the supported kinds of custom nodes.
     """
     diagnostics = Diagnostics()
     definition = _read(text, node_kinds, diagnostics)
-    return Parsed(None if diagnostics.has_problems else definition, diagnostics.problems, diagnostics.warnings, source)
+    return ParsedWorkflow(
+        None if diagnostics.has_problems else definition, diagnostics.problems, diagnostics.warnings, source
+    )
 
 
 def _read(text: str | bytes, node_kinds: Collection[str], diagnostics: Diagnostics) -> Definition | None:
@@ -78,7 +80,7 @@ def _read(text: str | bytes, node_kinds: Collection[str], diagnostics: Diagnosti
 
 
 def _read_workflow(document: Document, diagnostics: Diagnostics) -> tuple[ParsedMap | None, Mapping[str, Any]]:
-    """Return the workflow of a file, or None if there is nothing to check further, and the metadata of its wrapper."""
+    """Return the workflow of a file, and the metadata of its wrapper. The workflow is None if it cannot be checked."""
     root = document.root
     if root is None or root.broken or root.content is None:
         return None, {}
@@ -87,7 +89,7 @@ def _read_workflow(document: Document, diagnostics: Diagnostics) -> tuple[Parsed
         message = f"The file contains {value}. A workflow is a map with the key 'states'."
         diagnostics.error(Phase.FORM, (), root.at, message, "Write 'states:' with a list of states.")
         return None, {}
-    if _is_autonomous(root.content, diagnostics):
+    if _report_autonomous(root.content, diagnostics):
         return None, {}
     inner = root.content.get(_INNER)
     if inner is None or (inner.content is None and not inner.broken):
@@ -96,23 +98,23 @@ def _read_workflow(document: Document, diagnostics: Diagnostics) -> tuple[Parsed
     return wrapper.values.pop(_INNER, None), wrapper.values
 
 
-def _is_autonomous(content: dict[str, YamlNode], diagnostics: Diagnostics, path: Path = ()) -> bool:
-    """Report a workflow in the mode Autonomous, and return whether it is one."""
+def _report_autonomous(content: dict[str, YamlNode], diagnostics: Diagnostics, path: Path = ()) -> bool:
+    """Report a workflow in the mode Autonomous. Return whether it is one."""
     mode, inner = content.get("mode"), content.get(_INNER)
     if mode is not None and isinstance(mode.content, str) and mode.content.lower() == "autonomous":
         message = "In the mode Autonomous a supervisor chooses the next assistant. It is deprecated and not supported."
-        diagnostics.error(Phase.FORM, (*path, "mode"), mode.at, message, _WITHOUT_SUPERVISOR)
+        diagnostics.error(Phase.FORM, (*path, "mode"), mode.at, message, _SUPERVISOR_ADVICE)
         return True
     if path or inner is None or not isinstance(inner.content, dict):
         return False
-    return _is_autonomous(inner.content, diagnostics, (_INNER,))
+    return _report_autonomous(inner.content, diagnostics, (_INNER,))
 
 
 # -- the model
 
 
 def _build(value: Any) -> Any:
-    """Build the part of the model that a valid map declares."""
+    """Build the dataclasses of the model from valid maps. Other values are returned unchanged."""
     if isinstance(value, tuple):
         return tuple(map(_build, cast("tuple[Any, ...]", value)))
     if not isinstance(value, ParsedMap):

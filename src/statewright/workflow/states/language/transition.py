@@ -1,4 +1,4 @@
-"""Transitions: the keys of `next`, which decide what follows a state."""
+"""Transitions: the keys of `next`, which select the states that follow a state."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from statewright.workflow.states.expressions import Expression
 from statewright.workflow.states.expressions.expression import LENGTH_LIMIT
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
-from statewright.workflow.states.language.schema.kinds import ListOf, Text
 from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema, ParsedMap
+from statewright.workflow.states.language.schema.value_types import ListOf, Text
 from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark, YamlNode, shorten
 
 END_STATE: Final = "end"
-"""Target that ends the run or the branch, valid in place of the id of a state."""
+"""The target that ends the run or the branch."""
 RESERVED: Final = (START, END, STOP)
 """Node names that the engine reserves."""
 Texts = tuple[str, ...]
 
-# `rule` is published in the JSON Schema only: other checks report the same mistakes with better advice.
+# A `rule` is only published in the JSON Schema: other checks report the same mistakes with better advice.
 _QUOTED: Final = r"'(?:[^'\\]|\\[\s\S])*'" + "|" + r'"(?:[^"\\]|\\[\s\S])*"'
 _OPERATORS: Final = r"&(?!&)|\|(?!\|)|={1,2}(?!=)|!=(?!=)"
 EXPRESSION: Final = Text(
@@ -42,29 +42,29 @@ Target = Annotated[str, TARGET]
 
 
 def _report_flat_condition(part: ParsedMap, diagnostics: Diagnostics) -> Collection[str]:
-    """Report a condition that is a text with `then` and `else` next to it. Return the keys that it covers."""
+    """Report a condition that is a string with `then` and `else` next to it. Return the keys that were reported."""
     condition = part.content.get("condition")
     if condition is None or not isinstance(condition.content, str):
         return ()
     siblings = [name for name in ("then", "otherwise", "else") if name in part.content]
-    then = _name_in(part.content.get("then"), "the_state_if_true")
-    otherwise = _name_in(part.content.get("otherwise", part.content.get("else")), "the_state_if_false")
+    then = _shorten_name(part.content.get("then"), default="the_state_if_true")
+    otherwise = _shorten_name(part.content.get("otherwise", part.content.get("else")), default="the_state_if_false")
     expression = shorten(condition.content)
     diagnostics.error(
         Phase.FORM,
         *part.location("condition"),
-        "'condition' is a text here. It must be a map with the keys expression, then and otherwise.",
+        "'condition' must be a map with the keys expression, then and otherwise, and is a string.",
         f'Write condition: {{expression: "{expression}", then: {then}, otherwise: {otherwise}}}.',
     )
     return ("condition", *siblings)
 
 
-def _name_in(node: YamlNode | None, default: str) -> str:
+def _shorten_name(node: YamlNode | None, *, default: str) -> str:
     return shorten(node.content) if node is not None and isinstance(node.content, str) else default
 
 
 def _advise_for_condition(part: ParsedMap) -> str:
-    """Return advice for a state whose `next` has a condition and an iter_key."""
+    """Return advice for a `next` with both a condition and an iter_key."""
     values: dict[str, Any] = next((condition.values for condition in part.parts("condition")), dict[str, Any]())
     expression, target, otherwise = (shorten(values.get(key, "...")) for key in ("expression", "then", "otherwise"))
     transition = f'condition: {{expression: "{expression}", then: pick_items, otherwise: {otherwise}}}'
@@ -72,10 +72,10 @@ def _advise_for_condition(part: ParsedMap) -> str:
 
 
 def _advise_for_switch(part: ParsedMap) -> str:
-    """Return advice for a state whose `next` has a switch and an iter_key."""
+    """Return advice for a `next` with both a switch and an iter_key."""
     cases = [case for switch in part.parts("switch") for case in switch.parts("cases")]
     target = shorten(cases[0].values.get("state_id", "...")) if cases else "..."
-    return _advise_to_split(part, "switch: (as it is, with pick_items in place of that target)", target)
+    return _advise_to_split(part, "switch: (unchanged, but with pick_items in place of that target)", target)
 
 
 def _advise_to_split(part: ParsedMap, transition: str, target: str) -> str:
@@ -100,12 +100,12 @@ class Condition:
     expression: Annotated[
         Expression,
         EXPRESSION,
-        Key("A test of the result, such as \"status == 'ok'\".", aliases=("if", "condition", "when", "test")),
+        Key("A condition on the result, such as \"status == 'ok'\".", aliases=("if", "condition", "when", "test")),
     ]
-    then: Annotated[Target, Key("The state if it holds.", aliases=("true", "yes"))]
+    then: Annotated[Target, Key("The state if the condition is true.", aliases=("true", "yes"))]
     otherwise: Annotated[
         Target,
-        Key("The state if it does not hold, or cannot be evaluated.", aliases=("else", "default", "false", "no")),
+        Key("The state if the condition is false, or cannot be evaluated.", aliases=("else", "default", "false", "no")),
     ]
     at: Mark = NOWHERE
 
@@ -117,17 +117,17 @@ class Case:
     schema: ClassVar = MapSchema("case", "a map with the keys condition and state_id", noun="The case")
     condition: Annotated[
         Expression,
-        replace(EXPRESSION, advice="Write condition: the expression itself, as a text."),
-        Key("A test of the result, such as 'score >= 90'.", aliases=("expression", "if", "when", "case")),
+        replace(EXPRESSION, advice="Write condition: the expression itself, as a string."),
+        Key("A condition on the result, such as 'score >= 90'.", aliases=("expression", "if", "when", "case")),
     ]
-    state_id: Annotated[Target, Key("The state if it holds.", aliases=("then", "goto", "target"))]
+    state_id: Annotated[Target, Key("The state if the condition is true.", aliases=("then", "goto", "target"))]
     iter_key: ClassVar = Ignored("the target of a case runs once. Iterate from there.")
     at: Mark = NOWHERE
 
 
 @dataclass(frozen=True, slots=True)
 class Switch:
-    """A choice between several targets: the first case that holds wins."""
+    """A choice between several targets: the first case whose condition is true wins."""
 
     schema: ClassVar = MapSchema(
         "switch",
@@ -136,7 +136,7 @@ class Switch:
         advice="Write switch: {cases: [{condition: ..., state_id: ...}], default: ...}.",
     )
     cases: Annotated[tuple[Case, ...], Key("The cases, tested in order.")]
-    default: Annotated[Target, Key("The state if no case holds.", aliases=("otherwise", "else"))]
+    default: Annotated[Target, Key("The state if no condition is true.", aliases=("otherwise", "else"))]
     at: Mark = NOWHERE
 
 
@@ -161,7 +161,7 @@ class Next:
             ExclusiveKeys("condition", "switch", _ONE_TRANSITION),
             ExclusiveKeys("state_id", "state_ids", _ONE_TRANSITION),
             ExclusiveKeys(
-                "state_ids", "iter_key", "Iterate with state_id, and let the last state of the chain have state_ids."
+                "state_ids", "iter_key", "Iterate with state_id, and write state_ids in the last state of the chain."
             ),
             ExclusiveKeys("state_ids", "condition", _ONE_TRANSITION),
             ExclusiveKeys("state_ids", "switch", _ONE_TRANSITION),
@@ -185,7 +185,7 @@ class Next:
     iter_key: Annotated[
         str | None,
         Text(rule={"minLength": 1}),
-        Key("The path of the items in the result: the target runs once for each."),
+        Key("The path of a list in the result: the target runs once for each item."),
     ] = None
     output_key: Annotated[str | None, Key("Also store the result in the context under this key.")] = None
     store_in_context: Annotated[bool, Key("Whether the result is stored in the context.")] = True
@@ -197,7 +197,7 @@ class Next:
         Key("Whether the context is emptied; keep_current keeps what this state stored."),
     ] = False
     reset_keys_in_context_store: Annotated[Texts, Key("Keys that are removed from the context.", default=None)] = ()
-    override_task: Annotated[bool, Key("In an iteration: the result is the item of the next state.")] = False
+    override_task: Annotated[bool, Key("In an iteration: the result becomes the item of the next state.")] = False
     append_to_context: Annotated[bool, Key("Whether values are appended to lists.")] = False
     include_in_iterator_context: Annotated[
         Texts, Key("The keys of the context that the branches of an iteration see; * for all.")
@@ -217,7 +217,7 @@ class Next:
             branches = [(case.condition, case.state_id) for case in self.switch.cases]
             branches.append((None, self.switch.default))
         if branches:
-            object.__setattr__(self, "state_id", None)  # a check has warned about it
+            object.__setattr__(self, "state_id", None)  # ignored, about which a check has warned
         targets = [target for _, target in branches] or self.state_ids or [self.state_id]
         object.__setattr__(self, "branches", tuple(branches))
         object.__setattr__(self, "targets", tuple(target for target in targets if target is not None))

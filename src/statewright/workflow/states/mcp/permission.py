@@ -1,4 +1,4 @@
-"""Permissions of MCP servers: workflow files start only the programs and reach only the hosts of the project file."""
+"""Permissions of MCP servers: workflow files may use only the programs and hosts that the project file allows."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ def check_command(command: str, settings: ToolSettings) -> None:
         return
     if is_path(command):
         raise ToolError(
-            f"The program {command[:200]!r} is a path, and a workflow file starts programs by name only. Write its "
+            f"The program {command[:200]!r} is a path, but a workflow file may start programs only by name. Write the "
             f"name, or define the server in statewright.toml and refer to it by mcp_config_id:\n"
-            f"{server_stanza('my_server', command)}"
+            f"{server_snippet('my_server', command)}"
         )
     raise ToolError(
         f"The program {command[:200]!r} is not allowed. To allow it, write in statewright.toml:\n"
-        f"{command_stanza(command, settings)}"
+        f"{command_snippet(command, settings)}"
     )
 
 
@@ -47,12 +47,11 @@ def check_variables(names: Iterable[str]) -> None:
 
 
 def check_url(url: Url, settings: ToolSettings, *, integration_url: Url | None, holds_secrets: bool) -> list[str]:
-    """Return the checked addresses of a URL, which are the only ones to connect to. Blocks for DNS.
-
-    Raises ToolError for a URL that a workflow file may not reach.
+    """Resolve a URL to checked addresses, the only ones to connect to. Blocks for DNS.
 
     `integration_url` is the URL of the integration, which the project allows by defining it. Values of integrations and
     of the environment are sent only to hosts that the project names explicitly, not to those that a wildcard matches.
+    Raises ToolError for a URL that a workflow file may not reach.
     """
     guard = Guard(settings.allow_hosts)
     if integration_url is not None:
@@ -60,34 +59,34 @@ def check_url(url: Url, settings: ToolSettings, *, integration_url: Url | None, 
     if not guard.allows(url):
         raise ToolError(
             f"The host {url.host!r} (port {url.port}) is not allowed. To allow it, write in statewright.toml:\n"
-            f"{host_stanza(url, settings)}"
+            f"{host_snippet(url, settings)}"
         )
     if holds_secrets and not guard.names_exactly(url):
         raise ToolError(
-            f"Values of integrations and of the environment are sent only to explicit hosts in allow_hosts, and "
-            f"{url.host!r} is allowed by a wildcard. Write in statewright.toml:\n{host_stanza(url, settings)}"
+            f"The host {url.host!r} is allowed only by a wildcard, but values of integrations and of the environment "
+            f"are sent only to explicit hosts. Write in statewright.toml:\n{host_snippet(url, settings)}"
         )
-    return guard.addresses(url)
+    return guard.resolve(url)
 
 
 def is_path(command: str) -> bool:
-    """Return whether a command is more than the name of a program."""
+    """Return whether a command is not just the name of a program."""
     return not command or "/" in command or "\\" in command or command in (".", "..")
 
 
-def command_stanza(command: str, settings: ToolSettings) -> str:
-    """Return the lines of statewright.toml that allow a program, in addition to those already allowed."""
+def command_snippet(command: str, settings: ToolSettings) -> str:
+    """Return the lines of statewright.toml that also allow a program."""
     allowed = [name for name in settings.mcp_commands if name != command]
     return f"[tools]\nmcp_commands = {json.dumps([*allowed, command], ensure_ascii=False)}"
 
 
-def host_stanza(url: Url, settings: ToolSettings) -> str:
-    """Return the lines of statewright.toml that allow a host."""
+def host_snippet(url: Url, settings: ToolSettings) -> str:
+    """Return the lines of statewright.toml that also allow a host."""
     host = url_host(url.host)
     entry = host if url.port in (80, 443) else f"{host}:{url.port}"
     return f"[tools]\nallow_hosts = {json.dumps([*settings.allow_hosts, entry], ensure_ascii=False)}"
 
 
-def server_stanza(name: str, command: str = "npx") -> str:
+def server_snippet(name: str, command: str = "npx") -> str:
     """Return the lines of statewright.toml that define a server."""
     return f'[mcp.{toml_key(name)}]\ncommand = {json.dumps(command, ensure_ascii=False)}\nargs = ["..."]'

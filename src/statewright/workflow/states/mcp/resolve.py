@@ -1,8 +1,8 @@
 """Resolution of servers: from the configuration in a workflow or project file to a server that can be connected.
 
-A server of a workflow file may contain values of an integration and of the environment. Answers of models and tools are
-filled into program arguments only, and only if the workflow enables it: a URL or header chosen by a model could send
-the secrets anywhere. All values are filled in once, so none of them is read as a template.
+The configuration may refer to values of an integration and of the environment. Answers of models and tools are inserted
+into program arguments only, and only if the workflow enables it: a URL or header chosen by a model could send the
+secrets anywhere. Values are inserted once, and are never read as templates themselves.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from statewright.agents import Credentials
 from statewright.errors import InvalidConfig, ToolError, suggestion
 from statewright.workflow.states.language.model import McpServer as DeclaredServer
-from statewright.workflow.states.mcp.permission import check_command, check_url, check_variables, server_stanza
+from statewright.workflow.states.mcp.permission import check_command, check_url, check_variables, server_snippet
 from statewright.workflow.states.tools import (
     Integrations,
     ToolSettings,
@@ -35,13 +35,13 @@ _PROJECT_KEYS: Final = (*_CONFIG_KEYS, "timeout", "connect_timeout", "cwd")
 
 @dataclass(frozen=True, slots=True)
 class ResolvedServer:
-    """A server with all values filled in, which is allowed to be connected."""
+    """A server with all values inserted, to which connections are allowed."""
 
     server: McpServer
     credentials: Credentials
     """Masks the secrets of the server in the output of its tools."""
     is_single: bool
-    """True if each call opens a connection of its own."""
+    """True if each call opens a new connection."""
 
 
 class ServerResolver:
@@ -57,18 +57,20 @@ class ServerResolver:
     def resolve(self, declared: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
         """Resolve a server for a state with this context. Blocks for DNS.
 
-        Raises ToolError for a server that is not allowed, invalid or unknown, and MissingApiKey for an environment
+        Raises ToolError for a server that is unknown, invalid or not allowed, and MissingApiKey for an environment
         variable that is not set.
         """
         project_config = self._find_project_config(declared)
-        config = dict(project_config) if project_config is not None else own_config(declared)
+        config = dict(project_config) if project_config is not None else read_config(declared)
         _check_supported(declared, config)
         alias = declared.settings.get("integration_alias") or config.get("integration_alias")
         credentials = self._integrations.credentials(alias)
-        names: Mapping[str, Any] = context if declared.settings.get("resolve_dynamic_values_in_arguments") else {}
-        is_single = bool(config.get("single_usage")) or refers_to_context(config.get("args"), names, credentials)
+        if not declared.settings.get("resolve_dynamic_values_in_arguments"):
+            context = {}
+        # Arguments with values of the context differ from call to call, so a connection cannot be shared.
+        is_single = bool(config.get("single_usage")) or refers_to_context(config.get("args"), context, credentials)
         values = ServerValues(declared.name, credentials)
-        filled = values.fill(config, names)
+        filled = values.fill(config, context)
         addresses = self._check(filled, credentials, values) if project_config is None else ()
         server = _build_server(declared, filled, addresses, from_project=project_config is not None)
         if values.secrets and not credentials.alias:
@@ -79,22 +81,22 @@ class ServerResolver:
         return ResolvedServer(server, credentials, is_single)
 
     def _find_project_config(self, declared: DeclaredServer) -> Mapping[str, Any] | None:
-        """Return the project's configuration for the `mcp_config_id` of a server; None for a server without one."""
+        """Return the project's server with the `mcp_config_id`; None for a server without one."""
         config_id = declared.settings.get("mcp_config_id")
         if not config_id:
             return None
         if config_id not in self._project_servers:
             raise ToolError(
-                f"MCP server {declared.name!r} has the mcp_config_id {config_id!r}, which does not exist. "
+                f"MCP server {declared.name!r} has the mcp_config_id {config_id!r}, which is not in the project. "
                 f"{suggestion(config_id, self._project_servers, noun='Servers')} To add it, write in "
-                f"statewright.toml:\n{server_stanza(config_id)}"
+                f"statewright.toml:\n{server_snippet(config_id)}"
             )
         return self._project_servers[config_id]
 
     def _check(self, filled: Mapping[str, Any], credentials: Credentials, values: ServerValues) -> Sequence[str]:
-        """Return the addresses to connect to, for a server with a URL.
+        """Check a server that the workflow file defines, and return the addresses to connect to if it has a URL.
 
-        Raises ToolError if the project does not allow a server that the workflow file defines.
+        Raises ToolError if the project does not allow it.
         """
         if "command" in filled:
             check_command(str(filled["command"]), self._settings)
@@ -109,15 +111,15 @@ class ServerResolver:
         return ()
 
 
-def own_config(declared: DeclaredServer) -> dict[str, Any]:
-    """Return the configuration in the workflow file; `config` takes precedence over the older keys."""
+def read_config(declared: DeclaredServer) -> dict[str, Any]:
+    """Return the configuration of a server that the workflow file defines. `config` overrides the older keys."""
     config = {name: declared.config[name] for name in (*_CONFIG_KEYS, "single_usage") if name in declared.config}
     if "command" not in config and "url" not in config and declared.settings.get("command"):
         config["command"] = declared.settings["command"]
         config.setdefault("args", declared.settings.get("arguments"))
     config = {name: value for name, value in config.items() if value is not None}
     if isinstance(config.get("args"), str):
-        # Split before values are filled in, so that a value never becomes two arguments.
+        # Split before values are inserted, so that a value never becomes two arguments.
         try:
             config["args"] = shlex.split(config["args"])
         except ValueError as error:
@@ -132,8 +134,8 @@ def _check_supported(declared: DeclaredServer, config: Mapping[str, Any]) -> Non
         raise ToolError(f"MCP server {declared.name!r} is disabled. Write enabled: true to use its tools.")
     if declared.settings.get("mcp_connect_url") and "command" not in config and "url" not in config:
         raise ToolError(
-            f"MCP server {declared.name!r} is reached through the proxy of mcp_connect_url, which Statewright does not "
-            f"have. Write config: {{command: ...}} or config: {{url: ...}}: servers are started and reached directly."
+            f"MCP server {declared.name!r} has an mcp_connect_url, which is not supported: servers are started or "
+            f"reached directly, without a proxy. Write config: {{command: ...}} or config: {{url: ...}}."
         )
 
 
@@ -160,7 +162,7 @@ def _build_server(
 
 
 class ServerValues:
-    """Fills in the configuration of one server, and collects its secrets."""
+    """Inserts values into the configuration of one server, and collects its secrets."""
 
     def __init__(self, server: str, credentials: Credentials) -> None:
         self._server = server
@@ -169,46 +171,47 @@ class ServerValues:
         """The values from the environment."""
 
     def fill(self, config: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
-        """Fill in a configuration. Arguments may also refer to names of `context`."""
+        """Return a configuration with all values inserted. Only `args` may refer to names in `context`."""
         filled = dict(config)
         for name in ("env", "headers"):
             if isinstance(values := config.get(name), Mapping):
                 items = cast("Mapping[str, Any]", values).items()
                 filled[name] = {key: self._resolve(f"{name}.{key}", value) for key, value in items}
-        # The keys below may also refer to the variables of the program.
+        # The other keys may also refer to the variables in `env`.
         self._values = {**(filled.get("env") or {}), **self._values}
         for name in ("command", "url", "auth_token"):
             if name in config:
                 filled[name] = self._resolve(name, config[name], from_environment=name == "auth_token")
         if isinstance(args := config.get("args"), list):
             scope = {**context, **self._values}
-            texts = cast("list[Any]", args)
-            filled["args"] = [_parse(text).render(scope) if isinstance(text, str) else text for text in texts]
+            items = cast("list[Any]", args)
+            filled["args"] = [_parse(item).render(scope) if isinstance(item, str) else item for item in items]
         return filled
 
-    def _resolve(self, where: str, value: Any, *, from_environment: bool = True) -> Any:
+    def _resolve(self, key: str, value: Any, *, from_environment: bool = True) -> Any:
         if not isinstance(value, str):
             return value
         if from_environment:
-            variable = read_variable(value, f"MCP server {self._server!r} takes {where}")
+            variable = read_variable(value, f"MCP server {self._server!r} takes {key}")
             if variable is not None:
                 self.secrets.add(variable)
                 return variable
         template = _parse(value)
-        for name in sorted(template.names - self._values.keys()):
+        unknown = template.names - self._values.keys()
+        if unknown:
             raise ToolError(
-                f"MCP server {self._server!r}: {where} refers to {{{{{name}}}}}, which has no value. It may refer to "
-                f"{', '.join(sorted(self._values)) or 'nothing'}: set an integration_alias that defines it. "
-                f"Only args may refer to values of a run."
+                f"MCP server {self._server!r}: {key} refers to {{{{{min(unknown)}}}}}, which has no value. "
+                f"Available: {', '.join(sorted(self._values)) or 'nothing'}. Set an integration_alias that defines it; "
+                f"only args may refer to values of a run."
             )
         return template.render(self._values)
 
 
 def refers_to_context(args: Any, context: Mapping[str, Any], credentials: Mapping[str, Any]) -> bool:
     """Return whether arguments refer to names that only the context defines."""
-    texts = [text for text in cast("list[Any]", args) if isinstance(text, str)] if isinstance(args, list) else []
-    named = {name for text in texts for name in _parse(text).names}
-    return bool((named & context.keys()) - credentials.keys())
+    items = cast("list[Any]", args) if isinstance(args, list) else []
+    names = {name for item in items if isinstance(item, str) for name in _parse(item).names}
+    return bool((names & context.keys()) - credentials.keys())
 
 
 def _parse(text: str) -> Template:

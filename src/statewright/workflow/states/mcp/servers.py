@@ -1,4 +1,4 @@
-"""The servers of one compiled workflow: connected on first use, and released with the workflow."""
+"""The MCP servers of one compiled workflow, which are connected on first use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class ServerTool:
-    """A tool of a server, for states and assistants, with secrets masked in its results."""
+    """A tool of a server. Secrets of the server are masked in its results."""
 
     def __init__(self, tool: McpTool, resolved: ResolvedServer) -> None:
         self.name = tool.name
@@ -33,28 +33,28 @@ class ServerTool:
         tool_context = replace(context, credentials=self._resolved.credentials)
         if not self._resolved.is_single:
             return await call_tool(self._tool, arguments, context=tool_context)
-        async with _connection(self._resolved) as own:
-            tool = await own.tool(self._tool.remote_name, server=self._resolved.server.name)
+        async with _make_connection(self._resolved) as mcp:
+            tool = await mcp.tool(self._tool.remote_name, server=self._resolved.server.name)
             return await call_tool(tool, arguments, context=tool_context)
 
 
 class McpServers:
-    """Provides the tools of servers. Equal configurations share a connection."""
+    """Provides the tools of servers. Servers with equal configurations share a connection."""
 
     def __init__(self, resolver: ServerResolver) -> None:
         self._resolver = resolver
-        self._connected: dict[McpServer, McpTools] = {}
+        self._connections: dict[McpServer, McpTools] = {}
 
     async def tools(self, declared: DeclaredServer, context: Mapping[str, Any]) -> list[ServerTool]:
         """Return all allowed tools of a server, named `<server>-<tool>`.
 
-        Raises ToolError for a server that is not allowed, disabled, or not usable.
+        Raises ToolError for a server that is disabled, not allowed, or cannot be used.
         """
         resolved = await self._resolve(declared, context)
         return [ServerTool(tool, resolved) for tool in await self._request(resolved, lambda mcp: mcp.tools())]
 
     async def tool(self, name: str, declared: DeclaredServer, context: Mapping[str, Any]) -> ServerTool:
-        """Return one tool by its name on the server. Raises ToolError if there is none, and like `tools`."""
+        """Return one tool by its name on the server. Raises ToolError if there is none, and as `tools` does."""
         resolved = await self._resolve(declared, context)
         server = resolved.server.name
         return ServerTool(await self._request(resolved, lambda mcp: mcp.tool(name, server=server)), resolved)
@@ -64,18 +64,18 @@ class McpServers:
         return await call_in_thread(lambda: self._resolver.resolve(declared, context))
 
     async def _request(self, resolved: ResolvedServer, request: Callable[[McpTools], Coroutine[Any, Any, T]]) -> T:
-        """Send a request over the shared connection to a server, or over one of its own."""
+        """Send a request over the shared connection to a server, or over a new one if it is `single_usage`."""
         if resolved.is_single:
-            async with _connection(resolved) as mcp:
+            async with _make_connection(resolved) as mcp:
                 return await request(mcp)
-        mcp = self._connected.get(resolved.server)
+        mcp = self._connections.get(resolved.server)
         if mcp is None:
-            mcp = self._connected.setdefault(resolved.server, _connection(resolved))
+            mcp = self._connections.setdefault(resolved.server, _make_connection(resolved))
         # In a new context, as a connection outlives the run that opens it, and must not keep references to that run.
         return await asyncio.create_task(request(mcp), context=Context())
 
 
-def _connection(resolved: ResolvedServer) -> McpTools:
+def _make_connection(resolved: ResolvedServer) -> McpTools:
     from statewright.agents.mcp import McpTools  # imports the MCP client, which files without servers do not need
 
     return McpTools([resolved.server])

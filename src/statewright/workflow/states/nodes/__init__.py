@@ -1,4 +1,4 @@
-"""Custom nodes: states that are neither assistants nor tools, by the names of their kinds.
+"""Custom nodes: states that are neither assistants nor tools. Their kinds are registered by name.
 
 kinds = NodeKinds()
 kinds.register("greeter", lambda definition, resources: Greeter(definition.config["name"]))

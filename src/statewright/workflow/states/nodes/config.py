@@ -1,7 +1,7 @@
 """Validation of the `config` of custom nodes.
 
-A reader collects all faults, so that an author sees them together. Each kind reads its config in one function: the
-check uses the faults, the node uses the values. Keys that the function does not read are reported as warnings.
+A reader collects all faults, so that they are reported together. Each kind has one function that reads its config: the
+check of the file uses the faults, and the node the values. Keys that the function does not read are warnings.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.language.yaml.nodes import Path, problem_at, shorten
 from statewright.workflow.states.templates import Template, parse_template
 
-_Kind = TypeVar("_Kind")
+_T = TypeVar("_T")
 
 
 class ConfigFault(NamedTuple):
@@ -32,13 +32,17 @@ class ConfigFault(NamedTuple):
     is_error: bool = True
     """False for a warning: accepted, but probably a mistake."""
 
-    def problem(self, definition: CustomNode, above: Path = ()) -> Problem:
-        """Return the fault as a problem of the node; `above` is the path of the node."""
-        return problem_at(definition.at, self.message, self.suggestion, path=(*above, *self.path))
+    def problem(self, definition: CustomNode, node_path: Path = ()) -> Problem:
+        """Return the fault as a problem of the node, which is at `node_path` in the file."""
+        return problem_at(definition.at, self.message, self.suggestion, path=(*node_path, *self.path))
 
 
 class ConfigReader:
-    """Reads one map of a config, and collects errors and warnings in `faults`."""
+    """Reads one map of a config, and collects errors and warnings in `faults`.
+
+    The methods `text`, `flag`, `items` and `texts` return the value of a key. A value of another type is a fault, and
+    the default is returned instead.
+    """
 
     def __init__(
         self, config: Mapping[str, Any], path: Path = ("config",), faults: list[ConfigFault] | None = None
@@ -49,12 +53,12 @@ class ConfigReader:
         self.faults: list[ConfigFault] = [] if faults is None else faults
 
     def has_key(self, key: str) -> bool:
-        """Return whether the key is present, even with null."""
+        """Return whether the key is present, even if its value is null."""
         self._read.add(key)
         return key in self._config
 
     def anything(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key of any type, even null."""
+        """Return the value of a key of any type."""
         self._read.add(key)
         return self._config.get(key, default)
 
@@ -62,7 +66,7 @@ class ConfigReader:
         return self._typed(key, str, "a text", default)
 
     def path(self, key: str, example: str = "names with dots, such as user.name") -> str | None:
-        """Return the text of a path into JSON data."""
+        """Return a path into JSON data, as text."""
         path = self.text(key)
         if path is not None and parse_path(path) is None:
             self.fault(key, f"{shorten(path)!r} is not a path.", f"Write {example}.")
@@ -87,7 +91,7 @@ class ConfigReader:
         """Return a map, which may also be written as JSON text."""
         value = self.anything(key)
         if isinstance(value, str) and value.strip():
-            value = _from_json(value)
+            value = _parse_json(value)
         if isinstance(value, dict):
             return cast("dict[str, Any]", value)
         if value is not None and value != "":
@@ -103,10 +107,10 @@ class ConfigReader:
         self.fault(key, f"{key} is {_describe(value)}.", suggestion(value, words, noun="Known"))
         return default
 
-    def required(self, key: str, value: _Kind | None, words: str) -> _Kind | None:
-        """Return the value of a key; report the key if it is missing. `words` say what to write."""
+    def required(self, key: str, value: _T | None, expected: str) -> _T | None:
+        """Return the value that was read from a key, and report the key if it is missing."""
         if value is None and self._config.get(key) is None:
-            self.fault(key, f"{key} is missing.", f"Write {words}.")
+            self.fault(key, f"{key} is missing.", f"Write {expected}.")
         return value
 
     def expression(self, key: str, *, must_have_value: bool = False) -> Expression | None:
@@ -120,7 +124,7 @@ class ConfigReader:
             self.fault(key, str(error), "Write names in expressions without braces: count > 10.")
             return None
         for sentence in expression.unsupported:
-            self.fault(key, sentence, "It never has a value. Remove this part.", is_error=must_have_value)
+            self.fault(key, sentence, "Remove it: with it, the expression has no value.", is_error=must_have_value)
         return expression
 
     def template(self, key: str, default: str | None = None) -> Template | None:
@@ -135,7 +139,7 @@ class ConfigReader:
         for problem in template.errors:
             self.fault(key, f"{key}, line {problem.line}: {problem.message}", problem.suggestion)
         for problem in template.warnings:
-            message = f"{key}, line {problem.line}: {problem.message} The placeholder stays as it is written."
+            message = f"{key}, line {problem.line}: {problem.message} The placeholder is left unchanged."
             self.fault(key, message, problem.suggestion, is_error=False)
         return template
 
@@ -153,34 +157,35 @@ class ConfigReader:
         for key in self._config:
             if key not in self._read:
                 advice = suggestion(shorten(str(key)), self._read, noun="Known keys")
-                message = f"{shorten(str(key))!r} is not a key of this map, and has no effect."
+                message = f"{shorten(str(key))!r} is not a known key, and has no effect."
                 self.fault(str(key), message, advice, is_error=False)
 
-    def _typed(self, key: str, kind: type[_Kind], words: str, default: _Kind | None) -> _Kind | None:
+    def _typed(self, key: str, value_type: type[_T], expected: str, default: _T | None) -> _T | None:
         value = self.anything(key)
         if value is None:
             return default
-        if isinstance(value, kind):
+        if isinstance(value, value_type):
             return value
-        self.fault(key, f"{key} is {_describe(value)}.", f"Write {words}.")
+        self.fault(key, f"{key} is {_describe(value)}.", f"Write {expected}.")
         return default
 
 
-def read_nothing(definition: CustomNode) -> tuple[None, list[ConfigFault]]:
-    """Read the config of a node without settings: every key is a fault."""
+def read_empty_config(definition: CustomNode) -> tuple[None, list[ConfigFault]]:
+    """Read the config of a kind without settings: every key is a fault."""
     reader = ConfigReader(definition.config)
     reader.finish()
     return None, reader.faults
 
 
-def refuse_faults(definition: CustomNode, faults: Iterable[ConfigFault]) -> None:
-    """Raise WorkflowError with all errors among the faults, if there are any."""
+def raise_errors(definition: CustomNode, faults: Iterable[ConfigFault]) -> None:
+    """Raise WorkflowError if any of the faults are errors; warnings are ignored."""
     errors = [fault.problem(definition) for fault in faults if fault.is_error]
     if errors:
         raise WorkflowError(errors, source=f"Custom node {definition.id!r}")
 
 
-def _from_json(text: str) -> Any:
+def _parse_json(text: str) -> Any:
+    """Parse a text; return it unchanged if it is not JSON."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -194,3 +199,4 @@ def _describe(value: Any) -> str:
 
 
 _NOUNS: Final[Mapping[type, str]] = {dict: "map", list: "list", bool: "boolean", int: "number", float: "number"}
+"""Names of types in messages."""

@@ -1,4 +1,4 @@
-"""`generate_documents_tree`: lists the documents of data sources in a stable order, for example as items to process."""
+"""`generate_documents_tree`: lists the documents of data sources, for example as items of an iteration."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from statewright.errors import ExpressionError, InvalidConfig
 from statewright.workflow.states.handlers import Call, Outcome
 from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
-from statewright.workflow.states.nodes.patterns import Matcher, filter_matcher, glob_matcher, path_matcher
+from statewright.workflow.states.nodes.patterns import Matcher, compile_filter, compile_glob, compile_pattern
 from statewright.workflow.states.nodes.resources import DataSource, NodeLimits, NodeResources
 
 
 @dataclass(slots=True)
-class DocumentReader:
-    """Lists documents for one state, within its limits."""
+class DocumentLister:
+    """Lists documents for one execution of a state, within its limits."""
 
     limits: NodeLimits
     is_included: Matcher
@@ -29,43 +29,47 @@ class DocumentReader:
     documents_listed: int = 0
     bytes_read: int = 0
 
-    def documents(self, datasource_id: str, source: DataSource) -> list[dict[str, Any]]:
-        """Return the included documents of a data source, sorted by path. Raises InvalidConfig if a limit is
-        exceeded."""
+    def list_documents(self, datasource_id: str, source: DataSource) -> list[dict[str, Any]]:
+        """Return the included documents of a data source, sorted by path.
+
+        Raises InvalidConfig if the folder does not exist, or a limit is exceeded.
+        """
         if not source.folder.is_dir():
             raise InvalidConfig(
                 f"The folder {str(source.folder)!r} of data source {datasource_id!r} does not exist. Create it, or set "
                 f"another one in statewright.toml."
             )
-        matches_glob = glob_matcher(source.glob)
-        paths = sorted(path for path in self._paths(source.folder) if matches_glob(path) and self.is_included(path))
+        matches_glob = compile_glob(source.glob)
+        paths = sorted(
+            path for path in self._iter_paths(source.folder) if matches_glob(path) and self.is_included(path)
+        )
         self.documents_listed += len(paths)
         self._check_limit("documents", self.documents_listed, self.limits.documents)
-        return [self._document(datasource_id, source.folder, path) for path in paths]
+        return [self._describe_document(datasource_id, source.folder, path) for path in paths]
 
-    def _paths(self, folder: Path) -> Iterator[str]:
-        """Yield the paths of all files below a folder, with slashes. Hidden files and links are skipped."""
-        for above, folders, names in os.walk(folder):
+    def _iter_paths(self, folder: Path) -> Iterator[str]:
+        """Yield the relative paths of all files below a folder, with slashes. Hidden files and links are skipped."""
+        for parent, folders, names in os.walk(folder):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in names:
-                path = Path(above, name)
+                path = Path(parent, name)
                 if name.startswith(".") or not _is_plain_file(path):
                     continue
                 self.files_seen += 1
                 self._check_limit("files", self.files_seen, self.limits.files)
                 yield path.relative_to(folder).as_posix()
 
-    def _document(self, datasource_id: str, folder: Path, path: str) -> dict[str, Any]:
+    def _describe_document(self, datasource_id: str, folder: Path, path: str) -> dict[str, Any]:
         document: dict[str, Any] = {
             "datasource_id": datasource_id,
             "file_path": path,
             "file_name": path.rpartition("/")[2],
             "source": f"{datasource_id}/{path}",
         }
-        return {**document, **self._content(folder / path)} if self.with_content else document
+        return {**document, **self._read_content(folder / path)} if self.with_content else document
 
-    def _content(self, path: Path) -> dict[str, Any]:
-        """Return the text of a file, truncated if it is too long; null for a binary file."""
+    def _read_content(self, path: Path) -> dict[str, Any]:
+        """Return the text of a file, truncated if it is too long; None for a binary file."""
         limit = self.limits.document_bytes
         with path.open("rb") as file:
             data = file.read(limit + 1)
@@ -83,7 +87,7 @@ class DocumentReader:
 
 
 def _is_plain_file(path: Path) -> bool:
-    """Return whether a path is a regular file, not a link, with a name that UTF-8 can encode."""
+    """Return whether a path is a regular file, not a link, and can be encoded as UTF-8."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -120,15 +124,15 @@ class DocumentsTree:
         self._resources = resources
 
     async def perform(self, call: Call) -> Outcome:
-        return Outcome({self._config.output_key: await asyncio.to_thread(self._documents)})
+        return Outcome({self._config.output_key: await asyncio.to_thread(self._list_documents)})
 
-    def _documents(self) -> list[dict[str, Any]]:
+    def _list_documents(self) -> list[dict[str, Any]]:
         config, find_source = self._config, self._resources.datasource
-        reader = DocumentReader(self._resources.limits, config.is_included, config.with_content)
-        return [document for name in config.datasource_ids for document in reader.documents(name, find_source(name))]
+        lister = DocumentLister(self._resources.limits, config.is_included, config.with_content)
+        return [item for name in config.datasource_ids for item in lister.list_documents(name, find_source(name))]
 
 
-def read(definition: CustomNode) -> tuple[DocumentsTreeConfig, list[ConfigFault]]:
+def read_config(definition: CustomNode) -> tuple[DocumentsTreeConfig, list[ConfigFault]]:
     """Read the config of a node, with its faults."""
     reader = ConfigReader(definition.config)
     ids = tuple(dict.fromkeys((*reader.texts("datasource_id"), *reader.texts("datasource_ids"))))
@@ -145,13 +149,14 @@ def read(definition: CustomNode) -> tuple[DocumentsTreeConfig, list[ConfigFault]
 
 
 def _read_filters(reader: ConfigReader) -> Matcher:
+    """Read the pattern or the filter of documents; without either, all are included."""
     pattern = reader.text(_PATTERN)
     lines = [line for text in reader.texts(_FILTER) for line in text.splitlines()]
     if pattern and lines:
         reader.fault(_FILTER, f"{_PATTERN} and {_FILTER} cannot be combined.", "Remove one of them.")
         return _accept_all
     try:
-        return path_matcher(pattern) if pattern else filter_matcher(lines) if lines else _accept_all
+        return compile_pattern(pattern) if pattern else compile_filter(lines) if lines else _accept_all
     except ExpressionError as error:
         reader.fault(_PATTERN if pattern else _FILTER, str(error), "Correct the pattern.")
         return _accept_all

@@ -1,35 +1,35 @@
-"""Custom nodes that call a model: one per earlier state, one for the history, one for the result of the workflow.
+"""Custom nodes that call a model: for the history, for the result of the workflow, or for each earlier state.
 
-Answers of models and outputs of states are data: a template within one is never rendered.
+Answers of models and outputs of states are data: templates inside them are never rendered.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any, ClassVar, Final, cast
 
 from statewright.agents import as_text, ask
-from statewright.errors import ExpressionError, InvalidConfig
+from statewright.errors import InvalidConfig
 from statewright.messages import Message
 from statewright.models import ModelRequest
 from statewright.workflow.states.engine.visit import ANSWER, Visit
 from statewright.workflow.states.expressions.output import parse_output
 from statewright.workflow.states.handlers import Call, Outcome
-from statewright.workflow.states.handlers.call import make_unresolved_reporter
-from statewright.workflow.states.handlers.summaries import conversation_text, split_batches
+from statewright.workflow.states.handlers.call import render_for_state
+from statewright.workflow.states.handlers.summaries import format_conversation, split_batches
 from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
 from statewright.workflow.states.nodes.resources import NodeResources
-from statewright.workflow.states.templates import Template, parse_template, render_off_loop
+from statewright.workflow.states.templates import Template, parse_template
 
 
 class ModelNode:
-    """Base of the nodes that call a model."""
+    """Base class of the nodes that call a model."""
 
     instructions: ClassVar[str]
-    """The system prompt, unless the node has its own."""
+    """The system prompt of a node without its own."""
 
     def __init__(self, definition: CustomNode, config: Any, resources: NodeResources) -> None:
         self._definition = definition
@@ -37,9 +37,9 @@ class ModelNode:
         self._resources = resources
 
     async def ask(self, call: Call, messages: Sequence[Message], *, position: int = 0) -> str:
-        """Return the answer of the model of the node. Raises ModelError.
+        """Return the answer of the node's model. Raises ModelError.
 
-        `position` distinguishes the requests of one execution. Usage is charged to the budget of the run.
+        `position` numbers the requests of one execution. The usage is charged to the budget of the run.
         """
         definition, state_id = self._definition, call.state.id
         request = ModelRequest(
@@ -55,7 +55,7 @@ class ModelNode:
 class ConversationSummary(ModelNode):
     """`summarize_conversation_node`: summarizes the history of its branch, in batches that a model can read.
 
-    With `clear_prior_messages: true` in `next` the summary replaces the history; otherwise it is one more message.
+    With `clear_prior_messages: true` in `next`, the summary replaces the history; otherwise it is added as a message.
     """
 
     instructions = (
@@ -69,7 +69,7 @@ class ConversationSummary(ModelNode):
             return Outcome("")
         task = f"{call.prompt}\n\n" if call.prompt else ""
         parts = [
-            await self.ask(call, [Message(task + conversation_text(batch))], position=position)
+            await self.ask(call, [Message(task + format_conversation(batch))], position=position)
             for position, batch in enumerate(split_batches(call.history))
         ]
         return Outcome("\n\n".join(parts), calls=len(parts))
@@ -90,13 +90,13 @@ class ResultFinalizer(ModelNode):
         return Outcome(await self.ask(call, [*call.history, Message(call.prompt or "Write the final answer.")]))
 
 
-# -- a call for each earlier state
+# -- the state processor
 
 STATUSES: Final = ("NOT_STARTED", "IN_PROGRESS", "INTERRUPTED", "FAILED", "SUCCEEDED", "ABORTED")
 """The statuses of states in the language."""
-_FINISHED: Final = "SUCCEEDED"
+_SUCCEEDED: Final = "SUCCEEDED"
 """The status of every recorded execution: a failure ends the run or is retried."""
-ALL_KEYS: Final = (
+ALL_KEYS_TEMPLATE: Final = (
     "{% for item in items %}{% if not loop.first %}\n{% endif %}"
     "{% for pair in item.items() %}{{ pair[0] }}: {{ pair[1] }}\n{% endfor %}{% endfor %}"
 )
@@ -104,9 +104,9 @@ ALL_KEYS: Final = (
 
 
 @cache
-def _all_keys_template() -> Template:
-    """Return the default template, parsed on first use: its blocks would load Jinja for every workflow."""
-    return parse_template(ALL_KEYS)
+def _parse_default_template() -> Template:
+    """Return the default template. It is parsed on first use, because its blocks need Jinja, which loads slowly."""
+    return parse_template(ALL_KEYS_TEMPLATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +115,14 @@ class StateProcessorConfig:
 
     state_id: str = ""
     """The prefix of the ids of the processed states."""
-    statuses: tuple[str, ...] = (_FINISHED,)
-    template: Template = field(default_factory=_all_keys_template)
+    statuses: tuple[str, ...] = (_SUCCEEDED,)
+    template: Template = field(default_factory=_parse_default_template)
 
 
 class StateProcessor(ModelNode):
     """`state_processor_node`: calls a model for each earlier execution of a state, and renders a template.
 
-    The calls are made one after the other; the template receives their answers as `items`.
+    The calls are made one after the other. Their answers are `items` in the template.
     """
 
     instructions = (
@@ -133,27 +133,23 @@ class StateProcessor(ModelNode):
     async def perform(self, call: Call) -> Outcome:
         visits = self._list_visits(call)
         items = [await self._process(visit, call, position) for position, visit in enumerate(visits)]
-        scope = {**call.scope, "items": items}
         template: Template = self._config.template
-        report = make_unresolved_reporter(call.runtime, call.state.id)
-        try:
-            text = await render_off_loop(lambda work: template.render(scope, report=report, work=work))
-        except ExpressionError as error:
-            raise ExpressionError(f"The output_template of state {call.state.id!r}: {error}") from error
+        render = partial(template.render, {**call.scope, "items": items})
+        text = await render_for_state("output_template", call.state.id, call.runtime, render)
         return Outcome(text, calls=max(len(visits), 1))
 
     def _list_visits(self, call: Call) -> list[Visit]:
-        """Return the executions to process, in order, without its own from earlier loops."""
-        if _FINISHED not in self._config.statuses:
+        """Return the executions to process, in order, without those of this state, which a loop may repeat."""
+        if _SUCCEEDED not in self._config.statuses:
             return []
-        own, prefix = call.state.id, self._config.state_id
+        state_id, prefix = call.state.id, self._config.state_id
         visits = [
-            visit for visit in call.lineage if visit.state not in (ANSWER, own) and visit.state.startswith(prefix)
+            visit for visit in call.lineage if visit.state not in (ANSWER, state_id) and visit.state.startswith(prefix)
         ]
         limit = self._resources.limits.questions
         if len(visits) > limit:
             raise InvalidConfig(
-                f"State {own!r} would call a model for {len(visits)} executions of states; at most {limit} are "
+                f"State {state_id!r} would call a model for {len(visits)} executions of states; at most {limit} are "
                 f"allowed. Narrow state_id, or raise the limit."
             )
         return visits
@@ -164,10 +160,10 @@ class StateProcessor(ModelNode):
 
 
 def _make_message(visit: Visit, call: Call) -> Message:
-    """Return the message about an execution: its task, the item of its branch, its output, and the instruction."""
+    """Return the message about an execution: its task, item and output, followed by the task of the processor."""
     sections = [("step_task", visit.prompt or None)]
     if visit.item is not None:
-        sections.append(("step_item", as_text(call.lineage.item(visit.item))))
+        sections.append(("step_item", as_text(call.lineage.get_item(visit.item))))
     sections.append(("step_output", as_text(visit.output)))
     parts = [f"<{name}>\n{text}\n</{name}>" for name, text in sections if text is not None]
     return Message("\n".join(parts) + f"\n\n{call.prompt}".rstrip())

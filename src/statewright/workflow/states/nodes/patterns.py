@@ -1,7 +1,7 @@
 """Patterns of paths: globs, regular expressions, and lists of globs as in a .gitignore.
 
-All of them are compiled by a regular expression engine without backtracking, whose time is linear in the length of the
-path, so no pattern can keep a worker busy. Its missing features (lookahead, lookbehind, backreferences) are rejected.
+All of them are compiled for a regular expression engine without backtracking, whose time is linear in the length of the
+path, so that no pattern can block a worker. It rejects lookahead, lookbehind and backreferences.
 """
 
 from __future__ import annotations
@@ -19,40 +19,43 @@ COUNT_LIMIT: Final = 1000
 """Maximum patterns of one list."""
 _SIZE_LIMIT: Final = 2_000_000
 """Maximum bytes of a compiled pattern."""
-_ONLY_IN_REGEX: Final = re.compile(r"[()|+]|\.\*|\.\?|\{\d+,?\d*\}|\[\^")
-_SURELY_REGEX: Final = re.compile(r"^\^|\\|\$$")
-_SURELY_GLOB: Final = re.compile(r"^\*|\*\*|/\*")
-_GLOB: Final = re.compile(
-    r"(?P<any>(?:(?<=/)|^)\*\*/)|(?P<rest>\*\*)|(?P<star>\*)|(?P<single>\?)|\[(?P<set>!?\]?[^\]]*)\]"
+_CERTAIN_REGEX: Final = re.compile(r"^\^|\\|\$$")
+"""Syntax that only regular expressions have."""
+_CERTAIN_GLOB: Final = re.compile(r"^\*|\*\*|/\*")
+"""Syntax that only globs have."""
+_LIKELY_REGEX: Final = re.compile(r"[()|+]|\.\*|\.\?|\{\d+,?\d*\}|\[\^")
+"""Syntax of regular expressions that may also occur in the names of files."""
+_WILDCARD: Final = re.compile(
+    r"(?P<folders>(?:(?<=/)|^)\*\*/)|(?P<anything>\*\*)|(?P<star>\*)|(?P<single>\?)|\[(?P<set>!?\]?[^\]]*)\]"
 )
 _BRACES: Final = re.compile(r"\{([^{}]*,[^{}]*)\}")
 
 Matcher = Callable[[str], bool]
-"""Returns whether a path, with slashes, matches."""
+"""Returns whether a path with forward slashes matches."""
 
 
-def path_matcher(pattern: str) -> Matcher:
-    """Compile a pattern: a regular expression if it has characters that globs do not have, else a glob.
+def compile_pattern(pattern: str) -> Matcher:
+    """Compile a pattern, which is a regular expression or a glob; see `is_regex`.
 
-    A regular expression may match anywhere in a path. Raises ExpressionError if it is neither.
+    A regular expression may match anywhere in a path. Raises ExpressionError for an invalid pattern.
     """
-    return _search(pattern, pattern) if is_regex(pattern) else glob_matcher(pattern)
+    return _compile_regex(pattern, pattern) if is_regex(pattern) else compile_glob(pattern)
 
 
-def glob_matcher(glob: str) -> Matcher:
+def compile_glob(glob: str) -> Matcher:
     """Compile a glob. Without a slash it matches names in any folder, else whole paths. Raises ExpressionError."""
-    return _search(f"^{'' if '/' in glob else '(?:.*/)?'}{_translated(glob)}$", glob)
+    return _compile_regex(f"^{'' if '/' in glob else '(?:.*/)?'}{_translate_glob(glob)}$", glob)
 
 
 def is_regex(pattern: str) -> bool:
-    """Return whether a pattern is interpreted as a regular expression."""
-    if _SURELY_REGEX.search(pattern):
+    """Return whether a pattern is read as a regular expression, and not as a glob."""
+    if _CERTAIN_REGEX.search(pattern):
         return True
-    return _SURELY_GLOB.search(pattern) is None and _ONLY_IN_REGEX.search(pattern) is not None
+    return _CERTAIN_GLOB.search(pattern) is None and _LIKELY_REGEX.search(pattern) is not None
 
 
-def filter_matcher(lines: Sequence[str]) -> Matcher:
-    """Compile a list of patterns in the syntax of .gitignore that includes paths instead of ignoring them.
+def compile_filter(lines: Sequence[str]) -> Matcher:
+    """Compile patterns in the syntax of a .gitignore, which include paths instead of ignoring them.
 
     The last matching pattern wins; a leading `!` excludes. If all patterns exclude, all other paths are included. A
     folder includes everything below it. Raises ExpressionError.
@@ -61,62 +64,69 @@ def filter_matcher(lines: Sequence[str]) -> Matcher:
         raise ExpressionError(f"There are {len(lines)} patterns; at most {COUNT_LIMIT} are allowed. Remove some.")
     patterns = [line.rstrip() for line in lines]
     patterns = [pattern for pattern in patterns if pattern and not pattern.startswith("#")]
-    rules = [(not pattern.startswith("!"), _ignore_rule(pattern.removeprefix("!"))) for pattern in patterns]
+    rules = [(not pattern.startswith("!"), _compile_filter_line(pattern.removeprefix("!"))) for pattern in patterns]
     default = not any(includes for includes, _ in rules)
     reversed_rules = rules[::-1]
     return lambda path: next((includes for includes, matches in reversed_rules if matches(path)), default)
 
 
-def _ignore_rule(pattern: str) -> Matcher:
-    is_folder = pattern.endswith("/")
-    body = pattern.strip("/")
-    anchored = "/" in pattern.rstrip("/")
-    inside = "/.+" if is_folder else "(?:/.+)?"
-    return _search(f"^{'' if anchored else '(?:.*/)?'}{_translated(body)}{inside}$", pattern)
+def _compile_filter_line(pattern: str) -> Matcher:
+    """Compile a pattern of a filter. It is anchored if it has a slash that is not at its end."""
+    prefix = "" if "/" in pattern.rstrip("/") else "(?:.*/)?"
+    suffix = "/.+" if pattern.endswith("/") else "(?:/.+)?"
+    return _compile_regex(f"^{prefix}{_translate_glob(pattern.strip('/'))}{suffix}$", pattern)
 
 
-def _translated(glob: str) -> str:
+def _translate_glob(glob: str) -> str:
     """Translate a glob to a regular expression without anchors."""
+    return _replace_matches(
+        _BRACES,
+        glob,
+        replace=lambda match: f"(?:{'|'.join(map(_translate_wildcards, match[1].split(',')))})",
+        translate=_translate_wildcards,
+    )
+
+
+def _translate_wildcards(glob: str) -> str:
+    """Translate a part of a glob without braces."""
+    return _replace_matches(_WILDCARD, glob, replace=_translate_wildcard, translate=_escape)
+
+
+def _replace_matches(
+    regex: re.Pattern[str], text: str, *, replace: Callable[[re.Match[str]], str], translate: Callable[[str], str]
+) -> str:
+    """Replace the matches of a regular expression, and translate the text between them."""
     parts: list[str] = []
     position = 0
-    for match in _BRACES.finditer(glob):
-        parts.append(_without_braces(glob[position : match.start()]))
-        parts.append(f"(?:{'|'.join(_without_braces(alternative) for alternative in match[1].split(','))})")
+    for match in regex.finditer(text):
+        parts += (translate(text[position : match.start()]), replace(match))
         position = match.end()
-    return "".join((*parts, _without_braces(glob[position:])))
+    return "".join((*parts, translate(text[position:])))
 
 
-def _without_braces(glob: str) -> str:
-    parts: list[str] = []
-    position = 0
-    for match in _GLOB.finditer(glob):
-        parts += (_escaped(glob[position : match.start()]), _wildcard(match))
-        position = match.end()
-    return "".join((*parts, _escaped(glob[position:])))
-
-
-def _wildcard(match: re.Match[str]) -> str:
+def _translate_wildcard(match: re.Match[str]) -> str:
     if match["set"] is not None:
-        inside = match["set"].replace("\\", "\\\\").replace("[", "\\[").replace("&", "\\&").replace("^", "\\^")
-        negated = inside.startswith("!")
-        inside = inside.removeprefix("!")
-        return f"[{'^/' if negated else ''}{inside}]" if inside else _escaped(match[0])
-    return {"any": "(?:.+/)?", "rest": ".*", "star": "[^/]*", "single": "[^/]"}[match.lastgroup or ""]
+        members = match["set"].replace("\\", "\\\\").replace("[", "\\[").replace("&", "\\&").replace("^", "\\^")
+        negation = "^/" if members.startswith("!") else ""
+        members = members.removeprefix("!")
+        return f"[{negation}{members}]" if members else _escape(match[0])
+    return {"folders": "(?:.+/)?", "anything": ".*", "star": "[^/]*", "single": "[^/]"}[match.lastgroup or ""]
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
+    # Not `re.escape`: engines other than Python's may reject its escapes of ordinary characters.
     return re.sub(r"([\\.^$*+?()\[\]{}|])", r"\\\1", text)
 
 
-def _search(regex: str, pattern: str) -> Matcher:
-    """Return a matcher that searches a regular expression in a path."""
+def _compile_regex(regex: str, pattern: str) -> Matcher:
+    """Compile a regular expression, which may match anywhere in a path. Errors quote the `pattern` it comes from."""
     if len(pattern) > LENGTH_LIMIT:
         raise ExpressionError(f"The pattern {shorten(pattern)!r} is longer than {LENGTH_LIMIT} characters.")
     import jsonschema_rs
 
     options = jsonschema_rs.RegexOptions(size_limit=_SIZE_LIMIT, dfa_size_limit=_SIZE_LIMIT)
     try:
-        # A JSON Schema validator gives access to the regular expressions of Rust.
+        # The validators of this library, which workflows need anyway, use the regular expressions of Rust.
         validator: Any = jsonschema_rs.Draft202012Validator({"pattern": f"(?s){regex}"}, pattern_options=options)
     except ValueError:
         raise ExpressionError(

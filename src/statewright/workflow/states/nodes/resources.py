@@ -41,17 +41,17 @@ class NodeLimits:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NodeResources:
-    """The resources of one state."""
+    """The resources that the handler of one state may use."""
 
     state_id: str
-    """Named in errors about missing resources."""
+    """The id of the state, for errors about missing resources."""
     find_model: Callable[[str | None], ChatModel | None] = lambda name: None
-    """Returns the model of a name, or the default model for None; None if there is none."""
+    """Returns the model with a name, or the default model for None. Returns None if there is no such model."""
     datasources: Mapping[str, DataSource] = field(default_factory=dict[str, DataSource])
     limits: NodeLimits = NodeLimits()
 
     def model(self, name: str | None = None) -> ChatModel:
-        """Return the model of a name, or the default model. Raises ModelError."""
+        """Return the model with a name, or the default model. Raises ModelError."""
         model = self.find_model(name)
         if model is None:
             label = f"the model {name!r}" if name is not None else "a model"
@@ -62,7 +62,7 @@ class NodeResources:
         return model
 
     def datasource(self, datasource_id: str) -> DataSource:
-        """Return a data source. Raises InvalidConfig that shows what to add."""
+        """Return a data source. Raises InvalidConfig with the lines to add to the project's file."""
         source = self.datasources.get(datasource_id)
         if source is None:
             hint = suggestion(datasource_id, self.datasources, noun="Data sources")

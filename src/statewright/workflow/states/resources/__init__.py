@@ -1,1 +1,1 @@
-"""Resolution of the models, tools and handlers that the states of a workflow name."""
+"""Resolution of the models and tools that a workflow names, and creation of the handlers of its states."""

@@ -1,7 +1,7 @@
-"""Resolution of the models of a workflow by name: models passed to `compile`, then the project's, then providers'.
+"""Resolution of model names: models passed to `compile` come first, then those of the project, then those of providers.
 
-Models passed to `compile` take precedence over files. A name in a file is connected on first use, so a workflow can be
-drawn, checked and run from a script without any API key.
+A model that a file names is connected on first use, so that a workflow can be drawn, checked and run from a script
+without API keys.
 """
 
 from __future__ import annotations
@@ -15,31 +15,31 @@ from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelRespons
 from statewright.workflow.states.tools import read_variable
 
 Models = ChatModel | str | Mapping[str, Any]
-"""One model for all assistants, or models by assistant ids or model names, with `default` for the others. A model is a
-chat model, a LangChain model, or a name."""
+"""One model for all assistants, or models by assistant id or model name, with `default` for all others. A model is a
+chat model, a LangChain model, or a name such as `openai:gpt-5`."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSource:
-    """A model that a project defines under a name of its own."""
+    """A model that a project defines under its own name."""
 
     name: str
-    """With its provider, as in `openai-chat:llama3.3`."""
+    """The provider and its name of the model, such as `openai-chat:llama3.3`."""
     base_url: str | None = None
     api_key: str | None = None
-    """As written in the file, usually `env:NAME`."""
+    """The key as written in the file, usually `env:NAME`."""
     timeout: float | None = None
     """Seconds per call."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Settings of each request, such as `temperature`."""
+    """The settings of each request, such as `temperature`."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Sent with every request; values may be `env:NAME`."""
+    """Headers of each request. Values may be `env:NAME`."""
 
 
 class NamedModel:
-    """A model resolved by name, connected on first use.
+    """A model that was resolved by name, and is connected on first use.
 
-    The name is removed from requests, as the provider may know the model under another one.
+    The name is removed from requests, since the provider may use another name for the model.
     """
 
     def __init__(self, name: str, connect: Callable[[], ChatModel]) -> None:
@@ -48,7 +48,7 @@ class NamedModel:
 
     @cached_property
     def model(self) -> ChatModel:
-        """The connected model. Raises MissingApiKey, and ModelError if it cannot be connected."""
+        """The connected model. Raises MissingApiKey, or ModelError if it cannot be connected."""
         return self._connect()
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
@@ -62,16 +62,16 @@ class NamedModel:
 
 
 class ModelNames:
-    """Resolves model names in one project."""
+    """Resolves the names of models for one project."""
 
     def __init__(self, sources: Mapping[str, ModelSource] | None = None, provider: str | None = None) -> None:
         self._sources = sources or {}
         self._provider = provider
-        """The provider of model names without one."""
+        """The default provider, for names without one."""
         self._models: dict[str, NamedModel] = {}
 
     def find(self, name: str | None) -> NamedModel | None:
-        """Return the model of a name, the same for repeated calls; None for an unknown name without a provider."""
+        """Return the model with a name, the same object each time; None for an unknown name without a provider."""
         if name and not self.is_qualified(name):
             name = f"{self._provider}:{name}" if self._provider else None
         if not name:
@@ -82,13 +82,11 @@ class ModelNames:
 
     def connect(self, value: object) -> ChatModel:
         """Connect a model that was passed to `compile`. Raises InvalidConfig, ModelError and MissingApiKey."""
-        if not isinstance(value, str):
-            return as_chat_model(value)
-        model = self.find(value)
+        model = self.find(value) if isinstance(value, str) else None
         return model.model if model is not None else as_chat_model(value)
 
     def is_qualified(self, name: str) -> bool:
-        """Return whether a name identifies its provider or a model of the project."""
+        """Return whether a name contains a provider, or is that of a model of the project."""
         return name in self._sources or ":" in name
 
     def _connect_by_name(self, name: str) -> ChatModel:
@@ -115,7 +113,7 @@ class WorkflowModels:
     """The models of one compiled workflow."""
 
     def __init__(self, models: Models | None, names: ModelNames, default_name: str | None) -> None:
-        """Resolve the models passed to `compile`; `default_name` names the default model of the project."""
+        """Connect the models passed to `compile`. `default_name` is the default model of the project."""
         self._names = names
         self._default_name = default_name
         self._default: ChatModel | None = None
@@ -131,9 +129,9 @@ class WorkflowModels:
         return tuple(self._by_name)
 
     def find(self, name: str | None, *, owner: str | None = None) -> ChatModel | None:
-        """Return the model of a name for the assistant `owner`; None if there is none.
+        """Return the model with a name, for the assistant with the id `owner`; None if there is none.
 
-        Models passed to `compile` come first, then those of files, then the default model.
+        Models passed to `compile` come first, then those of files, then the default model of the project.
         """
         for key in (owner, name):
             if key in self._by_name:
@@ -141,10 +139,11 @@ class WorkflowModels:
         default_model = self._default or self._by_name.get("default")
         if default_model is None:
             return self._names.find(name) or self._names.find(self._default_name)
-        # A model passed to `compile` may know a name without a provider; a name with one belongs to another model.
+        # The default model may offer several models by unqualified names, so requests keep such a name. A qualified
+        # name is that of another model, which the default one replaces, so it is removed from requests.
         return NamedModel(name, lambda: default_model) if name and self._names.is_qualified(name) else default_model
 
 
 def _without_name(name: str, model: ChatModel) -> ChatModel:
-    """Wrap a model so that requests carry no model name; `default` keeps it, to choose among its own models."""
+    """Wrap a model so that requests contain no model name. The model `default` needs the name to choose a model."""
     return model if name == "default" else NamedModel(name, lambda: model)

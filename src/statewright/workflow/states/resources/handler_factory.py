@@ -1,7 +1,7 @@
 """Creation of the handlers of states from models, tools, a script and a project.
 
-Missing models and tools fail when they are called, not earlier, so that a workflow can be drawn, checked and run from a
-script without any.
+A missing model or tool is an error only when it is called, so that a workflow can be drawn, checked and run from a
+script without them.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from statewright.errors import ModelError, suggestion
 from statewright.models import ChatModel, ModelRequest, ModelResponse
-from statewright.workflow.states.engine.state_node import retry_policy
+from statewright.workflow.states.engine.state_node import make_retry_policy
 from statewright.workflow.states.handlers import StateHandler
 from statewright.workflow.states.handlers.assistant import AssistantStateHandler
 from statewright.workflow.states.handlers.assistant_tools import AssistantTools
@@ -56,8 +56,8 @@ class HandlerFactory:
         names = ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
         self._models = WorkflowModels(models, names, project.defaults.model if project is not None else None)
         self._required_models: list[NamedModel] = []
-        """Models that the run is certain to need, from names in files."""
-        self._tools = _find_registry(tools, project)
+        """Models of assistants that files name, and that are not connected yet."""
+        self._tools = _make_registry(tools, project)
         self._integrations = project.integrations if project is not None else Integrations()
         project_servers: Mapping[str, Mapping[str, Any]] = project.mcp if project is not None else {}
         self._servers = McpServers(ServerResolver(self._tools.settings, self._integrations, project_servers))
@@ -79,7 +79,7 @@ class HandlerFactory:
         return self._make_custom(state)
 
     def _make_assistant(self, state: State, assistant_id: str) -> StateHandler:
-        assistant = self._merge_stored(self._definition.assistants_by_id[assistant_id])
+        assistant = self._complete_assistant(self._definition.assistants_by_id[assistant_id])
         schema = OutputSchema(state.output_schema) if state.output_schema else None
         if state.id in self._script:
             return AssistantStateHandler(assistant, self._script_model, self._make_summarizer(None), schema)
@@ -92,20 +92,20 @@ class HandlerFactory:
             self._make_summarizer(model),
             schema,
             AssistantTools(assistant, self._tools, self._integrations, self._servers) or None,
-            retry_policy(state.retry_policy, self._definition.retry_policy),
+            make_retry_policy(state.retry_policy, self._definition.retry_policy),
         )
 
     def connect_models(self) -> None:
         """Connect the models that files name, so that a missing key is reported before the run starts.
 
-        Raises MissingApiKey, and ModelError for a model that cannot be connected.
+        Raises MissingApiKey, or ModelError for a model that cannot be connected.
         """
         while self._required_models:
-            _ = self._required_models[-1].model
-            self._required_models.pop()
+            _ = self._required_models[-1].model  # connects it
+            self._required_models.pop()  # only now, so that the next run reports an error again
 
-    def _merge_stored(self, assistant: Assistant) -> Assistant:
-        """Complete an assistant from the project's assistant with its `assistant_id`. The file takes precedence."""
+    def _complete_assistant(self, assistant: Assistant) -> Assistant:
+        """Fill in missing settings from the project's assistant with the same `assistant_id`, and from defaults."""
         if self._project is None:
             return assistant
         default_model = self._project.defaults.model
@@ -124,12 +124,12 @@ class HandlerFactory:
         definition = self._definition
         return HistorySummarizer(
             self._script_model if SUMMARY in self._script else model,
-            most_messages=definition.messages_limit_before_summarization,
-            most_tokens=definition.tokens_limit_before_summarization,
+            max_messages=definition.messages_limit_before_summarization,
+            max_tokens=definition.tokens_limit_before_summarization,
         )
 
     def model_for(self, state_id: str, assistant: Assistant | None) -> ChatModel:
-        """Return the model of an assistant; if there is none, a model that raises when it is called."""
+        """Return the model of an assistant; if there is none, a model that raises an error when it is called."""
         name, owner = (assistant.model, assistant.id) if assistant is not None else (None, None)
         model = self._models.find(name, owner=owner)
         return model if model is not None else _MissingModel(state_id, self._models.passed_names)
@@ -143,7 +143,7 @@ class HandlerFactory:
             return self._script_model
         if self._script:
             return None
-        first = self._merge_stored(self._definition.assistants[0]) if self._definition.assistants else None
+        first = self._complete_assistant(self._definition.assistants[0]) if self._definition.assistants else None
         model = self.model_for(FINAL_SUMMARY, first)
         return None if isinstance(model, _MissingModel) else model
 
@@ -156,7 +156,7 @@ class HandlerFactory:
         )
 
 
-def _find_registry(tools: Tools | None, project: Project | None) -> ToolRegistry:
+def _make_registry(tools: Tools | None, project: Project | None) -> ToolRegistry:
     if isinstance(tools, ToolRegistry):
         return tools
     registry = project.tool_registry() if project is not None else ToolRegistry()
@@ -166,7 +166,7 @@ def _find_registry(tools: Tools | None, project: Project | None) -> ToolRegistry
 
 
 class _MissingModel:
-    """Stand-in for a missing model; raises an error that names the state."""
+    """Placeholder for a missing model. Raises an error that names the state when it is called."""
 
     def __init__(self, state_id: str, names: tuple[str, ...] = ()) -> None:
         self._state_id = state_id
@@ -175,6 +175,6 @@ class _MissingModel:
     async def complete(self, request: ModelRequest) -> ModelResponse:
         hint = f" {suggestion(request.model or '', self._names, noun='Models')}" if self._names else ""
         raise ModelError(
-            f"State {self._state_id!r} needs a model, and none is configured for it.{hint} Compile with models=, name "
-            f"one with its provider, as in 'openai:gpt-5', or add its output to a script."
+            f"State {self._state_id!r} needs a model, but none is configured for it.{hint} Compile with models=, name "
+            f"one with its provider, as in 'openai:gpt-5', or add the output of the state to a script."
         )

@@ -1,4 +1,4 @@
-"""The project as workflows see it, and warnings about resources that a workflow names and cannot use."""
+"""The project as workflows use it, and warnings about resources that a workflow names but cannot use."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Literal, Protocol
 from statewright.errors import ModelError, Problem, ToolError
 from statewright.workflow.states.language.model import Assistant, Definition, McpServer
 from statewright.workflow.states.language.yaml.nodes import Mark, problem_at
-from statewright.workflow.states.mcp.permission import check_command, check_variables, host_stanza, server_stanza
-from statewright.workflow.states.mcp.resolve import own_config
+from statewright.workflow.states.mcp.permission import check_command, check_variables, host_snippet, server_snippet
+from statewright.workflow.states.mcp.resolve import read_config
 from statewright.workflow.states.nodes import DataSource
 from statewright.workflow.states.resources.chat_models import ModelNames, ModelSource
 from statewright.workflow.states.tools import (
@@ -17,15 +17,15 @@ from statewright.workflow.states.tools import (
     Integrations,
     ToolRegistry,
     ToolSettings,
-    integration_stanza,
+    integration_snippet,
     read_url,
 )
 
-Kind = Literal["assistant", "integration", "datasource", "tool"]
+ResourceKind = Literal["assistant", "integration", "datasource", "tool"]
 
 
 class Defaults(Protocol):
-    """Defaults of a project."""
+    """The defaults of a project."""
 
     @property
     def model(self) -> str | None: ...
@@ -38,7 +38,7 @@ class Defaults(Protocol):
 
 
 class Project(Protocol):
-    """Resources that a project provides to its workflows; see `statewright.project`."""
+    """The resources that a project provides to its workflows; see `statewright.project`."""
 
     @property
     def assistants(self) -> Mapping[str, Assistant]: ...
@@ -53,24 +53,27 @@ class Project(Protocol):
     @property
     def models(self) -> Mapping[str, ModelSource]: ...
     def tool_registry(self) -> ToolRegistry: ...
-    def stanza_for(self, kind: Any, id: str) -> str: ...  # noqa: A002
+    def snippet_for(self, kind: Any, name: str) -> str: ...
 
 
-def missing_resources(definition: Definition, project: Project) -> list[Problem]:
-    """Return a warning for each resource that a workflow names and cannot use, with what to add to the project.
+def find_missing_resources(definition: Definition, project: Project) -> list[Problem]:
+    """Return a warning for each resource that a workflow names but cannot use, with the lines to add to the project.
 
-    These are unknown ids, servers that are not allowed, and models that cannot be connected, as without a key.
+    These are unknown ids, servers that are not allowed, and models that cannot be connected, such as for lack of a key.
     """
     registry = project.tool_registry()
     problems: list[Problem] = []
-    for kind, name, at in _unknown_ids(definition, project, registry):
+    for kind, name, at in _iter_unknown(definition, project, registry):
         noun = kind.replace("datasource", "data source")
-        stanza = project.stanza_for(kind, name)
-        problems.append(problem_at(at, f"The {noun} {name!r} is not in the project.", f"To add it:\n{stanza}"))
+        snippet = project.snippet_for(kind, name)
+        problems.append(problem_at(at, f"The {noun} {name!r} is not in the project.", f"To add it:\n{snippet}"))
     return [*problems, *check_servers(definition, project, registry.settings), *_check_models(definition, project)]
 
 
-def _unknown_ids(definition: Definition, project: Project, registry: ToolRegistry) -> Iterator[tuple[Kind, str, Mark]]:
+def _iter_unknown(
+    definition: Definition, project: Project, registry: ToolRegistry
+) -> Iterator[tuple[ResourceKind, str, Mark]]:
+    """Yield the kind, the name and the position of each resource that the project does not define."""
     for assistant in definition.assistants:
         if assistant.assistant_id is not None and assistant.assistant_id not in project.assistants:
             yield "assistant", assistant.assistant_id, assistant.at
@@ -90,7 +93,7 @@ def _unknown_ids(definition: Definition, project: Project, registry: ToolRegistr
 
 
 def _check_models(definition: Definition, project: Project) -> Iterator[Problem]:
-    """Yield one warning for each model that files name and that cannot be connected."""
+    """Yield a warning for each model that files name but that cannot be connected."""
     names, seen = ModelNames(project.models, project.defaults.provider), set[str]()
     for assistant in definition.assistants:
         stored = project.assistants.get(assistant.assistant_id or "")
@@ -100,13 +103,13 @@ def _check_models(definition: Definition, project: Project) -> Iterator[Problem]
             continue
         seen.add(model.name)
         try:
-            _ = model.model
+            _ = model.model  # connects it
         except ModelError as error:
             yield problem_at(assistant.at, str(error))
 
 
 def check_servers(definition: Definition, project: Project, settings: ToolSettings) -> Iterator[Problem]:
-    """Yield a warning for each enabled MCP server that is not usable, without resolving hosts or starting programs."""
+    """Yield a warning for each enabled MCP server that cannot be used. Resolves no hosts, and starts no programs."""
     servers = [server for assistant in definition.assistants for server in assistant.mcp_servers]
     servers += [tool.mcp_server for tool in definition.tools if tool.mcp_server is not None]
     for server in servers:
@@ -115,32 +118,33 @@ def check_servers(definition: Definition, project: Project, settings: ToolSettin
 
 
 def _check_server(server: McpServer, project: Project, settings: ToolSettings) -> Iterator[tuple[str, str]]:
-    own = server.settings
-    alias = own.get("integration_alias")
+    """Yield problems of a server as messages with advice."""
+    alias = server.settings.get("integration_alias")
     if alias is not None and alias not in project.integrations:
-        yield f"the integration {alias!r} does not exist.", f"To add it:\n{integration_stanza(alias)}"
-    if own.get("mcp_connect_url"):
+        yield f"the integration {alias!r} does not exist.", f"To add it:\n{integration_snippet(alias)}"
+    if server.settings.get("mcp_connect_url"):
         yield "mcp_connect_url is not supported.", "The server is started or reached directly, as its config says."
-    config_id = own.get("mcp_config_id")
+    config_id = server.settings.get("mcp_config_id")
     if not config_id:
         yield from _check_config(server, settings)
     elif config_id not in project.mcp:
-        yield f"the server {config_id!r} does not exist.", f"To add it:\n{server_stanza(config_id)}"
-    elif server.config or own.get("command"):
-        yield f"the project's server {config_id!r} is used, and the config is ignored.", "Remove the config."
+        yield f"the server {config_id!r} does not exist.", f"To add it:\n{server_snippet(config_id)}"
+    elif server.config or server.settings.get("command"):
+        yield f"the server {config_id!r} of the project is used, and the config is ignored.", "Remove the config."
 
 
 def _check_config(server: McpServer, settings: ToolSettings) -> Iterator[tuple[str, str]]:
+    """Yield problems of a server that the workflow file defines. Values with placeholders are not checked."""
     try:
-        config = own_config(server)
-        command, url = config.get("command"), config.get("url")
+        config = read_config(server)
+        command, text = config.get("command"), config.get("url")
         if isinstance(command, str) and "{{" not in command:
             check_command(command, settings)
             check_variables(config.get("env") or ())
-        if isinstance(url, str) and "{{" not in url:
-            address = read_url(url)
-            if not Guard(settings.allow_hosts).allows(address) and not server.settings.get("integration_alias"):
-                stanza = host_stanza(address, settings)
-                yield f"the host {address.host!r} is not allowed.", f"To allow it, write in statewright.toml:\n{stanza}"
+        if isinstance(text, str) and "{{" not in text:
+            url = read_url(text)
+            if not Guard(settings.allow_hosts).allows(url) and not server.settings.get("integration_alias"):
+                snippet = host_snippet(url, settings)
+                yield f"the host {url.host!r} is not allowed.", f"To allow it, write in statewright.toml:\n{snippet}"
     except ToolError as error:
         yield str(error), ""

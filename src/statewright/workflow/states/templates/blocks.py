@@ -1,6 +1,6 @@
 """Compilation of templates with blocks: `{% if %}`, `{% for %}`, `{% set %}`, `{% with %}` and `{% filter %}`.
 
-A block becomes a function that writes to the output of a rendering. `compile` compiles the expressions in it.
+Each block becomes a function that writes to the output of a rendering. `compile` compiles the expressions in blocks.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from statewright.workflow.states.templates.rendering import Compiled, Rendering,
 from statewright.workflow.states.templates.values import Loop, Missing, Namespace, UnresolvedName
 
 Block = Callable[[Rendering], None]
+"""A compiled statement, which writes to the output."""
 Assign = Callable[[Rendering, Any], None]
+"""A compiled target of `{% set %}` or `{% for %}`, which assigns a value to it."""
 SOURCE_LIMIT: Final = 100_000
 """Maximum characters of a template with blocks."""
 NESTING_LIMIT: Final = 50
@@ -29,7 +31,7 @@ NESTING_LIMIT: Final = 50
 ENVIRONMENT: Final = Environment(keep_trailing_newline=True, cache_size=0, autoescape=False)
 """Used for parsing only."""
 _DASHED: Final = re.compile(r"\w+(?:-\w+)+")
-"""A name with dashes, which Jinja reads as a difference."""
+"""A name with dashes, which Jinja parses as a difference."""
 _TAGS: Final = {
     "Block": "{% block %}",
     "CallBlock": "{% call %}",
@@ -40,29 +42,28 @@ _TAGS: Final = {
     "Macro": "{% macro %}",
     "ScopedEvalContextModifier": "{% autoescape %}",
 }
-"""The tags of statements that are rejected, by their names in Jinja's tree."""
+"""The tags of unsupported statements, by their names in Jinja's tree."""
 
 
 def compile_blocks(source: str) -> Compiled:
-    """Compile a template. A result with `problems` raises the first of them when it is rendered."""
+    """Compile a template. If it has `problems`, rendering it raises the first of them."""
     compiler = _BlockCompiler()
-    body: Block = _nothing
+    body: Block = _write_nothing
     if len(source) > SOURCE_LIMIT:
-        message = f"A template with blocks has {len(source)} characters, and at most {SOURCE_LIMIT} are allowed."
+        message = f"The template has {len(source)} characters. With blocks, at most {SOURCE_LIMIT} are allowed."
         compiler.problems.append(TemplateProblem(1, message, "Split it, or put the text into a data source."))
     else:
         with _reporting_errors(compiler, "template"):
             tree = ENVIRONMENT.parse(source)
-            compiler.sources = iter(_find_placeholders(source))
-            compiler.local.append(set())
-            body = compiler.compile_body(tree.body)
+            if compiler.find_placeholders(source):
+                body = compiler.compile_body(tree.body)
     problems = tuple(compiler.problems)
 
     def render(rendering: Rendering) -> None:
         if problems:
             problem = problems[0]
             rendering.line = problem.line
-            raise ExpressionError(f"{problem.message} {problem.suggestion}")
+            raise ExpressionError(f"{problem.message} {problem.suggestion}".rstrip())
         rendering.frames.append({})
         body(rendering)
 
@@ -70,7 +71,7 @@ def compile_blocks(source: str) -> Compiled:
 
 
 def compile_placeholder(source: str, *, with_suggestions: bool = True) -> Compiled:
-    """Compile the expression of a placeholder, with its braces."""
+    """Compile a placeholder, including its braces."""
     compiler = ExpressionCompiler(with_suggestions=with_suggestions)
     step: Step | None = None
     with _reporting_errors(compiler, "placeholder"):
@@ -86,7 +87,7 @@ def compile_placeholder(source: str, *, with_suggestions: bool = True) -> Compil
 
 @contextmanager
 def _reporting_errors(compiler: ExpressionCompiler, noun: str) -> Generator[None]:
-    """Convert errors of Jinja's parser and of the compiler to a problem."""
+    """Convert an error of Jinja's parser or of the compiler to a problem."""
     try:
         yield
     except TemplateSyntaxError as error:
@@ -98,33 +99,36 @@ def _reporting_errors(compiler: ExpressionCompiler, noun: str) -> Generator[None
         compiler.problems.append(TemplateProblem(1, message, ""))
 
 
-def _find_placeholders(source: str) -> list[str]:
-    """Return the source of every `{{ ... }}` of a template, with its braces, in order."""
-    placeholders: list[str] = []
-    parts: list[str] | None = None
-    begins_block = False
-    for line, kind, text in ENVIRONMENT.lex(source):
-        if begins_block and kind == "name" and text == "print":  # it creates outputs without braces
-            raise TemplateSyntaxError("{% print %} is not part of the templates of workflows", line)
-        begins_block = kind == "block_begin" or (begins_block and kind == "whitespace")
-        if kind == "variable_begin":
-            parts = []
-        if parts is not None:
-            parts.append(text)
-        if kind == "variable_end" and parts is not None:
-            placeholders.append("".join(parts))
-            parts = None
-    return placeholders
-
-
 class _BlockCompiler(ExpressionCompiler):
-    """Compiles a statement to a `Block`, besides expressions to `Step`s."""
+    """Compiles statements to `Block`s, and expressions to `Step`s."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.sources: Iterator[str] = iter(())
-        """The remaining placeholders in source order, as Jinja's tree does not contain the source text."""
+        self.local_names.append(set())
+        self._placeholders: Iterator[str] = iter(())
+        """The sources of the remaining placeholders, in order. Jinja's tree does not contain them."""
         self._nesting = 0
+
+    def find_placeholders(self, source: str) -> bool:
+        """Find every `{{ ... }}` in a template. Report `{% print %}`, and return False if there is one."""
+        placeholders: list[str] = []
+        parts: list[str] | None = None
+        begins_block = False
+        for line, kind, text in ENVIRONMENT.lex(source):
+            if begins_block and kind == "name" and text == "print":
+                # In the tree it looks like a placeholder, so the outputs would no longer match the sources.
+                self.report(line, "{% print %}", "Write {{ ... }} instead.")
+                return False
+            begins_block = kind == "block_begin" or (begins_block and kind == "whitespace")
+            if kind == "variable_begin":
+                parts = []
+            if parts is not None:
+                parts.append(text)
+            if kind == "variable_end" and parts is not None:
+                placeholders.append("".join(parts))
+                parts = None
+        self._placeholders = iter(placeholders)
+        return True
 
     def compile_body(self, body: list[nodes.Node]) -> Block:
         """Compile a sequence of blocks."""
@@ -150,7 +154,7 @@ class _BlockCompiler(ExpressionCompiler):
         if not isinstance(node, nodes.Stmt):
             return super().generic_visit(node)
         name = type(node).__name__
-        return self.reject(node, _TAGS.get(name, name), "Templates have if, for, set, with, filter and raw.")
+        return self.reject(node, _TAGS.get(name, name), "Supported tags: if, for, set, with, filter and raw.")
 
     def visit_Output(self, node: nodes.Output) -> Block:
         writers: list[Block] = []
@@ -158,9 +162,9 @@ class _BlockCompiler(ExpressionCompiler):
             if isinstance(child, nodes.TemplateData):
                 writers.append(_text_writer(child.data))
                 continue
-            source = next(self.sources)
-            key = _exact_key(source)
-            if key is not None and _DASHED.fullmatch(key):  # the tree has only the parts of such a name
+            source = next(self._placeholders)
+            key = _read_key(source)
+            if key is not None and _DASHED.fullmatch(key):  # `a-b` may be one name, but the tree has only `a` and `b`
                 self.names.add(key)
             writers.append(_value_writer(self.compile(child), key, source, child.lineno))
         return _sequence(writers)
@@ -185,11 +189,11 @@ class _BlockCompiler(ExpressionCompiler):
         if node.recursive:
             self.reject(node, "A recursive loop", "Use nested loops.")
         items = self.compile(node.iter)
-        self.local.append({"loop"})
+        self.local_names.append({"loop"})
         assign = self._compile_target(node.target)
         test = self.compile(node.test) if node.test is not None else None
         body = self.compile_body(node.body)
-        self.local.pop()
+        self.local_names.pop()
         otherwise = self.compile_body(node.else_)
 
         def render(rendering: Rendering) -> None:
@@ -201,7 +205,7 @@ class _BlockCompiler(ExpressionCompiler):
                 otherwise(rendering)
                 return
             loop = Loop(values)
-            for loop.index0, value in enumerate(values):  # assigns the position to the loop itself
+            for loop.index0, value in enumerate(values):  # each index is assigned to the attribute of `loop`
                 frames.append({"loop": loop})
                 rendering.step()
                 assign(rendering, value)
@@ -226,10 +230,10 @@ class _BlockCompiler(ExpressionCompiler):
 
     def visit_With(self, node: nodes.With) -> Block:
         values = self.compile_all(node.values)
-        self.local.append(set())
+        self.local_names.append(set())
         assigns = [self._compile_target(target) for target in node.targets]
         body = self.compile_body(node.body)
-        self.local.pop()
+        self.local_names.pop()
 
         def render(rendering: Rendering) -> None:
             results = [value(rendering) for value in values]
@@ -242,10 +246,10 @@ class _BlockCompiler(ExpressionCompiler):
         return render
 
     def _compile_captured(self, body: list[nodes.Node], filters: nodes.Filter | None) -> Step:
-        """Compile a body that is rendered to text and passed through filters. Its assignments end with it."""
-        self.local.append(set())
+        """Compile a body whose output becomes a value and is passed through filters. Its variables are local to it."""
+        self.local_names.append(set())
         block = self.compile_body(body)
-        self.local.pop()
+        self.local_names.pop()
 
         def capture(rendering: Rendering) -> str:
             rendering.frames.append({})
@@ -264,14 +268,14 @@ class _BlockCompiler(ExpressionCompiler):
         """Compile an assignment to a name, several names, or a value of a namespace."""
         if isinstance(node, nodes.Name):
             name = node.name
-            self.local[-1].add(name)
+            self.local_names[-1].add(name)
 
             def assign(rendering: Rendering, value: Any) -> None:
                 rendering.frames[-1][name] = value
 
             return assign
         if isinstance(node, nodes.Tuple):
-            return _unpacking([self._compile_target(item) for item in node.items])
+            return _assign_items([self._compile_target(item) for item in node.items])
         if isinstance(node, nodes.NSRef):
             return self._compile_namespace_target(node)
         self.reject(node, "This target of {% set %}", "Set a name, or a value of a namespace().")
@@ -283,17 +287,19 @@ class _BlockCompiler(ExpressionCompiler):
         def assign(rendering: Rendering, value: Any) -> None:
             namespace = rendering.lookup(name, missing)
             if not isinstance(namespace, Namespace):
-                raise ExpressionError(f"{name!r} is not a namespace: create one with {{% set {name} = namespace() %}}")
+                raise ExpressionError(f"{name!r} is not a namespace: create it with {{% set {name} = namespace() %}}")
             namespace.values[attribute] = value
 
         return assign
 
 
-def _nothing(rendering: Rendering) -> None:
+def _write_nothing(rendering: Rendering) -> None:
     return None
 
 
 def _sequence(blocks: list[Block]) -> Block:
+    """Return a block that renders several blocks in order."""
+
     def render(rendering: Rendering) -> None:
         for block in blocks:
             block(rendering)
@@ -315,19 +321,20 @@ def _value_writer(step: Step, key: str | None, source: str, line: int) -> Block:
             try:
                 value = step(rendering)
             except UnresolvedName as error:
-                value = Missing(error.missing.path)
+                value = Missing(error.missing.path)  # not NOTHING itself, which is written as an empty string
         rendering.write_value(value, source)
 
     return write
 
 
-def _exact_key(source: str) -> str | None:
-    """Return the text between the braces, which may itself be a key of the scope; None for a plain name.
+def _read_key(source: str) -> str | None:
+    """Return the text between the braces, which may be a key of the scope as a whole; None for a plain name.
 
-    A plain name needs no such lookup, which would ignore a variable that the template has assigned.
+    A plain name is not looked up in this way, because a variable of the template takes precedence over the scope.
     """
-    inner = source[2:-2]  # without the signs that control whitespace: `{{- name -}}`
-    key = inner.removeprefix(inner[:1] if inner[:1] in "+-" else "").removesuffix("-").strip()
+    content = source[2:-2]
+    # Without the characters that control whitespace, as in `{{- name -}}`.
+    key = content.removeprefix(content[:1] if content[:1] in "+-" else "").removesuffix("-").strip()
     return None if key.isidentifier() else key
 
 
@@ -349,14 +356,13 @@ def _is_selected(rendering: Rendering, assign: Assign, item: Any, test: Step) ->
     return is_selected
 
 
-def _unpacking(targets: list[Assign]) -> Assign:
-    """Return an assignment of the items of a list to as many targets."""
+def _assign_items(targets: list[Assign]) -> Assign:
+    """Return an assignment of the items of a list to several targets."""
 
     def assign(rendering: Rendering, value: Any) -> None:
         if not isinstance(value, list) or len(cast("list[Any]", value)) != len(targets):
-            raise ExpressionError(
-                f"{len(targets)} names need a list of as many items, not {describe_kind(cast('object', value))}"
-            )
+            kind = f"one of {len(cast('list[Any]', value))}" if isinstance(value, list) else describe_kind(value)
+            raise ExpressionError(f"{len(targets)} names need a list of {len(targets)} items, not {kind}")
         for target, item in zip(targets, cast("list[Any]", value), strict=True):
             target(rendering, item)
 

@@ -1,11 +1,11 @@
 """Compilation of the expressions of templates to closures.
 
-Jinja's parser creates the tree; each node becomes a function of one rendering, which pays for its step and then for the
-data that it reads and creates. A node without a `visit_` method is reported with its line, and an expression that has
-one is never evaluated.
+Jinja's parser creates the tree. Each node becomes a function of one rendering, which pays for a step and for the data
+that it reads and creates. A node without a `visit_` method is reported with its line, and the expression around it is
+never evaluated.
 
 The value of an undefined name is a `Missing`, which tests and `default` accept. Everything else calls `require` on its
-operands, which raises UnresolvedName; the placeholder around it is then left as written.
+operands, which raises UnresolvedName; the placeholder around it is then left unchanged.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from statewright.workflow.states.templates.values import (
 DEPTH_LIMIT: Final = 50
 """Maximum nesting of operations."""
 RANGE_LIMIT: Final = 100_000
-"""Maximum length and value of `range()`."""
-_COMPARE: Final = {
+"""Maximum length and bounds of `range()`."""
+_COMPARISONS: Final = {
     "eq": "Eq",
     "ne": "NotEq",
     "lt": "Lt",
@@ -49,6 +49,7 @@ _COMPARE: Final = {
     "in": "In",
     "notin": "NotIn",
 }
+"""The names of comparisons in Python's `ast`, by those in Jinja's tree."""
 _LOOP_METHODS: Final = ("cycle", "changed")
 Arguments = tuple[list[Any], dict[str, Any]]
 """Positional and named arguments of a call."""
@@ -56,7 +57,7 @@ Arguments = tuple[list[Any], dict[str, Any]]
 
 def _range(rendering: Rendering, *bounds: int) -> list[int]:
     if any(abs(bound) > RANGE_LIMIT for bound in bounds):
-        raise ExpressionError(f"range() goes up to {RANGE_LIMIT}")
+        raise ExpressionError(f"the bounds of range() must lie between -{RANGE_LIMIT} and {RANGE_LIMIT}")
     numbers = range(*bounds)
     rendering.reserve(len(numbers))
     rendering.spend_steps(len(numbers))
@@ -67,16 +68,16 @@ def _text(rendering: Rendering, value: Any = "") -> str:
     return rendering.to_text(value)
 
 
-def _dict(rendering: Rendering, *maps: Any, **named: Any) -> dict[str, Any]:
-    rendering.spend_steps(sum(map(len, (*maps, named))))
-    return dict(*maps, **named)
+def _dict(rendering: Rendering, *maps: Any, **kwargs: Any) -> dict[str, Any]:
+    rendering.spend_steps(sum(map(len, (*maps, kwargs))))
+    return dict(*maps, **kwargs)
 
 
-def _namespace(rendering: Rendering, *maps: dict[str, Any], **named: Any) -> Namespace:
-    return Namespace(_dict(rendering, *maps, **named))
+def _namespace(rendering: Rendering, *maps: dict[str, Any], **kwargs: Any) -> Namespace:
+    return Namespace(_dict(rendering, *maps, **kwargs))
 
 
-CALLABLE: Final[dict[str, Callable[..., Any]]] = {
+TEMPLATE_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     **FUNCTIONS,
     "range": _range,
     "str": _text,
@@ -94,18 +95,18 @@ def require(value: Any) -> Any:
 
 
 class ExpressionCompiler(NodeVisitor):
-    """Compiles a node to a `Step`."""
+    """Compiles nodes to `Step`s."""
 
     def __init__(self, *, with_suggestions: bool = True) -> None:
-        """Create a compiler. Suggestions in its problems take time, as they search for similar names."""
+        """Create a compiler. Suggestions for its problems are slow, because they search for similar names."""
         self._with_suggestions = with_suggestions
         self.problems: list[TemplateProblem] = []
         self.names: set[str] = set()
         """Names that are read from the scope, because no enclosing block has assigned them before."""
         self.mutates = False
         """True if the expression may modify a list or map."""
-        self.local: list[set[str]] = []
-        """Names assigned so far, by enclosing block, outermost first."""
+        self.local_names: list[set[str]] = []
+        """The names assigned so far by each enclosing block, outermost first."""
         self._depth = 0
 
     def compile(self, node: nodes.Node) -> Step:
@@ -123,17 +124,21 @@ class ExpressionCompiler(NodeVisitor):
         return run
 
     def compile_all(self, expressions: Sequence[nodes.Node]) -> tuple[Step, ...]:
+        """Compile several expressions."""
         return tuple(map(self.compile, expressions))
 
-    def reject(self, node: nodes.Node, construct: str, advice: str) -> Step:
+    def report(self, line: int, construct: str, advice: str) -> None:
         """Report an unsupported construct."""
         if len(self.problems) < PROBLEMS_LIMIT:
-            message = f"{construct} is not part of the templates of workflows."
-            self.problems.append(TemplateProblem(node.lineno, message, advice))
+            self.problems.append(TemplateProblem(line, f"{construct} is not supported in workflow templates.", advice))
+
+    def reject(self, node: nodes.Node, construct: str, advice: str) -> Step:
+        """Report a node that is not supported, and return a step in its place."""
+        self.report(node.lineno, construct, advice)
         return lambda rendering: None
 
     def _reject_name(self, node: nodes.Node, construct: str, name: str, names: Iterable[str], noun: str) -> Step:
-        """Report a name that is not in a table."""
+        """Reject a node with an unknown name; the advice lists similar `names`."""
         has_suggestion = self._with_suggestions and len(self.problems) < PROBLEMS_LIMIT
         return self.reject(node, construct, suggestion(name[:40], names, noun=noun) if has_suggestion else "")
 
@@ -156,7 +161,7 @@ class ExpressionCompiler(NodeVisitor):
 
     def visit_Name(self, node: nodes.Name) -> Step:
         name, missing = node.name, Missing(node.name)
-        if not any(name in names for names in self.local):
+        if not any(name in names for names in self.local_names):
             self.names.add(name)
         return lambda rendering: rendering.lookup(name, missing)
 
@@ -168,12 +173,14 @@ class ExpressionCompiler(NodeVisitor):
 
     def visit_Dict(self, node: nodes.Dict) -> Step:
         pairs = [(self.compile(pair.key), self.compile(pair.value)) for pair in node.items]
-        return lambda rendering: {_key(require(key(rendering))): require(value(rendering)) for key, value in pairs}
+        return lambda rendering: {
+            _check_key(require(key(rendering))): require(value(rendering)) for key, value in pairs
+        }
 
     # -- parts of values
 
     def visit_Getattr(self, node: nodes.Getattr) -> Step:
-        value, name, missing = self.compile(node.node), node.attr, Missing(_path(node))
+        value, name, missing = self.compile(node.node), node.attr, Missing(_format_path(node))
         return lambda rendering: get_attribute(value(rendering), name, missing)
 
     def visit_Getitem(self, node: nodes.Getitem) -> Step:
@@ -183,21 +190,21 @@ class ExpressionCompiler(NodeVisitor):
             bounds = [self.compile(bound) if bound else None for bound in (part.start, part.stop, part.step)]
 
             def evaluate(rendering: Rendering) -> Any:
-                whole = value(rendering)
-                if isinstance(whole, Missing):
-                    return whole
+                container = value(rendering)
+                if isinstance(container, Missing):
+                    return container
                 start, stop, step = [require(bound(rendering)) if bound is not None else None for bound in bounds]
-                return get_slice(rendering, whole, start, stop, step)
+                return get_slice(rendering, container, start, stop, step)
 
             return evaluate
-        key, missing = self.compile(node.arg), Missing(_path(node))
+        key, missing = self.compile(node.arg), Missing(_format_path(node))
         return lambda rendering: get_subscript(value(rendering), require(key(rendering)), missing)
 
     # -- operators
 
     def _visit_binary(self, node: nodes.BinExpr) -> Step:
         name = type(node).__name__
-        function = BINARY["Mult" if name == "Mul" else name]  # the tables have the names of Python's `ast`
+        function = BINARY["Mult" if name == "Mul" else name]  # the table has the names of Python's `ast`
         left, right = self.compile(node.left), self.compile(node.right)
         return lambda rendering: function(rendering, require(left(rendering)), require(right(rendering)))
 
@@ -236,7 +243,7 @@ class ExpressionCompiler(NodeVisitor):
 
     def visit_Compare(self, node: nodes.Compare) -> Step:
         first = self.compile(node.expr)
-        others = [(_COMPARE[operand.op], self.compile(operand.expr)) for operand in node.ops]
+        others = [(_COMPARISONS[operand.op], self.compile(operand.expr)) for operand in node.ops]
 
         def evaluate(rendering: Rendering) -> bool:
             left = first(rendering)
@@ -251,7 +258,7 @@ class ExpressionCompiler(NodeVisitor):
 
     def visit_CondExpr(self, node: nodes.CondExpr) -> Step:
         test, then = self.compile(node.test), self.compile(node.expr1)
-        otherwise = self.compile(node.expr2) if node.expr2 is not None else _nothing
+        otherwise = self.compile(node.expr2) if node.expr2 is not None else _evaluate_to_nothing
         return lambda rendering: then(rendering) if test(rendering) else otherwise(rendering)
 
     # -- calls
@@ -281,10 +288,10 @@ class ExpressionCompiler(NodeVisitor):
         if isinstance(node.node, nodes.Getattr):
             return self._compile_method_call(node.node, arguments)
         name = node.node.name if isinstance(node.node, nodes.Name) else ""
-        if name not in CALLABLE:
+        if name not in TEMPLATE_FUNCTIONS:
             construct = f"{name[:40]}()" if name else "A call of anything but a function or method"
-            return self._reject_name(node, construct, name, CALLABLE, "Functions")
-        function = CALLABLE[name]
+            return self._reject_name(node, construct, name, TEMPLATE_FUNCTIONS, "Functions")
+        function = TEMPLATE_FUNCTIONS[name]
         return lambda rendering: _invoke(function, [rendering], *arguments(rendering))
 
     def _compile_method_call(self, method: nodes.Getattr, arguments: Callable[[Rendering], Arguments]) -> Step:
@@ -296,50 +303,51 @@ class ExpressionCompiler(NodeVisitor):
 
     def _compile_arguments(self, node: Any) -> Callable[[Rendering], Arguments]:
         if node.dyn_args is not None or node.dyn_kwargs is not None:
-            self.reject(node, "A star before an argument", "Write the arguments out.")
-        args, named = self.compile_all(node.args), {pair.key: self.compile(pair.value) for pair in node.kwargs}
+            self.reject(node, "Unpacking arguments with a star", "Write the arguments out.")
+        args, kwargs = self.compile_all(node.args), {pair.key: self.compile(pair.value) for pair in node.kwargs}
 
         def evaluate(rendering: Rendering) -> Arguments:
-            positional = [require(step(rendering)) for step in args]
-            return positional, {name: require(step(rendering)) for name, step in named.items()}
+            arg_values = [require(step(rendering)) for step in args]
+            return arg_values, {name: require(step(rendering)) for name, step in kwargs.items()}
 
         return evaluate
 
 
-def _nothing(rendering: Rendering) -> Missing:
+def _evaluate_to_nothing(rendering: Rendering) -> Missing:
     return NOTHING
 
 
-def _invoke(function: Callable[..., Any], first: list[Any], args: list[Any], named: dict[str, Any]) -> Any:
-    return function(*first, *args, **named)
+def _invoke(function: Callable[..., Any], leading: list[Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """Call a function with leading arguments, and with those that a template passes."""
+    return function(*leading, *args, **kwargs)
 
 
-def _call_method(rendering: Rendering, value: Any, name: str, args: list[Any], named: dict[str, Any]) -> Any:
+def _call_method(rendering: Rendering, value: Any, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     if isinstance(value, Loop):
         if name not in _LOOP_METHODS:
             raise ExpressionError(f"loop has no method .{name}()")
         rendering.spend_deep(args)
         return value.cycle(*args) if name == "cycle" else value.changed(*args)
-    kind: type[Any] = list if isinstance(value, list) else cast("type[Any]", type(value))  # a Group is a list
-    method = MUTATIONS.get((kind, name)) or METHODS.get(kind, {}).get(name)
+    value_type: type[Any] = list if isinstance(value, list) else cast("type[Any]", type(value))  # a Group is a list
+    method = MUTATIONS.get((value_type, name)) or METHODS.get(value_type, {}).get(name)
     if method is None:
         raise ExpressionError(f"{describe_kind(cast('object', value))} has no method .{name}()")
-    return method(rendering, value, *args, **named)
+    return method(rendering, value, *args, **kwargs)
 
 
-def _key(value: Any) -> Any:
+def _check_key(value: Any) -> Any:
     if not isinstance(value, str | int | float) and value is not None:
         raise ExpressionError(f"{describe_kind(value)} cannot be the key of a map")
     return value
 
 
-def _path(node: nodes.Expr) -> str:
-    """Reconstruct the source of a name or path from the tree, for messages."""
+def _format_path(node: nodes.Expr) -> str:
+    """Return the source of a name or path, reconstructed from the tree for messages."""
     if isinstance(node, nodes.Name):
         return node.name
     if isinstance(node, nodes.Getattr):
-        return f"{_path(node.node)}.{node.attr}"
+        return f"{_format_path(node.node)}.{node.attr}"
     if isinstance(node, nodes.Getitem):
         key = repr(node.arg.value) if isinstance(node.arg, nodes.Const) else "..."
-        return f"{_path(node.node)}[{key}]"
+        return f"{_format_path(node.node)}[{key}]"
     return "(...)"

@@ -1,10 +1,11 @@
 """The filters of templates: those of Jinja that make sense for plain values.
 
-Each takes the rendering, then the filtered value and the arguments, and pays for its work as `evaluation` describes. It
-raises ExpressionError, TypeError or ValueError for a value of the wrong type. Only `default` receives missing values.
+Each takes the rendering, the filtered value and the arguments, and pays for its work as `expressions/evaluation.py`
+describes. It raises ExpressionError, TypeError or ValueError for a value of the wrong type. Only `default` receives
+missing values.
 
-Jinja's other filters are left out: `random`, which is not deterministic; `attr`, `xmlattr`, `urlize` and others for
-objects and web pages; and automatic escaping, as the text is for models and tools.
+Not supported are `random`, which is not deterministic, and filters for objects and web pages such as `attr`, `xmlattr`
+and `urlize`. Nothing is escaped automatically, because the text is for models and tools.
 """
 
 from __future__ import annotations
@@ -22,10 +23,11 @@ from statewright.workflow.states.templates.list_filters import LIST_FILTERS, par
 from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.tests import TESTS
 from statewright.workflow.states.templates.text_filters import TEXT_FILTERS
-from statewright.workflow.states.templates.values import Missing, for_json
+from statewright.workflow.states.templates.values import Missing, json_default
 
 Filter = Callable[..., Any]
 _INDENT_LIMIT: Final = 8
+"""Maximum spaces by which `tojson` indents."""
 
 
 # -- any value
@@ -40,16 +42,16 @@ def _to_json(rendering: Rendering, value: Any, indent: int | None = None) -> str
     """Write a value as JSON. Keys keep their order, and no character is escaped for web pages."""
     if indent is None:
         rendering.spend_deep(value)
-        text = json.dumps(value, ensure_ascii=False, default=for_json)
+        text = json.dumps(value, ensure_ascii=False, default=json_default)
         rendering.reserve(len(text))
         return text
     if not 0 <= indent <= _INDENT_LIMIT:
-        raise ExpressionError(f"tojson indents by at most {_INDENT_LIMIT}")
+        raise ExpressionError(f"tojson needs an indent from 0 to {_INDENT_LIMIT}")
     rendering.spend_deep(value)
     # Each piece passes through the generators of all lists and maps around it.
     steps, size = 1 + _depth(value) // 4, 0
     pieces: list[str] = []
-    for piece in json.JSONEncoder(ensure_ascii=False, default=for_json, indent=indent).iterencode(value):
+    for piece in json.JSONEncoder(ensure_ascii=False, default=json_default, indent=indent).iterencode(value):
         size += len(piece)
         rendering.check_size(size)
         rendering.spend(len(piece))
@@ -74,7 +76,7 @@ def _depth(value: Any) -> int:
 
 
 def _safe(rendering: Rendering, value: Any) -> Any:
-    return value  # nothing is escaped anyway
+    return value  # nothing is escaped
 
 
 # -- numbers
@@ -102,7 +104,7 @@ def _round(rendering: Rendering, value: Any, precision: int = 0, method: str = "
     if method == "common":
         return FUNCTIONS["round"](rendering, value, precision)
     if not isinstance(value, int | float) or method not in ("ceil", "floor") or not 0 <= precision <= 20:
-        raise ExpressionError("round needs a number, a precision up to 20, and common, ceil or floor")
+        raise ExpressionError("round needs a number, a precision from 0 to 20, and the method common, ceil or floor")
     scaled = check_operand(value) * 10**precision
     whole = -(-scaled // 1) if method == "ceil" else scaled // 1
     return check_number(float(whole / 10**precision))
@@ -111,34 +113,34 @@ def _round(rendering: Rendering, value: Any, precision: int = 0, method: str = "
 # -- a filter or test for each item
 
 
-def _map(rendering: Rendering, value: Any, *args: Any, **named: Any) -> list[Any]:
-    """Apply a filter to each item, or read an attribute, which is missing where an item has none."""
+def _map(rendering: Rendering, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
+    """Apply a filter to each item, or read an attribute of each, which may be missing."""
     items = read_items(rendering, value)
     if not args:
-        attribute = named.pop("attribute", None)
-        if attribute is None or named.keys() - {"default"}:
+        attribute = kwargs.pop("attribute", None)
+        if attribute is None or kwargs.keys() - {"default"}:
             raise ExpressionError("map needs the name of a filter, or attribute='...'")
         read = part_reader(rendering, attribute)
-        if "default" in named:
-            return [default(read(item), named["default"]) for item in items]
+        if "default" in kwargs:
+            return [default(read(item), kwargs["default"]) for item in items]
         return [read(item) for item in items]
     name, *others = args
     if name == "map" or name not in FILTER_NAMES:
-        raise ExpressionError(f"filter {str(name)[:40]!r} does not exist")
-    return [apply_filter(rendering, name, item, others, named) for item in items]
+        raise ExpressionError(f"the filter {str(name)[:40]!r} does not exist")
+    return [apply_filter(rendering, name, item, others, kwargs) for item in items]
 
 
 def _select(keeps: bool, by_attribute: bool) -> Filter:
-    """Return `select`, `reject`, `selectattr` or `rejectattr`, which keep the items that pass a test or fail it."""
+    """Return a filter that keeps the items which pass a test, or those which fail it if `keeps` is False."""
 
-    def call(rendering: Rendering, value: Any, *args: Any, **named: Any) -> list[Any]:
+    def call(rendering: Rendering, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
         attribute, args = (args[0], args[1:]) if by_attribute else (None, args)
         name, *others = args or ("truthy",)
         if name not in TESTS:
-            raise ExpressionError(f"test {str(name)[:40]!r} does not exist")
+            raise ExpressionError(f"the test {str(name)[:40]!r} does not exist")
         read, test = part_reader(rendering, attribute), TESTS[name]
         items = read_items(rendering, value)
-        return [item for item in items if bool(test(rendering, read(item), *others, **named)) is keeps]
+        return [item for item in items if bool(test(rendering, read(item), *others, **kwargs)) is keeps]
 
     return call
 
@@ -162,21 +164,21 @@ FILTERS: Final[Mapping[str, Filter]] = MappingProxyType(
         "tojson": _to_json,
     }
 )
-"""By name, without `default` and its alias `d`, which alone accept missing values."""
+"""All filters but `default` and its alias `d`, by name."""
 DEFAULT_NAMES: Final = ("default", "d")
 FILTER_NAMES: Final = (*FILTERS, *DEFAULT_NAMES)
 
 
 def apply_filter(
-    rendering: Rendering, name: str, value: Any, args: tuple[Any, ...] | list[Any], named: Mapping[str, Any]
+    rendering: Rendering, name: str, value: Any, args: tuple[Any, ...] | list[Any], kwargs: Mapping[str, Any]
 ) -> Any:
     """Apply a filter to a value. A missing value stays missing, except with `default`.
 
-    `name` is one of `FILTER_NAMES`. Raises ExpressionError, and what Python raises for wrong arguments.
+    `name` is one of `FILTER_NAMES`. Raises ExpressionError, or any error of Python for wrong arguments.
     """
     rendering.step()
     if name in DEFAULT_NAMES:
-        return default(value, *args, **named)
+        return default(value, *args, **kwargs)
     if isinstance(value, Missing):
         return value
-    return FILTERS[name](rendering, value, *args, **named)
+    return FILTERS[name](rendering, value, *args, **kwargs)

@@ -1,8 +1,8 @@
 """The filters of lists and maps.
 
-Each takes the rendering, the filtered value and the arguments, by the names of Jinja. A map stands for its keys, as in
-Jinja. A string is rejected: where a list is expected it is nearly always an answer that was not parsed, and the list of
-its characters would only hide that. `text | list` converts it explicitly.
+Each takes the rendering, the filtered value and the arguments, whose names are those of Jinja. A map stands for its
+keys, as in Jinja. A string is rejected where a list is expected: it is nearly always an answer that was not parsed, and
+iterating over its characters would hide that. `text | list` converts it explicitly.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from statewright.workflow.states.expressions.functions import METHODS, map_items
 from statewright.workflow.states.expressions.literal import key_to_string
 from statewright.workflow.states.expressions.operators import describe_kind
 from statewright.workflow.states.templates.rendering import Rendering
-from statewright.workflow.states.templates.values import Group, Missing, for_json, get_attribute, get_subscript
+from statewright.workflow.states.templates.values import Group, Missing, get_attribute, get_subscript, json_default
 
 Reader = Callable[[Any], Any]
+"""Returns a part of an item."""
 Attribute = str | int | None
+"""A path with dots, an index, or None for the item itself."""
 LENGTH_LIMIT: Final = 1000
 """Maximum characters of a path."""
 PARTS_LIMIT: Final = 100
@@ -28,9 +30,9 @@ PARTS_LIMIT: Final = 100
 
 
 def part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
-    """Return a function that reads an attribute from an item; the result may be Missing.
+    """Return a function that reads an attribute of an item, which may be Missing.
 
-    Without an attribute it returns the item itself. Raises ExpressionError if the attribute is not valid.
+    Raises ExpressionError if the attribute is not valid.
     """
     if attribute is None:
         return lambda item: item
@@ -54,11 +56,11 @@ def part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
     return read
 
 
-def _existing_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
-    """Return a reader like `part_reader` for attributes that every item must have."""
+def _required_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
+    """Return a reader of an attribute that every item must have."""
     read = part_reader(rendering, attribute)
 
-    def read_existing(item: Any) -> Any:
+    def read_required(item: Any) -> Any:
         part = read(item)
         if isinstance(part, Missing):
             raise ExpressionError(
@@ -66,7 +68,7 @@ def _existing_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
             )
         return part
 
-    return read_existing
+    return read_required
 
 
 def _sort_keys(rendering: Rendering, items: list[Any], attribute: Attribute, case_sensitive: bool) -> list[Any]:
@@ -81,10 +83,10 @@ def _sort_keys(rendering: Rendering, items: list[Any], attribute: Attribute, cas
     if isinstance(attribute, str) and "," in attribute:
         paths = _split(attribute, ",")
         if sum(path.count(".") + 1 for path in paths) > PARTS_LIMIT:
-            raise _too_long()
-        readers = [_existing_part_reader(rendering, path.strip()) for path in paths]
+            raise _attribute_too_long()
+        readers = [_required_part_reader(rendering, path.strip()) for path in paths]
         return [[fold(read(item)) for read in readers] for item in items]
-    read = _existing_part_reader(rendering, attribute)
+    read = _required_part_reader(rendering, attribute)
     return [fold(read(item)) for item in items]
 
 
@@ -92,31 +94,31 @@ def _split(attribute: object, separator: str) -> list[str]:
     if not isinstance(attribute, str):
         raise ExpressionError(f"an attribute is a string or a number, not {describe_kind(attribute)}")
     if len(attribute) > LENGTH_LIMIT or attribute.count(separator) >= PARTS_LIMIT:
-        raise _too_long()
+        raise _attribute_too_long()
     return attribute.split(separator)
 
 
-def _too_long() -> ExpressionError:
+def _attribute_too_long() -> ExpressionError:
     return ExpressionError(f"an attribute has at most {PARTS_LIMIT} parts and {LENGTH_LIMIT} characters")
 
 
 # -- filters
 
 Filter = Callable[..., Any]
-_CANONICAL: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=for_json)
+_CANONICAL_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True, default=json_default)
 
 
 def read_items(rendering: Rendering, value: Any) -> list[Any]:
-    """Return the items of a list, or the keys of a map, and pay for a step with each of them. It is not a copy."""
+    """Return a list itself or the keys of a map, and pay for a step with each item."""
     if not isinstance(value, list | dict):
         advice = ": `| list` converts it to a list of its characters" if isinstance(value, str) else ""
-        raise ExpressionError(f"it needs a list or a map, not {describe_kind(value)}{advice}")
+        raise ExpressionError(f"the filter needs a list or a map, not {describe_kind(value)}{advice}")
     rendering.spend_steps(len(cast("list[Any]", value)))
     return cast("list[Any]", value) if isinstance(value, list) else list(cast("dict[str, Any]", value))
 
 
 def _join(rendering: Rendering, value: Any, d: Any = "", attribute: Attribute = None) -> str:
-    read = _existing_part_reader(rendering, attribute)
+    read = _required_part_reader(rendering, attribute)
     texts = [rendering.to_text(read(item)) for item in read_items(rendering, value)]
     return METHODS[str]["join"](rendering, rendering.to_text(d), texts)
 
@@ -156,7 +158,7 @@ def _sort(
 
 
 def _unique(rendering: Rendering, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> list[Any]:
-    """Keep the first of equal items. Numbers and booleans are equal if `==` says so: 1, 1.0 and true."""
+    """Keep the first of equal items. As with `==`, 1, 1.0 and true are equal."""
     items = read_items(rendering, value)
     keys = _sort_keys(rendering, items, attribute, case_sensitive)
     rendering.spend_deep(keys, times=2)
@@ -171,12 +173,12 @@ def _unique(rendering: Rendering, value: Any, case_sensitive: bool = False, attr
 
 
 def _equality_key(value: Any) -> str:
-    """Return a string that equal values share. Sets of numbers are avoided, as their hashes can be made to collide."""
+    """Return the same string for equal values. Numbers are not hashed, because an attacker could make them collide."""
     if isinstance(value, str):
         return f'"{value}'
     if isinstance(value, int | float) or value is None:
         return str(_normalize_number(value))
-    return _CANONICAL.encode(_normalize(value))
+    return _CANONICAL_ENCODER.encode(_normalize(value))
 
 
 def _normalize(value: Any) -> Any:
@@ -209,7 +211,7 @@ def _min_or_max(name: str) -> Filter:
 
 
 def _sum(rendering: Rendering, value: Any, attribute: Attribute = None, start: Any = 0) -> Any:
-    read = _existing_part_reader(rendering, attribute)
+    read = _required_part_reader(rendering, attribute)
     numbers = [start, *(read(item) for item in read_items(rendering, value))]
     if not all(isinstance(number, int | float) for number in numbers):
         raise ExpressionError("sum needs a list of numbers")
@@ -268,7 +270,7 @@ def _slice(rendering: Rendering, value: Any, slices: int, fill_with: Any = None)
 
 def _map_items(rendering: Rendering, value: Any) -> list[list[Any]]:
     if not isinstance(value, dict):
-        raise ExpressionError(f"it needs a map, not {describe_kind(value)}")
+        raise ExpressionError(f"the filter needs a map, not {describe_kind(value)}")
     return map_items(rendering, cast("dict[str, Any]", value))
 
 

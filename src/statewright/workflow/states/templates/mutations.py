@@ -1,6 +1,6 @@
-"""Methods that modify a list or a map. Templates work on copies, so the scope never changes.
+"""Methods that modify a list or a map. Templates work on copies, so the scope does not change.
 
-Each takes the rendering, the value and the arguments, and charges for the items that it moves and adds.
+Each takes the rendering, the value and the arguments, and pays for the items that it moves or adds.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ def _clear(rendering: Rendering, value: Any) -> None:
     value.clear()
 
 
-def _update(rendering: Rendering, value: dict[str, Any], *others: dict[str, Any], **named: Any) -> None:
-    added = sum(map(len, (*others, named)))
+def _update(rendering: Rendering, value: dict[str, Any], *others: dict[str, Any], **kwargs: Any) -> None:
+    added = sum(map(len, (*others, kwargs)))
     rendering.check_size(len(value) + added)
     rendering.spend_steps(added)
-    value.update(*others, **named)
+    value.update(*others, **kwargs)
 
 
 def _set_default(rendering: Rendering, value: dict[str, Any], key: str, default: Any = None) -> Any:
@@ -83,4 +83,5 @@ MUTATIONS: Final[dict[tuple[type, str], Callable[..., Any]]] = {
     (dict, "setdefault"): _set_default,
     (dict, "update"): _update,
 }
+"""By the type of the value and the name of the method."""
 MUTATION_NAMES: Final = frozenset(name for _, name in MUTATIONS)

@@ -1,10 +1,10 @@
-"""Placeholders `{{ ... }}` of texts without blocks.
+"""The placeholders `{{ ... }}` of texts without blocks.
 
-Most of them are a path with filters, such as `{{ user.name | upper }}`. These are parsed here, without Jinja, whose
-import takes longer than loading most workflows; untrusted texts are never parsed by Jinja. Any other placeholder is an
-expression, which `compile` handles.
+Most are paths with filters, such as `{{ user.name | upper }}`. These are parsed here, because importing Jinja takes
+longer than loading most workflows, and untrusted text must not reach it. Any other placeholder is an expression, which
+`compile` handles.
 
-A dash is ambiguous: `{{ total-1 }}` may be a key with a dash or a difference. It is read as a path, and as a difference
+A dash is ambiguous: `{{ total-1 }}` may be a key with a dash or a difference. It is read as a key, and as a difference
 if the scope has no such key.
 """
 
@@ -23,23 +23,23 @@ from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Rend
 from statewright.workflow.states.templates.values import Missing, UnresolvedName
 
 CONSTANTS: Final = frozenset(("true", "false", "none", "True", "False", "None"))
-"""Names that are values in Jinja, unless the scope has a key of that name."""
+"""Names that are constants in Jinja, unless the scope has such a key."""
 COMPILE_COST: Final = 100
 """Units of work for each character of an expression that is compiled."""
 LENGTH_LIMIT: Final = 1000
-"""Maximum characters between the braces; a longer text is not a placeholder."""
+"""Maximum characters between the braces. A longer text is not a placeholder."""
 EXPRESSIONS_LIMIT: Final = 100_000
 """Maximum characters of all expressions of one text without blocks."""
 _STRING: Final = r'"[^"]*+"|' + r"'[^']*+'"
 _PATH: Final = re.compile(rf"(?:{_STRING}|[^|\"'])++")
 _STRINGS: Final = re.compile(_STRING)
-_BEGINNING: Final = re.compile(r"[^\W\d]")
+_NAME_START: Final = re.compile(r"[^\W\d]")
 _OPERATOR: Final = re.compile(r"[^\w\s.\[\]:@$-]")
-"""Characters that make the text an expression; `parse_path` would accept them in names."""
+"""Characters that make the text an expression, although `parse_path` accepts them in names."""
 _FILTER: Final = re.compile(rf"\|\s*([a-z]\w*)\s*(\((?:{_STRING}|[^()\"'])*+\))?\s*")
 
 Filters = tuple[tuple[str, tuple[Any, ...]], ...]
-"""Names and arguments."""
+"""The names of filters, with their arguments."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,17 +47,17 @@ class Placeholder:
     """A placeholder, parsed to a path with filters or to a compiled expression."""
 
     source: str
-    """With the braces."""
+    """Its text with the braces."""
     key: str
-    """The text between the braces. A key of the scope with this exact name takes precedence."""
+    """The text between the braces. A key of the scope with exactly this name takes precedence."""
     line: int = 1
-    """The line of the template on which it begins."""
+    """The line of the template on which it first occurs."""
     path: tuple[str | int | slice, ...] = ()
     filters: Filters = ()
     may_be_difference: bool = False
-    """True for a path with a dash, which is evaluated as an expression if there is no such key."""
+    """True for a path with a dash, which is evaluated as an expression if it has no value."""
     step: Step | None = None
-    """Evaluates an expression that is more than a path with filters."""
+    """The compiled expression, unless it is a path with filters."""
     names: frozenset[str] = frozenset()
     """The names that it looks up in the scope."""
     mutates: bool = False
@@ -66,7 +66,7 @@ class Placeholder:
     """Reasons why it cannot be rendered."""
 
     def evaluate(self, rendering: Rendering) -> Any:
-        """Return its value; Missing if it has none. Raises ExpressionError, and what its filters raise."""
+        """Return its value; Missing if it has none. Raises ExpressionError, and the errors of its filters."""
         value = rendering.scope.get(self.key, MISSING)
         if value is not MISSING:
             return value
@@ -74,7 +74,7 @@ class Placeholder:
             return _evaluate(self.step, rendering, Missing(self.key))
         value = self._follow(rendering.scope.get(str(self.path[0]), MISSING), rendering)
         if isinstance(value, Missing) and self.may_be_difference:
-            # Charged each time, so the work does not depend on earlier renderings.
+            # Charged although the result is cached, so that the work does not depend on earlier renderings.
             rendering.spend(COMPILE_COST * len(self.source))
             return _evaluate(_compile_difference(self.source), rendering, value)
         for name, args in self.filters:
@@ -87,7 +87,7 @@ class Placeholder:
             if isinstance(step, slice) and isinstance(value, str | list):
                 value = get_slice(rendering, value, step.start, step.stop)
             elif isinstance(value, str) and isinstance(step, int):
-                # A slice is empty where an index would raise; `or None` is for the last character, at -1.
+                # Where an index would raise, a slice is empty. `or None` is for the last character, whose index is -1.
                 value = value[step : step + 1 or None] or MISSING
             else:
                 value = follow_path(value, (step,))
@@ -96,6 +96,7 @@ class Placeholder:
 
 @lru_cache(maxsize=256)
 def _compile_difference(source: str) -> Step | None:
+    """Compile a placeholder with a dash as an expression; None if it cannot be rendered, or needs copies."""
     from statewright.workflow.states.templates.blocks import compile_placeholder
 
     compiled = compile_placeholder(source, with_suggestions=False)
@@ -106,24 +107,21 @@ def _evaluate(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
     try:
         return step(rendering) if step is not None else missing
     except UnresolvedName as error:
-        return Missing(error.missing.path)
+        return Missing(error.missing.path)  # not NOTHING itself, which is written as an empty string
 
 
 class PlaceholderParser:
-    """Parses the placeholders of one text, within limits for all of its expressions together.
-
-    The text may come from outside, and each expression is compiled by itself.
-    """
+    """Parses the placeholders of one text. The limits apply to all of its expressions together."""
 
     def __init__(self, *, simple: bool = False) -> None:
-        """With `simple`, only paths with filters are supported."""
+        """Create a parser. With `simple`, it supports only paths with filters."""
         self._simple = simple
         self._characters_left = EXPRESSIONS_LIMIT
         self._problems_left = PROBLEMS_LIMIT
         self._parsed: dict[str, Placeholder] = {}
 
     def parse(self, source: str, line: int = 1) -> Placeholder:
-        """Parse a placeholder with its braces. Repeated ones are parsed once, as long texts repeat them."""
+        """Parse a placeholder with its braces, unless an equal one was parsed before."""
         if source not in self._parsed:
             self._parsed[source] = self._parse(source, source[2:-2].strip(), line)
         return self._parsed[source]
@@ -139,7 +137,7 @@ class PlaceholderParser:
         if self._simple:
             return Placeholder(source, key, line)
         if not self._can_compile(source):
-            message = f"The expressions of this text have more than {EXPRESSIONS_LIMIT} characters together."
+            message = f"Together, the expressions of this text have more than {EXPRESSIONS_LIMIT} characters."
             return Placeholder(source, key, line, problems=(TemplateProblem(1, message, "Split the text."),))
         from statewright.workflow.states.templates.blocks import compile_placeholder
 
@@ -154,14 +152,15 @@ class PlaceholderParser:
 
 
 def _is_constant(path: tuple[str | int | slice, ...], filters: Filters) -> bool:
-    """Return True for `true`, `false` and `none`, unless a default follows: then it is a name that may be missing."""
+    """Return True for `true`, `false` and `none`. Before `default` they are names, which may be missing."""
     return path[0] in CONSTANTS and not (filters and filters[0][0] in DEFAULT_NAMES)
 
 
 def _parse_path(key: str) -> tuple[tuple[str | int | slice, ...] | None, Filters]:
+    """Parse a path with filters; the path is None if the text is anything else."""
     path = _PATH.match(key)
     filters = _parse_filters(key, path.end()) if path is not None else None
-    if path is None or filters is None or not _BEGINNING.match(key) or _OPERATOR.search(_STRINGS.sub("", path[0])):
+    if path is None or filters is None or not _NAME_START.match(key) or _OPERATOR.search(_STRINGS.sub("", path[0])):
         return None, ()
     return parse_path(path[0].strip()), filters
 

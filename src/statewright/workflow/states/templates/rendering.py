@@ -1,4 +1,4 @@
-"""The state of one rendering: variables, output and the remaining work budget."""
+"""The state of one rendering: variables, output and the remaining budget of work."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ OUTPUT_LIMIT: Final = 10_000_000
 VALUE_LIMIT: Final = 1_000_000
 """Maximum characters, or items, of one value that a template creates."""
 PROBLEMS_LIMIT: Final = 20
-"""Maximum placeholders of one text whose problems are described, as the search for similar names is slow."""
+"""Maximum problems of one text that are described, because the search for similar names is slow."""
 
 
 class TemplateProblem(NamedTuple):
     """A part of a template that cannot be rendered."""
 
     line: int
-    """From 1, in the template."""
+    """The line of the template, counted from 1."""
     message: str
     suggestion: str
 
@@ -33,14 +33,14 @@ class Rendering(Evaluation):
     __slots__ = ("_copies", "_output", "_size", "frames", "line", "unresolved")
 
     def __init__(self, scope: Mapping[str, Any], *, work: int = WORK_LIMIT, copies: bool = False) -> None:
-        """With `copies`, lists and maps of the scope are copied when they are read, so that they may be modified."""
+        """Create a rendering. With `copies`, lists and maps are copied from the scope, so that they may be modified."""
         super().__init__(scope, work=work, value_limit=VALUE_LIMIT)
         self.frames: list[dict[str, Any]] = []
-        """Assigned variables: of the template, then of each enclosing block, innermost last."""
+        """The variables of the template, then of each enclosing block, innermost last."""
         self.line = 1
         """The line of the template that is being rendered, for messages."""
         self.unresolved: list[str] = []
-        """Placeholders that are left unchanged because they are undefined."""
+        """The undefined placeholders, which are left unchanged."""
         self._size = 0
         """Characters of the output so far."""
         self._output: list[str] = []
@@ -48,7 +48,7 @@ class Rendering(Evaluation):
 
     def step(self) -> None:
         """Pay for one step of the evaluation."""
-        # Not by `spend_steps`, as this is called for each node.
+        # Inlined, because this is called for each node.
         self.work_left -= STEP_COST
         if self.work_left < 0:
             self.spend(0)
@@ -61,14 +61,14 @@ class Rendering(Evaluation):
         value = self.scope.get(name, missing)
         if self._copies is None or not isinstance(value, list | dict):
             return value
-        # Copied once per rendering, so that a later reference to the name sees the modification.
+        # Copied once per rendering, so that later references to the name see the modifications.
         if name not in self._copies:
             self.spend_deep(cast("object", value))
             self._copies[name] = _copy(value)
         return self._copies[name]
 
     def write(self, text: str) -> None:
-        """Add to the output. Raises WorkLimitExceeded if it becomes too long."""
+        """Append to the output. Raises WorkLimitExceeded if the output becomes too long."""
         self._size += len(text)
         if self._size > OUTPUT_LIMIT:
             raise WorkLimitExceeded(f"the text would be longer than {OUTPUT_LIMIT} characters")
@@ -83,12 +83,12 @@ class Rendering(Evaluation):
                 self.write(self.to_text(value))
                 return
             except UnresolvedName:
-                pass  # a missing value in a list
+                pass  # a value inside a list or map is missing
         self.unresolved.append(source)
         self.write(source)
 
     def capture(self, block: Callable[[Rendering], object]) -> str:
-        """Return the output of a block, which is not part of the surrounding output."""
+        """Return the output of a block, which does not become part of the surrounding output."""
         outer, self._output = self._output, []
         block(self)
         parts, self._output = self._output, outer
@@ -98,16 +98,16 @@ class Rendering(Evaluation):
         return "".join(parts)
 
     def to_text(self, value: Any) -> str:
-        """Return a value as text, and pay for it. Raises ExpressionError for a value without a text."""
+        """Return a value as text, and pay for it. Raises ExpressionError for a value that cannot be written."""
         if isinstance(value, str):
             self.spend(len(value))
             return value
         if type(value) is int:
-            text = str(value)  # Python refuses to write very long ones
+            text = str(value)  # raises ValueError for a very long integer
             self.spend(len(text))
             return text
         self.spend_deep(value)
-        text = to_text(value)  # a few times as long as the measured size, at most
+        text = to_text(value)  # at most a few times as long as the measured size
         self.spend(len(text))
         return text
 
@@ -124,12 +124,14 @@ class Rendering(Evaluation):
         try:
             yield
         except Exception as error:
-            is_known = isinstance(error, ExpressionError)
-            reason = str(error).rstrip(".") if is_known else f"{type(error).__name__}: {str(error)[:200].rstrip('.')}"
-            kind = WorkLimitExceeded if isinstance(error, WorkLimitExceeded) else ExpressionError
-            raise kind(f"Line {self.line} of the template cannot be rendered: {reason}.") from error
+            prefix = "" if isinstance(error, ExpressionError) else f"{type(error).__name__}: "
+            reason = str(error) if isinstance(error, ExpressionError) else str(error)[:200]
+            error_type = WorkLimitExceeded if isinstance(error, WorkLimitExceeded) else ExpressionError
+            raise error_type(
+                f"Line {self.line} of the template cannot be rendered: {prefix}{reason.rstrip('.')}."
+            ) from error
 
-    def finish(self) -> str:
+    def get_output(self) -> str:
         """Return the whole output."""
         return "".join(self._output)
 
@@ -142,7 +144,7 @@ class Compiled(NamedTuple):
     """A compiled placeholder, or a compiled template with blocks."""
 
     step: Step | None
-    """None for a placeholder with problems; that of a template with problems raises the first of them."""
+    """None for a placeholder with problems. For a template with problems, it raises the first of them."""
     names: frozenset[str] = frozenset()
     """The names that it looks up in the scope."""
     mutates: bool = False
@@ -151,7 +153,8 @@ class Compiled(NamedTuple):
 
 
 def _copy(value: Any) -> Any:
-    # Calls itself for containers only: the work is paid for by their size, and a call per scalar would exceed it.
+    """Return a deep copy of a value."""
+    # Not recursive for scalars, because a call for each of them would take longer than is paid for.
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
         return {key: item if type(item) in SCALARS else _copy(item) for key, item in items}

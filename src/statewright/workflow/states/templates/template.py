@@ -1,7 +1,7 @@
 """Templates: parsed once, rendered over the names of a scope.
 
 A text without blocks is split into plain text and placeholders. A placeholder that is undefined or not supported is
-left unchanged and does not affect the others. A template with blocks is compiled as a whole.
+left unchanged, and does not affect the others. A template with blocks is compiled as a whole.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from statewright.workflow.states.templates.values import NOTHING, Missing, Unres
 
 T = TypeVar("T")
 Report = Callable[[str], object]
-"""Called with each placeholder that is left unchanged."""
+"""A callback for each placeholder that is left unchanged."""
 SIZE_LIMIT: Final = 1_000_000
 """Maximum characters of a template."""
 DEPTH_LIMIT: Final = 200
 """Maximum nesting of maps and lists in which templates are rendered."""
 READ_COST: Final = 10
-"""Units of work for each character of a text that is read as a template."""
+"""Units of work for each character of a text that is parsed."""
 QUICK_WORK: Final = 200_000
-"""Units of work that may be done on an event loop: a few milliseconds."""
+"""Units of work that may be done on an event loop, which take a few milliseconds."""
 _BLOCK: Final = re.compile(r"\{%[-+]?\s*(?:if|for|set|with|filter|raw|macro|include|import|from|extends|block|call)\b")
 _COMMENT: Final = re.compile(r"\{#[-+]?\s")
 
@@ -58,12 +58,12 @@ class Template(ParsedText):
 
     @property
     def errors(self) -> tuple[TemplateProblem, ...]:
-        """Problems of its blocks. A template with errors cannot be rendered."""
+        """The problems of its blocks. A template with errors cannot be rendered."""
         return self._blocks.problems if self._blocks is not None else ()
 
     @property
     def warnings(self) -> tuple[TemplateProblem, ...]:
-        """Problems of placeholders, which are left unchanged: the first of them, if there are many."""
+        """The problems of unsupported placeholders, which are left unchanged; at most `PROBLEMS_LIMIT` of them."""
         problems = (
             problem._replace(line=part.line + problem.line - 1)
             for part in self._distinct_placeholders()
@@ -80,7 +80,7 @@ class Template(ParsedText):
 
     @property
     def compiled_length(self) -> int:
-        """The number of characters that Jinja has to parse."""
+        """The number of characters that Jinja parses."""
         if self._blocks is not None:
             return len(self.text)
         return sum(len(part.source) for part in self._distinct_placeholders() if not part.path)
@@ -88,14 +88,14 @@ class Template(ParsedText):
     def render(self, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> str:
         """Return the text with values in place of the placeholders.
 
-        A placeholder that has no value stays as it was written, and `report` is called with it. `work` is in units of
-        `Evaluation`. Raises ExpressionError, with the line, for a failed operation, and WorkLimitExceeded for one that
-        would take too much work or memory.
+        A placeholder without a value is left unchanged, and reported. `work` is the limit in units of `Evaluation`.
+        Raises ExpressionError, with the line, for a failed operation, and WorkLimitExceeded for one that would take too
+        much work or memory.
         """
         return self._render(Rendering(scope, work=work, copies=self.mutates), report)
 
     def evaluate(self, rendering: Rendering, report: Report | None) -> Any:
-        """Render like `render`, but return the value itself, uncopied, if the text is a single placeholder."""
+        """Render like `render`, but return the value itself if the text is a single placeholder."""
         if len(self._parts) != 1 or not isinstance(self._parts[0], Placeholder):
             return self._render(rendering, report)
         placeholder = self._parts[0]
@@ -124,7 +124,7 @@ class Template(ParsedText):
         if report is not None:
             for source in dict.fromkeys(rendering.unresolved):
                 report(source)
-        return rendering.finish()
+        return rendering.get_output()
 
     def _distinct_placeholders(self) -> Iterable[Placeholder]:
         return {part.source: part for part in self._placeholders()}.values()
@@ -134,31 +134,31 @@ class Template(ParsedText):
 
 
 def parse_template(text: str, *, simple: bool = False) -> Template:
-    """Parse a template. Raises ExpressionError only if it is too large; see its `errors` and `warnings`.
+    """Parse a template. Raises ExpressionError if it is too long; other problems are its `errors` and `warnings`.
 
-    Pass `simple=True` for untrusted text: it may refer to values, and nothing else.
+    Pass `simple=True` for untrusted text, to support only paths with filters.
     """
     if len(text) > SIZE_LIMIT:
         raise ExpressionError(
-            f"A template has {len(text)} characters, and at most {SIZE_LIMIT} are allowed."
+            f"The template has {len(text)} characters; at most {SIZE_LIMIT} are allowed."
             f" Put the text into a data source."
         )
     if simple or not _has_blocks(text):
         return Template(text, simple, tuple(_split(text, PlaceholderParser(simple=simple))), None)
-    # Few workflows have blocks; the others must not wait for the import of Jinja.
+    # Imported here, because few workflows have blocks, and importing Jinja is slow.
     from statewright.workflow.states.templates.blocks import compile_blocks
 
     return Template(text, simple, (), compile_blocks(text))
 
 
-_cached_template: Final = lru_cache(maxsize=256)(parse_template)
+_parse_cached: Final = lru_cache(maxsize=256)(parse_template)
 
 
 def render_values(value: Any, scope: Mapping[str, Any], *, report: Report | None = None, work: int = WORK_LIMIT) -> Any:
-    """Return a value with each string in it rendered, in maps and lists of any depth. Keys of maps stay as they are.
+    """Return a value with all strings in its maps and lists rendered. Keys of maps are left unchanged.
 
-    For values written by authors. A string that is a single placeholder becomes the value itself. All strings share the
-    work limit, which includes parsing. Raises ExpressionError.
+    For values that authors write. A string that is a single placeholder becomes the value itself. All strings together
+    share the limit of work, which includes parsing. Raises ExpressionError.
     """
     return _render_value(value, Evaluation(scope, work=work), report, 0)
 
@@ -169,7 +169,7 @@ def _render_value(value: Any, budget: Evaluation, report: Report | None, depth: 
     if not isinstance(value, Mapping | list | tuple):
         return value
     if depth >= DEPTH_LIMIT:
-        raise ExpressionError(f"The value has more than {DEPTH_LIMIT} nested maps and lists. Nest it less deeply.")
+        raise ExpressionError(f"The value has more than {DEPTH_LIMIT} levels of maps and lists. Nest it less deeply.")
     if isinstance(value, Mapping):
         items = cast("Mapping[Any, Any]", value).items()
         return {key: _render_value(item, budget, report, depth + 1) for key, item in items}
@@ -178,7 +178,7 @@ def _render_value(value: Any, budget: Evaluation, report: Report | None, depth: 
 
 def _render_text(text: str, budget: Evaluation, report: Report | None) -> Any:
     budget.spend(READ_COST * len(text))
-    template = _cached_template(text)
+    template = _parse_cached(text)
     budget.spend(COMPILE_COST * template.compiled_length)
     rendering = Rendering(budget.scope, work=budget.work_left, copies=template.mutates)
     value = template.evaluate(rendering, report)
@@ -187,9 +187,9 @@ def _render_text(text: str, budget: Evaluation, report: Report | None) -> Any:
 
 
 async def render_off_loop(render: Callable[[int], T]) -> T:
-    """Call `render` with a work limit: on the event loop if it is quick, else again on a worker thread.
+    """Call `render` on the event loop with a small limit of work; if that is exceeded, again on a worker thread.
 
-    Rendering has no side effects, so it can be restarted.
+    `render` must not have side effects, because it may be called twice.
     """
     try:
         return render(QUICK_WORK)
@@ -206,7 +206,7 @@ def _evaluate(placeholder: Placeholder, rendering: Rendering) -> Any:
 
 
 def _has_blocks(text: str) -> bool:
-    """Return whether a text has a block or comment. `${#names[@]}` of a shell is neither, nor is `date +{%H}`."""
+    """Return whether a text has a block or a comment of Jinja, unlike `${#names[@]}` and `date +{%H}` in a shell."""
     comment = _COMMENT.search(text)
     return _BLOCK.search(text) is not None or (comment is not None and "#}" in text[comment.end() :])
 
@@ -215,15 +215,15 @@ def _split(text: str, parser: PlaceholderParser) -> Iterator[str | Placeholder]:
     """Yield plain text and placeholders in order."""
     end = 0
     line = 1
-    while (opened := text.find("{{", end)) >= 0 and (closed := text.find("}}", opened + 2)) >= 0:
-        # The innermost braces delimit: `{{{a}}` is a brace before `{{a}}`.
-        start = text.rfind("{{", opened, closed)
-        source = text[start : closed + 2]
+    while (opening := text.find("{{", end)) >= 0 and (closing := text.find("}}", opening + 2)) >= 0:
+        # The innermost braces count: `{{{a}}` is a brace followed by `{{a}}`.
+        start = text.rfind("{{", opening, closing)
+        source = text[start : closing + 2]
         line += text.count("\n", end, start)
         if start > end:
             yield text[end:start]
         yield parser.parse(source, line)
         line += source.count("\n")
-        end = closed + 2
+        end = closing + 2
     if end < len(text):
         yield text[end:]

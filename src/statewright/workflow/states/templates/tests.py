@@ -1,6 +1,6 @@
-"""The tests of templates, which follow `is`. Each takes the rendering, then the value.
+"""The tests of templates, which follow `is`. Each takes the rendering, the tested value and the arguments.
 
-A missing value passes `undefined` only.
+A missing value passes only `undefined` and `ne`.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ Test = Callable[..., Any]
 
 
 def _value_test(predicate: Callable[[Any], bool]) -> Test:
+    """Return a test of a value, which must not be missing."""
+
     def test(rendering: Rendering, value: Any) -> bool:
         return not isinstance(value, Missing) and predicate(value)
 
@@ -29,7 +31,7 @@ def _type_test(*types: type) -> Test:
 
 
 def _text_test(predicate: Callable[[str], bool]) -> Test:
-    """Return a test of the text of any value."""
+    """Return a test of a value as text."""
 
     def test(rendering: Rendering, value: Any) -> bool:
         return not isinstance(value, Missing) and predicate(rendering.to_text(value))
@@ -38,7 +40,7 @@ def _text_test(predicate: Callable[[str], bool]) -> Test:
 
 
 def compare(rendering: Rendering, name: str, left: Any, right: Any) -> bool:
-    """Compare two values. If one is missing, only `!=` and `not in` are true."""
+    """Compare two values; `name` is from Python's `ast`. If a value is missing, only `!=` and `not in` are true."""
     if isinstance(left, Missing) or isinstance(right, Missing):
         return name in ("NotEq", "NotIn")
     return bool(COMPARE[name](rendering, left, right))
@@ -96,4 +98,4 @@ TESTS: Final[Mapping[str, Test]] = MappingProxyType(
         **dict.fromkeys(("ge", ">="), _comparison("GtE")),
     }
 )
-"""By name."""
+"""The tests by name."""

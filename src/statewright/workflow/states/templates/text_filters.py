@@ -1,6 +1,6 @@
-"""The filters of text. They accept any value, as the text that a template writes for it.
+"""The filters of text. They accept any value, and use the text that a template writes for it.
 
-Each takes the rendering, the filtered value and the arguments, by the names of Jinja.
+Each takes the rendering, the filtered value and the arguments, whose names are those of Jinja.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statewright.workflow.states.templates.rendering import Rendering
 
 Filter = Callable[..., Any]
 _FORMAT: Final = re.compile(r"%(?:%|[-+ 0#]?\d{0,2}(?:\.\d{1,2})?[sdifeEgGxXo])")
-"""The conversions of `format`: widths and precisions of two digits at most."""
+"""The conversions of `format`, with widths and precisions of at most two digits."""
 _NUMBER_SIZE: Final = 450
 """Maximum characters of a number that `format` writes."""
 _WORD: Final = re.compile(r"\w+")
@@ -29,11 +29,11 @@ _WORD_STEPS: Final = 5
 """Steps for each word of such a line."""
 _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"})
 _ESCAPE_SIZE: Final = 5
-"""Maximum characters that escaping adds for one."""
+"""Maximum characters that escaping adds for one character."""
 
 
 def _text_filter(function: Callable[[str], str]) -> Filter:
-    """Return a filter whose work is proportional to the length of the text."""
+    """Return a filter from a function of text, whose work is proportional to its length."""
 
     def call(rendering: Rendering, value: Any) -> str:
         return function(rendering.to_text(value))
@@ -55,7 +55,7 @@ def _center(rendering: Rendering, value: Any, width: int = 80) -> str:
 
 
 def _indent(rendering: Rendering, value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
-    """Indent all lines but the first. Every kind of line end becomes a newline, as in Jinja."""
+    """Indent all lines but the first. As in Jinja, all kinds of line ends become newlines."""
     text = rendering.to_text(value)
     size = len(width) if isinstance(width, str) else max(width, 0)
     rendering.reserve(len(text) + (count_line_ends(text) + 1) * size)
@@ -66,7 +66,7 @@ def _indent(rendering: Rendering, value: Any, width: int | str = 4, first: bool 
 
 
 def _title(rendering: Rendering, value: Any) -> str:
-    """Capitalize words as Jinja does: a word begins after a blank, a dash or an opening bracket."""
+    """Capitalize words. As in Jinja, a word begins after whitespace, a dash or an opening bracket."""
 
     def capitalize(match: re.Match[str]) -> str:
         rendering.step()
@@ -133,16 +133,16 @@ def _word_count(rendering: Rendering, value: Any) -> int:
 
 
 def _format_text(rendering: Rendering, value: Any, *args: Any) -> str:
-    """Fill in conversions. `%s` writes a value as a template does; other conversions take numbers."""
+    """Replace conversions by arguments. `%s` writes a value as a template does; the other conversions need numbers."""
     if not isinstance(value, str):
         raise ExpressionError(f"format needs a string, not {describe_kind(value)}")
     rendering.spend(len(value))
     rendering.spend_steps(value.count("%"))
     if "%" in _FORMAT.sub("", value):
-        raise ExpressionError("format needs a string with conversions such as %s, %d and %.2f, and no others")
+        raise ExpressionError("format supports only conversions such as %s, %d and %.2f")
     conversions = [conversion[-1] for conversion in _FORMAT.findall(value) if conversion != "%%"]
     if len(conversions) != len(args):
-        raise ExpressionError(f"format has {len(conversions)} conversions, and {len(args)} arguments")
+        raise ExpressionError(f"format has {len(conversions)} conversions, but {len(args)} arguments")
     values = [
         rendering.to_text(arg) if kind == "s" else check_operand(arg)
         for kind, arg in zip(conversions, args, strict=True)
@@ -159,7 +159,7 @@ def _escape(rendering: Rendering, value: Any) -> str:
 
 
 def _url_encode(rendering: Rendering, value: Any) -> str:
-    """Percent-encode a text for a URL; a map or a list of pairs becomes a query."""
+    """Percent-encode a text for a URL. A map or a list of pairs becomes a query."""
     if isinstance(value, dict):
         return _encode_query(rendering, map_items(rendering, cast("dict[str, Any]", value)))
     if isinstance(value, list):

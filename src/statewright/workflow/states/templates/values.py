@@ -1,7 +1,7 @@
-"""The values inside a rendering: plain JSON values, and a few that exist only there.
+"""The values inside a rendering: plain JSON values, and a few that exist only during a rendering.
 
-Templates never read attributes of Python objects: a dot reads a key of a map, or one of the attributes that the classes
-below define.
+Templates never read attributes of Python objects. A dot reads a key of a map, or an attribute that `get_attribute`
+defines for one of the classes below.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.literal import key_to_string
 
 SCALARS: Final = frozenset((str, int, float, bool, type(None)))
-"""The types of values that contain no others."""
+"""The types of values that contain no other values."""
 
 
 class Missing:
-    """The value of an undefined name or path. It is false, and every part of it is missing too."""
+    """The value of an undefined name or path. It is false, and all of its parts are missing too."""
 
     __slots__ = ("path",)
 
     def __init__(self, path: str) -> None:
         self.path = path
-        """The source, such as `user.name`, for messages."""
+        """The source, such as `user.name`, or a description, for messages."""
 
     def __bool__(self) -> bool:
         return False
 
 
 NOTHING: Final = Missing("an inline if without else")
-"""The value of `'a' if false`. It is missing, and is written as an empty string."""
+"""The value of `'a' if false`. It is missing, but written as an empty string."""
 
 
 class UnresolvedName(ExpressionError):
@@ -54,14 +54,15 @@ class Namespace:
 
 
 class Loop:
-    """`loop` in a `{% for %}`: the position of the loop."""
+    """`loop` inside a `{% for %}`: the items and the position of the loop."""
 
-    __slots__ = ("_changed", "index0", "items")
+    __slots__ = ("_last_values", "index0", "items")
 
     def __init__(self, items: list[Any]) -> None:
         self.items = items
         self.index0 = 0
-        self._changed: tuple[Any, ...] | None = None
+        self._last_values: tuple[Any, ...] | None = None
+        """The arguments of the last call of `changed`."""
 
     def __repr__(self) -> str:
         return "loop"
@@ -81,25 +82,25 @@ class Loop:
             "first": index0 == 0,
             "last": index0 == length - 1,
             "length": length,
-            "depth": 1,  # Jinja counts the calls of recursive loops here, not the loops around
+            "depth": 1,  # in Jinja the depth of recursive calls, which are not supported
             "depth0": 0,
         }
         return attributes.get(name, missing)
 
     def cycle(self, *values: Any) -> Any:
-        """Return one of the values, the next one in each iteration."""
+        """Return the value whose turn it is: the first one, then the next one in each iteration."""
         if not values:
             raise ExpressionError("loop.cycle() needs at least one value")
         return values[self.index0 % len(values)]
 
     def changed(self, *values: Any) -> bool:
         """Return whether the values differ from those of the last call. The caller pays for the comparison."""
-        before, self._changed = self._changed, values
-        return before != values
+        last_values, self._last_values = self._last_values, values
+        return last_values != values
 
 
 class Group(list[Any]):
-    """A pair from the filter `groupby`: a value, and the items that have it. Also `.grouper` and `.list`."""
+    """A pair from the filter `groupby`: a value, and the items with it; also available as `.grouper` and `.list`."""
 
 
 def get_attribute(value: Any, name: str, missing: Missing) -> Any:
@@ -132,9 +133,10 @@ def get_subscript(value: Any, key: Any, missing: Missing) -> Any:
 
 
 def to_json(value: Any) -> Any:
-    """Return a value as plain JSON: groups become lists, keys of maps become strings.
+    """Return a value as plain JSON: groups become lists, and keys of maps strings.
 
-    The caller has paid for a pass over all of it. Raises ExpressionError for a value that exists only in a rendering.
+    The caller has paid for a pass over everything in it. Raises ExpressionError for a value that exists only during a
+    rendering.
     """
     if isinstance(value, dict):
         items = cast("dict[Any, Any]", value).items()
@@ -149,21 +151,24 @@ def _refuse_internal(value: object) -> None:
     if isinstance(value, Missing):
         raise UnresolvedName(value)
     if isinstance(value, Namespace | Loop):
-        raise ExpressionError("a namespace or a loop is not a value: use one of its attributes")
+        raise ExpressionError("a namespace or loop cannot be written: use one of its attributes")
 
 
-def for_json(value: object) -> str:
-    """Return a value that is not JSON as a string, for encoders. Raises ExpressionError for values of a rendering."""
+def json_default(value: object) -> str:
+    """Return a value that is not JSON as a string, for JSON encoders.
+
+    Raises ExpressionError for a value that exists only during a rendering.
+    """
     _refuse_internal(value)
     return str(value)
 
 
-_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=for_json)
+_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, default=json_default)
 
 
 def to_text(value: Any) -> str:
     """Return a value as text for the output: strings unchanged, everything else as JSON.
 
-    Raises ExpressionError, ValueError or RecursionError for a value without a text.
+    Raises ExpressionError, ValueError or RecursionError for a value that cannot be written.
     """
     return value if isinstance(value, str) else _ENCODER.encode(value)

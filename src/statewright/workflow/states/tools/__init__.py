@@ -1,19 +1,18 @@
 """Tools of workflows: Python functions and built-in tools by name, with their credentials.
 
-Arguments from models and responses of services are untrusted, so a tool reaches no further than its project allows.
+Arguments from models and responses of services are untrusted, so a tool has only the access that its project grants.
 """
 
-from statewright.redaction import is_secret_name
 from statewright.workflow.states.tools.builtin import ToolSettings
 from statewright.workflow.states.tools.guard import Guard, check_host, read_url
 from statewright.workflow.states.tools.integrations import (
     Integrations,
     base_url,
     check_origin,
-    integration_stanza,
+    integration_snippet,
     read_variable,
 )
-from statewright.workflow.states.tools.registry import ToolRegistry, check_reference, tool_stanza
+from statewright.workflow.states.tools.registry import ToolRegistry, split_reference, tool_snippet
 
 __all__ = [
     "Guard",
@@ -23,10 +22,9 @@ __all__ = [
     "base_url",
     "check_host",
     "check_origin",
-    "check_reference",
-    "integration_stanza",
-    "is_secret_name",
+    "integration_snippet",
     "read_url",
     "read_variable",
-    "tool_stanza",
+    "split_reference",
+    "tool_snippet",
 ]

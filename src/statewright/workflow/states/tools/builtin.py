@@ -1,6 +1,6 @@
 """The built-in tools, and the settings of a project that enable them.
 
-No tool has access to the machine unless the project grants it.
+No built-in tool is available unless the project enables it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ class ToolSettings:
     response_limit: int = 2_000_000
     """Maximum bytes of an HTTP response."""
     output_limit: int = 200_000
-    """Maximum bytes of each output of a command; the rest is dropped."""
+    """Maximum bytes of stdout, and of stderr, of a command; the rest is dropped."""
     http_seconds: float = 30.0
-    """Timeout of one request, including redirects."""
+    """Timeout of a request, including its redirects."""
     shell_seconds: float = 300.0
-    """Timeout of one command."""
+    """Timeout of a command."""
 
 
 ENABLED_BY: Final = {
@@ -51,8 +51,8 @@ ENABLED_BY: Final = {
 def builtin_tools(settings: ToolSettings) -> Iterator[Tool]:
     """Yield the enabled tools. Raises ToolError for an invalid allow-list.
 
-    Optional arguments and commands are never read from the context: a model whose answer contains a `method` must not
-    choose it.
+    Missing arguments of a tool are read from the context of the workflow. Optional arguments and commands are excluded:
+    a model whose answer happens to have a key `method` must not choose the method of a request.
     """
     if settings.root is not None:
         files = Files(settings.root, limit=settings.file_limit)

@@ -1,8 +1,10 @@
-"""The built-in file tools, for text files in one folder. Their docstrings describe them to models."""
+"""The built-in file tools, for text files in one folder. Models see their docstrings."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -10,20 +12,20 @@ from statewright.errors import ToolError
 from statewright.workflow.states.tools.root import Root
 
 LIST_LIMIT: Final = 5_000
-"""Maximum files in a list."""
+"""The maximum number of files in a list."""
 MATCH_LIMIT: Final = 200
-"""Maximum lines that a search returns."""
+"""The maximum number of lines that a search returns."""
 SEARCH_LIMIT: Final = 20_000
-"""Maximum files that a search opens."""
+"""The maximum number of files that a search opens."""
 _LINE_LIMIT: Final = 300
-"""Maximum characters of a line in a search result."""
+"""The maximum number of characters of a line in a search result."""
 
 
 class Files:
     """The files of one folder."""
 
     def __init__(self, root: Path, *, limit: int) -> None:
-        """With `limit`, the maximum bytes of a file."""
+        """`limit` is the maximum size of a file in bytes."""
         self._root = Root(root)
         self._limit = limit
 
@@ -33,7 +35,17 @@ class Files:
         Args:
             path: The file, relative to the folder of the tools.
         """
-        return self._text(path)
+        with self._root.open_to_read(path) as file:
+            content = file.read(self._limit + 1)
+        if len(content) > self._limit:
+            raise ToolError(f"{path[:200]!r} has more than {self._limit} bytes, the limit of the file tools.")
+        try:
+            text = content.decode()
+        except UnicodeDecodeError:
+            text = "\0"  # rejected like a binary file with null bytes
+        if "\0" in text:
+            raise ToolError(f"{path[:200]!r} is not UTF-8 text. Tools can read only text.")
+        return text
 
     def write_file(self, path: str, content: str) -> str:
         """Write a text file, replacing its previous content.
@@ -42,7 +54,14 @@ class Files:
             path: The file, relative to the folder of the tools. Its parent folders are created.
             content: The whole content of the file.
         """
-        return self._write(path, content)
+        data = content.encode(errors="replace")
+        if len(data) > self._limit:
+            raise ToolError(
+                f"The content of {path[:200]!r} has {len(data)} bytes; at most {self._limit} can be written."
+            )
+        with self._root.open_to_write(path) as file:
+            file.write(data)
+        return f"{path} now has {len(data)} bytes."
 
     def edit_file(self, path: str, old: str, new: str) -> str:
         """Replace a passage of a text file.
@@ -52,14 +71,14 @@ class Files:
             old: The passage, exactly as in the file, where it must occur once.
             new: The text to put in its place.
         """
-        text = self._text(path)
+        text = self.read_file(path)
         count = text.count(old) if old else 0
         if count != 1:
             raise ToolError(
                 f"The text to replace occurs {count} times in {path[:200]!r}, not once. "
-                + ("Copy it from the file as it is." if count == 0 else "Include more of the surrounding text.")
+                + ("Copy it exactly from the file." if count == 0 else "Include more of the surrounding text.")
             )
-        return self._write(path, text.replace(old, new))
+        return self.write_file(path, text.replace(old, new))
 
     def list_files(self, path: str = ".", pattern: str = "**") -> list[str]:
         """List the files in a folder and its subfolders.
@@ -68,12 +87,9 @@ class Files:
             path: The folder, relative to the folder of the tools.
             pattern: A pattern of paths, such as *.py or src/**/*.md; ** matches folders of any depth.
         """
-        files: list[str] = []
-        for file in self._root.walk(path):
-            if matches(file, pattern):
-                files.append(file)
-            if len(files) > LIST_LIMIT:
-                raise ToolError(f"There are more than {LIST_LIMIT} files. Name a folder or a pattern.")
+        files = list(islice(self._iter_matches(path, pattern), LIST_LIMIT + 1))
+        if len(files) > LIST_LIMIT:
+            raise ToolError(f"There are more than {LIST_LIMIT} files. Pass a subfolder or a pattern.")
         return files
 
     def search_files(self, text: str, path: str = ".", pattern: str = "**") -> list[dict[str, Any]]:
@@ -85,19 +101,21 @@ class Files:
             pattern: A pattern of paths, such as *.py or src/**/*.md.
         """
         if not text:
-            raise ToolError("There is nothing to search for. Pass a text.")
+            raise ToolError("The text to find is empty. Pass a text.")
         lines: list[dict[str, Any]] = []
-        opened = 0
-        for file in self._root.walk(path):
-            if matches(file, pattern) and len(lines) < MATCH_LIMIT and opened < SEARCH_LIMIT:
-                opened += 1
-                lines.extend(self._lines_with(text, file))
+        for file in islice(self._iter_matches(path, pattern), SEARCH_LIMIT):
+            lines += self._find_lines(text, file)
+            if len(lines) >= MATCH_LIMIT:
+                break
         return lines[:MATCH_LIMIT]
 
-    def _lines_with(self, text: str, file: str) -> list[dict[str, Any]]:
+    def _iter_matches(self, path: str, pattern: str) -> Iterator[str]:
+        return (file for file in self._root.walk(path) if matches(file, pattern))
+
+    def _find_lines(self, text: str, file: str) -> list[dict[str, Any]]:
         try:
-            lines = self._text(file).splitlines()
-        except ToolError:  # not text, or too long
+            lines = self.read_file(file).splitlines()
+        except ToolError:  # not text, or too large
             return []
         return [
             {"path": file, "line": number, "text": line.strip()[:_LINE_LIMIT]}
@@ -105,45 +123,19 @@ class Files:
             if text in line
         ]
 
-    def _text(self, path: str) -> str:
-        with self._root.open_to_read(path) as file:
-            content = file.read(self._limit + 1)
-        if len(content) > self._limit:
-            raise ToolError(f"{path[:200]!r} has more than {self._limit} bytes, the limit of the file tools.")
-        try:
-            text = content.decode()
-        except UnicodeDecodeError:
-            text = "\0"
-        if "\0" in text:
-            raise ToolError(f"{path[:200]!r} is not UTF-8 text. Tools read text only.")
-        return text
-
-    def _write(self, path: str, content: str) -> str:
-        data = content.encode(errors="replace")
-        if len(data) > self._limit:
-            raise ToolError(f"{len(data)} bytes are too much for {path[:200]!r}: at most {self._limit} can be written.")
-        with self._root.open_to_write(path) as file:
-            file.write(data)
-        return f"{path} now has {len(data)} bytes."
-
 
 def matches(file: str, pattern: str) -> bool:
-    """Return whether a path matches a pattern. A pattern without a slash matches the name only."""
-    steps = pattern.removeprefix("./").split("/")
-    if len(steps) == 1 and steps[0] != "**":
-        steps = ["**", *steps]
-    return _matches_steps(file.split("/"), steps)
-
-
-def _matches_steps(parts: list[str], steps: list[str]) -> bool:
-    """Match the parts of a path against the steps of a pattern.
-
-    All possible numbers of consumed parts are tracked at once, so nothing is tried twice, as with backtracking.
-    """
-    consumed = {0}
-    for step in steps:
-        if step == "**":
-            consumed = set(range(min(consumed), len(parts) + 1)) if consumed else consumed
+    """Return whether a path matches a pattern. A pattern without a slash is matched against the file name only."""
+    patterns = pattern.removeprefix("./").split("/")
+    if len(patterns) == 1 and patterns[0] != "**":
+        patterns = ["**", *patterns]
+    parts = file.split("/")
+    # The numbers of parts that the patterns so far may match. Tracking all of them avoids backtracking, which could
+    # take exponential time.
+    counts = {0}
+    for part_pattern in patterns:
+        if part_pattern == "**":
+            counts = set(range(min(counts), len(parts) + 1)) if counts else counts
         else:
-            consumed = {count + 1 for count in consumed if count < len(parts) and fnmatchcase(parts[count], step)}
-    return len(parts) in consumed
+            counts = {n + 1 for n in counts if n < len(parts) and fnmatchcase(parts[n], part_pattern)}
+    return len(parts) in counts

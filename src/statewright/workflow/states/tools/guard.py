@@ -1,11 +1,11 @@
 """The network allow-list of tools, with protection against server-side request forgery.
 
-An entry is a host (`api.example.com`), all hosts below one (`*.example.com`), every host (`*`), or an address; with
-`:8080` that port, with `:*` every port, else 80 and 443.
+An entry allows a host (`api.example.com`), all subdomains of one (`*.example.com`), every host (`*`), or an address. It
+is followed by a port (`:8080`) or `:*` for every port; without either, it allows the ports 80 and 443.
 
-Checking the name alone would not protect a private network, as any name may resolve to a private address, and to
-another one a moment later. So a name is resolved once, all of its addresses are checked, and the connection uses these
-addresses. Addresses that are not public need an entry with the exact host, and those of metadata services one with the
+Checking the name alone would not protect a private network, as any name may resolve to a private address, or to another
+address a moment later. So a name is resolved once, all of its addresses are checked, and the connection uses only
+these. Addresses that are not public need an entry with the exact host, and those of metadata services one with the
 exact address.
 """
 
@@ -19,7 +19,7 @@ from typing import Final
 from urllib.parse import urljoin, urlsplit
 
 from statewright.errors import ToolError
-from statewright.http import PORTS, Url, is_public, look_up, must_be_spelled_out, parse_address
+from statewright.http import PORTS, Url, is_public, must_be_allowed_by_address, parse_address, resolve_host
 
 _UNSAFE: Final = re.compile(r"[\x00-\x20\x7f\\]")
 
@@ -38,9 +38,7 @@ def read_url(text: str, *, base: str = "") -> Url:
         raise ToolError("The URL contains spaces, backslashes or control characters. Percent-encode them, as %20.")
     if parts.username is not None or parts.password is not None:
         # The URL is not quoted: it may contain a real password.
-        raise ToolError(
-            f"A URL for {host!r} contains a user name. Keep credentials in an integration of statewright.toml."
-        )
+        raise ToolError(f"A URL for {host!r} contains credentials. Store them in an integration of statewright.toml.")
     path = parts.path if parts.path.startswith("/") else f"/{parts.path}"
     target = f"{path}?{parts.query}" if parts.query else path
     if not target.isascii():
@@ -54,15 +52,16 @@ class Entry:
 
     host: str
     port: str
+    """A number, `*` for every port, or an empty string for 80 and 443."""
 
     def matches(self, url: Url) -> bool:
-        is_below = self.host.startswith("*.") and url.host.endswith(self.host[1:])
-        matches_host = self.host in ("*", url.host) or is_below
+        is_subdomain = self.host.startswith("*.") and url.host.endswith(self.host[1:])
+        matches_host = self.host in ("*", url.host) or is_subdomain
         return matches_host and (self.port in ("*", str(url.port)) or (not self.port and url.port in PORTS.values()))
 
     @property
     def is_exact(self) -> bool:
-        """True without a wildcard in the host."""
+        """True if the host contains no wildcard."""
         return "*" not in self.host
 
 
@@ -79,17 +78,17 @@ class Guard:
         return guard
 
     def allows(self, url: Url) -> bool:
-        """Return whether a host and port are on the list. Its addresses are not checked."""
+        """Return whether the host and port of a URL are on the list. Addresses are not checked."""
         return any(entry.matches(url) for entry in self._entries)
 
     def names_exactly(self, url: Url) -> bool:
         """Return whether an entry without a wildcard allows the host."""
         return any(entry.is_exact for entry in self._entries if entry.matches(url))
 
-    def addresses(self, url: Url) -> list[str]:
-        """Return the checked addresses of a URL. Blocks for DNS.
+    def resolve(self, url: Url) -> list[str]:
+        """Resolve the host of a URL to checked addresses. Blocks for DNS.
 
-        Raises ToolError for a host that is not allowed, and ConnectionError for one that cannot be resolved.
+        Raises ToolError for a host or address that is not allowed, and ConnectionError for an unknown host.
         """
         if not self.allows(url):
             raise ToolError(
@@ -97,27 +96,27 @@ class Guard:
                 f"[tools] in statewright.toml."
             )
         try:
-            addresses = look_up(url.host, url.port)
+            addresses = resolve_host(url.host, url.port)
         except (OSError, UnicodeError) as error:
-            raise ConnectionError(f"The host {url.host!r} was not found: {error}.") from None
+            raise ConnectionError(f"The host {url.host!r} cannot be resolved: {error}.") from None
         is_exact = self.names_exactly(url)
         for address in map(ip_address, addresses):
-            is_metadata = must_be_spelled_out(address)
+            is_metadata = must_be_allowed_by_address(address)
             is_listed = is_exact and (not is_metadata or parse_address(url.host) is not None)
             if not is_listed and (is_metadata or not is_public(address)):
                 raise ToolError(
-                    f"The host {url.host!r} is at {address}, which is not a public address. To allow it, add the exact "
-                    f"{'address' if is_metadata else 'host'} to allow_hosts under [tools] in statewright.toml."
+                    f"The host {url.host!r} resolves to {address}, which is not a public address. To allow it, add the "
+                    f"exact {'address' if is_metadata else 'host'} to allow_hosts under [tools] in statewright.toml."
                 )
         return addresses
 
 
 def check_host(text: str) -> Entry:
     """Parse an entry of an allow-list. Raises ToolError for an invalid one."""
-    bare = text.strip().lower()
-    match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\[\]/:@\s]+)(?::(\*|\d{1,5}))?", bare)
-    if match is None and parse_address(bare) is not None:
-        return Entry(bare, "")
+    entry = text.strip().lower()
+    match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\[\]/:@\s]+)(?::(\*|\d{1,5}))?", entry)
+    if match is None and parse_address(entry) is not None:  # an IPv6 address without brackets
+        return Entry(entry, "")
     host = match[1].strip("[]").rstrip(".") if match else ""
     if not host or (host != "*" and "*" in host.removeprefix("*.")):
         raise ToolError(f"{text!r} is not a host. Write example.com, *.example.com, example.com:8080 or *.")

@@ -1,7 +1,7 @@
 """The built-in tool for HTTP requests.
 
 Every redirect is checked like the first request. Credentials are sent only to the origin of their integration. Proxies
-of the environment are not used, as they would resolve names after the check.
+from environment variables are not used, as a proxy would resolve the host again after the check.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ from statewright.workflow.states.tools.integrations import base_url, check_origi
 
 METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 REDIRECT_LIMIT: Final = 5
-_REDIRECTING: Final = (301, 302, 303, 307, 308)
-_FOR_ANY_ORIGIN: Final = frozenset(["accept", "accept-language", "accept-encoding", "content-type", "user-agent"])
-"""Headers that are also sent to another origin."""
-_RESERVED: Final = frozenset(["host", "content-length", "transfer-encoding", "connection", "expect", "te", "upgrade"])
-_HEADER: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
-_ABSOLUTE: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.I)
+_REDIRECT_STATUSES: Final = (301, 302, 303, 307, 308)
+_CROSS_ORIGIN_HEADERS: Final = frozenset(["accept", "accept-language", "accept-encoding", "content-type", "user-agent"])
+"""Headers that a redirect to another origin keeps."""
+_RESERVED_HEADERS: Final = frozenset(
+    ["host", "content-length", "transfer-encoding", "connection", "expect", "te", "upgrade"]
+)
+_HEADER_NAME: Final = re.compile(r"[a-z0-9!#$%&'*+.^_`|~-]+", re.ASCII)
+_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.I)
 _CHARSETS: Final = frozenset(["utf-8", "ascii", "iso8859-1", "cp1252", "utf-16", "iso8859-15"])
 _QUOTE_LIMIT: Final = 300
 """Maximum characters of a response in an error message."""
@@ -45,7 +47,10 @@ class HttpRequests:
     """Sends requests to the hosts that a project allows."""
 
     def __init__(self, allow_hosts: Sequence[str], *, limit: int, seconds: float) -> None:
-        """With `limit`, the maximum bytes of a response, and the timeout `seconds`. Raises ToolError."""
+        """`limit` is the maximum size of a response in bytes, `seconds` the timeout of a request.
+
+        Raises ToolError for an invalid host.
+        """
         self._guard = Guard(allow_hosts)
         self._limit = limit
         self._seconds = seconds
@@ -73,47 +78,47 @@ class HttpRequests:
             json: A value to send as JSON.
             text: A text to send.
         """
-        request, guard = self._build(url, method, headers or {}, _encode_body(json, text), context.credentials)
+        request, guard = self._build_request(url, method, headers or {}, _encode_body(json, text), context.credentials)
         try:
             async with asyncio.timeout(self._seconds):
                 for _ in range(REDIRECT_LIMIT + 1):
                     response = await exchange(
                         request,
-                        await call_in_thread(guard.addresses, request.url),
+                        await call_in_thread(guard.resolve, request.url),
                         certificates=self._certificates,
                         timeout=self._seconds,
                         limit=self._limit,
                     )
                     location = response.headers.get("location")
-                    if response.status not in _REDIRECTING or location is None:
+                    if response.status not in _REDIRECT_STATUSES or location is None:
                         return _read_text(request, response, context.credentials)
                     request = follow_redirect(request, response.status, location)
         except TimeoutError:
-            raise TimeoutError(f"{request.url.host!r} took too long to answer.") from None
+            raise TimeoutError(f"{request.url.host!r} did not respond within {self._seconds:g} s.") from None
         raise ToolError(
             f"{request.url.host!r} redirected the request more than {REDIRECT_LIMIT} times. Request the final URL "
             f"directly."
         )
 
-    def _build(
+    def _build_request(
         self, url: str, method: str, headers: Mapping[str, str], body: _Body, credentials: Credentials
     ) -> tuple[HttpRequest, Guard]:
-        """Return the first request, and the guard for it and its redirects."""
+        """Return the first request, and the guard that checks it and its redirects."""
         if method.upper() not in METHODS:
             raise ToolError(f"{method[:40]!r} is not an HTTP method. Methods: {', '.join(METHODS)}.")
         base = base_url(credentials)
         if base is None and credentials:
-            # Without it, the credentials could be sent to any allowed host.
+            # Without one, the credentials could be sent to any allowed host.
             raise ToolError(
-                f"Integration {credentials.alias!r} has no base_url, so its service is unknown. Add a base_url in "
-                f"statewright.toml."
+                f"Integration {credentials.alias!r} has no base_url, so it is unknown where its credentials may be "
+                f"sent. Add a base_url in statewright.toml."
             )
         target, guard = _resolve_url(base, url), self._guard
         if base is not None:
             check_origin(credentials, base, target)
             guard = guard.with_origin(base)
         content, content_type = body
-        # Without compression, as a small response could expand to any size.
+        # Compression is refused, because a small response could expand to any size.
         default_headers = {"accept": "*/*", "user-agent": "statewright", "accept-encoding": "identity"}
         if content_type is not None:
             default_headers["content-type"] = content_type
@@ -148,7 +153,7 @@ async def exchange(
     except ValueError as error:
         raise ToolError(f"The request to {host!r} cannot be sent: {error}.") from None
     if len(body) > limit:
-        raise ToolError(f"The response of {host!r} has more than {limit} bytes. Request less of it.")
+        raise ToolError(f"The response of {host!r} has more than {limit} bytes. Request a smaller part of it.")
     return WholeResponse(response.status, response.headers, body)
 
 
@@ -168,15 +173,15 @@ def _resolve_url(base: Url | None, url: str) -> Url:
     """Return the URL of the request; relative to the base URL of the integration, if there is one."""
     if base is None:
         return read_url(url)
-    return read_url(url if _ABSOLUTE.match(url) else url.lstrip("/"), base=f"{base}".rstrip("/") + "/")
+    return read_url(url if _SCHEME.match(url) else url.lstrip("/"), base=f"{base}".rstrip("/") + "/")
 
 
 def _read_headers(fields: Mapping[str, str]) -> dict[str, str]:
     headers = {str(name).lower(): str(value) for name, value in fields.items()}
     for name in headers:
-        if not _HEADER.fullmatch(name):
-            raise ToolError(f"{name[:80]!r} is not a header name. Use letters, digits and dashes.")
-        if name in _RESERVED:
+        if not _HEADER_NAME.fullmatch(name):
+            raise ToolError(f"{name[:80]!r} is not a header name. Use letters, digits and hyphens.")
+        if name in _RESERVED_HEADERS:
             raise ToolError(f"The header {name!r} cannot be set by tools. Remove it.")
     return headers
 
@@ -199,13 +204,13 @@ def _authorization(credentials: Credentials) -> dict[str, str]:
 
 def follow_redirect(request: HttpRequest, status: int, location: str) -> HttpRequest:
     """Return the request of a redirect. Raises ToolError for a redirect from https to http."""
-    # Services send unencoded characters in Location.
+    # Some services do not encode the characters of Location.
     target = read_url(quote(location.encode("latin-1"), safe=punctuation), base=str(request.url))
     if request.url.scheme == "https" and target.scheme == "http":
         raise ToolError(f"{request.url.host!r} redirects from https to http, which is not followed.")
     headers = dict(request.headers)
     if target.origin != request.url.origin:
-        headers = {name: value for name, value in headers.items() if name in _FOR_ANY_ORIGIN}
+        headers = {name: value for name, value in headers.items() if name in _CROSS_ORIGIN_HEADERS}
     if status == 303 or (status in (301, 302) and request.method == "POST"):
         headers.pop("content-type", None)
         method = "HEAD" if request.method == "HEAD" else "GET"
@@ -221,15 +226,15 @@ def _read_text(request: HttpRequest, response: WholeResponse, credentials: Crede
     try:
         return response.body.decode(_charset(response))
     except UnicodeDecodeError:
-        kind = response.headers.get("content-type", "an unknown type")
-        raise ToolError(f"{request.url.host!r} answered with {kind[:80]}, which is not text.") from None
+        content_type = response.headers.get("content-type", "an unknown type")
+        raise ToolError(f"{request.url.host!r} responded with {content_type[:80]}, which is not text.") from None
 
 
 def _charset(response: WholeResponse) -> str:
-    """Return the encoding of a response, if it is one of the allowed ones, else UTF-8."""
-    named = response.headers.get("content-type", "").lower().partition("charset=")[2].split(";")[0].strip(" \"'")
+    """Return the charset of a response if it is a supported one, else UTF-8."""
+    name = response.headers.get("content-type", "").lower().partition("charset=")[2].split(";")[0].strip(" \"'")
     try:
-        charset = codecs.lookup(named).name if named else "utf-8"
+        charset = codecs.lookup(name).name if name else "utf-8"
     except (LookupError, ValueError):
         return "utf-8"
     return charset if charset in _CHARSETS else "utf-8"
@@ -237,9 +242,9 @@ def _charset(response: WholeResponse) -> str:
 
 def _http_error(request: HttpRequest, response: WholeResponse, credentials: Credentials) -> HttpError:
     reason = HTTPStatus(response.status).phrase if response.status in HTTPStatus._value2member_map_ else ""
-    # Masked before truncation: half of a secret would not be recognized.
+    # Masked before truncation, because part of a secret would not be recognized.
     body = credentials.hidden_in(response.body.decode(_charset(response), errors="replace")).strip()[:_QUOTE_LIMIT]
     is_temporary = response.status == 429 or response.status >= 500
     wait = retry_after(response.headers, datetime.now(UTC)) if is_temporary else None
-    summary = f"{request.method} to {request.url.host!r} was answered with {response.status} {reason}".rstrip()
+    summary = f"{request.method} to {request.url.host!r} failed with {response.status} {reason}".rstrip()
     return HttpError(f"{summary}{f': {body}' if body else '.'}", status=response.status, retry_after=wait)

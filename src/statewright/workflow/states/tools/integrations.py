@@ -1,6 +1,6 @@
-"""Integrations: the credentials of a project by alias, which no template, model or log may see.
+"""Integrations: the credentials of a project by alias, which must not reach templates, models and logs.
 
-Values are written as `env:NAME` and resolved when a tool is called. The result is a `Credentials`, which hides its
+Secrets are written as `env:NAME`, and resolved when a tool is called. The result is a `Credentials`, which hides its
 values and masks its secrets in the output of tools.
 """
 
@@ -38,14 +38,14 @@ class Integrations:
     def credentials(self, alias: str | None, environ: Mapping[str, str] = os.environ) -> Credentials:
         """Return the current credentials of an integration; empty credentials for None.
 
-        Raises ToolError for an unknown alias, MissingApiKey for an unset environment variable.
+        Raises ToolError for an unknown alias, and MissingApiKey for an environment variable that is not set.
         """
         if alias is None:
             return NO_CREDENTIALS
         if alias not in self._values:
             raise ToolError(
                 f"Integration {alias!r} does not exist. {suggestion(alias, self._values, noun='Integrations')} "
-                f"To add it, write in statewright.toml:\n{integration_stanza(alias)}"
+                f"To add it, write in statewright.toml:\n{integration_snippet(alias)}"
             )
         secrets: set[str] = set()
         values = {name: _resolve(value, name, alias, environ, secrets) for name, value in self._values[alias].items()}
@@ -55,8 +55,8 @@ class Integrations:
 def _resolve(value: Any, name: str, alias: str, environ: Mapping[str, str], secrets: set[str]) -> Any:
     """Return a value with its `env:NAME` resolved, and add the secrets in it to `secrets`."""
     if isinstance(value, Mapping):
-        inner = cast("Mapping[str, Any]", value)
-        return {key: _resolve(item, key, alias, environ, secrets) for key, item in inner.items()}
+        items = cast("Mapping[str, Any]", value).items()
+        return {key: _resolve(item, key, alias, environ, secrets) for key, item in items}
     if not isinstance(value, str):
         return value
     variable = read_variable(value, f"Integration {alias!r} takes {name!r}", environ)
@@ -66,10 +66,10 @@ def _resolve(value: Any, name: str, alias: str, environ: Mapping[str, str], secr
     return text
 
 
-def read_variable(text: str, user: str, environ: Mapping[str, str] = os.environ) -> str | None:
+def read_variable(text: str, label: str, environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the value of the environment variable in `env:NAME`; None for any other text.
 
-    Raises MissingApiKey if it is not set; its message begins with `user`, such as "Model 'a' takes api_key".
+    Raises MissingApiKey if it is not set. Its message begins with `label`, such as "Model 'a' takes api_key".
     """
     if not text.startswith("env:"):
         return None
@@ -77,27 +77,27 @@ def read_variable(text: str, user: str, environ: Mapping[str, str] = os.environ)
     value = environ.get(variable)
     if not value:
         raise MissingApiKey(
-            f"{user} from the environment variable {variable}, which is not set. Set it where Statewright runs."
+            f"{label} from the environment variable {variable}, which is not set. Set it where Statewright runs."
         )
     return value
 
 
 def base_url(credentials: Credentials) -> Url | None:
-    """Return the URL of the service of an integration; None if it has none."""
+    """Return the `base_url` or `url` of an integration; None if it has none."""
     value = credentials.get("base_url", credentials.get("url"))
     return read_url(value) if isinstance(value, str) else None
 
 
 def check_origin(credentials: Credentials, base: Url, url: Url) -> None:
-    """Raise ToolError if a URL has another origin than the base URL of an integration."""
+    """Raise ToolError for a URL with another origin than the base URL of an integration."""
     if base.origin != url.origin:
         raise ToolError(
-            f"Integration {credentials.alias!r} is for {base.scheme}://{base.host}, and was used for {url.host!r}. "
-            f"Use it for its own host, or omit it."
+            f"Integration {credentials.alias!r} is for {base.scheme}://{base.host}, but was used for {url.host!r}. "
+            f"Use it only for its own host, or omit it."
         )
 
 
-def integration_stanza(alias: str) -> str:
+def integration_snippet(alias: str) -> str:
     """Return the lines of statewright.toml that define an integration."""
     variable = re.sub(r"\W+", "_", alias, flags=re.ASCII).strip("_").upper() or "SERVICE"
     variable = f"_{variable}" if variable[0].isdigit() else variable

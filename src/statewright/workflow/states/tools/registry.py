@@ -1,7 +1,7 @@
 """The registry of the tools that a workflow may call.
 
-Tools of the project take precedence over built-in ones. The module of a tool is imported on first use: a workflow
-neither waits for unused modules nor fails because of them.
+Tools of the project take precedence over built-in ones. The module of a tool is imported on first use, so a workflow
+neither waits for modules that it does not use nor fails because of them.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from statewright.workflow.states.tools.builtin import ENABLED_BY, ToolSettings, 
 
 
 def import_function(name: str, reference: str, folder: Path | None) -> Callable[..., Any]:
-    """Import the function of a tool, also from modules in `folder`. Raises ToolError."""
-    module_name, attribute = check_reference(name, reference)
+    """Import the function of a tool from an installed module, or from a module in `folder`. Raises ToolError."""
+    module_name, attribute = split_reference(name, reference)
     if folder is not None and str(folder) not in sys.path:
-        # Not removed again, as a module of the project may import others later.
+        # Never removed, because modules of the project may import each other later.
         sys.path.insert(0, str(folder))
     module = _import_module(name, module_name, folder)
     function = getattr(module, attribute, None)
@@ -32,16 +32,16 @@ def import_function(name: str, reference: str, folder: Path | None) -> Callable[
         names = cast("dict[str, Any]", vars(module))
         candidates = [name for name, value in names.items() if callable(value) and not name.startswith("_")]
         raise ToolError(
-            f"Tool {name!r} is {reference!r}, and {module_name} has no {attribute!r}. "
-            + suggestion(attribute, candidates, noun="It contains")
+            f"Tool {name!r} is {reference!r}, but {module_name!r} contains no {attribute!r}. "
+            + suggestion(attribute, candidates, noun="Functions")
         )
     if not callable(function) and not hasattr(function, "call"):
         raise ToolError(f"Tool {name!r} is {reference!r}, which is a {type(function).__name__}, not a function.")
     return cast("Callable[..., Any]", function)
 
 
-def check_reference(name: str, text: str) -> tuple[str, str]:
-    """Split a reference into module and function. Raises ToolError for an invalid one."""
+def split_reference(name: str, text: str) -> tuple[str, str]:
+    """Split a reference `module:function` into its parts. Raises ToolError for an invalid one."""
     module_name, _, attribute = (part.strip() for part in text.partition(":"))
     if not (attribute.isidentifier() and all(part.isidentifier() for part in module_name.split("."))):
         raise ToolError(
@@ -53,12 +53,11 @@ def check_reference(name: str, text: str) -> tuple[str, str]:
 def _import_module(name: str, module_name: str, folder: Path | None) -> Any:
     try:
         return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            where = f"neither in {folder} nor installed" if folder is not None else "not installed"
-            raise ToolError(f"Tool {name!r} is in module {module_name!r}, which is {where}.") from None
-        raise ToolError(f"Module {module_name!r} of tool {name!r} cannot be imported: {error}.") from error
     except Exception as error:
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{module_name}.".startswith(f"{missing}."):  # not a module that it imports
+            location = f"neither in {folder} nor installed" if folder is not None else "not installed"
+            raise ToolError(f"Tool {name!r} is in module {module_name!r}, which is {location}.") from None
         reason = f"{type(error).__name__}: {error}"
         raise ToolError(f"Module {module_name!r} of tool {name!r} cannot be imported: {reason}.") from error
 
@@ -66,7 +65,7 @@ def _import_module(name: str, module_name: str, folder: Path | None) -> Any:
 # -- the registry
 
 _SERVER_SEPARATOR: Final = ":"
-"""Separates server and tool in names that are reserved for MCP: `server:tool`."""
+"""Separates server and tool in the names of MCP tools, as in `server:tool`."""
 
 
 class ToolRegistry:
@@ -84,9 +83,9 @@ class ToolRegistry:
             self.register(function, name=name)
 
     def register(self, tool: Tool | Callable[..., Any] | str, *, name: str | None = None) -> None:
-        """Add or replace a tool, given as a tool, a function or a reference `module:function`.
+        """Add or replace a tool: a tool object, a function, or a reference `module:function`, which needs a name.
 
-        Raises ToolError for an invalid name or function. A reference needs a name.
+        Raises ToolError for an invalid name or function.
         """
         if isinstance(tool, str):
             self._tools.pop(check_name(name or tool), None)
@@ -104,26 +103,26 @@ class ToolRegistry:
         return name in self._tools or name in self._references
 
     def get(self, name: str) -> Tool:
-        """Return a tool, and import its module if necessary. Raises ToolError that says how to add the tool."""
+        """Return a tool, importing its module if necessary. Raises a ToolError that explains how to add the tool."""
         if name in self._tools:
             return self._tools[name]
         if name not in self._references:
             raise ToolError(self._describe_missing(name))
-        with self._lock:  # a module that is imported by two threads must not create two tools
+        with self._lock:  # so that two threads do not create two tools
             if name not in self._tools:
                 function = import_function(name, self._references[name], self.settings.folder)
                 self._tools[name] = _as_tool(function, name)
         return self._tools[name]
 
-    def some(self, names: Iterable[str]) -> Mapping[str, Tool]:
-        """Return a mapping of some tools, each loaded on access."""
+    def subset(self, names: Iterable[str]) -> Mapping[str, Tool]:
+        """Return a mapping of the named tools, each of which is loaded on access."""
         return _ToolSubset(self, names)
 
     def _describe_missing(self, name: str) -> str:
         if _SERVER_SEPARATOR in name:
             return (
-                f"Tool {name!r} belongs to an MCP server. Declare the server: mcp_server of the tool, or mcp_servers "
-                f"of the assistant, with its name and its config."
+                f"Tool {name!r} belongs to an MCP server. Declare the server with its name and config, under "
+                f"mcp_server of a tool, or mcp_servers of an assistant."
             )
         if name in ENABLED_BY:
             return (
@@ -131,7 +130,7 @@ class ToolRegistry:
                 f"[tools]\n{ENABLED_BY[name]}"
             )
         hint = suggestion(name, self.names, noun="Tools")
-        return f"Tool {name!r} does not exist. {hint} To add it, write in statewright.toml:\n{tool_stanza(name)}"
+        return f"Tool {name!r} does not exist. {hint} To add it, write in statewright.toml:\n{tool_snippet(name)}"
 
 
 class _ToolSubset(Mapping[str, Tool]):
@@ -154,8 +153,8 @@ class _ToolSubset(Mapping[str, Tool]):
         return len(self._names)
 
 
-def tool_stanza(name: str) -> str:
-    """Return the lines of statewright.toml that add a tool."""
+def tool_snippet(name: str) -> str:
+    """Return the lines of statewright.toml that define a tool."""
     function = re.sub(r"\W", "_", name, flags=re.ASCII).strip("_") or "function"
     return f'[tools]\n{toml_key(name)} = "my_tools:{function}"'
 

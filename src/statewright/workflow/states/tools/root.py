@@ -1,10 +1,10 @@
-"""Confined access to one folder, for the file tools.
+"""Access to files that is confined to one folder, for the file tools.
 
-A path is resolved and must stay inside. Since a link may be created after this check, the file is then opened from the
-folder down, component by component and without following links.
+A path is resolved, and must lead into the folder. Since a link may be created after this check, the file is then opened
+from the folder down, component by component and without following links.
 
-Some names are protected in every folder: `.git`, whose hooks and settings are executed; `.env` files, which hold
-secrets; and statewright.toml, which defines the permissions of tools.
+Some names are protected in every folder: `.git`, which contains hooks and settings that git executes; `.env` files,
+which contain secrets; and statewright.toml, which defines the permissions of tools.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from statewright.errors import ToolError
 _PROTECTED: Final = frozenset([".git", ".env", "statewright.toml"])
 _HAS_DIR_FD: Final = os.open in os.supports_dir_fd and hasattr(os, "O_NOFOLLOW")
 _FOLDER_FLAGS: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
-# Non-blocking, as a named pipe would block the open.
+# Non-blocking, because opening a named pipe would block.
 _REGULAR_FLAGS: Final = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
@@ -31,17 +31,20 @@ class Root:
         self._folder = folder.resolve()
 
     def resolve(self, path: str) -> PurePosixPath:
-        """Resolve a path to one relative to the folder, without links. Raises ToolError for a path outside."""
+        """Resolve links, and return the path relative to the folder.
+
+        Raises ToolError for a path that leads out of the folder, or to a protected name.
+        """
         pure = PurePosixPath(path.replace("\\", "/"))
         if not path or "\0" in path or pure.is_absolute() or PureWindowsPath(path).drive or ".." in pure.parts:
             raise ToolError(
-                f"{path[:200]!r} is not a path in the folder of the tools. Write folder/file, without '..'."
+                f"{path[:200]!r} is not a path in the folder of the tools. Pass a relative path without '..'."
             )
         try:
             real = self._folder.joinpath(pure).resolve()
             relative = PurePosixPath(real.relative_to(self._folder).as_posix())
         except (OSError, ValueError, RuntimeError):
-            raise ToolError(f"{path[:200]!r} is outside the folder of the tools. Write a path within it.") from None
+            raise ToolError(f"{path[:200]!r} is outside the folder of the tools. Pass a path within it.") from None
         if any(map(is_protected, relative.parts)) or any(map(is_protected, pure.parts)):
             raise ToolError(f"{path[:200]!r} is protected, and tools cannot access it.")
         return relative
@@ -54,11 +57,11 @@ class Root:
         """Open a file for writing, and truncate it; create it and its parent folders if necessary."""
         descriptor = self._open(path, os.O_WRONLY | os.O_CREAT)
         file = _open_regular(descriptor, path, "wb")
-        os.ftruncate(descriptor, 0)  # not by O_TRUNC, which would act before the check for a regular file
+        os.ftruncate(descriptor, 0)  # instead of O_TRUNC, which takes effect before the check for a regular file
         return file
 
     def walk(self, path: str) -> Iterator[str]:
-        """Yield all files below a folder, sorted, relative to the root; links are skipped."""
+        """Yield the paths of all files below a folder, relative to the root, in a fixed order. Links are skipped."""
         start = self.resolve(path)
         top = self._folder / start
         if not top.is_dir():
@@ -85,7 +88,7 @@ class Root:
 
 
 def is_protected(name: str) -> bool:
-    """Return whether tools must not access files of this name."""
+    """Return whether tools must not access files and folders with this name."""
     name = name.lower()
     return name in _PROTECTED or name.startswith(".env.")
 
@@ -97,7 +100,7 @@ def _open_below(folder: Path, parts: Sequence[str], flags: int) -> int:
     parent = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         for part in parts[:-1]:
-            child = _open_folder(parent, part, creates=bool(flags & os.O_CREAT))
+            child = _open_folder(parent, part, create=bool(flags & os.O_CREAT))
             os.close(parent)
             parent = child
         return os.open(parts[-1], flags | _REGULAR_FLAGS, 0o666, dir_fd=parent)
@@ -105,14 +108,14 @@ def _open_below(folder: Path, parts: Sequence[str], flags: int) -> int:
         os.close(parent)
 
 
-def _open_folder(parent: int, part: str, *, creates: bool) -> int:
+def _open_folder(parent: int, name: str, *, create: bool) -> int:
     try:
-        return os.open(part, _FOLDER_FLAGS, dir_fd=parent)
+        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
     except FileNotFoundError:
-        if not creates:
+        if not create:
             raise
-        os.mkdir(part, dir_fd=parent)
-        return os.open(part, _FOLDER_FLAGS, dir_fd=parent)
+        os.mkdir(name, dir_fd=parent)
+        return os.open(name, _FOLDER_FLAGS, dir_fd=parent)
 
 
 def _open_regular(descriptor: int, path: str, mode: str) -> BinaryIO:

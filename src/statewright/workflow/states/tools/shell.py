@@ -1,4 +1,4 @@
-"""The built-in tool that runs programs, without a shell, with a timeout, and without the secrets of the environment."""
+"""The built-in tool that runs programs: without a shell, with a timeout, and without secrets from the environment."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from statewright.errors import ToolError
 _INHERITED: Final = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT"]
 )
-"""Environment variables that programs inherit; others may hold keys."""
+"""Environment variables that programs inherit. Others may contain secrets."""
 _DRAIN_SECONDS: Final = 0.5
-"""Seconds to wait for outputs that a program's children still hold open."""
+"""Seconds to wait for outputs that child processes of an ended program still hold open."""
 
 
 class Shell:
     """Runs programs in one folder."""
 
     def __init__(self, folder: Path, *, limit: int, seconds: float) -> None:
-        """With `limit`, the maximum bytes of each output, and the timeout `seconds`."""
+        """`limit` is the maximum size of each output in bytes, `seconds` the timeout of a program."""
         self._folder = folder
         self._limit = limit
         self._seconds = seconds
@@ -46,8 +46,8 @@ class Shell:
             await program.drain()
         except TimeoutError:
             raise ToolError(
-                f"The command {argv[0]!r} took longer than {self._seconds:g} s and was stopped. "
-                f"Split its work, or raise shell_seconds."
+                f"The command {argv[0]!r} was stopped after {self._seconds:g} s. Split its work, or raise "
+                f"shell_seconds."
             ) from None
         finally:
             _stop(transport)
@@ -65,17 +65,17 @@ class Shell:
                 stderr=PIPE,
                 cwd=self._folder,
                 env={name: os.environ[name] for name in names},
-                start_new_session=True,  # a process group of its own, which `_stop` kills with all children
+                start_new_session=True,  # a new process group, so that `_stop` can kill the program with its children
             )
         except FileNotFoundError:
-            where = "" if self._folder.is_dir() else f", nor a folder {str(self._folder)!r}"
-            raise ToolError(f"Program {argv[0][:200]!r} does not exist{where}.") from None
+            missing = f"Program {argv[0][:200]!r}" if self._folder.is_dir() else f"Folder {str(self._folder)!r}"
+            raise ToolError(f"{missing} does not exist.") from None
         except (OSError, ValueError) as error:
             raise ToolError(f"The program {argv[0][:200]!r} cannot be started: {error}.") from None
 
 
 def split_command(command: list[Any] | str) -> list[str]:
-    """Return the program and its arguments. Raises ToolError for an unclosed quote or an empty command."""
+    """Split a command into program and arguments. Raises ToolError for an unclosed quote or an empty command."""
     try:
         argv = shlex.split(command) if isinstance(command, str) else list(map(as_text, command))
     except ValueError as error:
@@ -88,7 +88,7 @@ def split_command(command: list[Any] | str) -> list[str]:
 class _Program(asyncio.SubprocessProtocol):
     """Collects the output of a program up to a limit. The rest is read and dropped, so that the program does not block.
 
-    asyncio's `Process` is not used, because it waits until every child that inherited the outputs has closed them.
+    asyncio's `Process` is not used, because it waits until all children that inherited the outputs have closed them.
     """
 
     def __init__(self, limit: int) -> None:
@@ -113,7 +113,7 @@ class _Program(asyncio.SubprocessProtocol):
         self.exited.set()
 
     async def drain(self) -> None:
-        """Wait until all output is read, or for a moment if another process holds the pipes open."""
+        """Wait until all output is read, but not long if another process holds the pipes open."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await self._closed.wait()
@@ -125,7 +125,7 @@ class _Program(asyncio.SubprocessProtocol):
 
 
 def _stop(transport: asyncio.SubprocessTransport) -> None:
-    """Kill the program and its process group, if they are still running."""
+    """Kill the program and its children, if they are still running."""
     with suppress(ProcessLookupError, PermissionError):
         if sys.platform != "win32":
             os.killpg(transport.get_pid(), signal.SIGKILL)

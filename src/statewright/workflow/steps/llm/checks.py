@@ -1,4 +1,4 @@
-"""Checks of the answers of models: JSON extraction, the built-in checks and their registry, and guardrails."""
+"""Checks of model answers: extraction of JSON, the built-in checks and their registry, and guardrails."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from statewright.workflow.steps.execution import StepExecution
 from statewright.workflow.steps.model import LlmStep
 from statewright.workflow.steps.result import StepFailed
 
-_FENCED: Final = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.S)
+_CODE_BLOCK: Final = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.S)
 _OPENING_BRACKET: Final = re.compile(r"[{\[]")
 MAX_BRACKETS: Final = 1000
-"""The maximum number of brackets of a long text that are tried as the start of JSON."""
+"""The maximum number of brackets in a text that are tried as the start of JSON."""
 
 
 def extract_json(text: str) -> Any:
-    """Return the JSON in a text: the whole text, the content of a fence, or the first map or list in it.
+    """Return the JSON in a text: the whole text, the first code block that is JSON, or the first map or list.
 
     Raises ValueError if there is none.
     """
-    for candidate in (text, *_FENCED.findall(text)):
+    for candidate in (text, *_CODE_BLOCK.findall(text)):
         try:
             return json.loads(candidate)
         except (ValueError, RecursionError):
             continue
     value = next(_iter_embedded(text), None)
     if value is None:
-        raise ValueError("there is no JSON in it")
+        raise ValueError("it contains no JSON")
     return value
 
 
@@ -50,12 +50,12 @@ def _iter_embedded(text: str) -> Iterator[Any]:
             continue
 
 
-# -- checks: three are built in; `post_check` registers more, and may replace these
+# -- built-in checks, and the registration of others
 
 
 @dataclass(frozen=True)
 class CheckedAnswer:
-    """An answer of a model, with the step that requested it."""
+    """An answer to check, with the step that requested it."""
 
     response: ModelResponse
     step: LlmStep
@@ -71,14 +71,17 @@ class CheckedAnswer:
 
 
 Check = Callable[[CheckedAnswer], str | Awaitable[str | None] | None]
-"""Returns what is wrong with an answer, as a sentence for the model; None if nothing is."""
+"""Returns the fault of an answer, as a sentence for the model; None if the answer passes."""
 C = TypeVar("C", bound=Check)
 CHECKS: Final[dict[str, Check]] = {}
-"""The checks that definitions may name, by name."""
+"""The registered checks by name."""
 
 
 def post_check(name: str) -> Callable[[C], C]:
-    """Return a decorator that registers a check for `guardrails.postChecks` in the whole process."""
+    """Return a decorator that registers a check for `guardrails.postChecks`, for the whole process.
+
+    A check with the name of a built-in one replaces it.
+    """
 
     def register(check: C) -> C:
         CHECKS[name] = check
@@ -89,7 +92,7 @@ def post_check(name: str) -> Callable[[C], C]:
 
 @post_check("content_safety")
 def content_safety(answer: CheckedAnswer) -> str | None:
-    """Reject secrets, personal numbers and refusals of the model."""
+    """Reject refusals of the model, and answers with secrets, card numbers or social security numbers."""
     if answer.response.finish_reason == "refused":
         return "The model refused to answer."
     secret = find_secret(answer.text)
@@ -98,7 +101,7 @@ def content_safety(answer: CheckedAnswer) -> str | None:
 
 @post_check("schema_validation")
 def schema_validation(answer: CheckedAnswer) -> str | None:
-    """Require JSON with the keys of the output schema; accept anything without a schema."""
+    """Require JSON with the keys of the output schema. Without a schema, accept any answer."""
     schema = answer.step.output_schema
     if schema is None:
         return None
@@ -110,11 +113,14 @@ def schema_validation(answer: CheckedAnswer) -> str | None:
     missing = [key for key in list_required_keys(schema) if key not in fields]
     if not missing:
         return None
-    return f"The answer lacks {', '.join(map(repr, missing))}. Answer with JSON that has all keys."
+    return f"The answer lacks {', '.join(map(repr, missing))}. Answer with JSON that has all of these keys."
 
 
 def list_required_keys(schema: Mapping[str, Any]) -> list[str]:
-    """Return the keys that an answer must have: `required`, else the `properties`, else those of an example answer."""
+    """Return the keys that an answer must have: those in `required`, or else in `properties`.
+
+    A schema with neither, nor a type or a reference, is an example of an answer, all keys of which are required.
+    """
     for name in ("required", "properties"):
         keys = schema.get(name)
         if isinstance(keys, list | Mapping):
@@ -131,11 +137,11 @@ def confidence_threshold(answer: CheckedAnswer) -> str | None:
         value = None
     confidence = cast("Mapping[str, Any]", value).get("confidence") if isinstance(value, Mapping) else None
     if not isinstance(confidence, int | float) or isinstance(confidence, bool):
-        return "The answer has no confidence. Answer with JSON that has a 'confidence' between 0 and 1."
+        return "The answer has no confidence. Answer with JSON that has a 'confidence' from 0 to 1."
     threshold = answer.step.guardrails.confidence_threshold
     if confidence >= threshold:
         return None
-    return f"The answer has a confidence of {confidence:g}; at least {threshold:g} is required."
+    return f"The answer has a confidence of {confidence:g}, but at least {threshold:g} is required."
 
 
 # -- guardrails
@@ -152,7 +158,7 @@ class FailedCheck(NamedTuple):
 
 
 class OutputGuard:
-    """The guardrails of one step. Failed checks are recorded in the log of the run."""
+    """The guardrails of one step."""
 
     def __init__(self, step: LlmStep, checks: Mapping[str, Check]) -> None:
         """Select the checks of the step, all of which must be among `checks`."""
@@ -161,7 +167,10 @@ class OutputGuard:
         self._checks = {name: checks[name] for name in step.guardrails.post_checks}
 
     async def run_checks(self, answer: CheckedAnswer, execution: StepExecution) -> list[FailedCheck]:
-        """Return the checks that an answer fails. Raises InvalidConfig for a check that does not return text."""
+        """Return the checks that an answer fails, and record them in the log of the run.
+
+        Raises InvalidConfig for a check that returns neither a string nor None.
+        """
         failed = [FailedCheck(name, reason) for name in self._checks if (reason := await self._run_check(name, answer))]
         for check in failed:
             execution.report_event(
@@ -170,9 +179,9 @@ class OutputGuard:
         return failed
 
     def feedback(self, failed: Sequence[FailedCheck], corrections: int) -> str | None:
-        """Return the correction to send to the model; None if its answer is accepted.
+        """Return the feedback to send to the model; None if its answer is accepted.
 
-        Raises StepFailed if the answer is rejected, or still wrong after the maximum number of corrections.
+        Raises StepFailed if the answer is rejected, or still fails after the maximum number of corrections.
         """
         if not failed or self._on_failure == "warn":
             return None
@@ -180,7 +189,7 @@ class OutputGuard:
             return "Your answer was not accepted.\n" + "\n".join(check.reason for check in failed)
         reasons = " ".join(f"{check.check}: {check.reason}" for check in failed)
         raise StepFailed(
-            f"The answer of the model did not pass the checks of step {self._step.name!r}. {reasons}",
+            f"The answer of the model failed the checks of step {self._step.name!r}. {reasons}",
             code="GUARDRAIL_FAILED",
             details={"checks": [check._asdict() for check in failed]},
         )
@@ -190,6 +199,6 @@ class OutputGuard:
         reason = await verdict if isawaitable(verdict) else verdict
         if reason is not None and not isinstance(reason, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidConfig(
-                f"The check {name!r} returned {reason!r}. Return a sentence that says what is wrong, or None."
+                f"The check {name!r} returned {reason!r}. Return a sentence that describes the fault, or None."
             )
         return reason

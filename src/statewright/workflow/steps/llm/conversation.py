@@ -1,8 +1,8 @@
 """The conversation between a step and its model: requests, tool calls and fallback models.
 
-Each answer of a model or a tool is a called task, whose result is stored in the journal of the thread. A step that is
-executed again, after a crash, a pause or a failed attempt, resumes its conversation: no answer is requested twice. A
-conversation that failed for good is abandoned in the journal, and the next attempt starts another one.
+Each call of a model or a tool is a task whose result is stored in the journal of the thread. A step that is executed
+again, after a crash, a pause or a failed attempt, resumes its conversation: no answer is requested twice. A
+conversation that cannot succeed any more is marked as abandoned in the journal, and the next attempt starts a new one.
 """
 
 from __future__ import annotations
@@ -34,32 +34,28 @@ _ABANDONED: Final = "give_up"
 
 
 class ConversationJournal:
-    """The journal of the current conversation of a step: the first one that was not abandoned."""
+    """The journal of the current conversation of a step, which is the first one that is not abandoned."""
 
     def __init__(self) -> None:
         scope = current_scope()
         self._number = next(number for number in count() if not _is_abandoned(scope, number))
 
     async def call_once(self, name: str, function: Callable[[], Coroutine[Any, Any, T]]) -> T:
-        """Call a function, or return the journaled result of an earlier execution; results must be serializable.
+        """Call a function, or return the journaled result of an earlier execution. Results must be serializable.
 
-        The call is a task of its own, so that the ids of the interrupts, journaled steps and runs that it creates do
-        not depend on which of the calls before it are executed again.
+        The call is a separate task, so that the ids of the interrupts, journaled steps and runs that it creates do not
+        depend on which of the calls before it are executed again.
         """
-
-        async def call() -> T:  # a callable that is not a coroutine function would run on a worker thread
-            return await function()
-
-        called = CalledFunction(call, _task_name(name, self._number), shows_result=False)
+        called = CalledFunction(function, _task_name(name, self._number), shows_result=False)
         return await call_task(called, (), {})
 
     async def abandon(self) -> None:
-        """Mark the conversation as failed, so that the next attempt starts another one."""
-        await self.call_once(_ABANDONED, _nothing)
+        """Mark the conversation as abandoned, so that the next attempt starts another one."""
+        await self.call_once(_ABANDONED, _do_nothing)
 
 
-async def _nothing() -> None:
-    """Do nothing: the entry in the journal is the effect."""
+async def _do_nothing() -> None:
+    """Do nothing. Only the journal entry of the call is needed."""
 
 
 def _task_name(name: str, number: int) -> str:
@@ -76,7 +72,7 @@ def _is_abandoned(scope: Scope | None, number: int) -> bool:
 # -- the conversation
 
 _RUN_ERRORS: Final = (RunError, StorageError, InternalError)
-"""Errors of the run itself, which another model would not avoid either."""
+"""Errors of the run itself, after which no other model is tried."""
 
 
 class MissingModel(ModelError):
@@ -84,11 +80,11 @@ class MissingModel(ModelError):
 
 
 _FINAL_ERRORS: Final = (InvalidConfig, MissingApiKey, MissingModel)
-"""Errors that another attempt would only repeat."""
+"""Errors that would occur again in another attempt."""
 
 
 class StepConversation:
-    """One conversation with a model, which grows with every answer."""
+    """One conversation of a step with its model."""
 
     def __init__(
         self,
@@ -107,12 +103,15 @@ class StepConversation:
         self._journal = journal
         self._messages: list[Message] = list(request.messages)
         self._names: Sequence[str] = (step.model, *step.fallback_models)
-        """The models to try, in order. A failed one is removed: it is not called again in this attempt."""
+        """The models to try, in order. A model that failed is removed, and not called again in this attempt."""
         self._position = 0
-        """The number of requests to models so far, which distinguishes the next one in the journal."""
+        """The number of requests to models so far, which identifies the next one in the journal."""
 
     async def reply(self) -> ModelResponse:
-        """Return the first answer without tool calls. Raises StepFailed if there is none."""
+        """Return the first answer without tool calls; until then, call the requested tools.
+
+        Raises StepFailed if no model answers, or after the maximum number of rounds of tool calls.
+        """
         for _ in range(self._step.max_tool_rounds):
             response = await self._next_response()
             if not response.message.tool_calls:
@@ -123,14 +122,14 @@ class StepConversation:
         if response.message.tool_calls:
             await self._journal.abandon()
             raise StepFailed(
-                f"The model of step {self._step.name!r} called tools more than {self._step.max_tool_rounds} times. "
+                f"The model of step {self._step.name!r} called tools in more than {self._step.max_tool_rounds} rounds. "
                 f"Raise maxToolRounds, or tell the model when to stop.",
                 code="TOOL_ROUNDS_EXCEEDED",
             )
         return response
 
     def add_message(self, text: str) -> None:
-        """Add a user message, to which the model answers next."""
+        """Add a user message, to which the model replies next."""
         self._messages.append(Message(text))
 
     # -- models
@@ -143,7 +142,10 @@ class StepConversation:
         return ModelResponse(message, Usage(**usage), model, finish_reason)
 
     async def _call_models(self) -> list[Any]:
-        """Return the parts of the first answer that a model gives. Raises StepFailed if all models fail."""
+        """Call the models in order until one answers, and return the parts of its answer as plain data.
+
+        Raises StepFailed if all models fail.
+        """
         errors: list[Exception] = []
         while self._names:
             try:

@@ -1,4 +1,4 @@
-"""Handler of LLM steps: renders the prompts, checks the answer, and merges it into the state."""
+"""The handler of LLM steps: renders the prompts, requests and checks an answer, and merges it into the state."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from statewright.workflow.steps.template import render
 
 
 class LlmStepHandler:
-    """Handler of LLM steps: calls a model until its answer is accepted."""
+    """Handler of one LLM step: calls the model until its answer is accepted."""
 
     def __init__(
         self, step: LlmStep, order: StepOrder, models: StepModels, tools: Sequence[ToolFactory], guard: OutputGuard
@@ -54,7 +54,7 @@ class LlmStepHandler:
     async def _run_checks(
         self, answer: CheckedAnswer, execution: StepExecution, journal: ConversationJournal
     ) -> list[FailedCheck]:
-        """Return the failed checks of an answer. Each check runs, and is recorded, once."""
+        """Return the checks that an answer fails. They run once: their results are journaled."""
         if not self._step.guardrails.post_checks:
             return []
 
@@ -64,7 +64,7 @@ class LlmStepHandler:
         return [FailedCheck(*check) for check in await journal.call_once("check", run)]
 
     def _make_result(self, answer: CheckedAnswer) -> StepResult:
-        """Return the result of an answer. Raises StepFailed, or InvalidUpdateError for an unknown next step."""
+        """Convert an answer to a result. Raises StepFailed, or InvalidUpdateError for an unknown next step."""
         result = make_result(answer)
         self._order.resolve_next(self._step, result.state_updates.get(NEXT_STEP))
         return result
@@ -77,7 +77,8 @@ class LlmStepHandler:
         messages = [Message(text, role=role) for role, text in rendered if role != "system"]
         return ModelRequest(
             messages=messages,
-            continue_last=bool(messages) and messages[-1].role == "assistant",  # it is the beginning of the answer
+            # A final assistant message is the beginning of the answer.
+            continue_last=bool(messages) and messages[-1].role == "assistant",
             system="\n\n".join(text for role, text in rendered if role == "system" and text),
             output=self._output,
             temperature=step.temperature,
@@ -87,7 +88,10 @@ class LlmStepHandler:
 
 
 def make_result(answer: CheckedAnswer) -> StepResult:
-    """Convert an answer to a result: JSON is merged into the state, text becomes a field. Raises StepFailed."""
+    """Convert an answer to a result: JSON is merged into the state, text is stored in a field.
+
+    Raises StepFailed for an answer that is not the expected JSON.
+    """
     step = answer.step
     try:
         value = answer.text if step.response_format == "text" else answer.value
@@ -100,7 +104,7 @@ def make_result(answer: CheckedAnswer) -> StepResult:
     else:
         kind = type(value).__name__
         raise _make_failure(
-            answer, f"answered with a JSON {kind}, not a map. Ask for a map, or set an outputKey for it."
+            answer, f"answered with a JSON {kind}, not a map. Ask for a map in the prompt, or set an outputKey."
         )
     return StepResult(output=fields, state_updates=fields)
 

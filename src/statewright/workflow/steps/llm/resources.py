@@ -1,7 +1,7 @@
-"""Models and tools of LLM steps, resolved by the names that definitions use.
+"""The models and tools of LLM steps, resolved by the names in definitions.
 
-A tool has a description in the definition and a function that implements it, which is looked up in the tools that the
-workflow was compiled with, then in the task handlers.
+The definition describes a tool. Its implementation is looked up in the tools that were passed to `compile_steps`, then
+in the task handlers.
 """
 
 from __future__ import annotations
@@ -23,33 +23,34 @@ from statewright.workflow.steps.result import read_result
 
 # -- models
 
-ModelsGiven = Mapping[str, Any] | Callable[[str], Any] | ChatModel | str | None
-"""Models by the names that steps use, with `default` for the others; a function from a name to a model or None; or one
-model for all steps. A model is a chat model, a LangChain model, or a name with its provider."""
+StepModelOptions = Mapping[str, Any] | Callable[[str], Any] | ChatModel | str | None
+"""Models by the names in steps, with `default` for all other names; a function that returns the model of a name, or
+None; or one model for all steps. A model is a chat model, a LangChain model, or a name such as `openai:gpt-5`."""
 _PROVIDERS: Final = {"gpt-": "openai", "o1-": "openai", "o3-": "openai", "o4-": "openai", "claude-": "anthropic"}
 """Providers by the prefix of their model names."""
 
 
 class StepModels:
-    """Resolves the models that steps name. Models of providers are connected on demand."""
+    """Resolves the models that steps name. They are connected on demand."""
 
-    def __init__(self, models: ModelsGiven = None) -> None:
+    def __init__(self, models: StepModelOptions = None) -> None:
         self._find = _make_finder(models)
 
     def has(self, name: str) -> bool:
-        """Return whether a name is known. The model may still fail to connect."""
+        """Return whether a name is known. Connecting to the model may still fail."""
         return self._find(name) is not None
 
     def find(self, name: str) -> ChatModel | None:
-        """Return the model of a name; None for an unknown name.
+        """Return the model with a name; None for an unknown name.
 
-        Raises MissingApiKey or ModelError if it cannot be connected, and InvalidConfig if the object is not a model.
+        Raises MissingApiKey or ModelError if it cannot be connected, and InvalidConfig for an object that is not a
+        model.
         """
         model = self._find(name)
         return as_chat_model(model) if model is not None else None
 
 
-def _make_finder(models: ModelsGiven) -> Callable[[str], Any]:
+def _make_finder(models: StepModelOptions) -> Callable[[str], Any]:
     if models is None:
         return qualify_model_name
     if isinstance(models, Mapping):
@@ -70,16 +71,16 @@ def qualify_model_name(name: str) -> str | None:
 
 # -- tools
 
-ToolsGiven = Mapping[str, Any] | Iterable[Any] | None
-"""Tools or functions, as a list or by the names that definitions use."""
+StepTools = Mapping[str, Any] | Iterable[Any] | None
+"""Tools or functions, as a list or by their names in definitions."""
 ToolFactory = Callable[[StepExecution], Tool]
 """Returns the tool for one execution of a step."""
 
 
-def read_tools(tools: ToolsGiven) -> Mapping[str, Any]:
-    """Return tools by name. A map is returned as it is: its values may have to be imported, so they are read on demand.
+def read_tools(tools: StepTools) -> Mapping[str, Any]:
+    """Return tools by name. A map is returned unchanged: its values are converted on demand, as they may be imported.
 
-    Raises InvalidConfig for an object that is not a tool, ToolError for a function without usable parameters.
+    Raises InvalidConfig for an object that is not a tool, and ToolError for a function with unsupported parameters.
     """
     if isinstance(tools, Mapping):
         return cast("Mapping[str, Any]", tools)
@@ -87,7 +88,7 @@ def read_tools(tools: ToolsGiven) -> Mapping[str, Any]:
 
 
 def as_tool(tool: Any, name: str | None = None) -> Tool:
-    """Return a tool or a function as a tool. Raises like `read_tools`."""
+    """Return a tool unchanged, or converted from a function. Raises the same errors as `read_tools`."""
     if hasattr(tool, "call") and hasattr(tool, "parameters"):
         return cast(Tool, tool)
     if callable(tool):
@@ -96,7 +97,7 @@ def as_tool(tool: Any, name: str | None = None) -> Tool:
 
 
 class DeclaredTool:
-    """A tool whose description and parameters the definition may override."""
+    """A tool with the name of the definition, which may also override its description and parameters."""
 
     def __init__(self, declared: LlmTool, tool: Tool) -> None:
         self.name = declared.name
@@ -128,7 +129,7 @@ class TaskTool:
         result = read_result(await call_function(lambda: call(step_context), self._handler), self.name)
         if result.status == "waiting":
             raise ToolError(
-                f"The handler {self.name!r} returned 'waiting', which tools do not support. Make it a step of its own."
+                f"The handler {self.name!r} returned 'waiting', which tools do not support. Make it a separate step."
             )
         if result.status == "failed":
             raise ToolError(result.error.message if result.error is not None else f"{self.name} failed.")

@@ -64,7 +64,9 @@ class Refused:
         scribe.note(self.ids[1], Pending(attempts={"a" * 32: 1}))
 
     def commit(self, kind: type[Exception], *, head: Any = ..., **options: Any) -> Any:
-        commit = self.scribe.commit({"n": 3}, logs=2, pending=Pending(paused=True), drops=("in",), **options)
+        commit = self.scribe.commit(
+            {"n": 3}, logs=2, pending=Pending(paused=True), dropped_namespaces=("in",), **options
+        )
         commit = commit if head is ... else replace(commit, expected=head)
         self.called = False
 
@@ -413,7 +415,7 @@ def test_namespaces_go_with_the_commit_that_consumes_their_calls(scribe: Any) ->
     inside = BranchKey("thread", "node:1")
     scribe.count(1)
     scribe.count(3, inside, logs=1)
-    scribe.add({}, drops=("node:1",))
+    scribe.add({}, dropped_namespaces=("node:1",))
     assert [row[2] for row in scribe.rows()["lines"]] == [""]
     assert scribe.counts("records") == (2,)
     del scribe.heads[inside]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from statewright.store import vectors as nearness
-from statewright.store.vectors import packed, scored
+from statewright.store.vectors import pack_vectors, score_items
 
 
 def _ways() -> list[Any]:
@@ -28,8 +28,8 @@ def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_vectors_are_packed_one_after_the_other_in_four_bytes_a_number() -> None:
-    assert packed([[1.0, 0.5], [-2.0, 0.0]]) == struct.pack("<4f", 1, 0.5, -2, 0)
-    assert packed([]) == b""
+    assert pack_vectors([[1.0, 0.5], [-2.0, 0.0]]) == struct.pack("<4f", 1, 0.5, -2, 0)
+    assert pack_vectors([]) == b""
 
 
 @pytest.mark.usefixtures("_way")
@@ -46,12 +46,12 @@ def test_vectors_are_packed_one_after_the_other_in_four_bytes_a_number() -> None
     ],
 )
 def test_the_nearest_vector_of_an_item_counts(vectors: Sequence[Sequence[float]], near: float) -> None:
-    assert list(scored([1.0, 0.0], [(7, packed(vectors))])) == [(7, near)]
+    assert list(score_items([1.0, 0.0], [(7, pack_vectors(vectors))])) == [(7, near)]
 
 
 @pytest.mark.usefixtures("_way")
 def test_where_there_are_no_items_nothing_is_scored() -> None:
-    assert list(scored([1.0], [])) == []
+    assert list(score_items([1.0], [])) == []
 
 
 @pytest.mark.usefixtures("_way")
@@ -59,7 +59,7 @@ def test_many_items_of_several_vectors_each_keep_their_order() -> None:
     chance = random.Random(1)
     items = [[_unit(chance, 8) for _ in range(1 + n % 3)] for n in range(1300)]
     wanted = _unit(chance, 8)
-    found = list(scored(wanted, ((n, packed(vectors)) for n, vectors in enumerate(items))))
+    found = list(score_items(wanted, ((n, pack_vectors(vectors)) for n, vectors in enumerate(items))))
     assert [number for number, _ in found] == list(range(1300))
     near = [max(sum(a * b for a, b in zip(vector, wanted, strict=True)) for vector in vectors) for vectors in items]
     assert [score for _, score in found] == pytest.approx(near, abs=1e-6)
@@ -69,7 +69,7 @@ def test_many_items_of_several_vectors_each_keep_their_order() -> None:
 def test_equal_vectors_are_equally_near_wherever_they_stand() -> None:
     chance = random.Random(2)
     vector, wanted = _unit(chance, 300), _unit(chance, 300)
-    found = scored(wanted, ((n, packed([vector] * (1 + n % 5))) for n in range(700)))
+    found = score_items(wanted, ((n, pack_vectors([vector] * (1 + n % 5))) for n in range(700)))
     assert len({score for _, score in found}) == 1
 
 

@@ -7,25 +7,20 @@ import pytest
 from statewright.workflow.states.engine.context import (
     append_values,
     apply_visit,
-    context_updates,
+    extract_updates,
     format_input,
     make_initial_context,
-    merge_contexts,
 )
 from statewright.workflow.states.engine.visit import Effects, Visit
 from statewright.workflow.states.expressions.output import parse_output
 
 
-def test_2_2_the_reducer_puts_right_over_left_and_takes_none_for_empty() -> None:
-    left = {"a": {"x": 1}, "b": 1}
-    assert merge_contexts(left, {"a": {"y": 2}}) == {"a": {"y": 2}, "b": 1}
-    assert merge_contexts(None, None) == {}
-    assert merge_contexts(left, None) == left
-    assert left == {"a": {"x": 1}, "b": 1}
+def visit(output: Any, *, merges_item: bool = False, **effects: Any) -> Visit:
+    return Visit("1.0", "s", output, merges_item=merges_item, effects=Effects(**effects))
 
 
-def visit(output: Any, *, fills: bool = False, **effects: Any) -> Visit:
-    return Visit("1.0", "s", output, fills=fills, effects=Effects(**effects))
+def test_2_2_a_result_replaces_the_values_of_its_keys_as_a_whole() -> None:
+    assert apply_visit({"a": {"x": 1}, "b": 1}, visit('{"a": {"y": 2}}'), None) == {"a": {"y": 2}, "b": 1}
 
 
 def test_no_context_is_changed_in_place() -> None:
@@ -37,22 +32,22 @@ def test_no_context_is_changed_in_place() -> None:
 
 def test_2_6_an_item_fills_the_context_before_the_output_does() -> None:
     item = {"n": 1, "k": "item"}
-    assert apply_visit({}, visit('{"k": "output"}', fills=True), item) == {"n": 1, "k": "output"}
-    assert apply_visit({}, visit("words", fills=False), item) == {}
-    assert apply_visit({}, visit("words", fills=True), "no map") == {}
+    assert apply_visit({}, visit('{"k": "output"}', merges_item=True), item) == {"n": 1, "k": "output"}
+    assert apply_visit({}, visit("words", merges_item=False), item) == {}
+    assert apply_visit({}, visit("words", merges_item=True), "no map") == {}
 
 
 def test_2_2_of_a_list_its_maps_are_news_unless_it_is_split() -> None:
     result = [{"a": 1}, 5, {"a": 2, "b": 3}]
-    assert context_updates(result) == {"a": 2, "b": 3}
-    assert context_updates(result, splits=True) == {}
-    assert context_updates({"a": 1}, splits=True) == {"a": 1}
+    assert extract_updates(result) == {"a": 2, "b": 3}
+    assert extract_updates(result, splits=True) == {}
+    assert extract_updates({"a": 1}, splits=True) == {"a": 1}
 
 
 def test_2_7_an_output_that_is_no_text_is_its_own_result() -> None:
     assert parse_output({"a": "1"}) == {"a": "1"}
     assert parse_output('{"a": "1"}') == {"a": "1"}
-    assert context_updates([{"a": 1}]) == {"a": 1}
+    assert extract_updates([{"a": 1}]) == {"a": 1}
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, [2]), ("a", ["a", 2]), ([0], [0, 2]), ([], [2])])

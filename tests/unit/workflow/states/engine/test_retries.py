@@ -4,25 +4,25 @@ import pytest
 
 from statewright.agents import is_worth_another_attempt
 from statewright.errors import MissingApiKey, ModelUnavailable, RoutingError, ToolError
-from statewright.workflow.states.engine.state_node import retry_policy
+from statewright.workflow.states.engine.state_node import make_retry_policy
 from statewright.workflow.states.language.model import RetryRule
 
 
 def test_1_7_the_usual_policy() -> None:
-    policy = retry_policy(RetryRule(), RetryRule())
+    policy = make_retry_policy(RetryRule(), RetryRule())
     assert policy is not None
     found = (policy.initial_interval, policy.backoff_factor, policy.max_interval, policy.max_attempts, policy.jitter)
     assert found == (0.5, 2.0, 128.0, 10, True)
 
 
 def test_1_7_each_field_is_taken_from_the_state_then_from_the_workflow() -> None:
-    policy = retry_policy(RetryRule(max_attempts=3), RetryRule(max_attempts=5, initial_interval=0))
+    policy = make_retry_policy(RetryRule(max_attempts=3), RetryRule(max_attempts=5, initial_interval=0))
     assert policy is not None
     assert (policy.max_attempts, policy.initial_interval, policy.max_interval) == (3, 0, 128.0)
 
 
 def test_1_7_one_attempt_is_no_policy() -> None:
-    assert retry_policy(RetryRule(max_attempts=1), RetryRule(max_attempts=5)) is None
+    assert make_retry_policy(RetryRule(max_attempts=1), RetryRule(max_attempts=5)) is None
 
 
 def caused(cause: Exception | None) -> ToolError:

@@ -40,13 +40,13 @@ CHAIN = """
 
 def test_a_plain_transition_gathers() -> None:
     found = ways(LINE, "x")
-    assert (sent(found), found.into) == ([("e", "", True)], ("e",))
+    assert (sent(found), found.targets) == ([("e", "", True)], ("e",))
     assert found.sends[0].arg.after == ("v",)
 
 
 def test_the_end_leads_nowhere_or_to_what_comes_after_everything() -> None:
     assert ways(LINE, "x", of="e") == Routes([], ("end",))
-    assert [send.node for send in ways(LINE, "x", of="e", after="sum").sends] == ["sum"]
+    assert [send.node for send in ways(LINE, "x", of="e", final_node="sum").sends] == ["sum"]
 
 
 def test_2_5_branches_have_places_in_the_order_of_state_ids() -> None:
@@ -56,7 +56,7 @@ def test_2_5_branches_have_places_in_the_order_of_state_ids() -> None:
 def test_2_6_an_iteration_sends_each_item_on_its_own() -> None:
     found = ways(CHAIN, '{"xs": ["a", "b"]}', Token(path="1/2"))
     assert sent(found) == [("p", "1/2.0/2", False), ("p", "1/2.1/2", False)]
-    assert found.into == ()
+    assert found.targets == ()
     inner = found.sends[1].arg.iteration
     assert (inner.id, inner.base, inner.index, inner.total, inner.is_first) == ("v", "1/2", 1, 2, True)
 
@@ -72,7 +72,7 @@ def test_2_6_within_a_chain_the_branch_goes_on_and_at_its_end_comes_back() -> No
 
 def test_2_6_an_empty_list_goes_on_at_the_exit_of_the_chain() -> None:
     found = ways(CHAIN, '{"xs": []}')
-    assert (sent(found), found.into) == ([("e", "0/2", True), ("f", "1/2", True)], ("e", "f"))
+    assert (sent(found), found.targets) == ([("e", "0/2", True), ("f", "1/2", True)], ("e", "f"))
 
 
 def test_a_chain_that_never_leaves_ends_where_there_is_nothing_to_do() -> None:

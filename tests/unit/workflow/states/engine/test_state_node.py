@@ -50,12 +50,12 @@ def test_2_11_an_answer_comes_after_what_the_branch_has_done() -> None:
 
 
 def test_2_6_what_comes_from_an_iteration_follows_all_of_its_branches() -> None:
-    ends = [Visit(f"p{n}", "p", "x", path=f"{n}/2", into=(target,), iteration="l") for n, target in enumerate("mo")]
+    ends = [Visit(f"p{n}", "p", "x", path=f"{n}/2", targets=(target,), iteration="l") for n, target in enumerate("mo")]
     token = merge_arrivals([Token(("p0",), "0/2", None, "l", "")], "m", lineage(*ends))
     assert (token.after, token.path) == (("p0", "p1"), "0/2")
 
 
 def test_2_6_where_all_of_them_came_it_is_the_branch_that_was_split() -> None:
-    ends = [Visit(f"p{n}", "p", "x", path=f"{n}/2", into=("m",), iteration="l") for n in (0, 1)]
+    ends = [Visit(f"p{n}", "p", "x", path=f"{n}/2", targets=("m",), iteration="l") for n in (0, 1)]
     tokens = [Token((f"p{n}",), "0/2", None, "l", "") for n in (0, 1)]
     assert merge_arrivals(tokens, "m", lineage(*ends)).path == ""

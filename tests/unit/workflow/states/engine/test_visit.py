@@ -12,8 +12,10 @@ from statewright.workflow.states.engine.visit import ANSWER, DEFAULT_EFFECTS, Ef
     "visit",
     [
         Visit("1.0", "s", "text"),
-        Visit("1.0", "s", {"a": [1, None]}, ("0.0", "0.1"), "0/2", "do it", into=("end",)),
-        Visit("1.0", "s", "x", item=ItemRef("0.0", "xs", 3), fills=True, iteration="0.0", summary="so far", calls=3),
+        Visit("1.0", "s", {"a": [1, None]}, ("0.0", "0.1"), "0/2", "do it", targets=("end",)),
+        Visit(
+            "1.0", "s", "x", item=ItemRef("0.0", "xs", 3), merges_item=True, iteration="0.0", summary="so far", calls=3
+        ),
         Visit("1.0", "s", "x", effects=Effects(store=False, output_key="k", clear="keep_current", reset=("a", "b"))),
         Visit("1.0", "s", "x", effects=Effects(append=True, remember=False, forget=True, as_human=True, splits=True)),
         Visit("1.0", "s", "x", item=ItemRef("0.0"), is_entry=True),

@@ -89,7 +89,7 @@ def test_a_strange_escape_in_a_text_warns_nobody():
 
 
 def test_a_missing_name_is_named_with_the_names_that_are_there():
-    with pytest.raises(ExpressionError, match=r"'cout > 1': there is no 'cout'\. Names: count, status\."):
+    with pytest.raises(ExpressionError, match=r"'cout > 1': 'cout' is not defined\. Names: count, status\."):
         parse_expression("cout > 1").evaluate({"count": 1, "status": "x"})
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.work import count_work, spend_at_most
 
 from statewright.agents import as_text
-from statewright.workflow.states.expressions.output import SIZE_LIMIT, parse_result
+from statewright.workflow.states.expressions.output import SIZE_LIMIT, parse_text
 
 
 def same(found: Any, value: Any) -> bool:
@@ -49,17 +49,17 @@ def same(found: Any, value: Any) -> bool:
     ],
 )
 def test_2_1_the_whole_text_is_a_value(text: str, value: Any):
-    assert same(parse_result(text), value)
+    assert same(parse_text(text), value)
 
 
 @pytest.mark.parametrize("text", ["null", "None", " null\n"])
 def test_open_points_null_is_none(text: str):
-    assert parse_result(text) is None
+    assert parse_text(text) is None
 
 
 def test_2_1_json_comes_first():
-    assert parse_result(r'"\/\u00e9"') == "/é"
-    assert parse_result('"\\ud83d\\ude00"') == "😀"
+    assert parse_text(r'"\/\u00e9"') == "/é"
+    assert parse_text('"\\ud83d\\ude00"') == "😀"
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_2_1_json_comes_first():
     ],
 )
 def test_2_1_python_literals_become_json_or_stay_text(text: str, value: Any):
-    assert same(parse_result(text), value)
+    assert same(parse_text(text), value)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_2_1_python_literals_become_json_or_stay_text(text: str, value: Any):
     ],
 )
 def test_2_1_fenced_blocks(text: str, value: Any):
-    assert same(parse_result(text), value)
+    assert same(parse_text(text), value)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +124,7 @@ def test_2_1_fenced_blocks(text: str, value: Any):
     ],
 )
 def test_2_1_values_in_prose(text: str, value: Any):
-    assert same(parse_result(text), value)
+    assert same(parse_text(text), value)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_2_1_values_in_prose(text: str, value: Any):
     ],
 )
 def test_2_1_brackets_that_mean_nothing_stay_text(text: str):
-    assert parse_result(text) == text
+    assert parse_text(text) == text
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_2_1_brackets_that_mean_nothing_stay_text(text: str):
     ],
 )
 def test_no_piece_is_taken_out_of_a_broken_value(text: str):
-    assert parse_result(text) == text
+    assert parse_text(text) == text
 
 
 @pytest.mark.parametrize(
@@ -184,16 +184,16 @@ def test_no_piece_is_taken_out_of_a_broken_value(text: str):
     ],
 )
 def test_4_1_what_comes_of_it_can_be_stored(text: str, value: Any):
-    found = parse_result(text)
+    found = parse_text(text)
 
     assert found == value
     json.dumps(found, allow_nan=False).encode()
 
 
 def test_4_1_a_text_has_a_size():
-    assert parse_result("[" + "1," * (SIZE_LIMIT // 2 - 1) + "1]") is not None
+    assert parse_text("[" + "1," * (SIZE_LIMIT // 2 - 1) + "1]") is not None
     long = '["' + "a" * SIZE_LIMIT + '"]'
-    assert parse_result(long) is long
+    assert parse_text(long) is long
 
 
 @pytest.mark.parametrize(
@@ -228,12 +228,12 @@ def test_4_1_a_text_has_a_size():
 )
 def test_4_1_hostile_text_is_read_in_time(text: str):
     with spend_at_most():
-        assert parse_result(text) == text
+        assert parse_text(text) == text
 
 
 @given(st.text(alphabet="{}[]()'\"`~json:,1 a\\\n#-eE.tTrue"))
 def test_it_never_raises_and_answers_json(text: str):
-    json.dumps(parse_result(text), allow_nan=False)
+    json.dumps(parse_text(text), allow_nan=False)
 
 
 @given(
@@ -243,12 +243,12 @@ def test_it_never_raises_and_answers_json(text: str):
     )
 )
 def test_what_json_writes_is_read(value: Any):
-    assert parse_result(json.dumps(value)) == value
+    assert parse_text(json.dumps(value)) == value
 
 
 def test_plain_words_are_read_at_once():
     words = "Nothing here but words, many of them. "
-    short, long = (count_work(lambda text=words * times: parse_result(text)) for times in (10, 10_000))
+    short, long = (count_work(lambda text=words * times: parse_text(text)) for times in (10, 10_000))
     assert long == short
 
 

@@ -167,7 +167,7 @@ def test_2_8_another_answer_is_asked_for_in_the_same_conversation() -> None:
     assert roles == ["user", "user", "assistant", "tool", "assistant", "user"]
     assert "integer" in model.requests[2].messages[-1].text
     refusing = ScriptedModel(["[]"] * 4)
-    with pytest.raises(ModelAnswerInvalid, match="After 3 attempts"):
+    with pytest.raises(ModelAnswerInvalid, match="after 3 attempts"):
         conversing(refusing, {"add": add}, f"output_schema: '{schema}', ").invoke({"input": "hi"}, thread_id="t")
     assert len(refusing.requests) == 3
 

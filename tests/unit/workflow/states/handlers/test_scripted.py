@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from statewright.errors import InvalidConfig, ModelError
-from statewright.workflow.states.handlers.scripted import check_script, fill_item_fields, scripted_output
+from statewright.workflow.states.handlers.scripted import check_script, fill_item_fields, select_output
 
 
 def call(item: Any = None, *, has_item: bool = True) -> Any:
@@ -29,13 +29,13 @@ def call(item: Any = None, *, has_item: bool = True) -> Any:
     ],
 )
 def test_outputs_by_call_and_by_item(script: Any, number: int, item: Any, output: str) -> None:
-    assert scripted_output("s", script, number, call(item)) == output
+    assert select_output("s", script, number, call(item)) == output
 
 
 @pytest.mark.parametrize("script", [[], {"i": "x"}, {}])
 def test_an_output_that_is_missing_is_an_error_that_names_the_state(script: Any) -> None:
     with pytest.raises(ModelError, match="'s'"):
-        scripted_output("s", script, 0, call("k"))
+        select_output("s", script, 0, call("k"))
 
 
 @pytest.mark.parametrize(

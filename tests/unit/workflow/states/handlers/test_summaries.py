@@ -5,7 +5,7 @@ import pytest
 from statewright.messages import Message
 from statewright.models import ScriptedModel
 from statewright.workflow.states.handlers.summaries import (
-    BATCH,
+    MAX_BATCH_TOKENS,
     HistorySummarizer,
     count_tokens,
     replace_history,
@@ -26,11 +26,11 @@ def test_four_characters_are_a_token() -> None:
     ("sizes", "parts"),
     [
         ([1, 2, 3], [3]),
-        ([BATCH], [1]),
-        ([BATCH, 1], [1, 1]),
-        ([BATCH - 1, 1, 1], [2, 1]),
-        ([BATCH + 5, 1], [1, 1]),
-        ([1, BATCH + 5, 1], [1, 1, 1]),
+        ([MAX_BATCH_TOKENS], [1]),
+        ([MAX_BATCH_TOKENS, 1], [1, 1]),
+        ([MAX_BATCH_TOKENS - 1, 1, 1], [2, 1]),
+        ([MAX_BATCH_TOKENS + 5, 1], [1, 1]),
+        ([1, MAX_BATCH_TOKENS + 5, 1], [1, 1, 1]),
     ],
 )
 def test_2_9_a_long_history_is_cut_into_parts_that_a_model_can_read(sizes: list[int], parts: list[int]) -> None:
@@ -41,12 +41,12 @@ def test_2_9_a_long_history_is_cut_into_parts_that_a_model_can_read(sizes: list[
 
 
 def test_2_9_what_is_too_long_is_told_by_messages_and_by_tokens() -> None:
-    memory = HistorySummarizer(ScriptedModel([]), most_messages=2, most_tokens=10)
+    memory = HistorySummarizer(ScriptedModel([]), max_messages=2, max_tokens=10)
     assert not memory.is_too_long([message(5), message(5)])
     assert memory.is_too_long([message(1), message(1), message(1)])
     assert memory.is_too_long([message(5), message(6)])
     assert not memory.is_too_long([message(99)])
-    assert not HistorySummarizer(None, most_messages=0, most_tokens=0).is_too_long([message(1), message(1)])
+    assert not HistorySummarizer(None, max_messages=0, max_tokens=0).is_too_long([message(1), message(1)])
 
 
 def test_2_9_a_summary_stands_for_all_but_the_first_message() -> None:

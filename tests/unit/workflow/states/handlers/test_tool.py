@@ -120,6 +120,12 @@ def test_2_3_6_templates_in_nested_maps_and_lists_are_filled_in_and_keep_types()
     assert found == {"body": {"{{a}}": [[1, 2], {"deep": "n is 5"}], "whole": 5, "task": {"id": 1}}}
 
 
+def test_an_undefined_placeholder_is_reported_once_if_the_rendering_is_restarted_on_a_thread() -> None:
+    host = Host()
+    perform(tool_args={"path": "{{nowhere}}", "body": "{{big|join}}"}, context={"big": ["a"] * 50_000}, host=host)
+    assert [event["placeholder"] for event in host.streamed] == ["{{nowhere}}"]
+
+
 def test_2_3_5_a_value_is_never_read_as_a_template() -> None:
     assert perform(tool_args={"path": "<{{x}}>"}, context={"x": "{{y}}", "y": "stolen"}) == {"path": "<{{y}}>"}
     assert perform(context={"path": "{{y}}", "y": "stolen"}) == {"path": "{{y}}"}
@@ -138,7 +144,7 @@ def test_2_7_input_key_limits_the_scope_to_a_part() -> None:
 def test_2_7_an_input_key_that_leads_nowhere_is_an_error() -> None:
     with pytest.raises(RoutingError, match="does not exist"):
         perform(tool={"input_key": "a.b"}, context={"a": {}})
-    with pytest.raises(ToolError, match=r"input_key 'a' of tool 't' leads to '5'. It must lead to a map"):
+    with pytest.raises(ToolError, match=r"input_key 'a' of tool 't' refers to '5'. It must refer to a map"):
         perform(tool={"input_key": "a"}, context={"a": 5})
 
 
@@ -210,7 +216,7 @@ def test_4_1_1_blocks_in_a_response_are_text() -> None:
 def test_2_7_a_token_limit_cuts_and_says_so() -> None:
     assert perform(lambda: "x" * 40, tool={"tokens_size_limit": 10}) == "x" * 40
     assert perform(lambda: "x" * 41, tool={"tokens_size_limit": 10}) == (
-        "x" * 40 + "\n[Cut off after 40 of 41 characters, for a tokens_size_limit of 10.]"
+        "x" * 40 + "\n[Cut off after 40 of 41 characters because tokens_size_limit is 10.]"
     )
     assert perform(lambda: {"a": "x"}, tool={"tokens_size_limit": 10}) == {"a": "x"}
     assert perform(lambda: {"a": "x" * 50}, tool={"tokens_size_limit": 2}).startswith('{"a": "x\n[Cut off')
@@ -290,12 +296,12 @@ def test_1_6_a_tool_of_a_server_fails_where_that_cannot_be_used() -> None:
 def test_1_6_results_of_servers_have_a_limit_of_their_own() -> None:
     limited = McpServer("files", settings={"tools_tokens_size_limit": 2})
     assert truncate_result("x" * 9, Tool(id="t", tool="f", mcp_server=limited)) == (
-        "x" * 8 + "\n[Cut off after 8 of 9 characters, for a tools_tokens_size_limit of 2.]"
+        "x" * 8 + "\n[Cut off after 8 of 9 characters because tools_tokens_size_limit is 2.]"
     )
     assert truncate_result("x" * 9, Tool(id="t", tool="f", mcp_server=limited, tokens_size_limit=3)) == "x" * 9
 
 
-def test_a_tool_that_is_nowhere_shows_the_stanza_to_add() -> None:
+def test_a_tool_that_is_nowhere_shows_the_snippet_to_add() -> None:
     work = make_handler(Tool(id="t", tool="_read_graph"), ToolRegistry())
     with pytest.raises(ToolError, match='_read_graph = "my_tools:read_graph"'):
         asyncio.run(work.perform(None))  # pyright: ignore[reportArgumentType]

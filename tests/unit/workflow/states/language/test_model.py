@@ -7,13 +7,15 @@ from dataclasses import fields
 import pytest
 
 from statewright.workflow.states.language.model import SCHEMAS
-from statewright.workflow.states.language.parse import Parsed, parse_workflow
+from statewright.workflow.states.language.parse import ParsedWorkflow, parse_workflow
 
 STATES = "states: [{id: s, assistant_id: a, next: {state_id: end}}]\n"
 ASSISTANTS = "assistants: [{id: a, system_prompt: p}]\n"
 
 
-def parse(workflow: str = "", assistant: str = "", state: str = "", transition: str = "", more: str = "") -> Parsed:
+def parse(
+    workflow: str = "", assistant: str = "", state: str = "", transition: str = "", more: str = ""
+) -> ParsedWorkflow:
     """A small workflow with something added to one of its parts."""
     return parse_workflow(
         f"{workflow}\n"
@@ -22,7 +24,7 @@ def parse(workflow: str = "", assistant: str = "", state: str = "", transition: 
     )
 
 
-def one_problem(parsed: Parsed) -> str:
+def one_problem(parsed: ParsedWorkflow) -> str:
     assert len(parsed.problems) == 1, parsed.problems
     assert parsed.problems[0].suggestion
     return str(parsed.problems[0])

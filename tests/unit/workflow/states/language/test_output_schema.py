@@ -52,4 +52,4 @@ def test_2_8_what_is_wrong_is_said() -> None:
 
 def test_2_8_the_form_is_templated() -> None:
     form = OutputSchema('{"n": {{u}}, "m": {{missing}}}')
-    assert '{"n": 7, "m": {{missing}}}' in asyncio.run(form.instruction({"u": 7}))
+    assert '{"n": 7, "m": {{missing}}}' in asyncio.run(form.render_instruction({"u": 7}))

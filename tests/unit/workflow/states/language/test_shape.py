@@ -26,7 +26,7 @@ def test_1_0_execution_config_is_used_if_present() -> None:
 def test_keys_beside_execution_config_are_ignored_with_a_warning() -> None:
     parsed = parse_workflow(f"execution_config: {INNER}\nstates: []\n")
     assert parsed.problems == ()
-    assert "no key 'states'" in parsed.warnings[0].message
+    assert "an unknown key 'states'" in parsed.warnings[0].message
 
 
 def test_problems_of_a_wrapped_workflow_say_where_they_are_in_the_file() -> None:

@@ -11,10 +11,10 @@ from statewright.workflow.states.mcp.permission import (
     check_command,
     check_url,
     check_variables,
-    command_stanza,
-    host_stanza,
+    command_snippet,
+    host_snippet,
     is_path,
-    server_stanza,
+    server_snippet,
 )
 from statewright.workflow.states.tools import ToolSettings, read_url
 
@@ -31,7 +31,7 @@ def test_programs_are_started_by_names_that_are_listed() -> None:
 @pytest.mark.parametrize("command", ["./npx", "/usr/bin/npx", "bin\\npx", "..", ""])
 def test_a_path_is_no_name(command: str) -> None:
     assert is_path(command)
-    with pytest.raises(ToolError, match="starts programs by name only"):
+    with pytest.raises(ToolError, match="may start programs only by name"):
         check_command(command, ToolSettings(mcp_commands=(command,)))
 
 
@@ -57,7 +57,7 @@ def test_private_hosts_are_not_let_through_by_a_wildcard() -> None:
 
 def test_secrets_go_to_hosts_that_are_spelled_out() -> None:
     check_url(URL, SETTINGS, integration_url=None, holds_secrets=True)
-    with pytest.raises(ToolError, match="allowed by a wildcard"):
+    with pytest.raises(ToolError, match="allowed only by a wildcard"):
         check_url(URL, ToolSettings(allow_hosts=("*",)), integration_url=None, holds_secrets=True)
 
 
@@ -67,8 +67,8 @@ def test_the_address_of_an_integration_is_allowed_by_being_kept() -> None:
         check_url(URL, ToolSettings(), integration_url=read_url("http://8.8.4.4/api"), holds_secrets=True)
 
 
-def test_stanzas_keep_what_is_allowed_already() -> None:
-    assert tomllib.loads(command_stanza("sh", SETTINGS)) == {"tools": {"mcp_commands": ["npx", "uvx", "sh"]}}
+def test_snippets_keep_what_is_allowed_already() -> None:
+    assert tomllib.loads(command_snippet("sh", SETTINGS)) == {"tools": {"mcp_commands": ["npx", "uvx", "sh"]}}
     url = read_url("http://[2001:db8::1]:81/")
-    assert tomllib.loads(host_stanza(url, ToolSettings())) == {"tools": {"allow_hosts": ["[2001:db8::1]:81"]}}
-    assert tomllib.loads(server_stanza("a b")) == {"mcp": {"a b": {"command": "npx", "args": ["..."]}}}
+    assert tomllib.loads(host_snippet(url, ToolSettings())) == {"tools": {"allow_hosts": ["[2001:db8::1]:81"]}}
+    assert tomllib.loads(server_snippet("a b")) == {"mcp": {"a b": {"command": "npx", "args": ["..."]}}}

@@ -9,7 +9,7 @@ import pytest
 from statewright.agents.mcp import McpServer as Made
 from statewright.errors import ToolError
 from statewright.workflow.states.language.model import McpServer
-from statewright.workflow.states.mcp.resolve import ResolvedServer, ServerResolver, own_config
+from statewright.workflow.states.mcp.resolve import ResolvedServer, ServerResolver, read_config
 from statewright.workflow.states.tools import Integrations, ToolSettings
 
 SETTINGS = ToolSettings(allow_hosts=("8.8.8.8",), mcp_commands=("npx",))
@@ -41,11 +41,11 @@ def test_a_url_without_a_type_is_reached_as_the_language_says(kind: str | None, 
 
 def test_the_older_form_counts_where_there_is_no_config() -> None:
     older = {"command": "npx", "arguments": "a 'b c' {{x}}"}
-    assert own_config(McpServer("m", settings=older)) == {"command": "npx", "args": ["a", "b c", "{{x}}"]}
+    assert read_config(McpServer("m", settings=older)) == {"command": "npx", "args": ["a", "b c", "{{x}}"]}
     both = McpServer("m", config={"url": "http://x"}, settings=older)
-    assert own_config(both) == {"url": "http://x"}
+    assert read_config(both) == {"url": "http://x"}
     with pytest.raises(ToolError, match="cannot be split"):
-        own_config(McpServer("m", settings={"command": "npx", "arguments": "'a"}))
+        read_config(McpServer("m", settings={"command": "npx", "arguments": "'a"}))
 
 
 def test_4_1_8_a_value_of_the_context_stays_one_argument_and_is_for_one_call() -> None:
@@ -75,7 +75,7 @@ def test_an_integration_is_for_its_own_host() -> None:
     found = described(config, integrations=integrations, integration_alias="git")
     assert found.server == Made.sse("m", "http://9.9.9.9/mcp", headers={"X": "t0ken-t0ken"})
     assert found.credentials.hidden_in("it is t0ken-t0ken") == "it is ***"
-    with pytest.raises(ToolError, match=r"'git' is for http://9\.9\.9\.9, and was used for '8\.8\.8\.8'"):
+    with pytest.raises(ToolError, match=r"'git' is for http://9\.9\.9\.9, but was used for '8\.8\.8\.8'"):
         described({**config, "url": "http://8.8.8.8/"}, integrations=integrations, integration_alias="git")
 
 
@@ -91,8 +91,8 @@ def test_values_of_the_environment_are_found_again_in_what_tools_say(monkeypatch
         ({"command": "sh"}, {}, "'sh' is not allowed"),
         ({"url": "http://9.9.9.9/"}, {}, r"host '9.9.9.9' \(port 80\) is not allowed"),
         ({"command": "npx", "env": {"PATH": "/tmp"}}, {}, "The variable 'PATH'"),
-        ({}, {"mcp_connect_url": "http://x"}, "mcp_connect_url, which Statewright does not have"),
-        ({}, {"mcp_config_id": "kpt"}, r"(?s)'kpt', which does not exist. Did you mean 'kept'.*\[mcp.kpt\]"),
+        ({}, {"mcp_connect_url": "http://x"}, "mcp_connect_url, which is not supported"),
+        ({}, {"mcp_config_id": "kpt"}, r"(?s)'kpt', which is not in the project. Did you mean 'kept'.*\[mcp.kpt\]"),
         ({"command": "npx", "url": "http://8.8.8.8/"}, {}, "both a command and a url"),
         ({"command": "npx"}, {"integration_alias": "no"}, "Integration 'no' does not exist"),
     ],
@@ -104,7 +104,7 @@ def test_what_cannot_be_used_is_told(config: Any, settings: dict[str, Any], told
 
 def test_a_name_is_resolved_once_and_reached_only_at_the_checked_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
     answers = iter([["8.8.8.8", "8.8.4.4"], ["127.0.0.1"]])  # DNS rebinding: the second answer is another one
-    monkeypatch.setattr("statewright.workflow.states.tools.guard.look_up", lambda host, port: next(answers))
+    monkeypatch.setattr("statewright.workflow.states.tools.guard.resolve_host", lambda host, port: next(answers))
     settings = ToolSettings(allow_hosts=("*.example.com",))
     server = ServerResolver(settings, Integrations(None), {}).resolve(
         McpServer("m", config={"url": "http://a.example.com/"}), {}

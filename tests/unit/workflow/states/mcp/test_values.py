@@ -55,7 +55,7 @@ def test_the_environment_is_for_whole_values_of_headers_variables_and_tokens(mon
 
 @pytest.mark.parametrize("name", ["command", "url", "auth_token"])
 def test_4_1_8_the_context_is_for_arguments_only(name: str) -> None:
-    with pytest.raises(ToolError, match=f"{name} refers to {{{{x}}}}, which has no value. It may refer to host, token"):
+    with pytest.raises(ToolError, match=f"{name} refers to {{{{x}}}}, which has no value. Available: host, token"):
         filled({name: "{{x}}"}, {"x": "evil"})
     assert filled({"args": ["{{x}}", "{{token}}"]}, {"x": "a b", "token": "evil"})["args"] == ["a b", "t0ken"]
 

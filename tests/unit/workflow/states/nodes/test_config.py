@@ -7,7 +7,7 @@ import pytest
 from statewright.errors import WorkflowError
 from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.language.yaml.nodes import Mark
-from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader, refuse_faults
+from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader, raise_errors
 
 
 def messages(reader: ConfigReader) -> list[str]:
@@ -108,7 +108,7 @@ def test_keys_that_nobody_asked_for_are_odd() -> None:
     assert reader.faults == [
         ConfigFault(
             ("config", "knwon"),
-            "'knwon' is not a key of this map, and has no effect.",
+            "'knwon' is not a known key, and has no effect.",
             "Did you mean 'known'? Known keys: known.",
             False,
         )
@@ -123,8 +123,8 @@ def test_an_inner_reader_notes_into_the_same_list() -> None:
 
 def test_errors_are_raised_together_with_their_place_and_oddities_are_not() -> None:
     definition = CustomNode("n", "k", at=Mark(3, 5))
-    refuse_faults(definition, [ConfigFault(("config", "x"), "odd", "mend", False)])
+    raise_errors(definition, [ConfigFault(("config", "x"), "odd", "mend", False)])
     faults = [ConfigFault(("config", "rows", 1), "wrong", "mend"), ConfigFault(("config",), "too", "mend")]
     with pytest.raises(WorkflowError, match="Custom node 'n' has 2 problems") as caught:
-        refuse_faults(definition, faults)
+        raise_errors(definition, faults)
     assert caught.value.problems[0][:3] == ("config.rows[1]", 3, 5)

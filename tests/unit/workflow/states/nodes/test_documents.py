@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from statewright.errors import InvalidConfig
-from statewright.workflow.states.nodes.documents_tree import DocumentReader
+from statewright.workflow.states.nodes.documents_tree import DocumentLister
 from statewright.workflow.states.nodes.resources import NodeLimits
 
 
 def listed(folder: Path, glob: str = "**/*", *, content: bool = False, **limits: int) -> list[dict[str, Any]]:
-    reader = DocumentReader(NodeLimits(**limits), lambda path: True, content)
-    return reader.documents("docs", SimpleNamespace(folder=folder, glob=glob))
+    reader = DocumentLister(NodeLimits(**limits), lambda path: True, content)
+    return reader.list_documents("docs", SimpleNamespace(folder=folder, glob=glob))
 
 
 def paths(documents: list[dict[str, Any]]) -> list[str]:

@@ -6,17 +6,17 @@ import pytest
 from tests.work import spend_at_most
 
 from statewright.errors import ExpressionError
-from statewright.workflow.states.nodes.patterns import filter_matcher, glob_matcher, is_regex, path_matcher
+from statewright.workflow.states.nodes.patterns import compile_filter, compile_glob, compile_pattern, is_regex
 
 PATHS = ["README.md", "a.py", "a.test.ts", "docs/b.md", "docs/x/c.md", "src/a.py", "src/b/a.py", "w/z.tsx", "x[1].md"]
 
 
 def matched(pattern: str) -> list[str]:
-    return [path for path in PATHS if path_matcher(pattern)(path)]
+    return [path for path in PATHS if compile_pattern(pattern)(path)]
 
 
 def wanted(*lines: str) -> list[str]:
-    return [path for path in PATHS if filter_matcher(lines)(path)]
+    return [path for path in PATHS if compile_filter(lines)(path)]
 
 
 @pytest.mark.parametrize(
@@ -58,8 +58,8 @@ def test_2_10_a_pattern_may_be_a_regular_expression(pattern: str, paths: list[st
 
 
 def test_a_glob_is_a_glob_whatever_signs_it_has() -> None:
-    assert glob_matcher("docs (old)/a+b.md")("docs (old)/a+b.md")
-    assert all(map(glob_matcher("**"), PATHS))
+    assert compile_glob("docs (old)/a+b.md")("docs (old)/a+b.md")
+    assert all(map(compile_glob("**"), PATHS))
 
 
 @pytest.mark.parametrize(
@@ -85,21 +85,21 @@ def test_no_pattern_wants_everything() -> None:
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)*$", "^(.*a){20}$", "(?:a*)*b"])
 def test_4_1_a_regular_expression_takes_no_longer_than_the_path(pattern: str) -> None:
-    matches = path_matcher(pattern)
+    matches = compile_pattern(pattern)
     with spend_at_most():
         matches("a" * 5000 + "!")
 
 
 def test_4_1_a_glob_takes_no_longer_than_the_path() -> None:
-    assert not path_matcher("*a" * 30 + "b")("a" * 5000)
+    assert not compile_pattern("*a" * 30 + "b")("a" * 5000)
 
 
 @pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)b", "(", r"(?<!a)b", "a{1000}{1000}{1000}", "x" * 1001])
 def test_4_1_what_cannot_be_bounded_is_refused(pattern: str) -> None:
     with pytest.raises(ExpressionError):
-        path_matcher(pattern)
+        compile_pattern(pattern)
 
 
 def test_a_filter_of_too_many_patterns_is_refused() -> None:
     with pytest.raises(ExpressionError, match="1001 patterns"):
-        filter_matcher(["a"] * 1001)
+        compile_filter(["a"] * 1001)

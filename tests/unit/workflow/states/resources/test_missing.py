@@ -8,7 +8,7 @@ import pytest
 
 from statewright.project import Project, read_project
 from statewright.workflow.states import load_workflow
-from statewright.workflow.states.resources.missing import missing_resources
+from statewright.workflow.states.resources.missing import find_missing_resources
 
 TEXT = """
 assistants:
@@ -21,7 +21,7 @@ states: [{id: s, assistant_id: a, next: {state_id: end}}]
 
 
 def found(project: Project) -> list[str]:
-    return [f"{one.line}: {one.message}" for one in missing_resources(load_workflow(TEXT).definition, project)]
+    return [f"{one.line}: {one.message}" for one in find_missing_resources(load_workflow(TEXT).definition, project)]
 
 
 def test_each_name_that_is_nowhere_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,7 +38,7 @@ def test_each_name_that_is_nowhere_is_told_once(tmp_path: Path, monkeypatch: pyt
         names[6],
     ]
     assert names[6].startswith("5: MCP server 'm': The program 'npx' is not allowed.")
-    assert key.startswith("4: Model 'openai:gpt-5' needs a key")
+    assert key.startswith("4: Model 'openai:gpt-5' needs an API key")
 
 
 def test_what_the_project_has_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

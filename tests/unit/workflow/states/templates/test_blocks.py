@@ -221,15 +221,15 @@ def test_2_3_what_cannot_be_rendered_is_an_error_that_names_the_line(text: str):
     ("text", "line", "message"),
     [
         ("{% if u %}\n{{u}}", 2, "Unexpected end of template"),
-        ("a\n{% if u %}{{ u|unknown }}{% endif %}", 2, "The filter 'unknown' is not part"),
-        ("a\n\n{% if u is unknown %}{{u}}{% endif %}", 3, "The test 'unknown' is not part"),
-        ("{% if u %}\n{{ u.unknown() }}{% endif %}", 2, r".unknown\(\) is not part"),
-        ("{% include 'x' %}", 1, "{% include %} is not part"),
-        ("{% macro f() %}x{% endmacro %}", 1, "{% macro %} is not part"),
-        ("{% if u %}{% endif %}\n{% print u %}{{ u }}", 2, "{% print %} is not part"),
+        ("a\n{% if u %}{{ u|unknown }}{% endif %}", 2, "The filter 'unknown' is not supported"),
+        ("a\n\n{% if u is unknown %}{{u}}{% endif %}", 3, "The test 'unknown' is not supported"),
+        ("{% if u %}\n{{ u.unknown() }}{% endif %}", 2, r".unknown\(\) is not supported"),
+        ("{% include 'x' %}", 1, "{% include %} is not supported"),
+        ("{% macro f() %}x{% endmacro %}", 1, "{% macro %} is not supported"),
+        ("{% if u %}{% endif %}\n{% print u %}{{ u }}", 2, "{% print %} is not supported"),
         ("{% if " + "(" * 5000 + "u" + ")" * 5000 + " %}{% endif %}", 1, "The template is nested too deeply"),
         ("{% if u %}" * 60 + "{% endif %}" * 60, 1, "A nesting of more than 50 blocks"),
-        ("{% if u %}{{u}}{% endif %}" + "x" * SOURCE_LIMIT, 1, "A template with blocks has 100026 characters"),
+        ("{% if u %}{{u}}{% endif %}" + "x" * SOURCE_LIMIT, 1, "The template has 100026 characters. With blocks"),
     ],
 )
 def test_2_3_blocks_that_cannot_be_compiled_are_problems(text: str, line: int, message: str):
@@ -237,6 +237,16 @@ def test_2_3_blocks_that_cannot_be_compiled_are_problems(text: str, line: int, m
 
     assert problem.line == line
     assert re.match(message, problem.message)
+
+
+def test_a_problem_without_advice_ends_with_one_full_stop():
+    with pytest.raises(ExpressionError, match=r"cannot be rendered: Unexpected end of template.*'if'\.$"):
+        parse_template("{% if u %}{{ u }}").render({})
+
+
+def test_a_print_tag_is_refused_with_advice():
+    (problem,) = parse_template("{% if u %}{{ u }}\n{%- print u %}{% endif %}").errors
+    assert problem == (2, "{% print %} is not supported in workflow templates.", "Write {{ ... }} instead.")
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_sizes_are_limited(files: Files, tmp_path: Path) -> None:
     (tmp_path / "big").write_text("x" * 101)
     with pytest.raises(ToolError, match="more than 100 bytes"):
         files.read_file("big")
-    with pytest.raises(ToolError, match="101 bytes are too much"):
+    with pytest.raises(ToolError, match="has 101 bytes"):
         files.write_file("new", "x" * 101)
     assert not (tmp_path / "new").exists()
 
@@ -68,7 +68,7 @@ def test_lines_are_found(files: Files, tmp_path: Path) -> None:
         {"path": "src/b.py", "line": 1, "text": "two = 2"},
     ]
     assert files.search_files("two", pattern="*.py") == [{"path": "src/b.py", "line": 1, "text": "two = 2"}]
-    with pytest.raises(ToolError, match="nothing to search for"):
+    with pytest.raises(ToolError, match="text to find is empty"):
         files.search_files("")
     for number in range(10):
         (tmp_path / f"{number}.txt").write_text("two\n" * 25)

@@ -63,7 +63,7 @@ def test_a_url_is_written_as_it_was() -> None:
     ],
 )
 def test_hosts_on_the_list_are_allowed(entry: str, url: str) -> None:
-    assert Guard([entry]).addresses(read_url(url)) == [read_url(url).host]
+    assert Guard([entry]).resolve(read_url(url)) == [read_url(url).host]
 
 
 @pytest.mark.parametrize(
@@ -79,7 +79,7 @@ def test_hosts_on_the_list_are_allowed(entry: str, url: str) -> None:
 )
 def test_4_1_8_other_hosts_are_refused(entry: str, url: str) -> None:
     with pytest.raises(ToolError, match=r"is not allowed. To allow it, add it to allow_hosts"):
-        Guard([entry]).addresses(read_url(url))
+        Guard([entry]).resolve(read_url(url))
 
 
 @pytest.mark.parametrize(
@@ -93,34 +93,34 @@ def test_4_1_8_other_hosts_are_refused(entry: str, url: str) -> None:
 )  # fmt: skip
 def test_4_1_8_a_wildcard_opens_no_address_that_is_not_public(host: str) -> None:
     with pytest.raises(ToolError, match="not a public address"):
-        Guard(["*"]).addresses(read_url(f"http://{host}/"))
+        Guard(["*"]).resolve(read_url(f"http://{host}/"))
 
 
 def test_4_1_8_a_host_that_is_spelled_out_may_be_private() -> None:
-    assert "127.0.0.1" in Guard(["localhost"]).addresses(read_url("http://localhost/"))
-    assert Guard(["10.0.0.1:8080"]).addresses(read_url("http://10.0.0.1:8080/")) == ["10.0.0.1"]
+    assert "127.0.0.1" in Guard(["localhost"]).resolve(read_url("http://localhost/"))
+    assert Guard(["10.0.0.1:8080"]).resolve(read_url("http://10.0.0.1:8080/")) == ["10.0.0.1"]
 
 
 def test_4_1_8_metadata_is_only_for_those_who_spell_out_the_address() -> None:
     url = read_url("http://169.254.169.254/")
-    assert Guard(["169.254.169.254"]).addresses(url) == ["169.254.169.254"]
+    assert Guard(["169.254.169.254"]).resolve(url) == ["169.254.169.254"]
     with pytest.raises(ToolError, match="add the exact address"):
-        Guard(["*:80"]).addresses(url)
+        Guard(["*:80"]).resolve(url)
 
 
 def test_the_origin_of_an_integration_is_allowed_by_it() -> None:
     url = read_url("http://127.0.0.1:8123/x")
     guard = Guard([])
-    assert guard.with_origin(url).addresses(url) == ["127.0.0.1"]
+    assert guard.with_origin(url).resolve(url) == ["127.0.0.1"]
     with pytest.raises(ToolError):
-        guard.addresses(url)
+        guard.resolve(url)
     with pytest.raises(ToolError):
-        guard.with_origin(url).addresses(read_url("http://127.0.0.1:8124/"))
+        guard.with_origin(url).resolve(read_url("http://127.0.0.1:8124/"))
 
 
 def test_a_host_that_is_not_found_is_a_broken_connection() -> None:
-    with pytest.raises(ConnectionError, match="was not found"):
-        Guard(["*"]).addresses(read_url("http://there-is-no-such-host.invalid/"))
+    with pytest.raises(ConnectionError, match="cannot be resolved"):
+        Guard(["*"]).resolve(read_url("http://there-is-no-such-host.invalid/"))
 
 
 @pytest.mark.parametrize(

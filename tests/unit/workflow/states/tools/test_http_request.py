@@ -128,7 +128,7 @@ def test_a_redirect_does_not_leave_encryption() -> None:
 
 def test_2_11_an_error_of_a_service_has_its_status_and_words(service: Any) -> None:
     service.answers["/gone"] = (404, {}, b"no such user")
-    with pytest.raises(HttpError, match=r"GET to '127.0.0.1' was answered with 404 Not Found: no such user") as caught:
+    with pytest.raises(HttpError, match=r"GET to '127.0.0.1' failed with 404 Not Found: no such user") as caught:
         ask(service.host, url=f"{service.url}/gone")
     assert (caught.value.status, caught.value.retry_after) == (404, None)
 
@@ -147,14 +147,14 @@ def test_2_11_retry_after_is_read(service: Any) -> None:
 
 
 def test_time_is_limited(service: Any) -> None:
-    with pytest.raises(TimeoutError, match=r"'127.0.0.1' took too long to answer"):
+    with pytest.raises(TimeoutError, match=r"'127.0.0.1' did not respond within"):
         ask(service.host, url=f"{service.url}/slow", seconds=0.3)
 
 
 def test_what_is_no_text_is_refused(service: Any) -> None:
     service.answers["/image"] = (200, {"content-type": "image/png"}, b"\x89PNG\xff")
     service.answers["/packed"] = (200, {"content-encoding": "gzip"}, b"\x1f\x8b")
-    with pytest.raises(ToolError, match="answered with image/png, which is not text"):
+    with pytest.raises(ToolError, match="responded with image/png, which is not text"):
         ask(service.host, url=f"{service.url}/image")
     with pytest.raises(ToolError, match="compressed"):
         ask(service.host, url=f"{service.url}/packed")
@@ -191,7 +191,7 @@ def test_an_integration_gives_a_password_or_headers(service: Any) -> None:
 
 def test_4_1_8_credentials_go_to_their_own_service_only(service: Any, other: Any) -> None:
     integration = {"base_url": service.url, "token": "env:KEY"}
-    with pytest.raises(ToolError, match="Use it for its own host"):
+    with pytest.raises(ToolError, match="Use it only for its own host"):
         ask(other.host, integration=integration, url=f"{other.url}/steal")
     service.answers["/away"] = (302, {"location": f"{other.url}/steal"}, b"")
     ask(other.host, integration=integration, url="/away")

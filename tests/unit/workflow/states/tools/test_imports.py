@@ -8,7 +8,7 @@ import pytest
 
 from statewright.errors import ToolError
 from statewright.workflow.states.tools import ToolRegistry, ToolSettings
-from statewright.workflow.states.tools.registry import check_reference, import_function
+from statewright.workflow.states.tools.registry import import_function, split_reference
 
 
 def module(folder: Path, kind: str = "") -> str:
@@ -18,7 +18,7 @@ def module(folder: Path, kind: str = "") -> str:
 def test_the_function_is_found(folder: Path) -> None:
     assert import_function("a", f"{module(folder)}:triple", folder)(2) == 6
     assert import_function("a", "json:dumps", None)([1]) == "[1]"
-    assert check_reference("a", " pack.mod : f ") == ("pack.mod", "f")
+    assert split_reference("a", " pack.mod : f ") == ("pack.mod", "f")
 
 
 def test_a_module_or_function_that_is_not_there_is_told(folder: Path) -> None:
@@ -33,10 +33,10 @@ def test_a_module_or_function_that_is_not_there_is_told(folder: Path) -> None:
     registry = ToolRegistry(texts, ToolSettings(folder=folder))
     told = {
         "a": f"'a' is in module 'no_such_module_anywhere', which is neither in {folder} nor installed",
-        "b": "has no 'tripple'. Did you mean 'triple'? It contains: triple.",
+        "b": "contains no 'tripple'. Did you mean 'triple'? Functions: triple.",
         "c": "is a int, not a function",
         "d": "cannot be imported: ZeroDivisionError: division by zero",
-        "e": "cannot be imported: No module named 'there_is_no_such_module'",
+        "e": "cannot be imported: ModuleNotFoundError: No module named 'there_is_no_such_module'",
     }
     for tool, sentence in told.items():
         with pytest.raises(ToolError) as caught:

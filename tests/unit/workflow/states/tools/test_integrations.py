@@ -11,7 +11,7 @@ import pytest
 
 from statewright.agents import NO_CREDENTIALS
 from statewright.errors import MissingApiKey, ToolError
-from statewright.workflow.states.tools.integrations import Integrations, integration_stanza
+from statewright.workflow.states.tools.integrations import Integrations, integration_snippet
 
 SECRET = 'p@ss/wörd "1"'
 JIRA = {"base_url": "https://jira.example.com", "token": "env:JIRA_TOKEN", "headers": {"X-Key": "env:JIRA_TOKEN"}}
@@ -40,16 +40,16 @@ def test_a_variable_that_is_not_set_is_named() -> None:
         jira().credentials("jira", {"JIRA_TOKEN": ""})
 
 
-def test_an_alias_that_is_nowhere_shows_the_stanza_to_add() -> None:
+def test_an_alias_that_is_nowhere_shows_the_snippet_to_add() -> None:
     with pytest.raises(ToolError) as caught:
         jira().credentials("jirra")
     assert "Integration 'jirra' does not exist. Did you mean 'jira'? Integrations: jira, plain." in str(caught.value)
     assert str(caught.value).endswith('[integrations.jirra]\ntoken = "env:JIRRA_TOKEN"')
 
 
-def test_a_stanza_quotes_what_is_no_bare_key() -> None:
-    assert integration_stanza("My Git") == '[integrations."My Git"]\ntoken = "env:MY_GIT_TOKEN"'
-    assert integration_stanza("2nd") == '[integrations.2nd]\ntoken = "env:_2ND_TOKEN"'
+def test_a_snippet_quotes_what_is_no_bare_key() -> None:
+    assert integration_snippet("My Git") == '[integrations."My Git"]\ntoken = "env:MY_GIT_TOKEN"'
+    assert integration_snippet("2nd") == '[integrations.2nd]\ntoken = "env:_2ND_TOKEN"'
 
 
 def test_4_1_11_credentials_show_nothing_of_themselves() -> None:
@@ -57,7 +57,7 @@ def test_4_1_11_credentials_show_nothing_of_themselves() -> None:
     assert repr(found) == "Credentials('jira': base_url, token, headers)"
     assert "JIRA" not in repr(jira())
     for store in (pickle.dumps, copy.deepcopy):
-        with pytest.raises(TypeError, match="not stored"):
+        with pytest.raises(TypeError, match="not be stored"):
             store(found)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from statewright.agents import ToolContext, ToolFunction
 from statewright.errors import ToolError
-from statewright.workflow.states.tools import ToolRegistry, ToolSettings, tool_stanza
+from statewright.workflow.states.tools import ToolRegistry, ToolSettings, tool_snippet
 
 
 def add(one: int) -> int:
@@ -45,7 +45,7 @@ def test_some_tools_are_imported_when_they_are_wanted(folder: Path) -> None:
     registry = ToolRegistry(
         {"triple": f"{name}:triple", "lost": f"{name}:lost", "add": add}, ToolSettings(folder=folder)
     )
-    some = registry.some(["triple", "lost"])
+    some = registry.subset(["triple", "lost"])
     assert (list(some), len(some), "triple" in some, "add" in some) == (["triple", "lost"], 2, True, False)
     assert name not in sys.modules
     assert some["triple"] is registry.get("triple")
@@ -55,18 +55,18 @@ def test_some_tools_are_imported_when_they_are_wanted(folder: Path) -> None:
         some["add"]
 
 
-def test_an_unknown_tool_shows_near_misses_and_the_stanza_to_add() -> None:
+def test_an_unknown_tool_shows_near_misses_and_the_snippet_to_add() -> None:
     with pytest.raises(ToolError) as caught:
         ToolRegistry({"read_graph": add}).get("read_grap")
     assert str(caught.value) == (
         "Tool 'read_grap' does not exist. Did you mean 'read_graph'? Tools: read_graph. To add it, write in "
         'statewright.toml:\n[tools]\nread_grap = "my_tools:read_grap"'
     )
-    assert tool_stanza("a b") == '[tools]\n"a b" = "my_tools:a_b"'
+    assert tool_snippet("a b") == '[tools]\n"a b" = "my_tools:a_b"'
 
 
 def test_a_tool_of_a_server_has_to_be_declared_with_it() -> None:
-    with pytest.raises(ToolError, match=r"belongs to an MCP server\. Declare the server: mcp_server of the tool"):
+    with pytest.raises(ToolError, match=r"belongs to an MCP server\. Declare the server with its name and config"):
         ToolRegistry().get("server:tool")
 
 

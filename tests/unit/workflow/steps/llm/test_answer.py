@@ -34,7 +34,7 @@ def test_json_is_found(text: str, expected: Any) -> None:
 
 @pytest.mark.parametrize("text", ["", "no", "{", "{a: 1}", "```json\nno\n```"])
 def test_there_is_none(text: str) -> None:
-    with pytest.raises(ValueError, match="there is no JSON in it"):
+    with pytest.raises(ValueError, match="it contains no JSON"):
         extract_json(text)
 
 

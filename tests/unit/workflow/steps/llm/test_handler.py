@@ -33,7 +33,7 @@ def test_updates(step: dict[str, Any], text: str, expected: dict[str, Any]) -> N
     assert (found.status, found.state_updates, found.output) == ("completed", expected, expected)
 
 
-@pytest.mark.parametrize(("text", "said"), [("x", "there is no JSON in it"), ("[1]", "answered with a JSON list")])
+@pytest.mark.parametrize(("text", "said"), [("x", "it contains no JSON"), ("[1]", "answered with a JSON list")])
 def test_no_map(text: str, said: str) -> None:
     with pytest.raises(StepFailed, match=said) as failed:
         result(text, response_format="json")

@@ -1,1 +1,1 @@
-"""Checks beyond the types of keys: references, transitions, expressions and templates, reachability."""
+"""Checks beyond the types of values: references, transitions, expressions and templates, and reachability."""

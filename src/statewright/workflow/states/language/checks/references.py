@@ -6,9 +6,9 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
-from statewright.workflow.states.language.checks.transitions import targets_of
+from statewright.workflow.states.language.checks.transitions import iter_targets
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.model import node_of
+from statewright.workflow.states.language.model import node_name
 from statewright.workflow.states.language.schema.maps import ParsedMap
 from statewright.workflow.states.language.transition import END_STATE, RESERVED
 from statewright.workflow.states.language.yaml.nodes import shorten
@@ -32,14 +32,14 @@ UNSUPPORTED_KINDS: Final = {
         "Let a state decide, with a switch in its next.",
     ),
 }
-"""Other kinds of the language: the reason why they are not supported, and the alternative."""
+"""Kinds of other implementations of the language: the reason why they are not supported, and an alternative."""
 
 _REFERENCES: Final = {
     "assistant_id": ("assistants", "assistant"),
     "tool_id": ("tools", "tool"),
     "custom_node_id": ("custom_nodes", "custom node"),
 }
-"""By key of a state: the list to which it refers, and the noun for its items."""
+"""The list to which a key of a state refers, and the noun for its items, by key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Ids:
     """The ids of one list."""
 
     by_id: dict[str, ParsedMap]
-    """The item of each id; of a duplicate id, the first one."""
+    """The items by id. For a duplicate id, the first item."""
     is_complete: bool
-    """True if every item has an id; otherwise an unknown id may belong to an item that could not be read."""
+    """True if every item has an id. Otherwise an unknown id may belong to an item that could not be read."""
     misspelt: str | None = None
-    """An unknown key of the workflow that is probably this list, misspelt."""
+    """An unknown key of the workflow that is probably a misspelling of this list."""
 
 
 def check_references(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: Diagnostics) -> None:
@@ -80,7 +80,7 @@ def _collect_ids(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> Id
         if part_id in by_id:
             message = (
                 f"Two {name.replace('_', ' ')} have the id {shorten(part_id)!r}: "
-                f"the first one is in line {by_id[part_id].at('id').line}."
+                f"the first one is on line {by_id[part_id].at('id').line}."
             )
             diagnostics.error(Phase.REFERENCES, *part.location("id"), message, "Give one of them another id.")
         elif part_id is not None:
@@ -119,23 +119,23 @@ def _check_kinds(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: 
 
 
 def _check_reserved(states: Ids, diagnostics: Diagnostics) -> None:
-    """Report ids that the engine reserves, and those that map to the same node name."""
+    """Report ids that are reserved, and ids with the same node name."""
     nodes: dict[str, str] = {}
     for state_id, state in states.by_id.items():
-        other = nodes.setdefault(node_of(state_id), state_id)
+        other = nodes.setdefault(node_name(state_id), state_id)
         if state_id == END_STATE:
             message = f"A state has the id {END_STATE!r}, which is reserved for the end of the workflow."
         elif state_id in RESERVED:
             message = f"{state.label} has an id that is reserved for the engine."
         elif other != state_id:
-            message = f"{state.label} has an id that is equivalent to that of {shorten(other)!r}."
+            message = f"{state.label} has an id that cannot be distinguished from {shorten(other)!r}."
         else:
             continue
         diagnostics.error(Phase.REFERENCES, *state.location("id"), message, "Give it another id.")
 
 
 def _check_reference(state: ParsedMap, ids: dict[str, Ids], diagnostics: Diagnostics) -> set[str]:
-    """Report unknown ids to which a state refers. Return misspelt names of lists that probably contain them."""
+    """Report references of a state to unknown ids. Return the misspelt lists that probably contain them."""
     misspelt: set[str] = set()
     for name, (list_name, noun) in _REFERENCES.items():
         reference = state.values.get(name)
@@ -162,8 +162,9 @@ def _suggest_other_key(reference: str, ids: dict[str, Ids]) -> str:
 
 
 def _check_targets(state: ParsedMap, states: Ids, targets: Collection[str], diagnostics: Diagnostics) -> None:
+    """Report transitions to unknown states, and an empty `iter_key`."""
     for transition in state.parts("next"):
-        for target, path, at in targets_of(transition):
+        for target, path, at in iter_targets(transition):
             if target != END_STATE and target not in states.by_id and states.is_complete:
                 message = f"{state.label} leads to {shorten(target)!r}, which is not a state."
                 advice = diagnostics.hint(target, targets, noun="States")

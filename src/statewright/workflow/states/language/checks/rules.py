@@ -1,4 +1,4 @@
-"""Checks of the meaning of values: expressions, templates, schemas, MCP servers, chains of iteration."""
+"""Checks of the contents of values: expressions, templates, schemas, MCP servers, and chains of iteration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from statewright.workflow.states.templates import parse_template
 
 
 def check_rules(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
-    """Report broken rules, and parse the expressions in place."""
+    """Report invalid values, and replace the text of expressions by parsed ones."""
     _check_servers(workflow, diagnostics)
     _check_templates(workflow, diagnostics)
     _check_chains(workflow, diagnostics)
@@ -35,12 +35,12 @@ def _parse_expressions(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
                 diagnostics.error(Phase.RULES, *part.location(name), str(error), "")
                 continue
             for reason in expression.unsupported:
-                message = f"At run time this expression counts as false: {reason}"
+                message = f"This expression counts as false at run time: {reason}"
                 diagnostics.warn(Phase.RULES, *part.location(name), message, "")
 
 
 def _iter_expressions(state: ParsedMap) -> Iterator[tuple[ParsedMap, str]]:
-    """Yield the maps of a state that have an expression, with its key."""
+    """Yield the maps of a state that contain an expression, each with the key of the expression."""
     for transition in state.parts("next"):
         tests = [(condition, "expression") for condition in transition.parts("condition")]
         tests += [(case, "condition") for switch in transition.parts("switch") for case in switch.parts("cases")]
@@ -77,7 +77,7 @@ def _check_template(part: ParsedMap, name: str, diagnostics: Diagnostics) -> Non
 
 
 def _check_text(path: Path, node: YamlNode, text: str, diagnostics: Diagnostics) -> None:
-    """Report blocks that cannot be rendered, and warn about placeholders that are not supported."""
+    """Report invalid blocks, and warn about unsupported placeholders."""
     try:
         template = parse_template(text)
     except ExpressionError as error:
@@ -87,7 +87,7 @@ def _check_text(path: Path, node: YamlNode, text: str, diagnostics: Diagnostics)
         message = f"Line {problem.line} of the template: {problem.message}"
         diagnostics.error(Phase.RULES, path, node.mark_of(problem.line), message, problem.suggestion)
     for problem in template.warnings:
-        message = f"A placeholder stays as it is written, unless a key has its name: {problem.message}"
+        message = f"A placeholder is left as written, unless a key has its name: {problem.message}"
         diagnostics.warn(Phase.RULES, path, node.mark_of(problem.line), message, problem.suggestion)
 
 
@@ -106,11 +106,11 @@ def _check_output_schema(state: ParsedMap, diagnostics: Diagnostics) -> None:
         if error.has_bad_reference:
             diagnostics.error(Phase.RULES, path, at, f"The JSON Schema cannot be used: {error}", "")
         else:
-            message = f"This is not a valid JSON Schema, so it is only sent to the model, and not checked: {error}"
+            message = f"It is not a valid JSON Schema, so answers are not validated against it: {error}"
             diagnostics.warn(Phase.RULES, path, at, message, "Correct it, or write an example of the answer.")
 
 
-# -- MCP
+# -- MCP servers
 
 
 def _check_servers(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
@@ -132,28 +132,28 @@ def _check_server(server: ParsedMap, diagnostics: Diagnostics) -> None:
     diagnostics.error(Phase.RULES, server.path, server.node.at, message, advice)
 
 
-# -- chains
+# -- chains of iteration
 
 
 def _check_chains(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
-    """Report stages of one iteration with different keys, unless a stage finishes its item to split again.
+    """Report stages of one iteration with different keys, unless a stage finishes its item to split the result again.
 
-    A state is a stage if another one leads to it with `iter_key`, and continues the iteration with an `iter_key` of its
-    own. For a state that leads to it without `iter_key` it is not a stage: its key starts an iteration.
+    A state with an `iter_key` is a stage of an iteration if another state leads to it with an `iter_key`. If a state
+    leads to it without one, its `iter_key` starts a new iteration.
     """
     states = {state.values["id"]: state for state in workflow.parts("states") if "id" in state.values}
-    for before in states.values():
-        target, key = _iteration(before)
+    for previous in states.values():
+        target, key = _read_iteration(previous)
         stage = states.get(target) if target is not None else None
         if stage is None or stage.values.get("finish_iteration") is True:
             continue
-        _, own = _iteration(stage)
-        if own is not None and own != key:
-            _report_other_key(before, key, stage, own, diagnostics)
+        _, stage_key = _read_iteration(stage)
+        if stage_key is not None and stage_key != key:
+            _report_different_key(previous, key, stage, stage_key, diagnostics)
 
 
-def _iteration(state: ParsedMap) -> tuple[Any, Any]:
-    """Return the target and the key of an iterating transition, or None for both."""
+def _read_iteration(state: ParsedMap) -> tuple[Any, Any]:
+    """Return the target and the `iter_key` of a state; None for both if it does not iterate."""
     for transition in state.parts("next"):
         key = transition.values.get("iter_key")
         if key and not transition.has_key("condition") and not transition.has_key("switch"):
@@ -161,11 +161,13 @@ def _iteration(state: ParsedMap) -> tuple[Any, Any]:
     return None, None
 
 
-def _report_other_key(before: ParsedMap, key: str, stage: ParsedMap, own: str, diagnostics: Diagnostics) -> None:
+def _report_different_key(
+    previous: ParsedMap, key: str, stage: ParsedMap, stage_key: str, diagnostics: Diagnostics
+) -> None:
     transition: ParsedMap = stage.values["next"]
     message = (
-        f"{stage.label} continues with iter_key {shorten(own)!r}, but it is a stage of the iteration that "
-        f"{shorten(before.values['id'])!r} begins or continues with iter_key {shorten(key)!r}."
+        f"{stage.label} has the iter_key {shorten(stage_key)!r}, but it is a stage of the iteration that "
+        f"{shorten(previous.values['id'])!r} begins or continues with the iter_key {shorten(key)!r}."
     )
     advice = (
         f"Write iter_key: {shorten(key)} to continue with the same item, or finish_iteration: true in this state "

@@ -1,4 +1,4 @@
-"""Checks of transitions: keys of `next` that have no effect, and states that cannot be reached or cannot end."""
+"""Checks of transitions: keys of `next` without effect, unreachable states, and states that cannot reach the end."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ Target = tuple[str, Path, Mark]
 """The name of a target, and the path and position at which it is written."""
 
 
-def targets_of(transition: ParsedMap) -> Iterator[Target]:
-    """Yield every effective target."""
+def iter_targets(transition: ParsedMap) -> Iterator[Target]:
+    """Yield the targets of a transition, without a `state_id` that a condition or a switch overrides."""
     for condition in transition.parts("condition"):
-        yield from _targets_under(condition, "then", "otherwise")
+        yield from _iter_targets_in(condition, "then", "otherwise")
     for switch in transition.parts("switch"):
         for case in switch.parts("cases"):
-            yield from _targets_under(case, "state_id")
-        yield from _targets_under(switch, "default")
+            yield from _iter_targets_in(case, "state_id")
+        yield from _iter_targets_in(switch, "default")
     if not (transition.has_key("condition") or transition.has_key("switch")):
-        yield from _targets_under(transition, "state_id")
+        yield from _iter_targets_in(transition, "state_id")
     if "state_ids" in transition.values and isinstance(items := transition.content["state_ids"].content, list):
         for index, item in enumerate(items):
             if isinstance(item.content, str):
                 yield item.content, (*transition.path_to("state_ids"), index), item.at
 
 
-def _targets_under(part: ParsedMap, *keys: str) -> Iterator[Target]:
+def _iter_targets_in(part: ParsedMap, *keys: str) -> Iterator[Target]:
     for key in keys:
         if key in part.values:
             yield part.values[key], *part.location(key)
@@ -63,44 +63,31 @@ def _targets_under(part: ParsedMap, *keys: str) -> Iterator[Target]:
 
 # -- reachability
 
-_SHOWN: Final = 10
-"""Maximum number of states that a warning names."""
+_MAX_LISTED: Final = 10
+"""The maximum number of states that a warning names."""
 
 
 def check_graph(definition: Definition, diagnostics: Diagnostics, path: Path = ("states",)) -> None:
-    """Warn about unreachable states, and about states that cannot reach `end`. Loops are fine.
+    """Warn about unreachable states, and about states that cannot reach `end`. Loops are allowed.
 
     `path` is the path of the states in the file.
     """
     edges = {state.id: state.next.targets for state in definition.states}
-    reached = find_reachable(edges, [definition.states[0].id])
+    reachable = find_reachable(edges, [definition.states[0].id])
     for index, state in enumerate(definition.states):
-        if state.id not in reached:
-            message = f"State {shorten(state.id)!r} cannot be reached: no state that runs leads to it."
+        if state.id not in reachable:
+            message = f"State {shorten(state.id)!r} cannot be reached: no reachable state leads to it."
             advice = "Name it in the next of another state, or remove it."
             diagnostics.warn(Phase.GRAPH, (*path, index), state.at, message, advice)
-    _check_endless(definition, edges, reached, diagnostics, path)
-
-
-def _check_endless(
-    definition: Definition,
-    edges: Mapping[str, tuple[str, ...]],
-    reached: set[str],
-    diagnostics: Diagnostics,
-    path: Path,
-) -> None:
-    """Warn once about all reachable states that cannot reach `end`."""
-    ending = find_reachable(_reverse_edges(edges), [END_STATE])
-    stuck = reached - ending
-    endless_states = [(index, state) for index, state in enumerate(definition.states) if state.id in stuck]
-    if not endless_states:
-        return
-    index, first = endless_states[0]
-    names = ", ".join(shorten(state.id) for _, state in endless_states[:_SHOWN])
-    more = f" and {len(endless_states) - _SHOWN} more" if len(endless_states) > _SHOWN else ""
-    message = f"{END_STATE!r} cannot be reached from {names}{more}: the run stops only at its recursion_limit."
-    advice = f"Let one of them lead to {END_STATE!r}, in a condition for example."
-    diagnostics.warn(Phase.GRAPH, (*path, index), first.at, message, advice)
+    endless_ids = reachable - find_reachable(_reverse_edges(edges), [END_STATE])
+    endless_states = [(index, state) for index, state in enumerate(definition.states) if state.id in endless_ids]
+    if endless_states:  # one warning for all of them
+        index, first = endless_states[0]
+        names = ", ".join(shorten(state.id) for _, state in endless_states[:_MAX_LISTED])
+        more = f" and {len(endless_states) - _MAX_LISTED} more" if len(endless_states) > _MAX_LISTED else ""
+        message = f"{END_STATE!r} cannot be reached from {names}{more}: the run stops only at its recursion_limit."
+        advice = f"Let one of them lead to {END_STATE!r}, for example in a condition."
+        diagnostics.warn(Phase.GRAPH, (*path, index), first.at, message, advice)
 
 
 def find_reachable(edges: Mapping[str, Iterable[str]], starts: Iterable[str]) -> set[str]:

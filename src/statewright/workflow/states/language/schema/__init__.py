@@ -1,1 +1,1 @@
-"""Maps of keys: their declaration on the classes of the model, the types of values, and reading."""
+"""Maps with declared keys: the declarations on the classes of the model, the types of values, and reading."""

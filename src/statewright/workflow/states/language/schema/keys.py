@@ -9,10 +9,10 @@
         trace: Annotated[bool, Key("Whether calls are logged in detail.")] = False
         label: ClassVar[Annotated[str, Key("A label.")]]
         verbose: ClassVar = Renamed("trace")
-        toolset: ClassVar = Ignored("a tool is found by its name alone.")
+        toolset: ClassVar = Ignored("tools are identified by name.")
 
-The kind of the values follows from the type, and a field without a default is a required key. A class variable with a
-`Key` has no field of its own: its value goes to the field `settings`.
+The type of the values follows from the annotation, and a field without a default is a required key. A class variable
+with a `Key` declares a key without a field: its value is stored in the field `settings`.
 """
 
 from __future__ import annotations
@@ -23,9 +23,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Final, Literal, Union, cast, get_args, get_origin, get_type_hints
 
-from statewright.workflow.states.language.schema.kinds import Anything, Choice, Flag, Kind, ListOf, Map, Number, Text
+from statewright.workflow.states.language.schema.value_types import (
+    Anything,
+    Choice,
+    Flag,
+    ListOf,
+    Map,
+    Number,
+    Text,
+    ValueType,
+)
 
-_SAME: Final[Any] = object()
+_FIELD_DEFAULT: Final[Any] = object()
 _ANYTHING: Final = Anything()
 
 
@@ -35,20 +44,20 @@ class Key:
 
     doc: str
     aliases: tuple[str, ...] = ()
-    """Other names that people write for this key."""
+    """Names that authors write by mistake for this key, for suggestions."""
     name: str = ""
     """The key; by default the name of the field."""
-    default: Any = _SAME
-    """The default for documentation, or None; by default that of the field."""
+    default: Any = _FIELD_DEFAULT
+    """The default to document, or None to document none; by default that of the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """Declares a deprecated key, which takes the values of another one."""
+    """Declares a deprecated name of another key."""
 
     to: str
     both_allowed: bool = False
-    """True if it may be combined with its successor, which then wins."""
+    """True if both may be present; the current key then takes precedence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,7 @@ class KeySchema:
     """A declared key."""
 
     name: str
-    kind: Kind = _ANYTHING
+    type: ValueType = _ANYTHING
     doc: str = ""
     required: bool = False
     default: Any = None
@@ -80,46 +89,47 @@ class KeySchema:
 
 
 def keys_of(model: type[Any]) -> Mapping[str, KeySchema]:
-    """Return the declared keys of a class by name, in order."""
-    return {key.name: key for key in _declared_keys(model)}
+    """Return the declared keys of a class by name, in the order of their declaration."""
+    return {key.name: key for key in _iter_keys(model)}
 
 
-def _declared_keys(model: type[Any]) -> Iterator[KeySchema]:
+def _iter_keys(model: type[Any]) -> Iterator[KeySchema]:
     fields = {field.name: field for field in dataclasses.fields(model)}
     hints = get_type_hints(model, include_extras=True)
     for name, hint in hints.items():
-        mark = getattr(model, name, None)
-        if isinstance(mark, Ignored):
-            yield KeySchema(name=name, ignored=mark.reason)
-        elif isinstance(mark, Renamed):
-            successor = _declared_key(mark.to, hints[mark.to], fields.get(mark.to))
-            assert successor is not None
+        value = getattr(model, name, None)
+        if isinstance(value, Ignored):
+            yield KeySchema(name=name, ignored=value.reason)
+        elif isinstance(value, Renamed):
+            current = _make_key(value.to, hints[value.to], fields.get(value.to))
+            assert current is not None
             yield KeySchema(
                 name=name,
-                kind=successor.kind,
-                doc=successor.doc,
-                current_name=mark.to,
-                both_allowed=mark.both_allowed,
+                type=current.type,
+                doc=current.doc,
+                current_name=value.to,
+                both_allowed=value.both_allowed,
             )
-        elif (key := _declared_key(name, hint, fields.get(name))) is not None:
+        elif (key := _make_key(name, hint, fields.get(name))) is not None:
             yield key
 
 
-def _declared_key(name: str, hint: Any, field: dataclasses.Field[Any] | None) -> KeySchema | None:
-    base, marks = _unwrap(hint)
-    key = next((mark for mark in marks if isinstance(mark, Key)), None)
+def _make_key(name: str, hint: Any, field: dataclasses.Field[Any] | None) -> KeySchema | None:
+    """Return the key that a type hint declares; None for other fields and class variables."""
+    base, annotations = _unwrap(hint)
+    key = next((annotation for annotation in annotations if isinstance(annotation, Key)), None)
     if key is None:
         return None
     default = _default_of(field) if field is not None else None
-    published = default if key.default is _SAME else key.default
-    if isinstance(published, tuple):
-        published = list(cast("tuple[Any, ...]", published))  # as in JSON
+    documented = default if key.default is _FIELD_DEFAULT else key.default
+    if isinstance(documented, tuple):
+        documented = list(cast("tuple[Any, ...]", documented))  # as in JSON
     return KeySchema(
         name=key.name or name,
-        kind=_kind_of(base, marks),
+        type=_value_type_of(base, annotations),
         doc=key.doc,
         required=default is dataclasses.MISSING,
-        default=None if published is dataclasses.MISSING else published,
+        default=None if documented is dataclasses.MISSING else documented,
         aliases=key.aliases,
         field=name if field is not None else "",
         is_raw=get_origin(base) is Mapping,
@@ -133,35 +143,35 @@ def _default_of(field: dataclasses.Field[Any]) -> Any:
 
 
 def _unwrap(hint: Any) -> tuple[Any, list[Any]]:
-    """Return the type without annotations and None, and all annotations."""
-    marks: list[Any] = []
+    """Return the type without annotations, ClassVar and None, and all annotations."""
+    annotations: list[Any] = []
     while True:
         origin, args = get_origin(hint), get_args(hint)
         if origin is Annotated:
-            hint, marks = args[0], [*marks, *args[1:]]
+            hint, annotations = args[0], [*annotations, *args[1:]]
         elif origin is ClassVar:
             hint = args[0]
         elif types.NoneType in args:
             hint = Union[tuple(arg for arg in args if arg is not types.NoneType)]  # noqa: UP007
         else:
-            return hint, marks
+            return hint, annotations
 
 
-def _kind_of(base: Any, marks: list[Any]) -> Kind:
-    """Return the kind of values of a type: the annotated one, completed by the type, or else that of the type."""
-    kind = next((mark for mark in marks if isinstance(mark, Text | Number | ListOf)), None)
-    schema = next((mark.schema for mark in (*marks, base) if hasattr(mark, "schema")), None)
+def _value_type_of(base: Any, annotations: list[Any]) -> ValueType:
+    """Return the annotated value type, completed by the Python type; without one, that of the Python type."""
+    annotated = next((item for item in annotations if isinstance(item, Text | Number | ListOf)), None)
+    schema = next((item.schema for item in (*annotations, base) if hasattr(item, "schema")), None)
     origin, args = get_origin(base), get_args(base)
     if origin is tuple:
-        return replace(kind if isinstance(kind, ListOf) else ListOf(), item=_kind_of(*_unwrap(args[0])))
-    if isinstance(kind, Number):
-        return replace(kind, whole=base is int)
-    if kind is not None:
-        return kind
+        return replace(annotated if isinstance(annotated, ListOf) else ListOf(), item=_value_type_of(*_unwrap(args[0])))
+    if isinstance(annotated, Number):
+        return replace(annotated, whole=base is int)
+    if annotated is not None:
+        return annotated
     if schema is not None:
         return schema
     if origin is Literal:
         return Choice(args)
-    if origin in (Union, types.UnionType):
+    if origin in (Union, types.UnionType):  # bool or a literal
         return Flag(get_args(args[1]))
     return {str: Text(), bool: Flag(), Mapping: Map()}.get(origin or base, _ANYTHING)

@@ -1,10 +1,10 @@
 """Maps with declared keys: the rules between the keys, and reading.
 
-Reading a map by its schema returns a `ParsedMap`: the valid values, and the positions of all of them. The checks of
-references and expressions continue with it, even if other values are invalid.
+Reading a map by its schema returns a `ParsedMap`: its valid values, and the positions of all values. The checks of
+references and expressions use it, even if other values are invalid.
 
-A mistake is reported once, where it was probably made: a misspelt required key is not also a missing key, and a value
-that is written one level too deep or too high is reported there.
+A mistake is reported once, where it was probably made: a misspelt required key is not also reported as missing, and a
+key at the wrong level of indentation is reported at its own position.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
 from statewright.workflow.states.language.schema.keys import KeySchema, keys_of
-from statewright.workflow.states.language.schema.kinds import INVALID, JsonSchema, Kind
+from statewright.workflow.states.language.schema.value_types import INVALID, JsonSchema, ValueType
 from statewright.workflow.states.language.yaml.nodes import Mark, Path, YamlNode, shorten
 
 PRIVATE_PREFIX: Final = "meta_"
@@ -25,33 +25,33 @@ PRIVATE_PREFIX: Final = "meta_"
 
 @dataclass(frozen=True, slots=True)
 class ExclusiveKeys:
-    """Two keys that exclude each other."""
+    """Two mutually exclusive keys."""
 
     first: str
     second: str
     advice: str | Callable[[ParsedMap], str]
-    """The advice, or a function that returns it for the map with both keys."""
+    """The advice, or a function that returns it for a map with both keys."""
 
 
 @dataclass(eq=False)
-class MapSchema(Kind):
+class MapSchema(ValueType):
     """The keys of a map, and the rules between them. A class variable of the class that declares the keys."""
 
     name: str
-    """Name of the definition in JSON Schema."""
+    """The name of its definition in the JSON Schema."""
     description: str
-    """As in "must be ...": `a map with the keys ...`."""
+    """A phrase for messages, to complete "must be ...", such as `a map with an id`."""
     noun: str = "This"
-    """How messages refer to such a map."""
+    """The noun for such a map in messages."""
     one_of: tuple[str, ...] = ()
-    """At least one of these keys is required."""
+    """Keys of which at least one is required."""
     exclusive: tuple[ExclusiveKeys, ...] = ()
     requires: tuple[tuple[str, str], ...] = ()
-    """Pairs of keys: the first one requires the second."""
+    """Pairs of keys, the first of which requires the second."""
     advice: str = ""
     """Advice for a value that is not a map."""
     check_mistakes: Callable[[ParsedMap, Diagnostics], Collection[str]] = field(default=lambda part, diagnostics: ())
-    """Reports common mistakes, and returns the keys that need no further checks."""
+    """A function that reports common mistakes, and returns the keys that need no further checks."""
     model: type[Any] = field(init=False, repr=False)
     """The class that declares the keys."""
 
@@ -60,7 +60,7 @@ class MapSchema(Kind):
 
     @property
     def doc(self) -> str:
-        """The first line of the documentation of the class."""
+        """The first line of the docstring of the class."""
         return (self.model.__doc__ or "").partition("\n")[0]
 
     @cached_property
@@ -79,7 +79,7 @@ class MapSchema(Kind):
 
     @cached_property
     def by_alias(self) -> Mapping[str, str]:
-        """Keys by the other names that people write for them."""
+        """The keys by their aliases."""
         return {alias: key.name for key in self.keys for alias in key.aliases}
 
     def describe(self) -> str:
@@ -89,7 +89,7 @@ class MapSchema(Kind):
         """Read a map; return INVALID if the value is not a map."""
         if not isinstance(node.content, dict) or node.broken:
             name = node.content if isinstance(node.content, str) and node.content else "the_state"
-            return self.refuse(node, path, diagnostics, self.advice.replace("the_state", shorten(name)))
+            return self.reject(node, path, diagnostics, self.advice.replace("the_state", shorten(name)))
         part = ParsedMap(self, path, node)
         checked = self.check_mistakes(part, diagnostics)
         part.names.update((name, name) for name in checked)
@@ -116,11 +116,11 @@ class ParsedMap:
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     """Valid values, by the current names of their keys."""
     names: dict[str, str] = field(default_factory=dict[str, str])
-    """The written names of all present keys, valid or not, by their current names."""
+    """The names of all present keys as written, by their current names; also those of invalid values."""
 
     @property
     def content(self) -> dict[str, YamlNode]:
-        """The YAML nodes of the values, by written key."""
+        """The YAML nodes of the values, by keys as written."""
         return cast("dict[str, YamlNode]", self.node.content)
 
     def has_key(self, name: str) -> bool:
@@ -147,13 +147,13 @@ class ParsedMap:
         return self.path_to(name), self.key_at(name)
 
     def parts(self, name: str) -> tuple[ParsedMap, ...]:
-        """Return the valid maps under a key: those in a list, the only one, or none."""
+        """Return the valid maps under a key: none, one, or those in a list."""
         value: Any = self.values.get(name, ())
         return (value,) if isinstance(value, ParsedMap) else tuple(value)
 
     @property
     def label(self) -> str:
-        """How messages refer to this map: with its id, if it has one."""
+        """The name of this map in messages: its noun, with its id or name if it has one."""
         name = self.values.get("id", self.values.get("name"))
         return f"{self.schema.noun} {shorten(name)!r}" if isinstance(name, str) else self.schema.noun
 
@@ -182,48 +182,48 @@ def _read_key(part: ParsedMap, name: str, child: YamlNode, diagnostics: Diagnost
 def _store_value(part: ParsedMap, key: KeySchema, name: str, child: YamlNode, diagnostics: Diagnostics) -> None:
     """Read the value of a key, and store it under its current name."""
     part.names[name] = key.name
-    value = key.kind.read(child, (*part.path, key.name), diagnostics)
+    value = key.type.read(child, (*part.path, key.name), diagnostics)
     if value is not INVALID:
         part.values[name] = value
 
 
 def _is_deprecated_key_used(part: ParsedMap, key: KeySchema, diagnostics: Diagnostics) -> bool:
-    """Return whether a deprecated key counts, which it does unless its successor is present. Report it in any case."""
+    """Report a deprecated key, and return whether its value is used: not if the current key is present."""
     location = part.key_location(key.name)
-    successor = part.content.get(key.current_name)
-    if successor is None or successor.content is None:
+    current = part.content.get(key.current_name)
+    if current is None or current.content is None:
         diagnostics.warn(Phase.FORM, *location, f"The key {key.name!r} is deprecated.", f"Write {key.current_name!r}.")
         return True
     message = f"The keys {key.name!r} and {key.current_name!r} mean the same, and both are present."
-    advice = f"Write {key.current_name!r} alone."
+    advice = f"Keep only {key.current_name!r}."
     if key.both_allowed:
-        diagnostics.warn(Phase.FORM, *location, f"{message} The second one takes precedence.", advice)
+        diagnostics.warn(Phase.FORM, *location, f"{message} {key.current_name!r} takes precedence.", advice)
     else:
         diagnostics.error(Phase.FORM, *location, message, advice)
     return False
 
 
 def _report_unknown(part: ParsedMap, name: str, diagnostics: Diagnostics) -> None:
-    """Warn about an unknown key, unless it is probably a misspelt one whose absence is reported anyway."""
+    """Warn about an unknown key, unless it is probably a misspelt required key, which is reported as missing."""
     guess = _guess_key(part, name, diagnostics)
     if guess is not None and _is_missing(part, guess):
         return
     parent = next((key.name for key in part.schema.keys if _declares_key(key, name)), None)
     advice = f"Move it into {parent!r}." if parent else f"Keys: {', '.join(part.schema.current)}."
     advice = _suggest_space(part, name) or (f"Did you mean {guess!r}?" if guess else advice)
-    message = f"{part.subject} has no key {shorten(name)!r}; it is ignored."
+    message = f"{part.subject} has an unknown key {shorten(name)!r}, which is ignored."
     diagnostics.warn(Phase.FORM, *part.key_location(name), message, advice)
 
 
 def _suggest_space(part: ParsedMap, name: str) -> str:
-    """Return advice for a key in a flow map whose colon lacks a space, so that the value became part of the key."""
+    """Return advice for a key in a flow map that contains its value, because no space follows the colon."""
     key, colon, text = name.partition(":")
     return f"Put a space after the colon: '{key}: {shorten(text)}'." if colon and key in part.schema.by_name else ""
 
 
 def _declares_key(key: KeySchema, name: str) -> bool:
     """Return whether the value of a key is a map with the key `name`."""
-    return isinstance(key.kind, MapSchema) and name in key.kind.current
+    return isinstance(key.type, MapSchema) and name in key.type.current
 
 
 def _guess_key(part: ParsedMap, name: str, diagnostics: Diagnostics) -> str | None:
@@ -239,7 +239,7 @@ def _is_present(part: ParsedMap, name: str) -> bool:
 
 
 def _is_missing(part: ParsedMap, name: str) -> bool:
-    """Return whether a required key, or each key of its required group, is absent."""
+    """Return whether a key is required but absent. Of the keys in `one_of`, another one may be present instead."""
     if name in part.schema.one_of:
         return not any(part.has_key(other) or _is_present(part, other) for other in part.schema.one_of)
     return part.schema.by_name[name].required and not _is_present(part, name)
@@ -257,7 +257,7 @@ def _check_presence(part: ParsedMap, diagnostics: Diagnostics) -> None:
 
 
 def _report_empty(part: ParsedMap, names: Sequence[str], diagnostics: Diagnostics) -> bool:
-    """Report one of the keys if it has no value, which often means that its content is indented too little."""
+    """Report the first of the keys that has no value. Its content is often found next to it, indented too little."""
     name = next((name for name in names if name in part.content), None)
     if name is None:
         return False
@@ -267,7 +267,7 @@ def _report_empty(part: ParsedMap, names: Sequence[str], diagnostics: Diagnostic
     advice = f"Write it after the colon. {key.doc}"
     if outdented:
         listed = ", ".join(f"{shorten(other)!r}" for other in outdented)
-        message = f"{message} Next to it, and not in it: {listed}."
+        message = f"{message} Keys that belong in it are next to it: {listed}."
         advice = f"Indent {listed} deeper than {name!r}."
     diagnostics.error(Phase.FORM, (*part.path, name), part.node.key_marks.get(name, part.node.at), message, advice)
     return True
@@ -276,7 +276,7 @@ def _report_empty(part: ParsedMap, names: Sequence[str], diagnostics: Diagnostic
 def _report_missing(
     part: ParsedMap, names: Sequence[str], predicate: str, advice: str, diagnostics: Diagnostics
 ) -> None:
-    """Report a missing key, at a misspelt key or at a key that is indented too deep if it was probably meant."""
+    """Report a missing key: at a misspelt key or a key that is indented too deep, if there is one, else at the map."""
     at, message = part.node.at, f"{part.subject} {predicate}."
     unknown = ((name, _guess_key(part, name, diagnostics)) for name in part.content if name not in part.schema.by_name)
     misspelt, name = next(((name, guess) for name, guess in unknown if guess in names), (None, None))
@@ -286,16 +286,16 @@ def _report_missing(
         advice = _suggest_space(part, misspelt) or f"Write it as {name!r}."
     elif (too_deep := _find_too_deep(part, names[0])) is not None:
         at = too_deep
-        message = f"{part.subject} {predicate}: it is written here, as a part of the value before."
+        message = f"{part.subject} {predicate}: it is written here, as part of the preceding value."
         advice = f"Indent {names[0]!r} like {next(iter(part.content))!r}."
     diagnostics.error(Phase.FORM, part.path, at, message, advice)
 
 
 def _find_too_deep(part: ParsedMap, name: str) -> Mark | None:
-    """Return the position of a key that is indented too deep, so that it belongs to an item of the list before it."""
+    """Return the position of a key that is indented too deep, and thus belongs to an item of the preceding list."""
     for key in part.schema.keys:
         items = part.content[key.name].content if key.name in part.content else None
-        if isinstance(items, list) and name not in getattr(getattr(key.kind, "item", None), "by_name", ()):
+        if isinstance(items, list) and name not in getattr(getattr(key.type, "item", None), "by_name", ()):
             for item in items:
                 if name in item.key_marks:
                     return item.key_marks[name]

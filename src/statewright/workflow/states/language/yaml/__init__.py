@@ -1,1 +1,1 @@
-"""YAML texts read as plain values, each with its position in the file. Size, depth and aliases are bounded."""
+"""Reading of YAML as plain values with their positions in the file. Size, depth and aliases are limited."""

@@ -1,6 +1,6 @@
-"""Documents: the values of a YAML text with their positions.
+"""YAML documents: their values, with positions.
 
-The values are those of JSON: maps with text keys, lists, texts, numbers, booleans and null. `read` parses a text.
+The values are those of JSON: maps with string keys, lists, strings, numbers, booleans and null. `read` parses them.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ class Mark(NamedTuple):
 
 
 NOWHERE: Final = Mark(0, 0)
-"""The position of parts that are not written in a file."""
+"""The position of parts that do not come from a file."""
 
 
 def problem_at(at: Mark, message: str, suggestion: str = "", *, path: Path = ()) -> Problem:
-    """Return a problem at a position of a file."""
-    return Problem(path_text(path), at.line, at.column, message, suggestion)
+    """Create a problem at a position of a file."""
+    return Problem(format_path(path), at.line, at.column, message, suggestion)
 
 
 _PLAIN_WORD: Final = re.compile(r"[A-Za-z_][\w-]*\Z")
@@ -44,30 +44,31 @@ class YamlNode:
     content: Scalar | list[YamlNode] | dict[str, YamlNode]
     at: Mark
     source: str = ""
-    """For a scalar: its characters in the file, without quotes."""
+    """The characters of a scalar, without quotes."""
     quoted: bool = False
+    """True for a scalar that is not plain: in quotes, or a block scalar."""
     is_literal: bool = False
     """True for a literal block scalar (`|`), whose text begins on the line after `at`."""
     lines: tuple[int, ...] = ()
-    """For other multi-line texts that may be templates: the line of the file for each line of the text."""
+    """The line of the file for each line of the text, for other scalars that may be templates; empty if unknown."""
     key_marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
-    """For a map: the positions of its keys."""
+    """The positions of the keys of a map."""
     broken: bool = False
-    """True if a problem was reported for it, so that its content must not cause another one."""
+    """True if a problem was reported for it, so that its content must not cause further ones."""
     weight: int = 1
-    """The number of values in it, including itself; a long text counts as several."""
+    """The number of values in it, including itself. A long text counts as several."""
     height: int = 1
-    """The height of the tree below, including itself."""
+    """The height of its tree, including itself."""
 
     def mark_of(self, line: int) -> Mark:
-        """Return the position of a line of a text, counted from 1; the start of the text if it cannot be determined."""
+        """Return the position of a line of the text, counted from 1. If it is unknown, return that of the text."""
         if self.is_literal:
             return Mark(self.at.line + line, 1)
         number = self.lines[line - 1] if 0 < line <= len(self.lines) else self.at.line
         return Mark(number, 1) if number != self.at.line else self.at
 
     def plain(self) -> Any:
-        """Return a new copy of the value without positions."""
+        """Return the value without positions, as a new object."""
         if isinstance(self.content, dict):
             return {key: child.plain() for key, child in self.content.items()}
         if isinstance(self.content, list):
@@ -84,23 +85,22 @@ class Document:
     problems: tuple[Problem, ...]
 
 
-def path_text(path: Path) -> str:
+def format_path(path: Path) -> str:
     """Format a path for messages: `states[2].next.condition`."""
     parts: list[str] = []
-    for step in path:
-        if isinstance(step, str) and _PLAIN_WORD.match(step):
-            parts.append(f".{step}" if parts else step)
+    for key in path:
+        if isinstance(key, str) and _PLAIN_WORD.match(key):
+            parts.append(f".{key}" if parts else key)
         else:
-            parts.append(f"[{step}]" if isinstance(step, int) else f"[{shorten(step)!r}]")
+            parts.append(f"[{key}]" if isinstance(key, int) else f"[{shorten(key)!r}]")
     return "".join(parts)
 
 
 def shorten(text: str, longest: int = 60) -> str:
-    """Shorten a text for a message: one line, without control characters."""
-    head = shorten_text(text, longest)
-    return head if head.isprintable() else "".join(character if character.isprintable() else " " for character in head)
+    """Shorten a text for a message, and replace line breaks and control characters by spaces."""
+    return "".join(character if character.isprintable() else " " for character in shorten_text(text, longest))
 
 
-def json_word(value: object) -> str:
+def format_json(value: object) -> str:
     """Format a value as JSON, for a message."""
     return json.dumps(value, ensure_ascii=False)

@@ -1,7 +1,8 @@
-"""Parsing of YAML from the events of the parser, so that size, depth and aliases are bounded before values are built.
+"""Reading of YAML from the events of the parser.
 
-The text is untrusted: an alias of an alias of an alias may stand for billions of values. Every error in the text
-becomes a Problem; no text makes this module raise. Events also reveal duplicate keys, which a YAML loader would drop.
+The text is untrusted: nested aliases may stand for billions of values. So values are built from events, which allows
+for limits on size, depth and aliases, and for reports of duplicate keys, which a YAML loader would drop. Every error in
+the text becomes a Problem; `read_document` never raises.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import yaml
 from yaml import events
 
 from statewright.errors import Problem
-from statewright.workflow.states.language.yaml.nodes import Document, Mark, YamlNode, json_word, problem_at, shorten
+from statewright.workflow.states.language.yaml.nodes import Document, Mark, YamlNode, format_json, problem_at, shorten
 from statewright.workflow.states.language.yaml.scalars import TAG_PREFIX, Scalar, read_as, read_plain
 from statewright.workflow.states.language.yaml.syntax import QuotedText, explain_syntax_error
 from statewright.workflow.states.language.yaml.text import (
@@ -28,11 +29,11 @@ MAX_DEPTH: Final = 50
 """Maximum nesting of maps and lists."""
 _TOO_DEEP: Final = f"The value is nested deeper than {MAX_DEPTH} levels."
 MAX_WEIGHT: Final = 200_000
-"""Maximum weight of all values: one for each, and one for every 64 characters. An alias weighs as much as its
+"""Maximum weight of all values: 1 for each value, and 1 for every 64 characters. An alias weighs as much as its
 target."""
 
 Event = Any
-"""An event of the parser, which has no types."""
+"""An event of PyYAML, which has no type annotations."""
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
@@ -40,10 +41,9 @@ def read_document(text: str | bytes) -> Document:
     """Parse a YAML file, and report everything in it that is not plain data."""
     problems: list[Problem] = []
     try:
-        decoded = decode_text(text)
-        root = _Reader(decoded, problems).read()
+        root = _EventReader(decode_text(text), problems).read()
     except UnreadableText as error:
-        # A consequence of a problem on the same line is not reported again.
+        # On the line of another problem, it is probably a consequence of that problem.
         is_new = all(problem.line != error.problem.line for problem in problems)
         return Document(None, (*problems, error.problem) if is_new else tuple(problems))
     if not problems and (root is None or root.content is None):
@@ -52,12 +52,12 @@ def read_document(text: str | bytes) -> Document:
 
 
 def _loader() -> Any:
-    """Return the parser of libyaml if it is installed, else the one in Python."""
+    """Return the loader with the parser of libyaml if it is installed, else the one with the Python parser."""
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-class _Reader:
-    """Converts the events of one text to values."""
+class _EventReader:
+    """Converts the events of one text to nodes."""
 
     def __init__(self, text: str, problems: list[Problem]) -> None:
         self._text = text
@@ -70,62 +70,64 @@ class _Reader:
         self._file_lines: list[str] | None = None
 
     def read(self) -> YamlNode | None:
-        """Return the value of the only document; None if there is none. Raises UnreadableText if parsing cannot
-        continue."""
+        """Return the root of the only document; None if there is none.
+
+        Raises UnreadableText if parsing cannot continue.
+        """
         root: YamlNode | None = None
         while not isinstance(event := self._next(), events.StreamEndEvent):
             if isinstance(event, events.DocumentStartEvent):
                 if root is not None:
-                    self._report(event, "A second document begins here.", "Keep one workflow in a file.")
+                    self._report(event, "A second document begins here.", "Keep only one workflow in a file.")
                     break
-                root = self._value(self._next(), 1)
+                root = self._read_value(self._next(), 1)
         return root
 
     def _next(self) -> Event:
         try:
             return next(self._events)
-        except (yaml.YAMLError, ValueError, OverflowError) as error:
+        except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two for invalid escapes
             raise explain_syntax_error(error, self._text, self._quoted) from None
 
     def _report(self, event: Event, message: str, suggestion: str) -> None:
         self._problems.append(problem_at(_mark(event), message, suggestion))
 
-    def _value(self, event: Event, depth: int) -> YamlNode:
+    def _read_value(self, event: Event, depth: int) -> YamlNode:
         """Read the value that starts with an event."""
         if isinstance(event, events.AliasEvent):
-            return self._alias(event, depth)
+            return self._read_alias(event, depth)
         if isinstance(event, events.ScalarEvent):
-            return self._anchored(event, self._scalar(event))
+            return self._set_anchor(event, self._read_scalar(event))
         if depth > MAX_DEPTH:
             raise UnreadableText(_mark(event), _TOO_DEEP, "Use fewer levels of maps and lists.")
         anchor: str | None = event.anchor
         if anchor is not None:
             self._anchors[anchor] = None
         node = YamlNode(None, _mark(event))
-        self._spend(1, event)
+        self._add_weight(1, event)
         self._check_collection_tag(event, node)
         if isinstance(event, events.SequenceStartEvent):
-            self._fill_list(node, depth)
+            self._read_list(node, depth)
         else:
-            self._fill_map(node, event, depth)
-        return self._anchored(event, node)
+            self._read_map(node, event, depth)
+        return self._set_anchor(event, node)
 
-    def _anchored(self, event: Event, node: YamlNode) -> YamlNode:
+    def _set_anchor(self, event: Event, node: YamlNode) -> YamlNode:
         anchor: str | None = event.anchor
         if anchor is not None:
             self._anchors[anchor] = node
         return node
 
-    def _spend(self, weight: int, event: Event) -> None:
+    def _add_weight(self, weight: int, event: Event) -> None:
         self._weight += weight
         if self._weight > MAX_WEIGHT:
             raise UnreadableText(
                 _mark(event),
                 "The file contains too many values, counting each alias with the size of its target.",
-                "Take parts out of it, or use fewer aliases.",
+                "Remove parts of it, or use fewer aliases.",
             )
 
-    def _alias(self, event: Event, depth: int) -> YamlNode:
+    def _read_alias(self, event: Event, depth: int) -> YamlNode:
         name: str = event.anchor
         target = self._anchors.get(name)
         if target is None:
@@ -134,89 +136,90 @@ class _Reader:
                 message, advice = f"The alias *{label} refers to a value that contains it.", "Write the value out."
             else:
                 message = f"The alias *{label} refers to an anchor that does not exist."
-                advice = f"Put '&{label}' before the intended value, or quotes around a text that begins with '*'."
+                advice = f"Put '&{label}' before the intended value, or put quotes around text that begins with '*'."
             self._report(event, message, advice)
             return YamlNode(None, _mark(event), broken=True)
-        if depth + target.height - 1 > MAX_DEPTH + 1:
+        if depth + target.height - 1 > MAX_DEPTH + 1:  # scalars may be one level deeper than maps and lists
             raise UnreadableText(_mark(event), _TOO_DEEP, "Use fewer aliases.")
-        self._spend(target.weight, event)
+        self._add_weight(target.weight, event)
         return target
 
     # -- lists and maps
 
-    def _fill_list(self, node: YamlNode, depth: int) -> None:
+    def _read_list(self, node: YamlNode, depth: int) -> None:
         items: list[YamlNode] = []
         while not isinstance(event := self._next(), events.SequenceEndEvent):
-            items.append(self._value(event, depth + 1))
-        _close(node, items, items)
+            items.append(self._read_value(event, depth + 1))
+        _fill_node(node, items, items)
 
-    def _fill_map(self, node: YamlNode, start: Event, depth: int) -> None:
+    def _read_map(self, node: YamlNode, start: Event, depth: int) -> None:
         content: dict[str, YamlNode] = {}
         merged: list[YamlNode] = []
-        first: str | None = None
+        first_key: str | None = None
         while not isinstance(event := self._next(), events.MappingEndEvent):
-            key = self._key(event, start, node, depth)
-            value = self._value(self._next(), depth + 1)
+            key = self._read_key(event, start, node, depth)
+            value = self._read_value(self._next(), depth + 1)
             if key is None:
                 continue
             if key == "<<" and _is_plain(event):
                 merged.append(value)
             elif key in content:
-                # A repetition of the first key is a list item without its dash: one mistake, reported once.
+                # A repetition of the first key is probably a list item without its dash. Its other keys are then
+                # repetitions too, which are not reported.
                 if not node.broken:
-                    self._report_duplicate(event, key, node.key_marks[key], is_first=key == first)
-                node.broken |= key == first
+                    self._report_duplicate(event, key, node.key_marks[key], is_first=key == first_key)
+                node.broken |= key == first_key
             else:
-                first = key if first is None else first
+                first_key = key if first_key is None else first_key
                 content[key] = value
                 node.key_marks[key] = _mark(event)
         for source in merged:
             self._merge(source, content, node, start)
-        _close(node, content, list(content.values()))
+        _fill_node(node, content, list(content.values()))
 
     def _report_duplicate(self, event: Event, key: str, earlier: Mark, *, is_first: bool) -> None:
         at = _mark(event)
-        message = f"The key {shorten(key)!r} is written twice in one map: in line {earlier.line} and in line {at.line}."
+        message = f"The key {shorten(key)!r} is written twice in one map: on line {earlier.line} and on line {at.line}."
         advice = "Keep one of them."
         if is_first and earlier.line != at.line:
             advice = "Keep one of them, or put '- ' before it if a new item of a list begins here."
         self._report(event, message, advice)
 
-    def _key(self, event: Event, start: Event, above: YamlNode, depth: int) -> str | None:
-        """Return a key as text; report an unusable one and return None."""
-        key = self._value(event, depth + 1)
+    def _read_key(self, event: Event, start: Event, parent: YamlNode, depth: int) -> str | None:
+        """Return a key as a string; None for an unusable one. Report a key that is not a string."""
+        key = self._read_value(event, depth + 1)
         if key.broken:
             return None
         if isinstance(key.content, str):
             return key.content
         if isinstance(key.content, list | dict):
-            above.broken = True
+            parent.broken = True
             if _opens_template(start, event):
-                message = "A text that begins with '{{' is read as a map."
+                message = "YAML reads text that begins with '{{' as a map."
                 self._report(start, message, "Put it in quotes, such as '{{name}}'.")
             else:
                 message = "A list or a map is used as a key."
-                self._report(event, message, "Use a text as the key, in quotes if necessary.")
+                self._report(event, message, "Use a string as the key, in quotes if necessary.")
             return None
         self._report(
             event,
-            f"The key {shorten(key.source) or 'null'} is not a text: YAML reads it as {json_word(key.content)}.",
+            f"The key {shorten(key.source) or 'null'} is not a string: YAML reads it as {format_json(key.content)}.",
             f"Put it in quotes: '{shorten(key.source)}'." if key.source else "Give it a name.",
         )
         return key.source or None
 
-    def _merge(self, source: YamlNode, content: dict[str, YamlNode], into: YamlNode, event: Event) -> None:
-        """Merge a map that `<<` names. Keys of the map itself win, then those of earlier sources."""
+    def _merge(self, source: YamlNode, content: dict[str, YamlNode], target: YamlNode, event: Event) -> None:
+        """Merge the map, or list of maps, of a key `<<`. Own keys of the target win, then those of earlier sources."""
         parts = source.content if isinstance(source.content, list) else [source]
         for part in parts:
             if isinstance(part.content, dict):
-                self._spend(part.weight, event)
+                self._add_weight(part.weight, event)
                 for key, value in part.content.items():
                     if key not in content:
                         content[key] = value
-                        into.key_marks[key] = part.key_marks[key]
+                        target.key_marks[key] = part.key_marks[key]
             elif not part.broken:
-                message = "The key '<<' merges maps, and this value is not a map."
+                message = "The key '<<' merges maps, but this value is not a map."
                 self._problems.append(
                     problem_at(part.at, message, "Write an alias of a map, or put the key in quotes.")
                 )
@@ -230,55 +233,59 @@ class _Reader:
 
     # -- scalars
 
-    def _scalar(self, event: Event) -> YamlNode:
-        word: str = event.value
+    def _read_scalar(self, event: Event) -> YamlNode:
+        text: str = event.value
         style: str | None = event.style
-        node = YamlNode(word, _mark(event), word, bool(style), style == "|", weight=1 + len(word) // 64)
-        self._spend(node.weight, event)
+        node = YamlNode(text, _mark(event), text, bool(style), style == "|", weight=1 + len(text) // 64)
+        self._add_weight(node.weight, event)
         if style in ("'", '"'):
             self._quoted = QuotedText(node.at, Mark(event.end_mark.line + 1, event.end_mark.column + 1))
-        if style != "|" and "{" in word:
-            node.lines = self._lines_of(event, word)
-        if _SURROGATE.search(word):
+        if style != "|" and "{" in text:
+            node.lines = self._number_lines(event, text)
+        if _SURROGATE.search(text):
             node.content, node.broken = "", True
-            self._report(event, "This text contains half of a surrogate pair.", "Write the character itself.")
+            self._report(event, "The text contains half of a surrogate pair.", "Write the character itself.")
             return node
         try:
-            node.content = self._read_word(event, word)
+            node.content = self._parse_scalar(event, text)
         except LookupError:
             node.broken = True
             self._report(event, *_describe_tag(event.tag))
         except ValueError:
             node.content, node.broken = None, True
-            message = f"{shorten(word)} is not a number in JSON."
+            message = f"{shorten(text)} is not a valid number in JSON."
             self._report(event, message, "Write a finite number, or put it in quotes.")
         return node
 
-    def _lines_of(self, event: Event, word: str) -> tuple[int, ...]:
-        """Return the lines of the file for the lines of a text; the same line for each if it is written on one."""
+    def _number_lines(self, event: Event, text: str) -> tuple[int, ...]:
+        """Return the line of the file for each line of a text; empty if they cannot be determined."""
         start, end = event.start_mark, event.end_mark
         if start.line == end.line:
-            return (start.line + 1,) * (word.count("\n") + 1)
+            return (start.line + 1,) * (text.count("\n") + 1)
         if self._file_lines is None:
             self._file_lines = split_lines(self._text)
         lines = self._file_lines[start.line : end.line + 1]
         lines[-1] = lines[-1][: end.column]
         lines[0] = lines[0][start.column :]
-        return line_numbers(word, lines, start.line + 1, event.style)
+        return line_numbers(text, lines, start.line + 1, event.style)
 
-    def _read_word(self, event: Event, word: str) -> Scalar:
-        """Return the value of a scalar. Raises LookupError for a tag that is not allowed or does not match."""
+    def _parse_scalar(self, event: Event, text: str) -> Scalar:
+        """Return the value of a scalar.
+
+        Raises LookupError for a tag that is not allowed or does not match, and ValueError for a number that is not
+        finite.
+        """
         tag: str | None = event.tag
         if tag is None or (tag == "!" and _is_plain(event)):
-            return read_plain(word) if _is_plain(event) else word
+            return read_plain(text) if _is_plain(event) else text
         if tag in ("!", TAG_PREFIX + "timestamp"):
-            return word
+            return text
         if not tag.startswith(TAG_PREFIX):
             raise LookupError(tag)
-        return read_as(tag.removeprefix(TAG_PREFIX), word)
+        return read_as(tag.removeprefix(TAG_PREFIX), text)
 
 
-def _close(node: YamlNode, content: list[YamlNode] | dict[str, YamlNode], children: Sequence[YamlNode]) -> None:
+def _fill_node(node: YamlNode, content: list[YamlNode] | dict[str, YamlNode], children: Sequence[YamlNode]) -> None:
     node.content = content
     node.weight = 1 + sum(child.weight for child in children)
     node.height = 1 + max((child.height for child in children), default=0)
@@ -295,7 +302,7 @@ def _is_plain(event: Event) -> bool:
 
 
 def _opens_template(outer: Event, inner: Event) -> bool:
-    """Return whether two maps start as `{{`, like an unquoted template."""
+    """Return whether two nested maps start with `{{`, like a template without quotes."""
     first, second = outer.start_mark, inner.start_mark
     in_braces = getattr(outer, "flow_style", False) and isinstance(inner, events.MappingStartEvent)
     return bool(in_braces) and (first.line, first.column + 1) == (second.line, second.column)
@@ -307,5 +314,5 @@ def _describe_tag(tag: str | None) -> tuple[str, str]:
         return f"The value does not match its tag {label}.", "Remove the tag, or correct the value."
     return (
         f"The tag {label!r} is not allowed: a workflow is plain data.",
-        "Remove it, or put quotes around a text that begins with '!'.",
+        "Remove it, or put quotes around text that begins with '!'.",
     )

@@ -1,6 +1,6 @@
 """Plain scalars of YAML 1.1: text, numbers, booleans and null.
 
-The results are JSON values: a date stays text, and a number that JSON cannot represent is rejected.
+The results are JSON values: dates stay strings, and numbers that JSON cannot represent are rejected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from statewright.workflow.states.language.yaml.nodes import Scalar
 TAG_PREFIX: Final = "tag:yaml.org,2002:"
 
 _LONGEST: Final = 100
-"""Maximum characters; a longer scalar is text."""
+"""The maximum number of characters of a number, boolean or null. A longer scalar is a string."""
 
 _RESOLVER: Final[Any] = Resolver()
 _CONSTRUCTOR: Final = SafeConstructor()
@@ -30,34 +30,35 @@ _READERS: Final = {
 }
 
 
-def read_plain(word: str) -> Scalar:
+def read_plain(text: str) -> Scalar:
     """Return the value of an unquoted scalar. Raises ValueError for a number that is not finite."""
-    return _read_short(word) if len(word) <= _LONGEST else word
+    return _read_short(text) if len(text) <= _LONGEST else text
 
 
 @lru_cache(maxsize=1024)
-def _read_short(word: str) -> Scalar:
-    # Cached because files repeat a few scalars: keys, ids, numbers.
-    kind = cast(str, _RESOLVER.resolve(ScalarNode, word, (True, False))).removeprefix(TAG_PREFIX)
+def _read_short(text: str) -> Scalar:
+    # Cached because files repeat the same scalars: keys, ids, numbers.
+    kind = cast(str, _RESOLVER.resolve(ScalarNode, text, (True, False))).removeprefix(TAG_PREFIX)
     if kind not in _READERS:
-        return word
+        return text
     try:
-        return read_as(kind, word)
+        return read_as(kind, text)
     except LookupError:
-        return word
+        return text
 
 
-def read_as(kind: str, word: str) -> Scalar:
-    """Return the value of a scalar with an explicit type: null, bool, int, float or str.
+def read_as(kind: str, text: str) -> Scalar:
+    """Return the value of a scalar of an explicit type: null, bool, int, float or str.
 
-    Raises LookupError if it does not match the type, and ValueError for a number that is not finite.
+    Raises LookupError for an unknown type or a scalar that does not match it, and ValueError for a number that is not
+    finite.
     """
     if kind == "str":
-        return word
+        return text
     try:
-        value = _READERS[kind](ScalarNode(TAG_PREFIX + kind, word[:_LONGEST]))
+        value = _READERS[kind](ScalarNode(TAG_PREFIX + kind, text[:_LONGEST]))
     except (ValueError, TypeError, IndexError, ConstructorError) as error:
-        raise LookupError(word) from error
+        raise LookupError(text) from error
     if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(word)
+        raise ValueError(text)
     return value

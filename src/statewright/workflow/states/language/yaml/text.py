@@ -1,4 +1,4 @@
-"""The text of a file before it is parsed: decoding, limits, forbidden characters, and line numbers of scalars."""
+"""Processing of the text of a YAML file: decoding, limits, forbidden characters, and the line numbers of scalars."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.workflow.states.language.yaml.nodes import Mark, problem_at
 
 MAX_BYTES: Final = 5_000_000
 MAX_DIRECTIVES: Final = 20
-"""Maximum lines that start with %: the parser compares each with all before it."""
+"""The maximum number of lines that start with `%`, since the parser compares each with all before it."""
 
 _FORBIDDEN: Final = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _LINE_END: Final = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
@@ -20,7 +20,7 @@ _DIRECTIVE: Final = re.compile("(?m)^%|(?<=[\r\x85\u2028\u2029])%")
 
 
 class UnreadableText(Exception):
-    """Parsing cannot continue. Caught by `read_document`."""
+    """The text cannot be parsed any further. Caught by `read_document`."""
 
     def __init__(self, at: Mark, message: str, suggestion: str) -> None:
         self.problem = problem_at(at, message, suggestion)
@@ -28,16 +28,19 @@ class UnreadableText(Exception):
 
 
 def decode_text(text: str | bytes) -> str:
-    """Decode a file, and remove its byte order mark. Raises UnreadableText for text that is unsafe to parse."""
+    """Decode a file, and remove its byte order mark.
+
+    Raises UnreadableText for a file that cannot be decoded, or is unsafe to parse.
+    """
     if len(text) > MAX_BYTES:
         raise UnreadableText(
             Mark(1, 1),
             f"The file is larger than {MAX_BYTES:,} bytes.",
-            "Keep long texts in files of their own, and have a tool read them.",
+            "Move long texts to other files, and have a tool read them.",
         )
     if isinstance(text, bytes):
-        wide = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-        text = _decode(text, "utf-16" if wide else "utf-8")
+        is_utf16 = text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+        text = _decode(text, "utf-16" if is_utf16 else "utf-8")
     text = text.removeprefix("\ufeff")
     _check_characters(text)
     return text
@@ -55,7 +58,7 @@ def _decode(text: bytes, encoding: str) -> str:
         before = text[: error.start].decode(encoding, errors="replace")
         raise UnreadableText(
             _end_mark(before.removeprefix("\ufeff")),
-            f"The byte 0x{text[error.start]:02x} is not {encoding.upper()} text.",
+            f"The byte 0x{text[error.start]:02x} is not valid {encoding.upper()}.",
             "Save the file as UTF-8.",
         ) from None
 
@@ -65,15 +68,15 @@ def _check_characters(text: str) -> None:
     if match := _FORBIDDEN.search(text):
         raise UnreadableText(
             _end_mark(text[: match.start()]),
-            f"There is a character that YAML forbids: U+{ord(match[0]):04X}.",
+            f"The character U+{ord(match[0]):04X} is not allowed in YAML.",
             'Remove it, or write it as an escape in double quotes, such as "\\u0007".',
         )
-    surplus = next(itertools.islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES, None), None)
-    if surplus is not None:
+    excess = next(itertools.islice(_DIRECTIVE.finditer(text), MAX_DIRECTIVES, None), None)
+    if excess is not None:
         raise UnreadableText(
-            _end_mark(text[: surplus.start()]),
+            _end_mark(text[: excess.start()]),
             f"More than {MAX_DIRECTIVES} lines begin with '%'.",
-            "Indent text that is not a directive of YAML.",
+            "Indent lines that are not YAML directives.",
         )
 
 
@@ -86,8 +89,8 @@ def _end_mark(before: str) -> Mark:
 # -- line numbers of multi-line scalars
 #
 # In quoted, plain and folded scalars several lines of the file become one line of the text, and blank lines become line
-# ends. The parser reports the start and end of a scalar only, so this is worked out again from the lines of the file.
-# The result is checked against the text: an unusual notation gives no position rather than a wrong one.
+# breaks. The parser reports only the start and end of a scalar, so the line numbers are computed from the lines of the
+# file. The result is checked against the text, so that unusual notations give no position rather than a wrong one.
 
 _ESCAPE: Final = re.compile(r"\\(.)")
 
@@ -95,8 +98,8 @@ _ESCAPE: Final = re.compile(r"\\(.)")
 def line_numbers(text: str, source_lines: Sequence[str], first: int, style: str | None) -> tuple[int, ...]:
     """Return the line of the file on which each line of a text starts.
 
-    `source_lines` are the lines of the scalar in the file, the first of which has the number `first`. Returns an empty
-    tuple if the lines cannot be determined.
+    `source_lines` are the lines of the scalar in the file, of which `first` is the number of the first one. Returns an
+    empty tuple if the lines cannot be determined.
     """
     if style == ">":
         numbers = _number_folded_lines(source_lines, first)
@@ -106,21 +109,21 @@ def line_numbers(text: str, source_lines: Sequence[str], first: int, style: str 
 
 
 def _number_flow_lines(source_lines: Sequence[str], first: int, *, has_escapes: bool) -> list[int]:
-    """Return the lines of a quoted or plain scalar: a line end is a space, and a blank line is a line end."""
+    """Return the line numbers of a quoted or plain scalar, in which a blank line is a line break, others are spaces."""
     numbers: list[int] = [first]
     blank = 0
     for number, line in enumerate(source_lines, first):
         if number > first and not line.strip(" \t"):
             blank += 1
             continue
-        line_ends = [code for code in _ESCAPE.findall(line) if code == "n"] if has_escapes else []
-        numbers += [number] * (blank + len(line_ends))
+        escaped_breaks = _ESCAPE.findall(line).count("n") if has_escapes else 0
+        numbers += [number] * (blank + escaped_breaks)
         blank = 0
     return numbers
 
 
 def _number_folded_lines(source_lines: Sequence[str], first: int) -> list[int]:
-    """Return the lines of a block scalar `>`: like a plain one, but line ends around indented lines are kept."""
+    """Return the line numbers of a folded block scalar (`>`), in which line breaks around indented lines are kept."""
     body = [(number, line) for number, line in enumerate(source_lines, first) if number > first]
     indent = min((len(line) - len(line.lstrip(" ")) for _, line in body if line.strip()), default=0)
     numbers: list[int] = []
@@ -131,7 +134,7 @@ def _number_folded_lines(source_lines: Sequence[str], first: int) -> list[int]:
             blank += 1
             continue
         is_indented = line[indent : indent + 1] in (" ", "\t")
-        keeps_end = not numbers or is_indented or was_indented
-        numbers += [number] * (blank + keeps_end)
+        keeps_break = not numbers or is_indented or was_indented
+        numbers += [number] * (blank + keeps_break)
         blank, was_indented = 0, is_indented
     return numbers

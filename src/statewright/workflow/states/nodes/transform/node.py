@@ -1,4 +1,4 @@
-"""The transform node: reads its source, computes field after field, and converts the output to its schema."""
+"""The transform node: reads its source, computes the fields in order, and converts the output to its schema."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from statewright.workflow.states.handlers.call import make_unresolved_reporter
 from statewright.workflow.states.language.model import CustomNode
 from statewright.workflow.states.language.yaml.nodes import shorten
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
-from statewright.workflow.states.nodes.transform.mappings import READERS, Data, FieldValue, TemplateMapping
+from statewright.workflow.states.nodes.transform.mappings import READERS, Data, FieldMapping, TemplateMapping
 from statewright.workflow.states.nodes.transform.output_schema import OutputShape, read_shape
 from statewright.workflow.states.templates.template import Report
 
 # -- sources: the context, the last message, the user's input, or the state
 
 
-def _of_messages(call: Call) -> Any:
+def _read_last_message(call: Call) -> Any:
     return parse_output(call.history[-1].text) if call.history else {}
 
 
-def _of_state(call: Call) -> Any:
-    """Return the visible parts of the state by name."""
+def _read_state(call: Call) -> Any:
+    """Return the parts of the state that a node may read, by name."""
     return {
         "context_store": dict(call.context),
         "messages": [{"role": message.role, "content": message.text, "name": message.name} for message in call.history],
@@ -39,22 +39,22 @@ def _of_state(call: Call) -> Any:
 
 SOURCES: Final[Mapping[str, Callable[[Call], Any]]] = {
     "context_store": lambda call: dict(call.context),
-    "messages": _of_messages,
+    "messages": _read_last_message,
     "user_input": lambda call: call.lineage.input.result,
-    "state_schema": _of_state,
+    "state_schema": _read_state,
 }
-"""Functions that read each `input_source`."""
+"""Functions that read a source, by `input_source`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source, and the selected part of it."""
+    """A source, or a part of one."""
 
     name: str = "context_store"
     key: str | None = None
-    """A path with `[n]`, `[-n]` and `[a:b]`; None for all of it."""
+    """The path of the part, which may have `[n]`, `[-n]` and `[a:b]`; None for the whole source."""
 
-    def data(self, call: Call) -> Data:
+    def read(self, call: Call) -> Data:
         """Return the data for mappings. Raises RoutingError if the key does not exist."""
         value = SOURCES[self.name](call)
         data = cast("Data", value) if isinstance(value, dict) else {self.name: value}
@@ -62,7 +62,7 @@ class Source:
 
 
 def select_part(data: Data, key: str) -> Data:
-    """Return a part of the data: the map at a plain key, else the value at a path, under its last name.
+    """Return a part of the data: the map at a plain key, or any other value under the last name in its path.
 
     JSON text on the path is parsed. Raises RoutingError if the key does not exist.
     """
@@ -76,16 +76,13 @@ def select_part(data: Data, key: str) -> Data:
             raise RoutingError(_describe_missing(key, step, container))
     if len(steps) == 1 and isinstance(part, dict):
         return cast("Data", part)
-    return {_last_name(steps): part}
+    last_name = next(step for step in reversed(steps) if isinstance(step, str))
+    return {last_name: part}
 
 
-def _last_name(steps: tuple[str | int | slice, ...]) -> str:
-    return next(step for step in reversed(steps) if isinstance(step, str))
-
-
-def _describe_missing(key: str, step: str | int | slice, above: Any) -> str:
+def _describe_missing(key: str, step: str | int | slice, container: Any) -> str:
     label = f"[{step.start or ''}:{step.stop or ''}]" if isinstance(step, slice) else repr(step)
-    names = list(cast("Data", above))[:20] if isinstance(above, dict) else []
+    names = list(cast("Data", container))[:20] if isinstance(container, dict) else []
     hint = f" {suggestion(str(step), map(str, names), noun='Keys')}" if names else ""
     return f"The path {shorten(key)!r} does not exist: there is no {label}.{hint}"
 
@@ -96,11 +93,11 @@ ON_ERROR: Final = ("fail", "skip", "default", "partial")
 _ANY_SHAPE: Final = OutputShape()
 
 
-class FieldMapping(NamedTuple):
+class OutputField(NamedTuple):
     """A field of the output, with its mapping."""
 
-    field: str
-    mapping: FieldValue
+    name: str
+    mapping: FieldMapping
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +105,11 @@ class TransformConfig:
     """Settings of a node."""
 
     source: Source = Source()
-    mappings: tuple[FieldMapping, ...] = ()
+    fields: tuple[OutputField, ...] = ()
     shape: OutputShape = _ANY_SHAPE
     on_error: str = "fail"
-    """`skip`: an empty output. `default`: `default_output`. `partial`: the output without the fields that failed."""
+    """With `skip` a failure gives an empty output, with `default` the `default_output`, and with `partial` the fields
+    that did not fail."""
     default_output: Data = field(default_factory=dict[str, Any])
 
 
@@ -122,67 +120,69 @@ class TransformNode:
         self._config = config
 
     async def perform(self, call: Call) -> Outcome:
-        if any(isinstance(mapping, TemplateMapping) for _, mapping in self._config.mappings):
-            return Outcome(await call_in_thread(self._output, call))  # templates may contain loops
-        return Outcome(self._output(call))
+        if any(isinstance(mapping, TemplateMapping) for _, mapping in self._config.fields):
+            return Outcome(await call_in_thread(self._transform, call))  # templates may contain loops
+        return Outcome(self._transform(call))
 
-    def _output(self, call: Call) -> Data:
-        config = self._config
+    def _transform(self, call: Call) -> Data:
+        config, report = self._config, make_unresolved_reporter(call.runtime, call.state.id)
         try:
-            return self._shaped(self._mapped(self._data(call), make_unresolved_reporter(call.runtime, call.state.id)))
+            return self._convert(self._compute_fields(self._read_data(call), report))
         except StatewrightError as error:
             if config.on_error == "skip":
                 return {}
             if config.on_error == "default":
                 return dict(config.default_output)
-            raise type(error)(f"State {call.state.id!r} cannot transform: {error}") from error
+            raise type(error)(f"State {call.state.id!r} cannot transform its input: {error}") from error
 
     @property
     def _is_lenient(self) -> bool:
         return self._config.on_error == "partial"
 
-    def _data(self, call: Call) -> Data:
+    def _read_data(self, call: Call) -> Data:
         try:
-            return self._config.source.data(call)
+            return self._config.source.read(call)
         except StatewrightError as error:
             if self._is_lenient:
                 return {}
             raise ExpressionError(f"input_key: {error}") from error
 
-    def _mapped(self, data: Data, report: Report) -> Data:
-        """Compute the fields, each from the data and the fields before it."""
+    def _compute_fields(self, data: Data, report: Report) -> Data:
+        """Compute the fields in order, each from the data and the fields before it."""
         output: Data = {}
         scope = dict(data)
-        for name, mapping in self._config.mappings:
+        for name, mapping in self._config.fields:
             try:
-                output[name] = scope[name] = mapping.value(scope, report)
+                output[name] = scope[name] = mapping.compute(scope, report)
             except StatewrightError as error:
                 if not self._is_lenient:
                     raise ExpressionError(f"field {name!r}: {error}") from error
         return output
 
-    def _shaped(self, output: Data) -> Data:
-        """Convert the output to its schema."""
-        shape, shaped = self._config.shape, Data()
+    def _convert(self, output: Data) -> Data:
+        """Convert the fields to the types in the output schema, and check that none is missing."""
+        shape, converted = self._config.shape, Data()
         for name, value in output.items():
             try:
-                shaped[name] = shape.coerce(name, value)
+                converted[name] = shape.coerce(name, value)
             except InvalidUpdateError as error:
                 if not self._is_lenient:
                     raise InvalidUpdateError(f"field {name!r}: {error}") from error
-        missing = [] if self._is_lenient else list(shape.missing(shaped))
+        missing = [] if self._is_lenient else list(shape.iter_missing(converted))
         if missing:
             names = ", ".join(map(repr, missing))
-            raise InvalidUpdateError(f"its output_schema requires {names}. Give a default, or on_error: default.")
-        return shaped
+            raise InvalidUpdateError(
+                f"the output lacks {names}, which its output_schema requires. Give a default, or on_error: default."
+            )
+        return converted
 
 
-def read(definition: CustomNode) -> tuple[TransformConfig, list[ConfigFault]]:
+def read_config(definition: CustomNode) -> tuple[TransformConfig, list[ConfigFault]]:
     """Read the config of a node, with its faults."""
     reader = ConfigReader(definition.config)
     config = TransformConfig(
         source=_read_source(reader),
-        mappings=_read_mappings(reader),
+        fields=_read_fields(reader),
         shape=read_shape(reader),
         on_error=reader.choice("on_error", ON_ERROR, "fail"),
         default_output=reader.map("default_output") or {},
@@ -197,20 +197,21 @@ def _read_source(reader: ConfigReader) -> Source:
     return Source(name, key)
 
 
-def _read_mappings(reader: ConfigReader) -> tuple[FieldMapping, ...]:
+def _read_fields(reader: ConfigReader) -> tuple[OutputField, ...]:
     items = reader.items("mappings")
     if not items and reader.anything("mappings") in (None, []):
         reader.fault("mappings", "There are no mappings.", "Write at least one, with an output_field and a type.")
-    read_all = [_read_mapping(reader, index, item) for index, item in enumerate(items)]
-    return tuple(item for item in read_all if item is not None)
+    fields = [_read_field(reader, index, item) for index, item in enumerate(items)]
+    return tuple(field for field in fields if field is not None)
 
 
-def _read_mapping(reader: ConfigReader, index: int, item: Any) -> FieldMapping | None:
+def _read_field(reader: ConfigReader, index: int, item: Any) -> OutputField | None:
     if not isinstance(item, dict):
-        reader.inner({}, "mappings", index).fault(None, "A mapping is a map.", "Write output_field, type and so on.")
+        inner = reader.inner({}, "mappings", index)
+        inner.fault(None, "A mapping must be a map.", "Write output_field, type and so on.")
         return None
     inner = reader.inner(cast("Data", item), "mappings", index)
     name = inner.required("output_field", inner.text("output_field"), "the name of the field")
     mapping = READERS[kind](inner) if (kind := inner.choice("type", READERS, "extract")) else None
     inner.finish()
-    return FieldMapping(name, mapping) if name and mapping is not None else None
+    return OutputField(name, mapping) if name and mapping is not None else None

@@ -1,4 +1,4 @@
-"""The `output_schema` of a transform node: required fields and scalar types; nothing else is checked."""
+"""The `output_schema` of a transform node. Only required fields and the types of scalars are checked."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from statewright.workflow.states.language.yaml.nodes import shorten
 from statewright.workflow.states.nodes.config import ConfigReader
 from statewright.workflow.states.nodes.transform.mappings import Data
 
-_LONGEST: Final = 100
+_MAX_NUMBER_LENGTH: Final = 100
 """Maximum characters of a text that is converted to a number."""
-_WORDS: Final = {"true": True, "false": False}
+_BOOLEANS: Final = {"true": True, "false": False}
 
 
-def _as_string(value: Any) -> str:
+def _to_string(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value)
 
 
-def _as_boolean(value: Any) -> bool:
+def _to_boolean(value: Any) -> bool:
     if isinstance(value, str):
-        return _WORDS[value.strip().lower()]
+        return _BOOLEANS[value.strip().lower()]
     if value in (0, 1):
         return bool(value)
     raise ValueError(value)
 
 
-def _as_integer(value: Any) -> int:
-    number = _as_number(value)
+def _to_integer(value: Any) -> int:
+    number = _to_number(value)
     if number != int(number):
         raise ValueError(value)
     return int(number)
 
 
-def _as_number(value: Any) -> int | float:
-    if isinstance(value, bool) or (isinstance(value, str) and len(value) > _LONGEST):
+def _to_number(value: Any) -> int | float:
+    if isinstance(value, bool) or (isinstance(value, str) and len(value) > _MAX_NUMBER_LENGTH):
         raise ValueError(value)
     if isinstance(value, int):
         return value
@@ -51,13 +51,13 @@ def _as_number(value: Any) -> int | float:
 
 
 COERCIONS: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "string": _as_string,
-    "boolean": _as_boolean,
-    "integer": _as_integer,
-    "number": _as_number,
+    "string": _to_string,
+    "boolean": _to_boolean,
+    "integer": _to_integer,
+    "number": _to_number,
 }
 """Conversions between scalars, by target type. They raise ValueError, KeyError or OverflowError."""
-_IS: Final[Mapping[str, Callable[[Any], bool]]] = {
+_TYPE_TESTS: Final[Mapping[str, Callable[[Any], bool]]] = {
     "string": lambda value: isinstance(value, str),
     "boolean": lambda value: isinstance(value, bool),
     "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
@@ -70,13 +70,13 @@ _IS: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class OutputShape:
-    """The checked part of a schema."""
+    """The part of a schema that is checked."""
 
     required: tuple[str, ...] = ()
     types: Mapping[str, tuple[str, ...]] | None = None
-    """Allowed types by field."""
+    """The allowed types, by field."""
 
-    def missing(self, output: Data) -> Iterator[str]:
+    def iter_missing(self, output: Data) -> Iterator[str]:
         """Yield the required fields that the output lacks. Null counts as missing unless the type allows it."""
         for name in self.required:
             if output.get(name) is None and not (name in output and "null" in self._types_of(name)):
@@ -85,16 +85,16 @@ class OutputShape:
     def coerce(self, name: str, value: Any) -> Any:
         """Convert a value to the type of its field. Raises InvalidUpdateError if it cannot be converted.
 
-        Null is unchanged, and so are maps and lists for fields that need no scalar.
+        Null is unchanged, and so is every value of a field without a scalar type.
         """
         types = self._types_of(name)
-        scalars = [kind_name for kind_name in types if kind_name in COERCIONS]
-        if value is None or not scalars or any(_IS[kind_name](value) for kind_name in types if kind_name in _IS):
+        scalar_types = [type_name for type_name in types if type_name in COERCIONS]
+        if value is None or not scalar_types or any(_TYPE_TESTS[type_name](value) for type_name in types):
             return value
-        for kind in scalars:
+        for type_name in scalar_types:
             try:
                 if not isinstance(value, list | dict):
-                    return COERCIONS[kind](value)
+                    return COERCIONS[type_name](value)
             except (ValueError, KeyError, OverflowError):
                 continue
         raise InvalidUpdateError(f"{shorten(as_text(value))!r} is not of type {' or '.join(types)}.")
@@ -111,16 +111,16 @@ def read_shape(reader: ConfigReader) -> OutputShape:
     inner = reader.inner(schema, "output_schema")
     required, properties = inner.texts("required"), inner.map("properties") or {}
     return OutputShape(
-        required, {name: _types_in(inner, name, property_schema) for name, property_schema in properties.items()}
+        required, {name: _read_types(inner, name, property_schema) for name, property_schema in properties.items()}
     )
 
 
-def _types_in(reader: ConfigReader, name: str, schema: Any) -> tuple[str, ...]:
-    written: Any = cast("Data", schema).get("type", []) if isinstance(schema, dict) else None
-    types = cast("list[Any]", written if isinstance(written, list) else [written])
-    unknown = [kind for kind in types if not isinstance(kind, str) or kind not in _IS]
+def _read_types(reader: ConfigReader, name: str, schema: Any) -> tuple[str, ...]:
+    value: Any = cast("Data", schema).get("type", []) if isinstance(schema, dict) else None
+    types = cast("list[Any]", value if isinstance(value, list) else [value])
+    unknown = [item for item in types if not isinstance(item, str) or item not in _TYPE_TESTS]
     if unknown:
         message = f"The type of {shorten(name)!r} is {shorten(str(unknown[0]))!r}."
-        reader.fault("properties", message, f"Known types: {', '.join(_IS)}.")
+        reader.fault("properties", message, f"Known types: {', '.join(_TYPE_TESTS)}.")
         return ()
     return tuple(types)

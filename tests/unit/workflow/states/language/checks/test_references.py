@@ -71,7 +71,7 @@ def test_1_0_end_is_valid_wherever_a_state_is(transition: str) -> None:
 
 def test_1_5_two_states_with_one_id_are_refused_with_both_lines() -> None:
     message = problem(state("s") + state("s"))
-    assert "Two states have the id 's': the first one is in line 5." in message
+    assert "Two states have the id 's': the first one is on line 5." in message
     assert "line 6" in message
 
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from statewright.workflow.states.language.parse import Parsed, parse_workflow
+from statewright.workflow.states.language.parse import ParsedWorkflow, parse_workflow
 
 HEAD = "assistants: [{id: a, system_prompt: p}]\n"
 
 
-def states(*transitions: str, head: str = HEAD) -> Parsed:
+def states(*transitions: str, head: str = HEAD) -> ParsedWorkflow:
     """A workflow of states s0, s1 ... with these transitions; an extra key may follow one after a semicolon."""
     lines = [
         f"- {{id: s{index}, assistant_id: a, next: {transition.partition(';')[0]}, {transition.partition(';')[2]}}}\n"
@@ -16,7 +16,7 @@ def states(*transitions: str, head: str = HEAD) -> Parsed:
     return parse_workflow(f"{head}states:\n{''.join(lines)}")
 
 
-def one_problem(parsed: Parsed) -> str:
+def one_problem(parsed: ParsedWorkflow) -> str:
     assert len(parsed.problems) == 1, parsed.problems
     return str(parsed.problems[0])
 

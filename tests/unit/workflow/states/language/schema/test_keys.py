@@ -1,4 +1,4 @@
-"""Declarations of keys: the kind of values, the default and the field of each."""
+"""Declarations of keys: the type of values, the default and the field of each."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,8 +7,17 @@ from typing import Annotated, Any, ClassVar, Literal
 import pytest
 
 from statewright.workflow.states.language.schema.keys import Ignored, Key, KeySchema, Renamed, keys_of
-from statewright.workflow.states.language.schema.kinds import Anything, Choice, Flag, Kind, ListOf, Map, Number, Text
 from statewright.workflow.states.language.schema.maps import MapSchema
+from statewright.workflow.states.language.schema.value_types import (
+    Anything,
+    Choice,
+    Flag,
+    ListOf,
+    Map,
+    Number,
+    Text,
+    ValueType,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +55,7 @@ KEYS = keys_of(Outer)
 
 
 @pytest.mark.parametrize(
-    ("name", "kind"),
+    ("name", "value_type"),
     [
         ("id", Text(empty=False)),
         ("ratio", Number(0, 1)),
@@ -63,8 +72,8 @@ KEYS = keys_of(Outer)
         ("old_count", Number(1, whole=True)),
     ],
 )
-def test_the_kind_of_values_follows_from_the_type(name: str, kind: Kind) -> None:
-    assert KEYS[name].kind == kind
+def test_the_type_of_values_follows_from_the_type(name: str, value_type: ValueType) -> None:
+    assert KEYS[name].type == value_type
 
 
 def test_the_order_is_that_of_the_class_and_only_declared_fields_are_keys() -> None:
@@ -94,6 +103,6 @@ def test_fields_settings_and_raw_maps_are_told_apart() -> None:
 
 def test_deprecated_and_ignored_keys() -> None:
     assert KEYS["old_count"] == KeySchema(
-        name="old_count", kind=Number(1, whole=True), doc="A count.", current_name="count", both_allowed=True
+        name="old_count", type=Number(1, whole=True), doc="A count.", current_name="count", both_allowed=True
     )
     assert KEYS["idle"] == KeySchema(name="idle", ignored="nothing reads it.")

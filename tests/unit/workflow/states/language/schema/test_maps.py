@@ -7,8 +7,8 @@ import pytest
 
 from statewright.workflow.states.language.diagnostics import Diagnostics
 from statewright.workflow.states.language.schema.keys import Ignored, Key, Renamed
-from statewright.workflow.states.language.schema.kinds import INVALID, Number
 from statewright.workflow.states.language.schema.maps import ExclusiveKeys, MapSchema, ParsedMap
+from statewright.workflow.states.language.schema.value_types import INVALID, Number
 from statewright.workflow.states.language.yaml.nodes import Mark
 from statewright.workflow.states.language.yaml.read import read_document
 
@@ -114,14 +114,14 @@ def test_a_deprecated_key_stands_for_its_successor_with_a_warning() -> None:
 
 
 def test_both_a_deprecated_key_and_its_successor_are_an_error() -> None:
-    assert "Write 'extra' alone." in read("id: a\nleft: b\nold_extra: 2\nextra: 3\n")[1][0]
+    assert "Keep only 'extra'." in read("id: a\nleft: b\nold_extra: 2\nextra: 3\n")[1][0]
 
 
 def test_both_may_be_allowed_and_then_the_new_one_wins() -> None:
     part, problems, warnings = read("id: a\nleft: b\nolder_extra: 2\nextra: 3\n")
     assert problems == []
     assert part.values["extra"] == 3.0
-    assert "The second one takes precedence." in warnings[0]
+    assert "'extra' takes precedence." in warnings[0]
 
 
 def test_1_5_1_unknown_keys_are_accepted_with_a_warning_and_a_near_miss() -> None:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from statewright.workflow.states.language.yaml.nodes import Mark, path_text, shorten
+from statewright.workflow.states.language.yaml.nodes import Mark, format_path, shorten
 from statewright.workflow.states.language.yaml.read import read_document
 
 
@@ -24,9 +24,9 @@ def test_every_key_and_value_has_its_position() -> None:
     assert transition.key_marks == {"state_id": Mark(3, 12)}
 
 
-def test_path_text_reads_as_an_author_would_write_it() -> None:
-    assert path_text(("states", 2, "next", "two words")) == "states[2].next['two words']"
-    assert path_text(()) == ""
+def test_a_path_reads_as_an_author_would_write_it() -> None:
+    assert format_path(("states", 2, "next", "two words")) == "states[2].next['two words']"
+    assert format_path(()) == ""
 
 
 def test_shortened_keeps_the_beginning() -> None:

@@ -165,7 +165,7 @@ def test_plain_tags_are_allowed(text: str, parser: str) -> None:
 
 @pytest.mark.parametrize("word", [".inf", "-.inf", ".NaN", "1.0e+999"])
 def test_a_number_that_json_does_not_know_is_refused(word: str, parser: str) -> None:
-    assert "not a number in JSON" in problem(f"a: {word}").message
+    assert "not a valid number in JSON" in problem(f"a: {word}").message
 
 
 # -- syntax

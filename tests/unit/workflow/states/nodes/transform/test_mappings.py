@@ -12,11 +12,11 @@ from statewright.workflow.states.expressions import parse_expression
 from statewright.workflow.states.nodes.config import ConfigReader
 from statewright.workflow.states.nodes.transform.mappings import (
     READERS,
-    ArrayMap,
+    ArrayMapping,
     ConditionMapping,
-    Constant,
-    Extract,
-    Script,
+    ConstantMapping,
+    ExtractMapping,
+    ScriptMapping,
     TemplateMapping,
 )
 from statewright.workflow.states.templates import parse_template
@@ -44,11 +44,11 @@ DATA = {
     ],
 )
 def test_2_10_extract_takes_a_part_and_the_default_for_null(path: str, value: Any) -> None:
-    assert Extract(path, "default").value(DATA) == value
+    assert ExtractMapping(path, "default").compute(DATA) == value
 
 
 def test_2_10_extract_without_a_default_gives_null() -> None:
-    assert Extract("missing").value(DATA) is None
+    assert ExtractMapping("missing").compute(DATA) is None
 
 
 CONDITIONS = [
@@ -73,44 +73,44 @@ CONDITIONS = [
 
 @pytest.mark.parametrize(("text", "data", "holds"), CONDITIONS)
 def test_4_3_conditions_of_transforms(text: str, data: Any, holds: bool) -> None:
-    assert ConditionMapping(parse_expression(text), "then", "else").value(data) == ("then" if holds else "else")
+    assert ConditionMapping(parse_expression(text), "then", "else").compute(data) == ("then" if holds else "else")
 
 
 @pytest.mark.parametrize("text", ["missing > 1", "1 / 0 > 1", "'a' > 1", "x.missing", "[x for x in y]", "open('f')"])
 def test_2_10_a_condition_that_fails_gives_the_else_value(text: str) -> None:
-    assert ConditionMapping(parse_expression(text), "then", "else").value({"x": {}}) == "else"
+    assert ConditionMapping(parse_expression(text), "then", "else").compute({"x": {}}) == "else"
 
 
 def test_a_condition_gives_true_and_false_where_no_values_are_written() -> None:
-    assert ConditionMapping(parse_expression("1 == 1")).value({}) is True
-    assert ConditionMapping(parse_expression("1 == 2")).value({}) is False
+    assert ConditionMapping(parse_expression("1 == 1")).compute({}) is True
+    assert ConditionMapping(parse_expression("1 == 2")).compute({}) is False
 
 
 def test_values_of_conditions_are_not_converted() -> None:
-    assert ConditionMapping(parse_expression("a == '15'")).value({"a": "15"}) is True
+    assert ConditionMapping(parse_expression("a == '15'")).compute({"a": "15"}) is True
 
 
 def test_2_10_a_template_makes_text() -> None:
     template = parse_template("PR #{{ n }}: {{ pr.title }} {{ labels | join(', ') }} {{ missing }} {{ yes }}")
     data = {"n": 11, "pr": {"title": "Fix"}, "labels": ["a", "b"], "yes": True}
-    assert TemplateMapping(template).value(data) == "PR #11: Fix a, b {{ missing }} true"
-    assert TemplateMapping(parse_template("{{ n }}")).value(data) == "11"
+    assert TemplateMapping(template).compute(data) == "PR #11: Fix a, b {{ missing }} true"
+    assert TemplateMapping(parse_template("{{ n }}")).compute(data) == "11"
 
 
 def test_2_10_a_template_may_have_blocks() -> None:
     template = parse_template("{% for row in rows %}{{ row.n }};{% endfor %}")
-    assert TemplateMapping(template).value({"rows": [{"n": 1}, {"n": 2}]}) == "1;2;"
+    assert TemplateMapping(template).compute({"rows": [{"n": 1}, {"n": 2}]}) == "1;2;"
 
 
 @pytest.mark.parametrize("text", ["{{ a.__class__.__mro__ }}", "{% if a.__class__ %}x{% endif %}", "{{ a.__init__ }}"])
 def test_4_1_a_template_reaches_no_python_objects(text: str) -> None:
-    made = TemplateMapping(parse_template(text)).value({"a": "x"})
+    made = TemplateMapping(parse_template(text)).compute({"a": "x"})
     assert made in (text, "")
 
 
 @pytest.mark.parametrize("value", [1, None, "{{ a }}", [{"a": 1}], False])
 def test_2_10_a_constant_is_what_was_written(value: Any) -> None:
-    assert Constant(value).value({"a": "secret"}) == value
+    assert ConstantMapping(value).compute({"a": "secret"}) == value
 
 
 SCRIPTS = [
@@ -131,12 +131,12 @@ SCRIPTS = [
 
 @pytest.mark.parametrize(("text", "data", "value"), SCRIPTS)
 def test_4_3_scripts_of_transforms(text: str, data: Any, value: Any) -> None:
-    assert Script(parse_expression(text)).value(data) == value
+    assert ScriptMapping(parse_expression(text)).compute(data) == value
 
 
 def test_4_3_a_script_that_divides_by_zero_is_an_error() -> None:
     with pytest.raises(ExpressionError):
-        Script(parse_expression("1 / 0")).value({})
+        ScriptMapping(parse_expression("1 / 0")).compute({})
 
 
 @pytest.mark.parametrize(
@@ -158,15 +158,15 @@ def test_4_3_a_script_that_divides_by_zero_is_an_error() -> None:
 def test_4_1_a_script_reaches_no_python_objects(text: str) -> None:
     data = {"a": [1]}
     with pytest.raises(ExpressionError):
-        Script(parse_expression(text)).value(data)
+        ScriptMapping(parse_expression(text)).compute(data)
     assert data == {"a": [1]}
 
 
 def test_4_1_a_value_is_never_run_as_a_script_or_rendered() -> None:
     data = {"a": "{{ secret }}", "b": "1 + 1", "secret": "s"}
-    assert TemplateMapping(parse_template("{{ a }}{{ b }}")).value(data) == "{{ secret }}1 + 1"
-    assert Script(parse_expression("b")).value(data) == "1 + 1"
-    assert Extract("a").value(data) == "{{ secret }}"
+    assert TemplateMapping(parse_template("{{ a }}{{ b }}")).compute(data) == "{{ secret }}1 + 1"
+    assert ScriptMapping(parse_expression("b")).compute(data) == "1 + 1"
+    assert ExtractMapping("a").compute(data) == "{{ secret }}"
 
 
 LABELS = {"labels": [{"name": "target-a", "active": True}, {"name": "WS"}, {"color": "red"}, {"name": None}]}
@@ -190,25 +190,25 @@ def test_4_3_array_map_takes_a_field_of_the_items_that_the_filter_lets_pass(
     field: str, condition: str | None, values: list[Any]
 ) -> None:
     expression = parse_expression(condition) if condition else None
-    assert ArrayMap("labels", field, expression).value(LABELS) == values
+    assert ArrayMapping("labels", field, expression).compute(LABELS) == values
 
 
 def test_2_10_array_map_drops_items_on_which_the_filter_fails() -> None:
-    assert ArrayMap("rows", "n", parse_expression("item.n > 1")).value(DATA) == [2]
+    assert ArrayMapping("rows", "n", parse_expression("item.n > 1")).compute(DATA) == [2]
 
 
 def test_2_10_array_map_without_a_field_gives_the_items_without_nulls() -> None:
-    assert ArrayMap("a").value({"a": [1, None, 0, ""]}) == [1, 0, ""]
+    assert ArrayMapping("a").compute({"a": [1, None, 0, ""]}) == [1, 0, ""]
 
 
 def test_array_map_over_nothing_gives_its_default_or_an_empty_list() -> None:
-    assert ArrayMap("missing", "n").value({}) == []
-    assert ArrayMap("missing", "n", default=["none"]).value({"missing": None}) == ["none"]
+    assert ArrayMapping("missing", "n").compute({}) == []
+    assert ArrayMapping("missing", "n", default=["none"]).compute({"missing": None}) == ["none"]
 
 
 def test_array_map_over_what_is_no_list_is_an_error() -> None:
-    with pytest.raises(ExpressionError, match="'a' is not a list, but 'text'"):
-        ArrayMap("a", "n").value({"a": "text"})
+    with pytest.raises(ExpressionError, match="'a' must be a list, and is 'text'"):
+        ArrayMapping("a", "n").compute({"a": "text"})
 
 
 @pytest.mark.parametrize(
@@ -240,5 +240,5 @@ def test_what_is_wrong_with_a_mapping_is_noted(kind: str, config: Any, keys: lis
 
 def test_a_constant_may_be_null(call_with: Callable[..., Any]) -> None:
     reader = ConfigReader({"value": None})
-    assert READERS["constant"](reader) == Constant(None)
+    assert READERS["constant"](reader) == ConstantMapping(None)
     assert reader.faults == []

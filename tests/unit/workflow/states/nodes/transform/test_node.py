@@ -75,7 +75,7 @@ def test_2_10_mappings_make_the_output(transform: Callable[..., Any]) -> None:
 
 def test_2_10_mappings_see_the_fields_made_before_them(transform: Callable[..., Any]) -> None:
     assert transform({"a": 1}, script("a", "a + 1"), script("b", "a + 1")) == {"a": 2, "b": 3}
-    with pytest.raises(ExpressionError, match="there is no 'b'"):
+    with pytest.raises(ExpressionError, match="'b' is not defined"):
         transform({"a": 1}, script("c", "b + 1"), script("b", "a"))
 
 
@@ -106,7 +106,9 @@ def test_the_output_is_json(transform: Callable[..., Any]) -> None:
 
 
 def test_2_10_on_error_fail_is_the_default_and_names_state_and_field(transform: Callable[..., Any]) -> None:
-    with pytest.raises(ExpressionError, match=r"State 'own' cannot transform: field 'bad': '1 / 0' cannot be"):
+    with pytest.raises(
+        ExpressionError, match=r"State 'own' cannot transform its input: field 'bad': '1 / 0' cannot be"
+    ):
         transform({}, extract("a"), FAILS)
 
 
@@ -143,7 +145,7 @@ def test_2_10_on_error_holds_for_the_output_schema_too(
 
 
 def test_2_10_a_required_field_that_is_missing_fails(transform: Callable[..., Any]) -> None:
-    with pytest.raises(InvalidUpdateError, match="State 'own' cannot transform: its output_schema requires 'x', 'a'"):
+    with pytest.raises(InvalidUpdateError, match="State 'own' cannot transform its input: the output lacks 'x', 'a'"):
         transform({}, extract("a"), output_schema={"required": ["x", "a"]})
 
 

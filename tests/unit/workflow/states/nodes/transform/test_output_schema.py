@@ -84,7 +84,7 @@ def test_2_10_nothing_else_is_checked(properties: Any, value: Any) -> None:
 
 def test_2_10_required_fields_are_those_that_must_not_be_missing_or_null() -> None:
     found = shape({"c": {"type": ["string", "null"]}}, required=["a", "b", "c", "d"])
-    assert list(found.missing({"a": 0, "b": None, "c": None})) == ["b", "d"]
+    assert list(found.iter_missing({"a": 0, "b": None, "c": None})) == ["b", "d"]
 
 
 def test_a_schema_may_be_a_text_of_json() -> None:

@@ -36,7 +36,7 @@ def test_2_10_an_input_key_leads_to_a_part(key: str, data: Any) -> None:
 
 
 def test_2_10_without_a_key_the_whole_context_is_read(call_with: Callable[..., Call]) -> None:
-    assert Source().data(call_with({"a": 1, "b": 2})) == {"a": 1, "b": 2}
+    assert Source().read(call_with({"a": 1, "b": 2})) == {"a": 1, "b": 2}
 
 
 @pytest.mark.parametrize(("text", "data"), [('{"a": 1}', {"a": 1}), ("[1, 2]", {"raw": [1, 2]}), ("15", {"raw": "15"})])
@@ -71,23 +71,23 @@ def test_the_near_key_is_named() -> None:
 def test_2_10_messages_are_the_content_of_the_last_one(
     history: Any, key: str | None, data: Any, call_with: Callable[..., Call]
 ) -> None:
-    assert Source("messages", key).data(call_with({"a": "context"}, history=history)) == data
+    assert Source("messages", key).read(call_with({"a": "context"}, history=history)) == data
 
 
 @pytest.mark.parametrize(
     ("given", "data"), [('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1}), ("hello", {"user_input": "hello"})]
 )
 def test_2_10_the_user_input_is_that_of_the_run(given: Any, data: Any, call_with: Callable[..., Call]) -> None:
-    assert Source("user_input").data(call_with({"a": "context"}, given=given)) == data
+    assert Source("user_input").read(call_with({"a": "context"}, given=given)) == data
 
 
 def test_2_10_the_state_schema_has_the_parts_of_the_state(call_with: Callable[..., Call]) -> None:
     call = call_with({"a": 1}, history=[Message("hi", name="plan")], given="hi", task="before")
-    assert Source("state_schema").data(call) == {
+    assert Source("state_schema").read(call) == {
         "context_store": {"a": 1},
         "messages": [{"role": "user", "content": "hi", "name": "plan"}],
         "user_input": "hi",
         "task": "before",
         "state_id": "own",
     }
-    assert Source("state_schema", "messages[-1].content").data(call) == {"content": "hi"}
+    assert Source("state_schema", "messages[-1].content").read(call) == {"content": "hi"}

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from statewright.workflow.steps import StepResult
-from statewright.workflow.steps.kinds import perform_wait
 from statewright.workflow.steps.model import WaitStep
+from statewright.workflow.steps.perform import perform_wait
 
 
 def test_it_waits_and_answers_nothing() -> None:

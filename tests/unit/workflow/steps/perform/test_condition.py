@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any, cast
 
-from statewright.workflow.steps.kinds import perform_condition, result_key
 from statewright.workflow.steps.model import ConditionStep
+from statewright.workflow.steps.perform import perform_condition, result_key
 
 STEP = ConditionStep(type="condition", name="good", expression="lead.score", true_step="a", false_step="b")
 

@@ -1,4 +1,4 @@
-"""Encoding of run events for streams, cached so that an event for many readers is encoded once."""
+"""Encoding of run events for streams, with a cache, so that an event with many readers is encoded only once."""
 
 from __future__ import annotations
 
@@ -12,22 +12,23 @@ from statewright.service import LiveEvent
 
 _CAPACITY: Final = 1024
 """The size of the cache, in events."""
-_LARGEST: Final = 16 * 1024
-"""The largest cached event, in bytes."""
+_MAX_SIZE: Final = 16 * 1024
+"""The maximum size of a cached event, in bytes."""
 
 
-class EventBytes:
-    """A cache of encoded events, each with the lines `event`, `data` and `id`.
+class EventCache:
+    """A cache of encoded events, oldest evicted first.
 
-    A stored event never changes, so its key is the run and the number. A live event has no number and is identified by
-    the object, which all readers share. An entry keeps its event, so that no other object can have the same `id()`.
+    A stored event never changes, so its key is the run and the sequence number. A live event has no number and is
+    identified by its object, which all readers share. The entry keeps that object alive, so that its `id()` is not
+    reused.
     """
 
     def __init__(self) -> None:
         self._cache: OrderedDict[tuple[str, int], tuple[RunEvent | LiveEvent, bytes]] = OrderedDict()
 
     def encode(self, event: RunEvent | LiveEvent) -> bytes:
-        """Return an event as the bytes to send."""
+        """Encode an event as the lines `event`, `data` and, for a stored event, `id`."""
         is_live = isinstance(event, LiveEvent)
         key = ("", id(event)) if is_live else (event.run_id, event.seq)
         entry = self._cache.get(key)
@@ -36,7 +37,7 @@ class EventBytes:
         data = encode((LIVE_EVENT if is_live else EVENT).encode(event))
         end = b"\n" if is_live else b"id: %d\n\n" % event.seq
         content = b"event: %b\ndata: %b\n%b" % (event.type.encode(), data, end)
-        if len(content) <= _LARGEST:
+        if len(content) <= _MAX_SIZE:
             self._cache[key] = event, content
             if len(self._cache) > _CAPACITY:
                 self._cache.popitem(last=False)

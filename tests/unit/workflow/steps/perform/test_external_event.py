@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from statewright.workflow.steps import StepFailed, StepResult
-from statewright.workflow.steps.kinds import perform_external_event
 from statewright.workflow.steps.model import ExternalEventStep
+from statewright.workflow.steps.perform import perform_external_event
 
 STEP = ExternalEventStep(type="external_event", name="e", signal_type="paid", timeout_ms=250)
 
@@ -29,5 +29,5 @@ def test_the_payload_is_output_and_update() -> None:
 
 
 def test_nothing_in_time_is_a_failure() -> None:
-    with pytest.raises(StepFailed, match="waited 250 ms for a signal 'paid'"):
+    with pytest.raises(StepFailed, match="received no signal 'paid' within 250 ms"):
         perform(None)

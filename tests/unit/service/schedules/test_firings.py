@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from statewright.runs import Schedule
-from statewright.service.schedules.scheduler import Turn, turns_of
+from statewright.service.schedules.scheduler import Firing, due_firings
 
 NOON = datetime(2026, 3, 2, 12, 0, tzinfo=UTC)
 HOURLY = Schedule(
@@ -17,7 +17,7 @@ HOURLY = Schedule(
 
 
 def starts(schedule: Schedule, now: datetime) -> list[str]:
-    return [f"{item.at:%H:%M}" for item in turns_of(schedule, now) if item.at is not None]
+    return [f"{item.at:%H:%M}" for item in due_firings(schedule, now) if item.at is not None]
 
 
 def hours(count: float) -> timedelta:
@@ -25,16 +25,16 @@ def hours(count: float) -> timedelta:
 
 
 def test_nothing_is_due_before_its_time() -> None:
-    assert turns_of(HOURLY, NOON - timedelta(microseconds=1)) == []
+    assert due_firings(HOURLY, NOON - timedelta(microseconds=1)) == []
 
 
 def test_at_its_time_one_run_is_due() -> None:
-    assert turns_of(HOURLY, NOON) == [Turn(NOON, NOON + hours(1))]
+    assert due_firings(HOURLY, NOON) == [Firing(NOON, NOON + hours(1))]
 
 
 @pytest.mark.parametrize("schedule", [replace(HOURLY, paused=True), replace(HOURLY, next_at=None)])
 def test_paused_and_ended_schedules_are_not_due(schedule: Schedule) -> None:
-    assert turns_of(schedule, NOON + hours(5)) == []
+    assert due_firings(schedule, NOON + hours(5)) == []
 
 
 @pytest.mark.parametrize(
@@ -54,20 +54,20 @@ def test_paused_and_ended_schedules_are_not_due(schedule: Schedule) -> None:
 def test_missed_times_are_caught_up_as_configured(catch_up: str, late: timedelta, expected: list[str]) -> None:
     schedule = replace(HOURLY, catch_up=catch_up)
     assert starts(schedule, NOON + late) == expected
-    assert turns_of(schedule, NOON + late)[-1].next_at == NOON + hours(late // hours(1) + 1)
+    assert due_firings(schedule, NOON + late)[-1].next_at == NOON + hours(late // hours(1) + 1)
 
 
 def test_the_last_hundred_missed_times_are_caught_up() -> None:
-    turns = turns_of(replace(HOURLY, catch_up="all"), NOON + hours(1000.5))
-    assert [turn.at for turn in turns] == [NOON + hours(count) for count in range(901, 1001)]
+    firings = due_firings(replace(HOURLY, catch_up="all"), NOON + hours(1000.5))
+    assert [firing.at for firing in firings] == [NOON + hours(count) for count in range(901, 1001)]
 
 
-def test_each_turn_leads_to_the_next() -> None:
-    turns = turns_of(replace(HOURLY, catch_up="all"), NOON + hours(2.5))
-    assert [turn.next_at for turn in turns] == [NOON + hours(1), NOON + hours(2), NOON + hours(3)]
+def test_each_firing_leads_to_the_next() -> None:
+    firings = due_firings(replace(HOURLY, catch_up="all"), NOON + hours(2.5))
+    assert [firing.next_at for firing in firings] == [NOON + hours(1), NOON + hours(2), NOON + hours(3)]
 
 
 def test_a_time_that_is_no_longer_due_is_skipped() -> None:
     """The rules of its time zone have changed since it was noted."""
     moved = replace(HOURLY, next_at=NOON + timedelta(minutes=30))
-    assert turns_of(moved, NOON + timedelta(minutes=31)) == [Turn(None, NOON + hours(1))]
+    assert due_firings(moved, NOON + timedelta(minutes=31)) == [Firing(None, NOON + hours(1))]

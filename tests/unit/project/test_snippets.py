@@ -19,16 +19,16 @@ from statewright.project import Kind, Project
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["plain", "with space", 'quoted"', "8f14e45f-ea"])
-def test_a_stanza_is_what_can_be_added(kind: Kind, section: str, name: str, folder: Path) -> None:
-    stanza = Project(folder).stanza_for(kind, name)
-    project: Any = read(stanza, folder)
+def test_a_snippet_is_what_can_be_added(kind: Kind, section: str, name: str, folder: Path) -> None:
+    snippet = Project(folder).snippet_for(kind, name)
+    project: Any = read(snippet, folder)
     if kind == "integration":
         assert name in project.integrations
     else:
         assert name in getattr(project, section)
 
 
-def test_a_stanza_for_a_tool_is_what_can_be_added(folder: Path) -> None:
-    stanza = Project(folder).stanza_for("tool", "_read_graph")
-    assert stanza == '[tools]\n_read_graph = "my_tools:read_graph"'
-    assert "_read_graph" in read(stanza, folder).tool_registry()
+def test_a_snippet_for_a_tool_is_what_can_be_added(folder: Path) -> None:
+    snippet = Project(folder).snippet_for("tool", "_read_graph")
+    assert snippet == '[tools]\n_read_graph = "my_tools:read_graph"'
+    assert "_read_graph" in read(snippet, folder).tool_registry()

@@ -1,6 +1,6 @@
 """Execution of the steps that need no model: conditions, waits, external events, approvals and tasks.
 
-Each function performs one kind of step. It waits by itself, so its result is either completed or failed.
+Each function performs one type of step, including its wait, so a result never has the status `waiting`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
-from statewright.checkpoint import Interrupt
 from statewright.errors import suggestion
 from statewright.workflow.steps.execution import StepExecution, WaitRequest
 from statewright.workflow.steps.handlers import Handler
@@ -16,7 +15,7 @@ from statewright.workflow.steps.model import ApprovalStep, ConditionStep, Extern
 from statewright.workflow.steps.result import NEXT_STEP, StepFailed, StepResult, read_result, to_jsonable
 from statewright.workflow.steps.template import is_expression_true, render
 
-# -- conditions: a value of the state selects one of two steps
+# -- conditions
 
 
 def result_key(step: str) -> str:
@@ -36,35 +35,35 @@ def perform_condition(step: ConditionStep, execution: StepExecution) -> StepResu
 
 
 def perform_wait(step: WaitStep, execution: StepExecution) -> StepResult:
-    """Wait for a duration or until an instant; an instant in the past has come already.
+    """Wait for a duration or until a timestamp. A timestamp in the past ends the wait immediately.
 
     The node is suspended, so a wait of days occupies neither a thread nor a connection.
     """
     request = WaitRequest(
-        {"type": "wait"}, is_timer=True, delay=_as_seconds(step.duration_ms), until=step.until_timestamp
+        {"type": "wait"}, is_timer=True, delay=_to_seconds(step.duration_ms), until=step.until_timestamp
     )
     execution.wait_for(request, lambda _: None)
     return StepResult()
 
 
-def _as_seconds(milliseconds: int | None) -> float | None:
+def _to_seconds(milliseconds: int | None) -> float | None:
     return milliseconds / 1000 if milliseconds is not None else None
 
 
-# -- external events: the run waits for a signal, whose payload is merged into the state
+# -- external events
 
 RESERVED_PREFIX: Final = "__"
 """Prefix of the keys that the engine reserves."""
 
 
 def perform_external_event(step: ExternalEventStep, execution: StepExecution) -> StepResult:
-    """Wait for a type of signal. Raises StepFailed if none arrives in time."""
+    """Wait for a signal, and merge its payload into the state. Raises StepFailed if none arrives in time."""
     value = {"type": "external_event", "signalType": step.signal_type}
-    request = WaitRequest(value, signal=step.signal_type, delay=_as_seconds(step.timeout_ms))
+    request = WaitRequest(value, signal=step.signal_type, delay=_to_seconds(step.timeout_ms))
     payload = execution.wait_for(request, check_payload)
     if payload is None:
         raise StepFailed(
-            f"Step {step.name!r} waited {step.timeout_ms} ms for a signal {step.signal_type!r}, and none arrived.",
+            f"Step {step.name!r} received no signal {step.signal_type!r} within {step.timeout_ms} ms.",
             code="SIGNAL_TIMEOUT",
             details={"signalType": step.signal_type, "timeoutMs": step.timeout_ms},
         )
@@ -72,28 +71,31 @@ def perform_external_event(step: ExternalEventStep, execution: StepExecution) ->
 
 
 def check_payload(payload: Any) -> str | None:
-    """Return why a value is not a valid payload of a signal; None if it is valid."""
+    """Return the reason why a value is not a valid payload of a signal; None if it is valid."""
     if not isinstance(payload, Mapping):
-        return f"The payload is a {type(payload).__name__}. Send a map."
+        return f"The payload is of type {type(payload).__name__}. Send a map."
     keys = cast("Mapping[Any, Any]", payload)
-    reserved = next((key for key in keys if not isinstance(key, str) or key.startswith(RESERVED_PREFIX)), None)
-    if reserved is None:
+    invalid = next((key for key in keys if not isinstance(key, str) or key.startswith(RESERVED_PREFIX)), None)
+    if invalid is None:
         return None
-    return f"The payload has the key {reserved!r}. Keys are text that does not begin with {RESERVED_PREFIX!r}."
+    return f"The payload has the key {invalid!r}. Keys must be strings that do not start with {RESERVED_PREFIX!r}."
 
 
-# -- approvals: a person approves, rejects or edits a field of the state; the decision is stored for later conditions
+# -- approvals
 
 DECISIONS: Final = ("approved", "rejected", "edited")
 
 
 def decision_key(step: str) -> str:
-    """Return the field of the state that stores the decision of a step."""
+    """Return the field of the state that stores the decision of a step, for later conditions."""
     return f"{step}_decision"
 
 
 def perform_approval(step: ApprovalStep, execution: StepExecution) -> StepResult:
-    """Request a decision on a field of the state. Raises StepFailed without the field, or without a timely decision."""
+    """Ask a person to approve, reject or edit a field of the state.
+
+    Raises StepFailed if the field is missing, or if no decision is made in time.
+    """
     state = execution.state
     if step.content_key not in state:
         hint = suggestion(step.content_key, state, noun="Fields")
@@ -108,7 +110,7 @@ def perform_approval(step: ApprovalStep, execution: StepExecution) -> StepResult
         "content": state[step.content_key],
         "prompt": render(step.prompt, execution.input, state),
     }
-    answer = execution.wait_for(WaitRequest(value, delay=_as_seconds(step.timeout_ms)), check_decision)
+    answer = execution.wait_for(WaitRequest(value, delay=_to_seconds(step.timeout_ms)), check_decision)
     if answer is None:
         raise StepFailed(
             f"No decision on {step.content_key!r} was made in step {step.name!r} within {step.timeout_ms} ms.",
@@ -119,7 +121,7 @@ def perform_approval(step: ApprovalStep, execution: StepExecution) -> StepResult
 
 
 def _read_decision(step: ApprovalStep, answer: Mapping[str, Any]) -> StepResult:
-    """Return the result of a decision. Raises StepFailed for a rejection that ends the run."""
+    """Convert a decision to a result. Raises StepFailed for a rejection that ends the run."""
     decision, decided_by = answer["decision"], answer.get("decidedBy")
     if decision == "rejected" and step.on_reject == "fail":
         raise StepFailed(
@@ -134,39 +136,33 @@ def _read_decision(step: ApprovalStep, answer: Mapping[str, Any]) -> StepResult:
 
 
 def check_decision(answer: Any) -> str | None:
-    """Return why a value is not a valid decision; None if it is valid."""
+    """Return the reason why a value is not a valid decision; None if it is valid."""
     decision: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
     if decision.get("decision") not in DECISIONS:
         return f"The decision is {decision.get('decision')!r}. Choices: {', '.join(DECISIONS)}."
     if decision["decision"] == "edited" and "content" not in decision:
-        return "The decision is 'edited', and the content is missing. Send the edited content."
+        return "The decision is 'edited', but the content is missing. Send the edited content."
     return None
 
 
-# -- tasks: a user-defined function is called
+# -- tasks
 #
-# A handler that returns `waiting` is not called again: its result is stored in the interrupt, and the timer or signal
-# completes the step with it. `handler` takes the context alone; see `bind_step`.
+# A handler that returned `waiting` is not called again after the wait: its result is stored in the interrupt, and is
+# completed by the payload of the signal. A `handler` takes the context as its only argument; see `bind_step`.
 
 
 def perform_task(step: TaskStep, handler: Handler, execution: StepExecution) -> StepResult:
     """Call a sync handler, or resume the step if an earlier execution has called it."""
-    interrupt = execution.find_open_interrupt()
-    if interrupt is not None:
-        return _resume(execution, interrupt)
-    return _finish_or_wait(execution, handler(execution.context(step.config)))
+    return _resume(execution) or _finish_or_wait(execution, handler(execution.context(step.config)))
 
 
 async def perform_async_task(step: TaskStep, handler: Handler, execution: StepExecution) -> StepResult:
     """Call an async handler, or resume the step if an earlier execution has called it."""
-    interrupt = execution.find_open_interrupt()
-    if interrupt is not None:
-        return _resume(execution, interrupt)
-    return _finish_or_wait(execution, await handler(execution.context(step.config)))
+    return _resume(execution) or _finish_or_wait(execution, await handler(execution.context(step.config)))
 
 
 def _finish_or_wait(execution: StepExecution, value: Any) -> StepResult:
-    """Return the result of a handler from its return value. Suspends the node if the handler asks to wait."""
+    """Convert the return value of a handler to a result. Suspends the node if the handler requests a wait."""
     result = read_result(value, execution.step.name)
     if result.status != "waiting":
         return result
@@ -180,8 +176,11 @@ def _finish_or_wait(execution: StepExecution, value: Any) -> StepResult:
     return _wait_for_payload(execution, request)
 
 
-def _resume(execution: StepExecution, interrupt: Interrupt) -> StepResult:
-    """Return the result of a step that was waiting. Suspends the node again if there is no valid payload yet."""
+def _resume(execution: StepExecution) -> StepResult | None:
+    """Complete a waiting step; return None for any other. Suspends the node if there is no valid payload yet."""
+    interrupt = execution.find_open_interrupt()
+    if interrupt is None:
+        return None
     request = WaitRequest(
         interrupt.value, signal=interrupt.event, is_timer=interrupt.kind == "timer", until=interrupt.due_at
     )
@@ -189,7 +188,7 @@ def _resume(execution: StepExecution, interrupt: Interrupt) -> StepResult:
 
 
 def _wait_for_payload(execution: StepExecution, request: WaitRequest) -> StepResult:
-    """Wait, and merge the payload into the partial result that the handler returned before the wait."""
+    """Wait, and merge the payload into the result that the handler returned before the wait."""
     partial, payload = request.value, execution.wait_for(request, check_payload)
     updates: dict[str, Any] = {**(partial["stateUpdates"] or {}), **(payload or {})}
     return StepResult("completed", output=partial["output"] or payload or None, state_updates=updates)
@@ -201,4 +200,4 @@ PERFORM_BY_TYPE: Final[Mapping[type[Any], Callable[[Any, StepExecution], StepRes
     ExternalEventStep: perform_external_event,
     ApprovalStep: perform_approval,
 }
-"""The functions that perform a step without user-defined code."""
+"""The functions that perform steps without user-defined code, by type of step."""

@@ -1,6 +1,6 @@
-"""The types of values in workflow files: how each is read, and its JSON Schema.
+"""The types of values in workflow files, each with its reading and its JSON Schema.
 
-Reading reports a problem for an invalid value, and returns INVALID.
+Reading an invalid value reports a problem, and returns INVALID.
 """
 
 from __future__ import annotations
@@ -10,21 +10,21 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from statewright.workflow.states.language.diagnostics import Diagnostics, Phase
-from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, json_word, shorten
+from statewright.workflow.states.language.yaml.nodes import Path, YamlNode, format_json, shorten
 
 INVALID: Final[Any] = object()
-"""Stands for an invalid value."""
+"""Returned in place of an invalid value."""
 
 JsonSchema = dict[str, Any]
 
 
-class Kind:
-    """A type of values."""
+class ValueType:
+    """Base class of the types of values."""
 
     __slots__ = ()
 
     def describe(self) -> str:
-        """Return the description, as in "must be ...": `a text`."""
+        """Return a phrase for messages, to complete "must be ...", such as `a string`."""
         raise NotImplementedError
 
     def json_schema(self) -> JsonSchema:
@@ -34,17 +34,17 @@ class Kind:
         """Return the value; report a problem and return INVALID if it is not valid."""
         if not node.broken and self.is_valid(node.content):
             return node.plain()
-        return self.refuse(node, path, diagnostics, self.suggest(node, diagnostics))
+        return self.reject(node, path, diagnostics, self.suggest(node, diagnostics))
 
     def is_valid(self, content: Any) -> bool:
-        """Return whether a value, with the nodes of its parts, is of this type."""
+        """Return whether the content of a node is of this type."""
         raise NotImplementedError
 
     def suggest(self, node: YamlNode, diagnostics: Diagnostics) -> str:
-        """Return advice for an invalid value; empty to advise to write what `describe` returns."""
+        """Return advice for an invalid value. An empty string means to write what `describe` returns."""
         return ""
 
-    def refuse(self, node: YamlNode, path: Path, diagnostics: Diagnostics, advice: str = "") -> Any:
+    def reject(self, node: YamlNode, path: Path, diagnostics: Diagnostics, advice: str = "") -> Any:
         """Report a value of the wrong type, and return INVALID."""
         if not node.broken:
             name = next((step for step in reversed(path) if isinstance(step, str)), "the document")
@@ -64,22 +64,22 @@ def describe_value(node: YamlNode) -> str:
         return f"the text {shorten(node.source)!r}"
     if isinstance(node.content, str):
         return f"the text {shorten(node.content)!r}" if node.content else "empty"
-    return shorten(json_word(node.content))
+    return shorten(format_json(node.content))
 
 
 @dataclass(frozen=True, slots=True)
-class Text(Kind):
-    """A text."""
+class Text(ValueType):
+    """A string."""
 
     empty: bool = True
     """True if it may be empty."""
     advice: str = ""
-    """Advice for a list or a map in its place."""
+    """Advice if it is a list or a map instead."""
     rule: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
     """Further keywords of its JSON Schema, for rules that other checks report."""
 
     def describe(self) -> str:
-        return "a text" if self.empty else "a text that is not empty"
+        return "a string" if self.empty else "a string that is not empty"
 
     def is_valid(self, content: Any) -> bool:
         return isinstance(content, str) and (self.empty or content != "")
@@ -94,7 +94,7 @@ class Text(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Number(Kind):
+class Number(ValueType):
     """A number from `low` to `high`."""
 
     low: float
@@ -110,9 +110,9 @@ class Number(Kind):
     def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
         value = node.content
         if isinstance(value, bool) or not isinstance(value, int | float):
-            return self.refuse(node, path, diagnostics, _suggest_number(node))
+            return self.reject(node, path, diagnostics, _suggest_number(node))
         if self.whole and value != int(value):
-            return self.refuse(node, path, diagnostics)
+            return self.reject(node, path, diagnostics)
         if value < self.low or (self.high is not None and value > self.high):
             message = f"{str(path[-1])!r} must be {self.describe()}, and is {describe_value(node)}."
             diagnostics.error(self.range_phase, path, node.at, message, f"Write {self.describe()}.")
@@ -132,12 +132,12 @@ def _suggest_number(node: YamlNode) -> str:
         return ""
     if value is None:
         return ""
-    return "Write it without quotes." if node.quoted else f"YAML reads this as a text; write {value!r}."
+    return "Write it without quotes." if node.quoted else f"YAML reads this as a string; write {value!r}."
 
 
 @dataclass(frozen=True, slots=True)
-class Flag(Kind):
-    """True or false, or one of some words."""
+class Flag(ValueType):
+    """True or false, or one of several words."""
 
     extra_words: tuple[str, ...] = ()
 
@@ -157,8 +157,8 @@ class Flag(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice(Kind):
-    """One of some words."""
+class Choice(ValueType):
+    """One of several words."""
 
     options: tuple[str, ...]
 
@@ -177,7 +177,7 @@ class Choice(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Anything(Kind):
+class Anything(ValueType):
     """Any JSON value."""
 
     def describe(self) -> str:
@@ -191,7 +191,7 @@ class Anything(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class Map(Kind):
+class Map(ValueType):
     """A map with any keys."""
 
     def describe(self) -> str:
@@ -205,10 +205,10 @@ class Map(Kind):
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf(Kind):
+class ListOf(ValueType):
     """A list, read as a tuple without its invalid items."""
 
-    item: Kind = Anything()
+    item: ValueType = Anything()
     at_least: int = 0
     distinct: bool = False
     advice: str = ""
@@ -219,7 +219,7 @@ class ListOf(Kind):
 
     def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
         if not isinstance(node.content, list) or node.broken:
-            return self.refuse(node, path, diagnostics, _suggest_list(node, self.item))
+            return self.reject(node, path, diagnostics, _suggest_list(node, self.item))
         if len(node.content) < self.at_least:
             diagnostics.error(Phase.FORM, path, node.at, f"{str(path[-1])!r} is an empty list.", self.advice)
             return INVALID
@@ -235,14 +235,13 @@ class ListOf(Kind):
         return {**schema, "uniqueItems": True} if self.distinct else schema
 
 
-def _suggest_list(node: YamlNode, item: Kind) -> str:
+def _suggest_list(node: YamlNode, item: ValueType) -> str:
     """Return advice for a value that is not a list."""
     keys: Collection[str] = getattr(item, "current", ())
     if not isinstance(node.content, dict):
-        form = f"Write it as a list: [{shorten(node.source)}]."
-        return f"Write a list, and in it {item.describe()}." if keys else form
+        return f"Write a list with {item.describe()}." if keys else f"Write it as a list: [{shorten(node.source)}]."
     first = next(iter(node.content), None)
-    # A map of items by their ids, as in other languages, or an item without its dash.
+    # Either a map of items by their ids, as in other languages, or an item without its dash.
     if "id" in keys and first is not None and first not in keys:
         return f"Write a list: '- id: {shorten(first)}' in place of '{shorten(first)}:'."
     return f"Put '- ' before {first!r}." if first in keys else "Write a list, with '- ' before each item."

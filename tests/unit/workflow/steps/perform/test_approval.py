@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.steps.kinds import check_decision, decision_key
+from statewright.workflow.steps.perform import check_decision, decision_key
 
 
 @pytest.mark.parametrize(

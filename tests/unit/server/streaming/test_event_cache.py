@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from statewright.runs import RunEvent
-from statewright.server.streaming.event_bytes import EventBytes
+from statewright.server.streaming.event_cache import EventCache
 from statewright.service import LiveEvent
 
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -16,14 +16,14 @@ def event(run: str, seq: int, text: str = "") -> RunEvent:
 
 
 def test_the_same_event_is_encoded_once():
-    cache = EventBytes()
+    cache = EventCache()
     assert cache.encode(event("a", 1)) is cache.encode(event("a", 1))
     assert cache.encode(event("a", 1)) != cache.encode(event("b", 1))
     assert cache.encode(event("a", 1)) != cache.encode(event("a", 2))
 
 
 def test_large_and_old_events_are_not_cached():
-    cache = EventBytes()
+    cache = EventCache()
     large = event("a", 1, "x" * 20_000)
     assert cache.encode(large) is not cache.encode(large)
     first = cache.encode(event("b", 1))
@@ -34,7 +34,7 @@ def test_large_and_old_events_are_not_cached():
 
 
 def test_a_live_event_has_no_number_and_is_cached_by_identity():
-    cache = EventBytes()
+    cache = EventCache()
     piece = LiveEvent("a", "message", {"text": "hel"}, "draft")
     assert cache.encode(piece) is cache.encode(piece)
     assert cache.encode(piece) == (

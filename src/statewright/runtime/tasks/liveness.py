@@ -1,19 +1,19 @@
 """Check whether a task may still act, and whether a run may continue.
 
-A task may outlive its superstep: a plain function cannot be stopped, and a node may leave threads of its own running.
-Its later actions must have no effect. So two questions are answered before each side effect: whether the run continues,
-which this process knows, and whether it holds its thread, which only the saver knows: another process may have taken
-the thread over meanwhile.
+A task may outlive its superstep: a plain function cannot be stopped, and a node may leave threads running. Their later
+actions must have no effect. So two things are checked before each side effect: that the run continues, which this
+process knows, and that it still holds its thread, which only the saver knows, because another process may have taken
+the thread over.
 
-The other half of the problem is the node that receives such a refusal as an exception. It may catch it and return a
-fallback, which must not become the result of the task, since the next run executes the task again. Such refusals are
-recorded with `note_refusal`, and the outcome of the task is replaced in `void_if_refused`.
+The other half of the problem is a node that receives such a refusal as an exception. If it catches the exception and
+returns a fallback, that must not become the result of the task, since the next run executes the task again. So
+`note_refusal` records refusals, and `override_if_refused` replaces the outcome of the task.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Final, TypeVar, cast
 
 from statewright.checkpoint import BranchKey, Checkpointer, Lease, LeaseRequest
@@ -24,11 +24,11 @@ from statewright.runtime.invocation.run import CallingTask, OpenSuperstep, Run
 T = TypeVar("T")
 SIBLING_FAILED: Final = "a concurrent task failed"
 _REFUSALS: Final = (RunCancelled, GraphDrained, LeaseLost)
-"""The errors that say that a run is over."""
+"""The errors that a task receives because its run is over."""
 
 
 def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> str | None:
-    """Return why a task must not act any more, or None. `between_attempts`, the end of the last one does not count."""
+    """Return why a task may no longer act, or None. `between_attempts` ignores the end of its last attempt."""
     inner: CallingTask | None = scope
     while inner is not None:
         run, attempt = inner.run, inner.attempt
@@ -37,7 +37,7 @@ def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> s
         if attempt is not None and attempt.is_over_for(inner.task):
             return f"the attempt at node {_node(inner)!r} was abandoned"
         if _is_closed(inner):
-            return f"the superstep of node {_node(inner)!r} is over"
+            return f"the superstep of node {_node(inner)!r} has ended"
         if run.control is not None and run.control.cancel_reason is not None:
             return run.control.cancel_reason
         if run.hold_lost:
@@ -47,39 +47,39 @@ def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> s
 
 
 def _is_closed(scope: CallingTask) -> bool:
-    """Return whether the superstep of a task is over."""
+    """Return whether the superstep of a task has ended."""
     return scope.checkpoint is not None and scope.checkpoint.step <= scope.run.closed_step
 
 
 def check_not_abandoned(run: Run) -> None:
-    """Raise RunCancelled if the attempt that called a subgraph was abandoned, so that it must not save anything.
+    """Raise RunCancelled if the attempt that called a subgraph was abandoned, so that the subgraph must not save.
 
-    The saver would not refuse it: the next attempt saves in the same namespace and under the same lease.
+    The saver would accept the write, because the next attempt uses the same namespace and the same lease.
     """
     if run.parent is not None and run.parent.abandoned:
         raise RunCancelled(f"the attempt at node {_node(run.parent)!r} was abandoned")
 
 
 def reason_to_stop(run: Run) -> str | None:
-    """Return why a run must not begin another superstep, or None."""
+    """Return why a run must not start another superstep, or None."""
     if run.control is not None and run.control.cancel_reason is not None:
         return run.control.cancel_reason
     if run.parent is None:
         return None
-    above = superstep_above(run)
-    return SIBLING_FAILED if above is not None and above.ending else reason_to_refuse(run.parent)
+    outer = calling_superstep(run)
+    return SIBLING_FAILED if outer is not None and outer.ending else reason_to_refuse(run.parent)
 
 
-def reason_to_wait_no_more(scope: CallingTask) -> str | None:
-    """Return why a task must not wait any longer before it begins, or None."""
-    step = superstep_of(scope)
+def reason_to_stop_waiting(scope: CallingTask) -> str | None:
+    """Return why a task that waits for a slot or for its next attempt must stop waiting, or None."""
+    step = innermost_superstep(scope)
     if step is not None and step.ending:
         return SIBLING_FAILED
     return reason_to_refuse(scope, between_attempts=True)
 
 
-def superstep_of(scope: CallingTask) -> OpenSuperstep | None:
-    """Return the innermost superstep with several tasks that contains a task, across subgraphs."""
+def innermost_superstep(scope: CallingTask) -> OpenSuperstep | None:
+    """Return the innermost superstep with concurrent tasks that a task is part of, directly or through subgraphs."""
     inner: CallingTask | None = scope
     while inner is not None:
         step = inner.run.superstep
@@ -89,43 +89,37 @@ def superstep_of(scope: CallingTask) -> OpenSuperstep | None:
     return None
 
 
-def superstep_above(run: Run) -> OpenSuperstep | None:
-    """Return the superstep with several tasks in which a subgraph was called."""
-    return superstep_of(run.parent) if run.parent is not None else None
+def calling_superstep(run: Run) -> OpenSuperstep | None:
+    """Return the superstep with concurrent tasks in which a subgraph was called, or None."""
+    return innermost_superstep(run.parent) if run.parent is not None else None
 
 
-def is_waited_for(run: Run) -> bool:
-    """Return whether a subgraph, cancelled as a sibling of its caller failed, may finish a call of a plain function."""
-    above = superstep_above(run)
-    return above is not None and above.ending and run.parent is not None and reason_to_refuse(run.parent) is None
+def may_finish_functions(run: Run) -> bool:
+    """Return whether plain functions of a subgraph may finish: it ends only because a sibling of its caller failed."""
+    outer = calling_superstep(run)
+    return outer is not None and outer.ending and run.parent is not None and reason_to_refuse(run.parent) is None
 
 
 @contextmanager
-def woken_by_the_end(scope: CallingTask, wake: Callable[[], object]) -> Generator[None]:
-    """While the block runs, call `wake` once the task must not wait any longer; immediately if that is so already."""
-    control, step = scope.run.control, superstep_of(scope)
-    if step is None and control is None:
+def wake_at_end(scope: CallingTask, wake: Callable[[], object]) -> Generator[None]:
+    """During the block, call `wake` once the task must stop waiting, or at once if it must already."""
+    control, step = scope.run.control, innermost_superstep(scope)
+    with (
+        control.on_cancel(wake, scope.run.root) if control is not None else nullcontext(),
+        step.on_end(wake) if step is not None else nullcontext(),
+    ):
         yield
-    elif control is None:
-        with cast(OpenSuperstep, step).notifying(wake):
-            yield
-    elif step is None:
-        with control.calling(wake, scope.run.root):
-            yield
-    else:
-        with control.calling(wake, scope.run.root), step.notifying(wake):
-            yield
 
 
-# -- tasks that get an error because their run is over
+# -- tasks that receive an error because their run is over
 
 
 def note_refusal(scope: CallingTask, error: BaseException, run: Run | None = None) -> None:
     """Record that a task receives an error because its run is over, so that its outcome does not count.
 
-    The node may catch the error and return a fallback, or raise an error of its own. Neither is saved, handled, retried
-    or counted: the task has not ended, and the next run executes it again. `run` is the one in which the error arose,
-    if that is not the run of the scope: a later run may have taken over the call of a `@task` meanwhile.
+    The node may catch the error and return a fallback, or raise another error. Neither is saved, handled, retried or
+    counted: the next run executes the task again. `run` is the run in which the error was raised, if that is not the
+    run of the scope: a later run may have taken over the call of a `@task` in between.
     """
     if isinstance(error, _REFUSALS) and scope.task is not None and _is_over(scope, error, run or scope.run):
         reason = str(error) if isinstance(error, LeaseLost) else error.reason
@@ -133,16 +127,17 @@ def note_refusal(scope: CallingTask, error: BaseException, run: Run | None = Non
 
 
 def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost, run: Run) -> bool:
-    """Return whether the run in which an error arose, or a run around it, is over.
+    """Return whether the run in which an error was raised, or an outer run, is over.
 
-    It is not if the node has stopped a run that it had started itself.
+    It is not over if the node has stopped a run that the node itself had started.
     """
     if isinstance(error, LeaseLost):
-        line = run.root.line
+        line = run.root.branch_key
         return line is not None and line.thread_id == error.thread_id
     if run is not scope.run:
         return True
-    # The outcome of a task of the superstep is ignored anyway once that is over, and the next task uses its scope.
+    # The end of its superstep does not count for a task, only for a call: the outcome of the task is ignored anyway
+    # once the superstep is closed, and the next task reuses its scope.
     is_call = scope.refusals is not run.refusals
     inner: CallingTask | None = scope
     while inner is not None:
@@ -160,8 +155,8 @@ def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost,
     return False
 
 
-def void_if_refused(scope: CallingTask, outcome: T) -> T | RunError:
-    """Return the outcome of an attempt, or the error that its task received because the run is over."""
+def override_if_refused(scope: CallingTask, outcome: T) -> T | RunError:
+    """Return the outcome of an attempt, or in its place the error that its task received because the run is over."""
     refusals = scope.refusals
     if (
         not refusals
@@ -172,16 +167,16 @@ def void_if_refused(scope: CallingTask, outcome: T) -> T | RunError:
     return refusals.get(scope.task.id, outcome)
 
 
-def check_waits(scope: CallingTask) -> None:
-    """Raise RunCancelled if a task must not wait for its calls any longer."""
+def check_may_wait(scope: CallingTask) -> None:
+    """Raise RunCancelled if a task must no longer wait for its calls."""
     run, reason = scope.run, reason_to_refuse(scope)
     if reason is not None:
-        raise _refused(scope, reason, run)
+        raise _refusal(scope, reason, run)
 
 
 def check_not_refused(scope: CallingTask) -> None:
-    """Raise again the error that the task received because its run is over, if the task continues after it."""
-    refusal = void_if_refused(scope, None)
+    """Raise the error that the task received because its run is over, if it has caught that and continues."""
+    refusal = override_if_refused(scope, None)
     if refusal is not None:
         raise refusal
 
@@ -189,24 +184,24 @@ def check_not_refused(scope: CallingTask) -> None:
 # -- before a side effect
 
 
-def check_open(scope: CallingTask, name: str) -> None:
-    """Raise RunCancelled if the task must not begin the step `name` any more."""
+def check_may_start(scope: CallingTask, name: str) -> None:
+    """Raise RunCancelled if the task must not start the step `name`."""
     run, reason = scope.run, reason_to_refuse(scope)
     if reason is not None:
-        raise _refused(scope, f"{reason}, so the step {name!r} of node {_node(scope)!r} was not begun", run)
+        raise _refusal(scope, f"{reason}, so the step {name!r} of node {_node(scope)!r} was not started", run)
 
 
 def check_hold(scope: CallingTask, name: str) -> None:
-    """Raise RunCancelled if the run does not hold its thread any more; an expired lease is renewed, if possible.
+    """Raise RunCancelled if the run no longer holds its thread. An expired lease is renewed if possible.
 
-    The saver is asked: another process, or `release`, may have taken the thread since the last write.
+    The saver is asked, because another process or `release` may have ended the lease since the last write.
     """
     root = scope.run.root
     if root.claimed:
         try:
             lease = resolve(_current_lease(root))
         except LeaseLost as error:
-            raise _lost(scope, name, root) from error
+            raise _note_lost_hold(scope, name, root) from error
         _check_lease(scope, name, root, lease)
 
 
@@ -219,13 +214,13 @@ async def check_hold_async(scope: CallingTask, name: str) -> None:
         try:
             lease = await aresolve(_current_lease(root))
         except LeaseLost as error:
-            raise _lost(scope, name, root) from error
+            raise _note_lost_hold(scope, name, root) from error
         _check_lease(scope, name, root, lease)
 
 
 def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
-    """Return the lease of a run on its thread. An expired one is renewed, since the process may have been suspended."""
-    saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.line).thread_id
+    """Return the lease on the thread of a run. An expired one is renewed, since the process may have been suspended."""
+    saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.branch_key).thread_id
     if root.held_until is not None and root.ports.clock.now() >= root.held_until:
         return saver.renew(thread_id, cast(LeaseRequest, root.hold(root.ports.clock.now())))
     return saver.lease(thread_id)
@@ -233,21 +228,21 @@ def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
 
 def _check_lease(scope: CallingTask, name: str, root: Run, lease: Lease | None) -> None:
     if lease is None or lease.owner != root.owner:
-        raise _lost(scope, name, root)
+        raise _note_lost_hold(scope, name, root)
     root.held_until = lease.until
 
 
-def _lost(scope: CallingTask, name: str, root: Run) -> RunCancelled:
+def _note_lost_hold(scope: CallingTask, name: str, root: Run) -> RunCancelled:
     root.hold_lost = True
-    return _refused(
+    return _refusal(
         scope,
-        f"the run does not hold its thread any more, which was taken over, released or deleted, so the step {name!r} "
-        f"of node {_node(scope)!r} was not begun",
+        f"the run no longer holds its thread, which was taken over, released or deleted, so the step {name!r} of node "
+        f"{_node(scope)!r} was not started",
         root,
     )
 
 
-def _refused(scope: CallingTask, reason: str, run: Run) -> RunCancelled:
+def _refusal(scope: CallingTask, reason: str, run: Run) -> RunCancelled:
     error = RunCancelled(reason)
     note_refusal(scope, error, run)
     return error

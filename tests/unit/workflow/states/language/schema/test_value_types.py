@@ -7,21 +7,21 @@ import pytest
 
 from statewright.errors import Problem
 from statewright.workflow.states.language.diagnostics import Diagnostics
-from statewright.workflow.states.language.schema.kinds import (
+from statewright.workflow.states.language.schema.value_types import (
     INVALID,
     Anything,
     Choice,
     Flag,
-    Kind,
     ListOf,
     Map,
     Number,
     Text,
+    ValueType,
 )
 from statewright.workflow.states.language.yaml.read import read_document
 
 
-def read(kind: Kind, text: str) -> tuple[Any, tuple[Problem, ...]]:
+def read(kind: ValueType, text: str) -> tuple[Any, tuple[Problem, ...]]:
     diagnostics = Diagnostics()
     root = read_document(f"key: {text}").root
     assert root is not None
@@ -48,7 +48,7 @@ def read(kind: Kind, text: str) -> tuple[Any, tuple[Problem, ...]]:
         (ListOf(Text()), "[]", ()),
     ],
 )
-def test_valid_values_are_read(kind: Kind, text: str, value: object) -> None:
+def test_valid_values_are_read(kind: ValueType, text: str, value: object) -> None:
     read_value, problems = read(kind, text)
     assert problems == ()
     assert read_value == value
@@ -85,7 +85,7 @@ def test_valid_values_are_read(kind: Kind, text: str, value: object) -> None:
         (ListOf(Text(), distinct=True), "[a, b, a]", "twice"),
     ],
 )
-def test_messages_describe_the_value_and_the_correction(kind: Kind, text: str, expected: str) -> None:
+def test_messages_describe_the_value_and_the_correction(kind: ValueType, text: str, expected: str) -> None:
     _, problems = read(kind, text)
     assert len(problems) == 1
     assert expected in str(problems[0])
@@ -100,7 +100,7 @@ def test_a_list_is_read_without_its_invalid_items() -> None:
 
 
 @pytest.mark.parametrize("kind", [Text(), Number(0), Flag(), Choice(("a",)), Map(), ListOf(Text()), Anything()])
-def test_a_broken_value_is_not_reported_again(kind: Kind) -> None:
+def test_a_broken_value_is_not_reported_again(kind: ValueType) -> None:
     assert read(kind, "*nowhere") == (INVALID, ())
 
 
