@@ -361,7 +361,8 @@ class GroupCommitDatabase(Database):
                 write.error = error
             if not isinstance(write.error, RetryTransaction):
                 return
-        write.error = write.error.__cause__ or write.error
+        if write.error is not None:
+            write.error = write.error.__cause__ or write.error
 
     def _begin_transaction(self) -> None:
         if self._closed:

@@ -284,8 +284,8 @@ class _Request:
                 )
             case "SW006":
                 return StorageError(
-                    f"Branch {branch_key.branch!r} of thread {self._thread_id!r} has as many checkpoints as a branch can "
-                    f"have. Copy the thread, and continue on the copy."
+                    f"Branch {branch_key.branch!r} of thread {self._thread_id!r} has reached the maximum number of "
+                    f"checkpoints. Copy the thread, and continue on the copy."
                 )
             case _:
                 return None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 BOOL, BYTEA, INT8, INT2, INT4, TEXT, FLOAT8, UNKNOWN = 16, 17, 20, 21, 23, 25, 701, 0
 """Object ids of types, from the catalog `pg_type`."""
@@ -35,11 +35,10 @@ def encode(value: Any) -> Parameter:
     Raises UnicodeEncodeError for text with surrogates or null characters, which Postgres cannot store, OverflowError
     for an integer of more than 64 bits, and TypeError.
     """
-    encoder = _ENCODERS.get(type(value))
+    kind = cast("type[Any]", type(value))
+    encoder = _ENCODERS.get(kind) or next((_ENCODERS[base] for base in kind.__mro__ if base in _ENCODERS), None)
     if encoder is None:
-        encoder = next((encoder for kind, encoder in _ENCODERS.items() if isinstance(value, kind)), None)
-        if encoder is None:
-            raise TypeError(f"a value of type {type(value).__name__} cannot be a parameter of a statement")
+        raise TypeError(f"a value of type {kind.__name__} cannot be a parameter of a statement")
     return encoder(value)
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import sqlite3
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
 
 from statewright.errors import NewerFormat
+from statewright.storage.database import Connection
 from statewright.storage.encryption import Encryptor
 from statewright.storage.ledger.ledger import DatabaseLedger
 from statewright.storage.ledger.tables import decrypted_json
@@ -19,7 +19,7 @@ from statewright.storage.sqlite.statements import statements
 _SQL: Final = statements("ledger_formats")
 FORMAT: Final = 4
 """The format of the tables that this version writes."""
-Step = Callable[[sqlite3.Connection, Encryptor], None]
+Step = Callable[[Connection, Encryptor], None]
 """The step from a format to the next one."""
 
 
@@ -44,11 +44,11 @@ class SqliteLedger(DatabaseLedger[SqliteDatabase]):
             self.database.write(partial(_migrate, encryptor=self.database.encryptor))
 
 
-def _format(connection: sqlite3.Connection) -> int:
+def _format(connection: Connection) -> int:
     return connection.execute(_SQL["format"]).fetchone()[0]
 
 
-def _migrate(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
+def _migrate(connection: Connection, encryptor: Encryptor) -> None:
     """Migrate the tables of an older format; another process may have been faster."""
     for step in _STEPS[_format(connection) - 1 :]:
         step(connection, encryptor)
@@ -57,14 +57,14 @@ def _migrate(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
 def _executing(*names: str) -> Step:
     """Return a step that executes statements."""
 
-    def step(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
+    def step(connection: Connection, encryptor: Encryptor) -> None:
         for name in names:
             connection.execute(_SQL[name])
 
     return step
 
 
-def _decrypt_webhook_events(connection: sqlite3.Connection, encryptor: Encryptor) -> None:
+def _decrypt_webhook_events(connection: Connection, encryptor: Encryptor) -> None:
     """Store the types of events that webhooks receive as plain text, so that statements can search them."""
     for webhook_id, stored in connection.execute(_SQL["webhook_events"]).fetchall():
         names = json.dumps(decrypted_json(encryptor, stored))

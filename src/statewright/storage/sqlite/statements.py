@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from statewright.storage import scripts
+from statewright.storage.database import Connection
 
 _PACKAGE: Final = "statewright.storage.sqlite"
 script = partial(scripts.script, _PACKAGE)
@@ -18,7 +19,7 @@ def statements(name: str) -> Mapping[str, str]:
     return scripts.statements(_PACKAGE, name)
 
 
-def run_script(connection: sqlite3.Connection, name: str) -> None:
+def run_script(connection: sqlite3.Connection | Connection, name: str) -> None:
     """Execute the statements of a file in the open transaction, unlike `executescript`."""
     for statement in scripts.split_script(_PACKAGE, name):
         connection.execute(statement)
