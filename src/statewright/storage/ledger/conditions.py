@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from statewright.errors import InvalidConfig, SerdeError, suggestion
+from statewright.errors import InvalidConfig, suggestion
 from statewright.runs import Among, Condition, Order, Record, Where
 from statewright.storage.ledger.tables import Table, Tables
 
@@ -65,8 +65,6 @@ def _in_list(tables: Tables, table: Table[Any], name: str, values: list[Any]) ->
         length = 1 << (len(values) - 1).bit_length()
         values = values + values[-1:] * (length - len(values))
         return f'"{name}" IN ({", ".join("?" * length)})', values
-    if any(isinstance(value, str) and "\0" in value for value in values):  # databases would cut it there
-        raise SerdeError(f"{table.name}.{name}", f"a list of more than {_MAX_PLACEHOLDERS} values has a null character")
     return f'"{name}" IN ({tables.sql["values_of_list"]})', [json.dumps(values)]
 
 

@@ -315,7 +315,7 @@ def test_webhooks_of_format_3_keep_their_types_of_events(tmp_path: Path, key: by
         with SqliteLedger(path, key=key) as ledger:
             assert list(ledger.find(Webhook)) == webhooks
             write(ledger, announcement := Announce("w1", "a", {}, NOW))
-            assert announcement.made == 2
+            assert announcement.delivery_count == 2
 
 
 def test_the_ledger_is_loaded_when_it_is_met() -> None:
