@@ -68,7 +68,7 @@ class PostgresDatabase(GroupCommitDatabase):
         trusts_clocks: bool = False,
     ) -> None:
         self._conninfo = parse_url(url)
-        self._schema = _checked_schema(schema)
+        self.schema = _checked_schema(schema)
         self._prepare = prepare
         self.serde = serde or Serde()
         self.encryptor = Encryptor(key, compress=compress)
@@ -94,12 +94,12 @@ class PostgresDatabase(GroupCommitDatabase):
     @property
     def location(self) -> str:
         """The address of the database, without the password."""
-        return self._conninfo.shown + (f" (schema {self._schema})" if self._schema else "")
+        return self._conninfo.shown + (f" (schema {self.schema})" if self.schema else "")
 
     @property
     def scope(self) -> Hashable:
         """Equal for databases of this process with the same data."""
-        return self._conninfo.identity, self._schema
+        return self._conninfo.identity, self.schema
 
     @classmethod
     def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
@@ -110,7 +110,7 @@ class PostgresDatabase(GroupCommitDatabase):
 
     def _connect(self) -> Session:
         conninfo = self._conninfo.text.encode()
-        return Session(conninfo, schema=self._schema, prepare=self._prepare, timeout=CONNECT_TIMEOUT)
+        return Session(conninfo, schema=self.schema, prepare=self._prepare, timeout=CONNECT_TIMEOUT)
 
     def _disconnect(self) -> None:
         for session in (*self._readers, self._session):

@@ -58,7 +58,9 @@ def parse_url(url: str) -> ConnInfo:
     """Return the address in a URL or a connection string. Raises InvalidConfig if it is not valid."""
     try:
         parts = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
-    except psycopg.Error as error:
+        if not all(port.isdecimal() for port in parts.get("port", "5432").split(",")):
+            raise ValueError(f"the port {parts['port']!r} is not a number")
+    except (psycopg.Error, ValueError) as error:
         raise InvalidConfig(
             f"The address of the database is not valid: {str(error).strip()}. Write a URL such as "
             f"postgresql://user:password@host:5432/name."

@@ -74,4 +74,4 @@ WHERE workspace_id = ? AND concurrency_key = ? AND claim IS NOT NULL;
 
 -- take
 UPDATE workflow_runs SET claim = ?, worker_id = ?, due_at = NULL, version = version + 1
-WHERE number = ?;
+WHERE number = ? AND claim IS NULL AND due_at IS NOT NULL;
