@@ -1,7 +1,7 @@
 """Two processes that write at the same time: here two databases with sessions of their own, in two threads.
 
-Under READ COMMITTED each of two transactions may check, before either writes. Many rounds are tried, because a race is
-lost only now and then; each of these tests fails within a few rounds if the locks are left out.
+Under READ COMMITTED each of two transactions may check, before either writes. A pause after each statement makes that
+likely: without the locks, the tests of two starts, of a signal and of an overtaken holder fail in the first rounds.
 """
 
 from __future__ import annotations
@@ -33,11 +33,25 @@ from statewright.runs import (
     where,
 )
 from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
+from statewright.storage.postgres.connection import Session
 from statewright.testing.conformance.checkpointer.samples import commit_after
 from statewright.testing.conformance.ledger.samples import run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-ROUNDS = 40
+ROUNDS = 20
+PAUSE = "SELECT pg_sleep(0.003)"
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    enqueue = Session._enqueue
+
+    def enqueue_with_pause(session: Session, query: Any) -> None:
+        enqueue(session, query)
+        if not query.receive:  # `execute` expects that its statement is the last one
+            enqueue(session, query._replace(sql=PAUSE, parameters=(), statement=None))
+
+    monkeypatch.setattr(Session, "_enqueue", enqueue_with_pause)
 
 
 @pytest.fixture
