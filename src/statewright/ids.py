@@ -34,6 +34,8 @@ def checked_name(parameter: str, value: Any) -> str:
         raise InvalidConfig(f"{parameter} is {value!r} of type {type(value).__name__}. Give a non-empty string.")
     if not is_unicode(value):
         raise InvalidConfig(f"{parameter} is {value!r}, which contains a lone surrogate. Give the whole character.")
+    if "\0" in value:
+        raise InvalidConfig(f"{parameter} is {value!r}, which contains a null character. Remove it.")
     return value
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 from statewright.channels import MISSING
-from statewright.checkpoint.forms import REPORTED, plain_control, plain_entries, plain_log, plain_pending
+from statewright.checkpoint.forms import REPORTED, key_of, plain_control, plain_entries, plain_log, plain_pending
 from statewright.checkpoint.model import Commit, Pending
 from statewright.errors import SerdeError
 from statewright.events import Log
@@ -20,6 +20,28 @@ Entries = Sequence[tuple[int, str, bytes]]
 """Encoded results for a frontier."""
 
 
+class EncodedCommit(NamedTuple):
+    """The parts of a commit as they are stored."""
+
+    key: bytes
+    """The key of the checkpoint."""
+    expected: bytes | None
+    """The key of the head that the branch must have."""
+    control: bytes
+    changes: bytes | None
+    entries: Entries
+    """Results for its frontier."""
+    events: bytes | None
+    """The log entries of the commit itself, which are stored with it."""
+    log: bytes | None
+    """Log entries of another run or time, which are stored separately."""
+
+    @property
+    def size(self) -> int:
+        """The size of the checkpoint in bytes."""
+        return len(self.control) + (len(self.changes) if self.changes is not None else 0)
+
+
 class Encoder:
     """Encodes commits and results. Each method raises SerdeError with the path to a value that cannot be stored."""
 
@@ -27,6 +49,20 @@ class Encoder:
         """Encode values with `encode`, which gets their paths, or with the serde alone."""
         self.serde = serde
         self._encode = encode or serde.encode
+
+    def commit(self, commit: Commit) -> EncodedCommit:
+        """Return all parts of a commit. Without deltas, the changes are all values, as if there were no parent."""
+        log = commit.log
+        events = self.log_beside(log, commit) if log is not None else None
+        return EncodedCommit(
+            key_of(commit.checkpoint.id),
+            key_of(commit.expected) if commit.expected is not None else None,
+            self.control(commit),
+            self.changes(commit, commit.deltas),
+            self.entries(commit.pending),
+            events,
+            self.log(log, commit.branch_key.namespace) if log is not None and events is None else None,
+        )
 
     def control(self, commit: Commit) -> bytes:
         """Return all data of the checkpoint of a commit except its values."""

@@ -14,11 +14,13 @@ from statewright.runs.change import (
     Operator,
     Plus,
     RunEvent,
+    Scope,
     Spend,
     Update,
     UpdateAll,
     Where,
     delivery_of,
+    scope_of,
     where,
 )
 from statewright.runs.ledger import Group, Ledger, Order
@@ -98,6 +100,7 @@ __all__ = [
     "RunLabel",
     "RunStatus",
     "Schedule",
+    "Scope",
     "Signal",
     "Spend",
     "StepLog",
@@ -115,5 +118,6 @@ __all__ = [
     "check_transition",
     "columns_of",
     "delivery_of",
+    "scope_of",
     "where",
 ]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from statewright.ids import draw_checkpoint_id
-from statewright.runs.records import DailySpending, Delivery, Json, Record
+from statewright.runs.records import DailySpending, Delivery, Json, Record, Run
 
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
 
@@ -140,6 +140,8 @@ class Announce:
     data: Mapping[str, Json]
     at: datetime
     run_id: str | None = None
+    id: str = field(default_factory=lambda: f"dlv_{draw_checkpoint_id()}")
+    """The beginning of the ids of its deliveries, each of which adds the id of its webhook."""
     delivery_count: int = 0
     """The number of inserted deliveries, once the change is written."""
 
@@ -156,11 +158,10 @@ Change = Insert | Spend | Update | UpdateAll | Delete | Absent | Advance | Annou
 
 def delivery_of(change: Announce, webhook_id: str) -> Delivery:
     """Return the delivery of an announcement to one webhook."""
-    delivery_id = f"dlv_{draw_checkpoint_id()}"
     created = change.at.isoformat().replace("+00:00", "Z")
-    body = {"id": delivery_id, "type": change.event_type, "createdAt": created, "data": dict(change.data)}
+    body = {"type": change.event_type, "createdAt": created, "data": dict(change.data)}
     return Delivery(
-        id=delivery_id,
+        id=f"{change.id}.{webhook_id}",
         webhook_id=webhook_id,
         workspace_id=change.workspace_id,
         run_id=change.run_id,
@@ -169,3 +170,45 @@ def delivery_of(change: Announce, webhook_id: str) -> Delivery:
         due_at=change.at,
         created_at=change.at,
     )
+
+
+class Scope(NamedTuple):
+    """The runs and threads that changes concern. Writes that concern one of them happen one after another."""
+
+    runs: frozenset[str]
+    threads: frozenset[tuple[str, str]]
+    """Workspaces and ids."""
+
+
+def scope_of(changes: Sequence[Change]) -> Scope:
+    """Return the runs and threads that changes name: in their records, or by equality in their conditions.
+
+    A change that depends on records of a run, or on the runs of a thread, has to name the run or the thread.
+    """
+    runs, threads = set[str](), set[tuple[str, str]]()
+    for change in changes:
+        match change:
+            case Insert(record):
+                values: Mapping[str, Any] = {name: getattr(record, name, None) for name in _NAMING}
+                kind = type(record)
+            case Update(kind, record_id, _, expect):
+                values = {**_equalities(expect), "id": record_id}
+            case UpdateAll(kind, conditions) | Delete(kind, conditions) | Absent(kind, conditions):
+                values = _equalities(conditions)
+            case Advance(run_id) | Forget(run_id):
+                kind, values = Run, {"id": run_id}
+            case Announce() | Spend():
+                continue
+        run_id = values.get("id") if kind is Run else values.get("run_id")
+        if run_id is not None:
+            runs.add(run_id)
+        if kind is Run and values.get("workspace_id") is not None and values.get("thread_id") is not None:
+            threads.add((values["workspace_id"], values["thread_id"]))
+    return Scope(frozenset(runs), frozenset(threads))
+
+
+_NAMING: Final = ("id", "run_id", "workspace_id", "thread_id")
+
+
+def _equalities(conditions: Where) -> dict[str, Any]:
+    return {condition.column: condition.value for condition in conditions if condition.operator == "="}

@@ -11,7 +11,7 @@ from datetime import datetime
 from operator import attrgetter, eq, ge, gt, le, lt, ne
 from typing import Any, Final, cast
 
-from statewright.errors import DuplicateRecord, RecordConflict, RecordPresent
+from statewright.errors import DuplicateRecord, RecordConflict, RecordPresent, SerdeError
 from statewright.ids import draw_run_id
 from statewright.page import cut_page
 from statewright.runs.change import (
@@ -35,7 +35,7 @@ from statewright.runs.change import (
 )
 from statewright.runs.ledger import Group, Order
 from statewright.runs.records import OF_RUNS, DailySpending, Record, Run, Webhook, Workspace
-from statewright.runs.records.record import R, columns_of
+from statewright.runs.records.record import R, checked_text, columns_of
 from statewright.runs.status import ENDED, RunStatus
 
 _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -224,6 +224,7 @@ class _Draft:
 
     def _insert(self, record: Record) -> None:
         kind = type(record)
+        _check_texts(record)
         if self._current(kind, record.id) is not None:
             raise DuplicateRecord(kind.TABLE, ("id",), (record.id,))
         self._check_unique(record, kind.UNIQUE)
@@ -252,6 +253,7 @@ class _Draft:
         if isinstance(record, Run):
             new_values["version"] = record.version + 1
         after = replace(record, **new_values)
+        _check_texts(after)
         self._check_unique(after, [columns for columns in after.UNIQUE if not new_values.keys().isdisjoint(columns)])
         self._changed[cast("type[Record]", type(record))][record.id] = after
 
@@ -298,9 +300,20 @@ def _total(records: Sequence[Record], column: str) -> float:
     return float(sum(getattr(record, column) or 0 for record in records))
 
 
+def _check_texts(record: Record) -> None:
+    """Raise SerdeError for text that not every ledger can store."""
+    for column in columns_of(type(record)):
+        text = getattr(record, column.name)
+        if column.kind == "text" and text is not None:
+            try:
+                checked_text(text)
+            except ValueError as error:
+                raise SerdeError(f"{record.TABLE}.{column.name}", str(error)) from error
+
+
 def _copied(record: R) -> R:
     """Copy a record, with deep copies of its JSON values."""
-    json = [column.name for column in columns_of(type(record)) if column.kind == "json"]
+    json = [column.name for column in columns_of(type(record)) if column.kind in ("json", "names")]
     return replace(record, **{name: deepcopy(getattr(record, name)) for name in json})
 
 

@@ -15,6 +15,8 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from enum import Enum
 from types import TracebackType
 from typing import Any, ClassVar, Final, Generic, Protocol, Self, TypeVar, cast
 
@@ -23,6 +25,7 @@ from statewright.futures import LightFuture, MaybeFuture
 from statewright.serde.serde import Serde
 from statewright.storage.checkpoints.head_cache import HeadCache
 from statewright.storage.encryption import Encryptor
+from statewright.storage.row_ids import RowIds
 
 T = TypeVar("T")
 UNLIMITED: Final = 2**62
@@ -47,9 +50,73 @@ class Cursor(Protocol):
 class Connection(Protocol):
     """A connection within a transaction."""
 
-    def execute(self, sql: str, parameters: Any = ..., /) -> Cursor: ...
+    def execute(self, sql: str, parameters: Any = ..., /) -> Cursor:
+        """Execute a statement, after those that were sent, and return its rows."""
+        ...
 
-    def executemany(self, sql: str, parameters: Iterable[Any], /) -> Any: ...
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> Any:
+        """Execute a statement several times."""
+        ...
+
+    def lock(self, *names: str) -> None:
+        """Lock names until the end of the transaction: wait for other transactions that have locked one of them.
+
+        A database with a single writer needs no locks.
+        """
+        ...
+
+    def send(self, statement: Statement, /) -> None:
+        """Execute a statement now or at any time before the transaction is committed, in order.
+
+        With a server, all statements that were sent make one round trip. An error may be raised here, or by the commit.
+        """
+        ...
+
+
+class Match(Enum):
+    """The number of rows that a statement has to change or select."""
+
+    ANY = "any"
+    ONE = "one"
+    NONE = "none"
+
+
+@dataclass(slots=True)
+class Statement:
+    """A statement of a job that need not wait for its result."""
+
+    sql: str
+    parameters: Sequence[Any]
+    match: Match = Match.ANY
+    """The transaction fails unless so many rows are changed, or selected."""
+    mismatch: Callable[[], Exception] = RuntimeError
+    """Creates the error for another number of rows."""
+    translate: Callable[[Exception], Exception | None] | None = None
+    """Returns the error for one of the connection, such as a violated constraint; None leaves it as it is."""
+    receive: Callable[[Any, int], None] | None = None
+    """Gets the first row that the statement returns, if it returns rows, and the number of rows, before the job counts
+    as done."""
+
+    def check(self, row: Any, count: int) -> None:
+        """Process the result. Raises the error for another number of rows than `match` requires."""
+        if self.match is not Match.ANY and count != (self.match is Match.ONE):
+            raise self.mismatch()
+        if self.receive is not None:
+            self.receive(row, count)
+
+    def error_of(self, error: Exception) -> Exception:
+        """Return the error to raise for one of the connection."""
+        return (self.translate and self.translate(error)) or error
+
+
+def thread_lock(workspace: str, thread_id: str) -> str:
+    """Return the name under which a thread is locked, by transactions that write to it or to its runs."""
+    return f"thread {workspace} {thread_id}"
+
+
+def run_lock(run_id: str) -> str:
+    """Return the name under which a run is locked, by transactions that write to it or to its records."""
+    return f"run {run_id}"
 
 
 Job = Callable[[Connection], T]
@@ -72,6 +139,12 @@ class Closeable:
 class Database(Closeable, ABC):
     """A database that savers, stores, caches and ledgers share, so that one transaction can write for several."""
 
+    row_ids: ClassVar[RowIds]
+    """The division of row ids."""
+    executes_late: ClassVar[bool] = False
+    """True if statements that were sent are executed by the commit: then checks before them save no rollback."""
+    has_arrays: ClassVar[bool] = False
+    """True if a list can be one parameter of a statement."""
     INTEGRITY_ERROR: ClassVar[type[Exception]]
     """Raised by a connection for a violated constraint."""
     AFTER_ALL_TEXT: ClassVar[Any]

@@ -64,7 +64,8 @@ def test_what_belongs_to_a_run_names_it() -> None:
 
 def test_a_delivery_is_what_is_announced() -> None:
     announced = Announce("w1", "run.ended", {"n": 1}, NOW, "r1")
-    one, other = delivery_of(announced, "h1"), delivery_of(announced, "h1")
-    assert one.id != other.id
-    assert one.body == {"id": one.id, "type": "run.ended", "createdAt": "2026-01-01T12:00:00Z", "data": {"n": 1}}
+    one, other = delivery_of(announced, "h1"), delivery_of(announced, "h2")
+    assert (one.id, other.id) == (f"{announced.id}.h1", f"{announced.id}.h2")
+    assert announced.id != Announce("w1", "run.ended", {"n": 1}, NOW, "r1").id
+    assert one.body == {"type": "run.ended", "createdAt": "2026-01-01T12:00:00Z", "data": {"n": 1}}
     assert (one.webhook_id, one.workspace_id, one.run_id, one.due_at) == ("h1", "w1", "r1", NOW)

@@ -14,9 +14,11 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_ty
 
 Json = Any
 """A value that JSON can hold."""
+Names = Any
+"""A list of names, which statements of a database search: never encrypted."""
 Sealed = str
 """Private text, such as descriptions and URLs: encrypted if the database is."""
-ColumnKind = Literal["text", "integer", "real", "flag", "instant", "status", "json", "sealed"]
+ColumnKind = Literal["text", "integer", "real", "flag", "instant", "status", "json", "names", "sealed"]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -58,8 +60,8 @@ def _annotations(kind: type) -> dict[str, Any]:
 
 def _column(name: str, annotation: str, hint: Any) -> Column:
     alias = annotation.split(" | ")[0]
-    if alias == "Json":
-        return Column(name, "json", object, True)
+    if alias in ("Json", "Names"):
+        return Column(name, "json" if alias == "Json" else "names", object, True)
     members = get_args(hint) or (hint,)
     types = [member for member in members if member is not type(None)]
     kind = "sealed" if alias == "Sealed" else _kind(types[0])
@@ -71,3 +73,10 @@ def _kind(kind: Any) -> ColumnKind:
         return "status"
     kinds: dict[Any, ColumnKind] = {bool: "flag", int: "integer", float: "real", datetime: "instant"}
     return kinds.get(kind, "text")
+
+
+def checked_text(text: str) -> str:
+    """Return text for a column. Raises ValueError for a null character, which not every database can store."""
+    if "\0" in text:
+        raise ValueError("a null character cannot be stored")
+    return text

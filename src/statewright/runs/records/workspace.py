@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import ClassVar, Self
 
-from statewright.runs.records.record import Json, Record, Sealed
+from statewright.runs.records.record import Json, Names, Record, Sealed
 
 
 @dataclass(slots=True, kw_only=True)
@@ -147,7 +147,7 @@ class Webhook(Record):
 
     workspace_id: str
     url: Sealed
-    events: Json = field(default_factory=list[str])
+    events: Names = field(default_factory=list[str])
     """The types of events that it receives; an empty list means all."""
     description: Sealed = ""
     secret: Json = None
@@ -170,7 +170,7 @@ class Delivery(Record):
     run_id: str | None = None
     event_type: str
     body: Json = None
-    """The sent message: `id`, `type`, `createdAt`, `data`."""
+    """The message without its id, which is that of the delivery: `type`, `createdAt`, `data`."""
     status: str = "pending"
     """`pending`, `delivered`, or `failed` after the last attempt."""
     attempts: int = 0

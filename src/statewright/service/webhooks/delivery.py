@@ -186,7 +186,8 @@ def claim_change(delivery: Delivery, now: datetime, settings: WebhookSettings) -
 
 def body_of(delivery: Delivery) -> bytes:
     """Return the body of the message, which is the same for each attempt."""
-    return json.dumps(delivery.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
+    message = {"id": delivery.id, **delivery.body}
+    return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 def headers_of(delivery: Delivery, webhook: Webhook, body: bytes, now: datetime) -> dict[str, str]:

@@ -168,10 +168,9 @@ async def send_test(ledger: Ledger, workspace_id: str, webhook_id: str, *, now: 
     webhook = await _get_with_secret(ledger, workspace_id, webhook_id)
     if not webhook.active:
         raise RequestConflict(f"Webhook {webhook.id!r} is not active, so no messages are sent. Activate it first.")
-    delivery_id = f"dlv_{draw_checkpoint_id()}"
-    body = {"id": delivery_id, "type": TEST_EVENT, "createdAt": iso(now), "data": {"webhookId": webhook.id}}
+    body = {"type": TEST_EVENT, "createdAt": iso(now), "data": {"webhookId": webhook.id}}
     delivery = Delivery(
-        id=delivery_id,
+        id=f"dlv_{draw_checkpoint_id()}",
         webhook_id=webhook.id,
         workspace_id=workspace_id,
         event_type=TEST_EVENT,

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from copy import copy
 from typing import Any
 
-from statewright.checkpoint import BranchKey, Commit, LeaseRequest, Pending
+from statewright.checkpoint import BranchKey, Commit, Lease, LeaseRequest, Pending
 from statewright.checkpoint.encoding import Encoder, Entries
 from statewright.checkpoint.forms import JOURNAL, journal_text, key_of
 from statewright.checkpoint.lease import check_lease, has_moved
@@ -21,7 +21,6 @@ from statewright.ids import CheckpointId
 from statewright.storage.checkpoints.head_cache import Head, Thread
 from statewright.storage.checkpoints.history import HistoryReader
 from statewright.storage.checkpoints.removal import drop_calls
-from statewright.storage.checkpoints.row_ids import bounds_of, line_of, row_id_of
 from statewright.storage.checkpoints.segments import LARGEST, RECENT, SegmentWriter
 from statewright.storage.damage import reading, with_damage_report
 from statewright.storage.database import Connection, Database, Job
@@ -35,6 +34,7 @@ class Writer:
         self._sql = database.statements("commits")
         self._encoder = Encoder(database.serde, database.encode)
         self._cache = database.head_cache
+        self._ids = database.row_ids
         self._workspace = workspace
 
     # -- commits
@@ -42,15 +42,9 @@ class Writer:
     def commit_job(self, commit: Commit, also: Iterable[Job[Any]]) -> Job[Any]:
         """Return the job that saves a commit. It raises CheckpointConflict, ThreadBusy or LeaseLost before a write."""
         encoder, checkpoint_id = self._encoder, commit.checkpoint.id
-        key = key_of(checkpoint_id)
-        expected = key_of(commit.expected) if commit.expected is not None else None
-        deltas = commit.deltas
-        control, changes = encoder.control(commit), encoder.changes(commit, deltas)
-        entries, log = encoder.entries(commit.pending), commit.log
-        # The log entries of the commit itself are stored in its record, those of another run or time in a row.
-        events = encoder.log_beside(log, commit) if log is not None else None
-        separate_log = encoder.log(log, commit.branch_key.namespace) if log is not None and events is None else None
-        commit.size = len(control) + (len(changes) if changes is not None else 0)
+        key, expected, control, changes, entries, events, separate_log = encoded = encoder.commit(commit)
+        deltas, log = commit.deltas, commit.log
+        commit.size = encoded.size
 
         def store(connection: Connection) -> tuple[Head | None, int]:
             """Write the commit without the jobs in `also`; return the previous head and the row id of the commit."""
@@ -108,14 +102,14 @@ class Writer:
     ) -> None:
         """Update the cached head, and compact old records if there are many of them, or large ones."""
         if head is None:
-            head = self._cache.heads[line_of(row_id)] = Head(row_id, key, 0, 0)
+            head = self._cache.heads[self._ids.line(row_id)] = Head(row_id, key, 0, 0)
         head.row_id, head.key, head.has_entries = row_id, key, has_entries
         head.count += 1
         head.size += commit.size or 0
         if head.count >= RECENT or (head.size >= LARGEST and head.count > 1):
             with reading(f"thread {commit.branch_key.thread_id!r}"):
-                SegmentWriter(connection, self._database).compact(line_of(row_id))
-                head.count, head.size = self._record_sizes(connection, line_of(row_id))
+                SegmentWriter(connection, self._database).compact(self._ids.line(row_id))
+                head.count, head.size = self._record_sizes(connection, self._ids.line(row_id))
 
     def results_job(
         self,
@@ -137,7 +131,7 @@ class Writer:
             head = self._head(connection, thread, branch_key)
             row_id = head.row_id if head is not None and head.key == key else None
             if row_id is None and head is not None:
-                row_id = self._reader(connection).find_checkpoint(line_of(head.row_id), checkpoint_id)
+                row_id = self._reader(connection).find_checkpoint(self._ids.line(head.row_id), checkpoint_id)
             if row_id is None or thread is None or head is None:
                 raise CheckpointNotFound(
                     f"Thread {branch_key.thread_id!r} has no checkpoint {checkpoint_id!r} to add results to."
@@ -165,6 +159,21 @@ class Writer:
         return job
 
     # -- leases
+
+    def renew_job(self, thread_id: str, hold: LeaseRequest) -> Job[Lease | None]:
+        """Return the job that claims, extends or releases a lease. It raises like a commit, and returns the lease."""
+
+        def renew(connection: Connection) -> Lease | None:
+            thread = self.thread(connection, thread_id)
+            check_lease(thread, thread_id, hold)
+            if has_moved(thread, hold):
+                raise self._conflict(connection, thread_id, None, self._head(connection, thread, BranchKey(thread_id)))
+            return None if thread is None else self.write_lease(connection, thread, thread_id, hold).lease
+
+        return renew
+
+    def lock(self, connection: Connection, thread_id: str) -> None:
+        """Wait until no other transaction writes to a thread. A database with a single writer needs no lock."""
 
     def thread(self, connection: Connection, thread_id: str) -> Thread | None:
         """Return a thread of the workspace, if it exists, from the cache if it is there."""
@@ -235,7 +244,7 @@ class Writer:
             number = cache.lines[key] = row[0]
         head = cache.heads.get(number)
         if head is None:
-            row = connection.execute(self._sql["head"], bounds_of(number)).fetchone()
+            row = connection.execute(self._sql["head"], self._ids.bounds(number)).fetchone()
             if row is None:
                 return None
             count, size = self._record_sizes(connection, number)
@@ -246,7 +255,7 @@ class Writer:
         """Create a line, and return the row id of its first checkpoint."""
         key = (thread.id, branch_key.namespace, branch_key.branch)
         number = self._cache.lines[key] = self._database.insert(connection, self._sql["insert_line"], key)
-        return row_id_of(number, 0)
+        return self._ids.row_id(number, 0)
 
     def _conflict(
         self, connection: Connection, thread_id: str, expected: str | None, head: Head | None
@@ -286,7 +295,7 @@ class Writer:
     def _store_log(self, connection: Connection, thread: Thread, log: Log, stored: bytes) -> None:
         """Add to the log of a run, with consecutive numbers."""
         run, number = self._run(connection, thread, log.run_id)
-        connection.execute(self._sql["insert_events"], (row_id_of(run, number), stored))
+        connection.execute(self._sql["insert_events"], (self._ids.row_id(run, number), stored))
         self._cache.runs[thread.id, log.run_id] = (run, number + len(log.entries))
 
     # -- details
@@ -296,7 +305,7 @@ class Writer:
 
     def _record_sizes(self, connection: Connection, line: int) -> tuple[int, int]:
         """Return the number of records of a line, and their size in bytes."""
-        return connection.execute(self._sql["count"], bounds_of(line)).fetchone()
+        return connection.execute(self._sql["count"], self._ids.bounds(line)).fetchone()
 
     def _store_entries(self, connection: Connection, row_id: int, entries: Entries) -> None:
         connection.executemany(self._sql["upsert"], [(row_id, *entry) for entry in entries])

@@ -20,16 +20,9 @@ from statewright.clock import instant_of
 from statewright.errors import DamagedDatabase
 from statewright.ids import CheckpointId
 from statewright.storage.checkpoints.folding import SET, Base, Changes, Gain, Part, apply_changes, change_of, fold
-from statewright.storage.checkpoints.row_ids import (
-    LAST_NUMBER,
-    Interval,
-    LineReader,
-    bounds_of,
-    line_of,
-    number_of,
-    row_id_of,
-)
+from statewright.storage.checkpoints.lines import LineReader
 from statewright.storage.database import Connection, Database
+from statewright.storage.row_ids import Interval
 
 
 class State(NamedTuple):
@@ -61,8 +54,10 @@ class HistoryReader(LineReader):
         """
         if row_id is None:
             return frozenset()
-        row = self._connection.execute(self._sql["apart"], (row_id, bounds_of(line_of(row_id))[1])).fetchone()
-        if row is None or row[0] > number_of(row_id) or row[1] is None:
+        row = self._connection.execute(
+            self._sql["apart"], (row_id, self.ids.bounds(self.ids.line(row_id))[1])
+        ).fetchone()
+        if row is None or row[0] > self.ids.number(row_id) or row[1] is None:
             return frozenset()
         return frozenset(self._decode(row[1]))
 
@@ -85,8 +80,8 @@ class HistoryReader(LineReader):
 
     def _end_of_segments(self, interval: Interval) -> int | None:
         """Return the row id of the segment at the end of an interval, or of the last one before its records."""
-        first, last = interval.row_ids
-        row = self._connection.execute(self._sql["segment_at"], (last, bounds_of(interval.line)[1])).fetchone()
+        first, last = self.ids.ends(interval)
+        row = self._connection.execute(self._sql["segment_at"], (last, self.ids.bounds(interval.line)[1])).fetchone()
         if row is not None and row[1] <= interval.last:
             return row[0]
         row = self._connection.execute(self._sql["segment_before"], (first, last)).fetchone()
@@ -95,7 +90,7 @@ class HistoryReader(LineReader):
     def _segments(self, interval: Interval, end: int) -> tuple[Base | None, list[Changes]]:
         """Return the newest base in an interval, and the changes of all checkpoints after it."""
         later: list[Changes] = []
-        rows = self._connection.execute(self._sql["segments"], (interval.row_ids[0], end))
+        rows = self._connection.execute(self._sql["segments"], (self.ids.ends(interval)[0], end))
         for _, first, base, changes in rows:
             if changes is not None:
                 count = interval.last - first + 1
@@ -113,7 +108,9 @@ class HistoryReader(LineReader):
         needed = self._fields(interval.line) - settled
         for field in sorted(needed if fields is None else needed & fields):
             entries: list[list[Gain]] = []
-            rows = self._connection.execute(self._sql["grown"], (interval.line, field, interval.first, number_of(end)))
+            rows = self._connection.execute(
+                self._sql["grown"], (interval.line, field, interval.first, self.ids.number(end))
+            )
             for whole, body in rows:
                 entries.append([gain for gain in self._decode(body) if gain[0] <= interval.last])
                 if whole and any(kind == SET for _, kind, _ in entries[-1]):
@@ -127,7 +124,7 @@ class HistoryReader(LineReader):
 
     def _records(self, interval: Interval) -> list[tuple[int, Changes]]:
         """Return the row ids and the changes of the checkpoints of an interval that are records."""
-        rows = self._connection.execute(self._sql["records"], interval.row_ids)
+        rows = self._connection.execute(self._sql["records"], self.ids.ends(interval))
         return [(row_id, self._decode(changes) if changes is not None else {}) for row_id, changes in rows]
 
     # -- checkpoints
@@ -201,9 +198,11 @@ class HistoryReader(LineReader):
         last = self.head_of(line)
         if last is None:
             return []
-        first = self._connection.execute(self._sql["first"], {"first": row_id_of(line, 0), "last": last}).fetchone()[0]
-        self.check_capacity(Interval(line, first, number_of(last)))
-        controls = self.controls(range(row_id_of(line, first), last + 1))
+        first = self._connection.execute(
+            self._sql["first"], {"first": self.ids.row_id(line, 0), "last": last}
+        ).fetchone()[0]
+        self.check_capacity(Interval(line, first, self.ids.number(last)))
+        controls = self.controls(range(self.ids.row_id(line, first), last + 1))
         return [(instant_of(control[0]), key, row_id) for row_id, (key, _, control) in controls.items()]
 
     def check_capacity(self, interval: Interval) -> None:
@@ -211,8 +210,8 @@ class HistoryReader(LineReader):
 
         A single damaged number could make an interval of billions, which must not be iterated.
         """
-        first, last = interval.row_ids
-        bounds = {"first": first, "last": last, "end": bounds_of(interval.line)[1]}
+        first, last = self.ids.ends(interval)
+        bounds = {"first": first, "last": last, "end": self.ids.bounds(interval.line)[1]}
         count = self._connection.execute(self._sql["capacity"], bounds).fetchone()[0] if interval.first >= 0 else 0
         if count <= interval.last - interval.first:
             raise DamagedDatabase(
@@ -232,31 +231,33 @@ class HistoryReader(LineReader):
             for segment, number, ids, controls in self._overlapping(self._sql["segment_controls"], first, last):
                 runs, segment_controls = self._decode(controls)
                 for offset, (run, control) in enumerate(segment_controls):
-                    row_id = row_id_of(line_of(segment), number + offset)
+                    row_id = self.ids.row_id(self.ids.line(segment), number + offset)
                     if first <= row_id <= last:
                         controls_by_row[row_id] = (ids[offset * 16 : offset * 16 + 16], runs[run], control)
         if len(controls_by_row) < len(row_ids):
             missing = next(row_id for row_id in row_ids if row_id not in controls_by_row)
-            raise DamagedDatabase(f"checkpoint {number_of(missing)} of line {line_of(missing)} is missing")
+            raise DamagedDatabase(f"checkpoint {self.ids.number(missing)} of line {self.ids.line(missing)} is missing")
         return controls_by_row
 
     def _overlapping(self, query: str, first: int, last: int) -> Iterable[Any]:
         """Query the segments with some of the row ids of one line from `first` to `last`."""
-        return self._connection.execute(query, (first, bounds_of(line_of(first))[1], number_of(last)))
+        return self._connection.execute(query, (first, self.ids.bounds(self.ids.line(first))[1], self.ids.number(last)))
 
     def changes_by_row(self, row_ids: Sequence[int]) -> dict[int, dict[str, Any]]:
         """Return the changes of checkpoints by row id."""
         changes_by_row: dict[int, dict[str, Any]] = {}
         for first, last in _runs_of(row_ids):
-            line = line_of(first)
-            for row_id, changes in self._records(Interval(line, number_of(first), number_of(last))):
+            line = self.ids.line(first)
+            for row_id, changes in self._records(Interval(line, self.ids.number(first), self.ids.number(last))):
                 changes_by_row[row_id] = dict(changes)
             for segment, number, _, changes in self._overlapping(self._sql["segment_changes"], first, last):
                 for offset, change in enumerate(self._decode(changes) if changes is not None else ()):
-                    changes_by_row.setdefault(row_id_of(line, number + offset), {}).update(change)
-                for field, body in self._connection.execute(self._sql["grown_in"], (line, number_of(segment))):
+                    changes_by_row.setdefault(self.ids.row_id(line, number + offset), {}).update(change)
+                for field, body in self._connection.execute(self._sql["grown_in"], (line, self.ids.number(segment))):
                     for number_in_line, kind, gained in self._decode(body):
-                        changes_by_row.setdefault(row_id_of(line, number_in_line), {})[field] = change_of(kind, gained)
+                        changes_by_row.setdefault(self.ids.row_id(line, number_in_line), {})[field] = change_of(
+                            kind, gained
+                        )
         return changes_by_row
 
     def _entries_of(self, row_ids: Sequence[int]) -> dict[int, list[PendingEntry]]:
@@ -272,12 +273,12 @@ class HistoryReader(LineReader):
     def log(self, thread: int, run: int, after: int = 0) -> list[tuple[int, list[Any]]]:
         """Return the batches of the log of a run in order, each with the number of its first event."""
         batches: list[tuple[int, list[Any]]] = []
-        for row_id, body in self._connection.execute(self._sql["events"], bounds_of(run)):
+        for row_id, body in self._connection.execute(self._sql["events"], self.ids.bounds(run)):
             first, *rest = self._decode(body)
-            batches.append((number_of(row_id), first))
-            batches.extend((number_of(row_id) + batch[0], [0, first[1] + batch[1], *batch[2:]]) for batch in rest)
+            batches.append((self.ids.number(row_id), first))
+            batches.extend((self.ids.number(row_id) + batch[0], [0, first[1] + batch[1], *batch[2:]]) for batch in rest)
         for (line,) in self._connection.execute(self._sql["thread_lines"], (thread,)).fetchall():
-            batches.extend(self.log_of_line(line, LAST_NUMBER, run).get(run, ()))
+            batches.extend(self.log_of_line(line, run=run).get(run, ()))
         batches.sort(key=lambda batch: batch[0])
         return [(number, [0, *batch[1:]]) for number, batch in batches if number + len(batch) - 5 >= after]
 
@@ -285,11 +286,14 @@ class HistoryReader(LineReader):
         """Return the number of the next event in the log of a run."""
         return max((number + len(batch) - 4 for number, batch in self.log(thread, run)), default=1)
 
-    def log_of_line(self, line: int, last: int, run: int | None = None) -> dict[int, list[tuple[int, list[Any]]]]:
+    def log_of_line(
+        self, line: int, last: int | None = None, *, run: int | None = None
+    ) -> dict[int, list[tuple[int, list[Any]]]]:
         """Return the parts of logs in the records of a line up to a number, by run, in the form of rows of logs."""
         logs: dict[int, list[tuple[int, list[Any]]]] = {}
         row = self._connection.execute(self._sql["namespace"], (line,)).fetchone()
-        rows = self._connection.execute(self._sql["record_logs"], (row_id_of(line, 0), row_id_of(line, last)))
+        end = self.ids.last_number if last is None else last
+        rows = self._connection.execute(self._sql["record_logs"], self.ids.ends(Interval(line, 0, end)))
         for record_run, number, control, events in rows:
             if run is None or run == record_run:
                 at, step = self._decode(control)[:2]

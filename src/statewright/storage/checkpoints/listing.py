@@ -18,7 +18,7 @@ from statewright.errors import CheckpointNotFound
 from statewright.ids import CheckpointId
 from statewright.page import cut_page
 from statewright.storage.checkpoints.history import HistoryReader, State
-from statewright.storage.checkpoints.row_ids import Interval, line_of
+from statewright.storage.row_ids import Interval
 
 
 class HistoryLister:
@@ -72,7 +72,7 @@ class HistoryLister:
         if before is not None:
             candidates = self._candidates(reader, branch_key, before)
             for interval in path:
-                first, last = interval.row_ids
+                first, last = reader.ids.ends(interval)
                 row_id = next((row_id for row_id in candidates if first <= row_id <= last), None)
                 if row_id is not None:
                     yield from range(row_id - 1, first - 1, -1)
@@ -80,7 +80,7 @@ class HistoryLister:
             else:
                 raise _not_found(branch_key, before)
         for interval in path:
-            first, last = interval.row_ids
+            first, last = reader.ids.ends(interval)
             yield from range(last, first - 1, -1)
 
     def _all(self, reader: HistoryReader, branch_key: BranchKey) -> list[int]:
@@ -108,7 +108,7 @@ class HistoryLister:
                 child = None
             saved = reader.checkpoints(stretch, branch_key, child)
             for saved_checkpoint, row_id in zip(saved, stretch, strict=True):
-                checkpoints.append(_with_branch(saved_checkpoint, branches[line_of(row_id)]))
+                checkpoints.append(_with_branch(saved_checkpoint, branches[reader.ids.line(row_id)]))
             child = None
             if is_page:
                 self._page_end = _PageEnd(

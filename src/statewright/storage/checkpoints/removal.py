@@ -13,7 +13,6 @@ from typing import Any
 from statewright.checkpoint import PrunePolicy, Values
 from statewright.storage.checkpoints.folding import SET
 from statewright.storage.checkpoints.history import HistoryReader
-from statewright.storage.checkpoints.row_ids import LAST_NUMBER, bounds_of, line_of, number_of, row_id_of
 from statewright.storage.database import Connection, Database
 
 
@@ -24,6 +23,7 @@ class Pruner:
         self._connection = connection
         self._database = database
         self._sql = database.statements("removal")
+        self._ids = database.row_ids
         self._reader = HistoryReader(connection, database)
 
     def prune(self, thread: int, policy: PrunePolicy, *, dry_run: bool = False) -> int:
@@ -46,7 +46,7 @@ class Pruner:
             ages = sorted(self._reader.ages(line), key=lambda age: age[2], reverse=True)
             if ages:
                 count = policy.kept([created_at for created_at, _, _ in ages])
-                firsts[line] = (number_of(ages[-1][2]), number_of(ages[count - 1][2]))
+                firsts[line] = (self._ids.number(ages[-1][2]), self._ids.number(ages[count - 1][2]))
         return firsts
 
     def _cut(self, firsts: dict[int, int]) -> None:
@@ -61,11 +61,11 @@ class Pruner:
         """Return the remaining checkpoints whose parents are deleted."""
         beginnings: list[int] = []
         for line, first in firsts.items():
-            bounds = row_id_of(line, first), row_id_of(line, LAST_NUMBER)
+            bounds = self._ids.row_id(line, first), self._ids.row_id(line, self._ids.last_number)
             jumps = [row_id for (row_id,) in self._connection.execute(self._sql["jumps"], bounds)]
             for row_id in sorted({bounds[0], *jumps}):
                 parent = self._reader.parent_of(row_id)
-                if parent is not None and number_of(parent) < firsts.get(line_of(parent), 0):
+                if parent is not None and self._ids.number(parent) < firsts.get(self._ids.line(parent), 0):
                     beginnings.append(row_id)
         return beginnings
 
@@ -73,9 +73,11 @@ class Pruner:
         """Store the whole state of a checkpoint, in its record or its segment."""
         if self._connection.execute(self._sql["record"], (self._stored(values), row_id)).rowcount:
             return
-        segment = self._connection.execute(self._sql["segment"], (row_id, bounds_of(line_of(row_id))[1])).fetchone()
+        segment = self._connection.execute(
+            self._sql["segment"], (row_id, self._ids.bounds(self._ids.line(row_id))[1])
+        ).fetchone()
         end, first, ids, changes, controls = segment
-        skipped = number_of(row_id) - first
+        skipped = self._ids.number(row_id) - first
         runs, entries = self._database.decode(controls)
         later = (
             self._database.decode(changes)[skipped + 1 :]
@@ -87,7 +89,7 @@ class Pruner:
         self._connection.execute(
             self._sql["update"],
             (
-                number_of(row_id),
+                self._ids.number(row_id),
                 ids[skipped * 16 :],
                 self._stored([other_values, *later]),
                 self._stored([runs, entries[skipped:]]),
@@ -99,16 +101,16 @@ class Pruner:
 
     def _restart_growth(self, row_id: int, end: int, field: str, values: Values) -> None:
         """Replace the gains of a growing field in a segment up to a checkpoint by its value there."""
-        key = (line_of(row_id), field, number_of(end))
+        key = (self._ids.line(row_id), field, self._ids.number(end))
         row = self._connection.execute(self._sql["grown"], key).fetchone()
         gains = self._database.decode(row[0]) if row is not None else ()
-        later = [gain for gain in gains if gain[0] > number_of(row_id)]
-        growth: list[Any] = [[number_of(row_id), SET, values[field]], *later] if field in values else later
+        later = [gain for gain in gains if gain[0] > self._ids.number(row_id)]
+        growth: list[Any] = [[self._ids.number(row_id), SET, values[field]], *later] if field in values else later
         items = len(values.get(field, ())) if isinstance(values.get(field), list) else 1
         self._connection.execute(self._sql["grow"], (*key, items, self._stored(growth)))
 
     def _delete_before(self, line: int, first: int) -> None:
-        _delete_rows(self._connection, row_id_of(line, 0), row_id_of(line, first) - 1)
+        _delete_rows(self._connection, self._ids.row_id(line, 0), self._ids.row_id(line, first) - 1)
         self._connection.execute("DELETE FROM grown WHERE line = ? AND last < ?", (line, first))
 
     def _stored(self, value: Any) -> bytes:
@@ -129,15 +131,15 @@ def drop_calls(connection: Connection, database: Database, thread: int, branch: 
                 pruner = Pruner(connection, database)
                 pruner.make_whole(row_id, HistoryReader(connection, database).state_at(row_id))
             keep_log(connection, database, line)
-            delete_line(connection, line)
+            delete_line(connection, database, line)
 
 
-def keep_log(connection: Connection, database: Database, line: int, last: int = LAST_NUMBER) -> None:
+def keep_log(connection: Connection, database: Database, line: int, last: int | None = None) -> None:
     """Move the events of the records of a line, up to the one with the number `last`, to the logs of their runs."""
     insert = database.statements("commits")["insert_events"]
     for run, batches in HistoryReader(connection, database).log_of_line(line, last).items():
         body = database.encode(_packed([batch for _, batch in batches]), "event")
-        connection.execute(insert, (row_id_of(run, batches[0][0]), body))
+        connection.execute(insert, (database.row_ids.row_id(run, batches[0][0]), body))
 
 
 def _packed(batches: list[list[Any]]) -> list[list[Any]]:
@@ -146,9 +148,9 @@ def _packed(batches: list[list[Any]]) -> list[list[Any]]:
     return [first, *([offset, at - first[1], *entries] for offset, at, *entries in batches[1:])]
 
 
-def delete_line(connection: Connection, line: int) -> None:
+def delete_line(connection: Connection, database: Database, line: int) -> None:
     """Delete a line with all its checkpoints."""
-    _delete_rows(connection, *bounds_of(line))
+    _delete_rows(connection, *database.row_ids.bounds(line))
     connection.execute("DELETE FROM grown WHERE line = ?", (line,))
     connection.execute("DELETE FROM lines WHERE id = ?", (line,))
 
@@ -158,11 +160,11 @@ def _delete_rows(connection: Connection, first: int, last: int) -> None:
         connection.execute(f"DELETE FROM {table} WHERE place BETWEEN ? AND ?", (first, last))
 
 
-def delete_thread(connection: Connection, thread: int) -> None:
+def delete_thread(connection: Connection, database: Database, thread: int) -> None:
     """Delete a thread with its logs."""
     for (line,) in connection.execute("SELECT id FROM lines WHERE thread = ?", (thread,)).fetchall():
-        delete_line(connection, line)
+        delete_line(connection, database, line)
     for (run,) in connection.execute("SELECT id FROM runs WHERE thread = ?", (thread,)).fetchall():
-        connection.execute("DELETE FROM events WHERE place BETWEEN ? AND ?", bounds_of(run))
+        connection.execute("DELETE FROM events WHERE place BETWEEN ? AND ?", database.row_ids.bounds(run))
     connection.execute("DELETE FROM runs WHERE thread = ?", (thread,))
     connection.execute("DELETE FROM threads WHERE id = ?", (thread,))

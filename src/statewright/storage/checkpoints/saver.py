@@ -8,7 +8,7 @@ from copy import copy
 from dataclasses import replace
 from functools import partial
 from itertools import islice
-from typing import Any, Final, Self, TypeVar
+from typing import Any, ClassVar, Final, Self, TypeVar
 
 from statewright.checkpoint import (
     DEFAULT_WORKSPACE,
@@ -25,7 +25,6 @@ from statewright.checkpoint import (
     checked_lease,
 )
 from statewright.checkpoint.forms import restore_log
-from statewright.checkpoint.lease import check_lease, has_moved
 from statewright.clock import Duration, instant_of
 from statewright.errors import CheckpointConflict, CheckpointNotFound
 from statewright.events import Event, Log
@@ -38,7 +37,6 @@ from statewright.storage.checkpoints.commits import Writer
 from statewright.storage.checkpoints.history import HistoryReader
 from statewright.storage.checkpoints.listing import HistoryLister
 from statewright.storage.checkpoints.removal import Pruner, delete_thread
-from statewright.storage.checkpoints.row_ids import bounds_of, line_of, number_of, row_id_of
 from statewright.storage.damage import with_damage_report
 from statewright.storage.database import UNLIMITED, Connection, D, Job, View, on_event_loop
 
@@ -50,6 +48,8 @@ T = TypeVar("T")
 
 class DatabaseSaver(View[D]):
     """Saves the checkpoints of the threads of one workspace; `for_workspace` returns a saver for another one."""
+
+    writer_type: ClassVar[type[Writer]] = Writer
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class DatabaseSaver(View[D]):
     def _bind(self, workspace: str) -> None:
         self.workspace = check_workspace(workspace)
         self._sql = self.database.statements("saver")
-        self._writer = Writer(self.database, workspace)
+        self._writer = self.writer_type(self.database, workspace)
         self._lister = HistoryLister(workspace)
 
     @property
@@ -126,29 +126,24 @@ class DatabaseSaver(View[D]):
         return self._write(self._writer.results_job(branch_key, checkpoint_id, pending, hold, log, also))
 
     def renew(self, thread_id: str, hold: LeaseRequest) -> MaybeFuture[Lease | None]:
-        def job(connection: Connection) -> Lease | None:
-            thread = self._writer.thread(connection, thread_id)
-            check_lease(thread, thread_id, hold)
-            if has_moved(thread, hold):
-                raise CheckpointConflict(thread_id, None, self._head_id(connection, thread_id))
-            return None if thread is None else self._writer.write_lease(connection, thread, thread_id, hold).lease
-
-        return self._write(with_damage_report(job, thread_id))
+        return self._write(with_damage_report(self._writer.renew_job(thread_id, hold), thread_id))
 
     def want(self, thread_id: str, what: str) -> MaybeFuture[Lease | None]:
         def job(connection: Connection) -> Lease | None:
+            self._writer.lock(connection, thread_id)
             connection.execute(self._sql["want"], (what, self.workspace, thread_id))
             self.database.head_cache.threads.pop((self.workspace, thread_id), None)
-            thread = self._writer.thread(connection, thread_id)
+            thread = self._writer.load_thread(connection, thread_id)
             return thread.lease if thread is not None else None
 
         return self._write(with_damage_report(job, thread_id))
 
     def delete_thread(self, thread_id: str, *, also: Sequence[Job[Any]] = ()) -> MaybeFuture[None]:
         def delete(connection: Connection) -> None:
+            self._writer.lock(connection, thread_id)
             number = self._writer.thread_number(connection, thread_id)
             if number is not None:
-                delete_thread(connection, number)
+                delete_thread(connection, self.database, number)
                 self.database.head_cache.forget()
 
         delete_reported = with_damage_report(delete, thread_id)
@@ -177,6 +172,7 @@ class DatabaseSaver(View[D]):
             return Pruner(connection, self.database).prune(number, policy, dry_run=dry_run)
 
         def job(connection: Connection) -> int:
+            self._writer.lock(connection, thread_id)
             count = prune(connection)
             self.database.head_cache.forget()
             return count
@@ -195,6 +191,8 @@ class DatabaseSaver(View[D]):
 
     def copy_thread(self, thread_id: str, to: str) -> MaybeFuture[None]:
         def job(connection: Connection) -> None:
+            for name in (thread_id, to):
+                self._writer.lock(connection, name)
             source, target = (self._writer.thread_number(connection, name) for name in (thread_id, to))
             if source is None:
                 raise CheckpointNotFound(f"Thread {thread_id!r} does not exist.")
@@ -206,23 +204,23 @@ class DatabaseSaver(View[D]):
 
     def _copy(self, connection: Connection, source: int, to: str) -> None:
         """Copy all rows of a thread under new numbers; `to` is the id of the new thread."""
-        sql, commits, insert = self._sql, self.database.statements("commits"), self.database.insert
-        target = insert(connection, sql["copy_thread"], (to, source))
-        for run, name in connection.execute(sql["named_runs"], (source,)).fetchall():
-            copied = insert(connection, commits["insert_run"], (target, name))
-            connection.execute(sql["copy_events"], (row_id_of(copied, 0) - row_id_of(run, 0), *bounds_of(run)))
+        sql, insert = self._sql, self.database.insert
+        target, ids = insert(connection, sql["copy_thread"], (to, source)), self.database.row_ids
+        for (run,) in connection.execute(sql["numbers_of_runs"], (source,)).fetchall():
+            copied = insert(connection, sql["copy_run"], (target, run))
+            connection.execute(sql["copy_events"], (ids.row_id(copied, 0) - ids.row_id(run, 0), *ids.bounds(run)))
         copies: dict[int, int] = {}
-        for line, namespace, branch in connection.execute(sql["copied_lines"], (source,)).fetchall():
-            copies[line] = insert(connection, commits["insert_line"], (target, namespace, branch))
+        for (line,) in connection.execute(sql["numbers_of_lines"], (source,)).fetchall():
+            copies[line] = insert(connection, sql["copy_line"], (target, line))
         for line, copied in copies.items():
-            shift, bounds = row_id_of(copied, 0) - row_id_of(line, 0), bounds_of(line)
+            shift, bounds = ids.row_id(copied, 0) - ids.row_id(line, 0), ids.bounds(line)
             connection.execute(sql["copy_records"], (shift, target, *bounds))
             connection.execute(sql["copy_segments"], (shift, *bounds))
             connection.execute(sql["copy_pending"], (shift, *bounds))
             connection.execute(sql["copy_grown"], (copied, line))
             for row_id, parent in connection.execute(sql["jumps"], bounds).fetchall():
-                moved = row_id_of(copies[line_of(parent)], number_of(parent)) if parent is not None else None
-                connection.execute(commits["insert_jump"], (row_id + shift, moved))
+                moved = ids.row_id(copies[ids.line(parent)], ids.number(parent)) if parent is not None else None
+                connection.execute(sql["copy_jump"], (row_id + shift, moved))
 
     def _head_id(self, connection: Connection, thread_id: str) -> CheckpointId | None:
         reader = self._reader(connection)
@@ -276,11 +274,12 @@ class DatabaseSaver(View[D]):
         return self._read(read, thread_id)
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> MaybeFuture[Sequence[ThreadEntry]]:
-        bounds = (self.workspace, prefix, prefix, UNLIMITED if limit is None else cut_page(limit).stop)
+        size = UNLIMITED if limit is None else cut_page(limit).stop
+        parameters = {"workspace": self.workspace, "prefix": prefix, "limit": size}
         return self._read(
             lambda connection: [
                 ThreadEntry(name, instant_of(changed), owner)
-                for name, changed, owner in connection.execute(self._sql["threads"], bounds)
+                for name, changed, owner in connection.execute(self._sql["threads"], parameters)
             ]
         )
 

@@ -30,7 +30,6 @@ from statewright.serde.codecs import CODECS
 from statewright.storage.checkpoints.folding import ADD, GONE, MERGE, SET
 from statewright.storage.checkpoints.history import HistoryReader
 from statewright.storage.checkpoints.removal import keep_log
-from statewright.storage.checkpoints.row_ids import bounds_of, line_of, number_of
 from statewright.storage.database import Connection, Database
 
 LONGEST: Final = 128
@@ -91,6 +90,7 @@ class SegmentWriter:
         self._connection = connection
         self._database = database
         self._encryptor = database.encryptor
+        self._ids = database.row_ids
         self._sql = database.statements("segments")
         self._reader = HistoryReader(connection, database)
 
@@ -103,7 +103,7 @@ class SegmentWriter:
         parent = self._reader.parent_of(rows[0].row_id)
         before = self._reader.growing_at(parent)
         base = self._base(line, parent, before)
-        keep_log(self._connection, self._database, line, number_of(rows[-1].row_id))
+        keep_log(self._connection, self._database, line, self._ids.number(rows[-1].row_id))
         # Deleted first, so that the segment reuses their pages and the file does not grow.
         self._connection.execute(self._sql["delete"], (rows[0].row_id, rows[-1].row_id))
         growing = before | self._store_growth(rows, changes, parent, before)
@@ -112,7 +112,9 @@ class SegmentWriter:
 
     def _oldest_records(self, line: int) -> list[Row]:
         """Return the oldest consecutive records without a jump between them, never the head."""
-        rows = [Row(*row) for row in self._connection.execute(self._sql["oldest"], (*bounds_of(line), LONGEST + 1))]
+        rows = [
+            Row(*row) for row in self._connection.execute(self._sql["oldest"], (*self._ids.bounds(line), LONGEST + 1))
+        ]
         del rows[min(len(rows) - 1, LONGEST) :]
         if not rows:
             return []
@@ -133,7 +135,7 @@ class SegmentWriter:
         self, rows: Sequence[Row], changes: Sequence[dict[str, Any]], parent: int | None, before: frozenset[str]
     ) -> frozenset[str]:
         """Move the gains of growing fields from the changes to rows of their own, and return the fields."""
-        line, last = line_of(rows[0].row_id), number_of(rows[-1].row_id)
+        line, last = self._ids.line(rows[0].row_id), self._ids.number(rows[-1].row_id)
         fields = {
             field
             for changed_fields in changes
@@ -142,7 +144,7 @@ class SegmentWriter:
         }
         for field in sorted(fields):
             growth = [
-                (number_of(row.row_id), *_gain(changed_fields.pop(field)))
+                (self._ids.number(row.row_id), *_gain(changed_fields.pop(field)))
                 for row, changed_fields in zip(rows, changes, strict=True)
                 if field in changed_fields
             ]
@@ -178,13 +180,13 @@ class SegmentWriter:
             return []
         value = values[field]
         count = len(value) if isinstance(value, list) else 1  # pyright: ignore[reportUnknownArgumentType]
-        return [(number_of(row_id), SET, ormsgpack.Fragment(self._database.serde.encode(value, field)), count)]
+        return [(self._ids.number(row_id), SET, ormsgpack.Fragment(self._database.serde.encode(value, field)), count)]
 
     # -- other fields
 
     def _base(self, line: int, parent: int | None, growing: frozenset[str]) -> bytes | None:
         """Return the packed state before the segment, if too many changes would have to be read without it."""
-        bounds = dict(zip(("first", "last"), bounds_of(line), strict=True))
+        bounds = dict(zip(("first", "last"), self._ids.bounds(line), strict=True))
         size, count, base_size = self._connection.execute(self._sql["since_base"], bounds).fetchone()
         too_many = count >= MOST_WITHOUT_BASE and base_size <= SMALL
         if parent is None or not (size >= max(SMALL, base_size) or too_many):
@@ -202,7 +204,7 @@ class SegmentWriter:
             self._sql["insert"],
             (
                 rows[-1].row_id,
-                number_of(rows[0].row_id),
+                self._ids.number(rows[0].row_id),
                 b"".join(row.key for row in rows),
                 encryptor.encrypt(_pack(sorted(growing))) if growing else None,
                 encryptor.encrypt(base, compress=True) if base is not None else None,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import starmap
 from typing import Any, Final
 
 from statewright.errors import RecordConflict, RecordPresent, SerdeError
@@ -21,23 +22,25 @@ from statewright.runs import (
     Condition,
     DailySpending,
     Delete,
+    Delivery,
     Forget,
     Insert,
     Plus,
     Record,
     Run,
     RunEvent,
+    Scope,
     Spend,
     Update,
     UpdateAll,
     Where,
     delivery_of,
+    scope_of,
     where,
 )
-from statewright.storage.damage import reading
-from statewright.storage.database import Connection, Job
+from statewright.storage.database import Connection, Job, Match, Statement, run_lock, thread_lock
 from statewright.storage.ledger.conditions import Sql, conditions
-from statewright.storage.ledger.tables import Table, Tables, decrypted_json, encrypted_json
+from statewright.storage.ledger.tables import Table, Tables, encrypted_json
 
 LONG_INPUT: Final = 1000
 """Bytes above which the input of a run has a row of its own."""
@@ -47,7 +50,13 @@ _SET_BY_LEDGER: Final = ("version", "last_event", "updated_at")
 
 def job_of(tables: Tables, changes: Sequence[Change]) -> Job[Any]:
     """Return the job that makes changes in order. It raises RecordConflict, and needs a rollback then."""
-    return _all([*_checks_ahead(tables, changes), *(_job(tables, change) for change in changes)])
+    checks = [] if tables.executes_late else _checks_ahead(tables, changes)
+    return _all([_locking(scope_of(changes)), *checks, *(_job(tables, change) for change in changes)])
+
+
+def _locking(scope: Scope) -> Job[Any]:
+    names = [*map(run_lock, scope.runs), *starmap(thread_lock, scope.threads)]
+    return lambda connection: connection.lock(*names)
 
 
 def _job(tables: Tables, change: Change) -> Job[Any]:
@@ -81,6 +90,16 @@ def _all(jobs: Sequence[Job[Any]]) -> Job[Any]:
     return job
 
 
+def _sending(*statements: Statement) -> Job[Any]:
+    """Return a job that sends statements."""
+
+    def job(connection: Connection) -> None:
+        for statement in statements:
+            connection.send(statement)
+
+    return job
+
+
 # -- guards
 
 
@@ -102,16 +121,20 @@ def _checks_ahead(tables: Tables, changes: Sequence[Change]) -> list[Job[Any]]:
             break
         is_needed = is_needed or bool(changed and change.expect)
         changed.add((kind, record_id))
-        checks.append(partial(_check, tables, kind, record_id, change.expect))
+        checks.append(_check(tables, kind, record_id, change.expect))
     return checks if is_needed else []
 
 
-def _check(tables: Tables, kind: type[Record], record_id: str, expect: Where, connection: Connection) -> None:
+def _check(tables: Tables, kind: type[Record], record_id: str, expect: Where) -> Job[Any]:
     table = tables[kind]
     condition, parameters = conditions(tables, kind, [Condition("id", "=", record_id), *expect])
     sql = f'SELECT 1 FROM "{table.name}" WHERE {condition}'
-    if table.execute(connection, sql, parameters).fetchone() is None:
-        raise RecordConflict(table.name, record_id, expect)
+    return _sending(table.statement(sql, parameters, **_one(table, record_id, expect)))
+
+
+def _one(table: Table[Any], record_id: str, expect: Where) -> dict[str, Any]:
+    """Return the options of a statement that raises RecordConflict unless it changes or selects one row."""
+    return {"match": Match.ONE, "mismatch": lambda: RecordConflict(table.name, record_id, expect)}
 
 
 def _reads_other_records(where: Where) -> bool:
@@ -122,12 +145,8 @@ def _absent(tables: Tables, kind: type[Record], where: Where) -> Job[Any]:
     table = tables[kind]
     condition, parameters = conditions(tables, kind, where)
     sql = f'SELECT 1 FROM "{table.name}" WHERE {condition} LIMIT 1'
-
-    def job(connection: Connection) -> None:
-        if table.execute(connection, sql, parameters).fetchone() is not None:
-            raise RecordPresent(table.name, where)
-
-    return job
+    mismatch = partial(RecordPresent, table.name, where)
+    return _sending(table.statement(sql, parameters, match=Match.NONE, mismatch=mismatch))
 
 
 # -- records
@@ -137,13 +156,10 @@ def _insert(tables: Tables, record: Record) -> Job[Any]:
     table = tables[type(record)]
     row = table.row(record)
     large = _large_input(table, record, row)
-
-    def job(connection: Connection) -> None:
-        table.execute(connection, table.insert, row, record)
-        if large is not None:
-            connection.execute(tables.sql["insert_input"], (record.id, large))
-
-    return job
+    insert = table.statement(table.insert, row, record)
+    if large is None:
+        return _sending(insert)
+    return _sending(insert, Statement(tables.sql["insert_input"], (record.id, large)))
 
 
 def _spend(tables: Tables, change: Spend) -> Job[Any]:
@@ -152,10 +168,10 @@ def _spend(tables: Tables, change: Spend) -> Job[Any]:
     sums = ", ".join(f'"{name}" = "{table.name}"."{name}" + excluded."{name}"' for name in spent.SUMS)
     sql = f'{table.insert} ON CONFLICT ("id") DO UPDATE SET {sums} {table.returning}'
 
-    def job(connection: Connection) -> None:
-        change.after = table.record(table.execute(connection, sql, row, spent).fetchone())
+    def receive(row: Any, _: int) -> None:
+        change.after = table.record(row)
 
-    return job
+    return _sending(table.statement(sql, row, spent, receive=receive))
 
 
 def _large_input(table: Table[Any], record: Record, row: list[Any]) -> bytes | None:
@@ -172,15 +188,15 @@ def _update(tables: Tables, kind: type[Record], record_id: str, values: Mapping[
     assignments, parameters = _assignments(table, values)
     condition, more = conditions(tables, kind, [Condition("id", "=", record_id), *expect])
     sql = f'UPDATE "{table.name}" SET {assignments} WHERE {condition}'
-    parameters += more
+    update = table.statement(sql, [*parameters, *more], values, **_one(table, record_id, expect))
+    return _sending(update, *_without_separate_input(tables, kind, record_id, values))
 
-    def job(connection: Connection) -> None:
-        if table.execute(connection, sql, parameters, values).rowcount != 1:
-            raise RecordConflict(table.name, record_id, expect)
-        if kind is Run and "input" in values:
-            connection.execute(tables.sql["delete_input"], (record_id,))
 
-    return job
+def _without_separate_input(
+    tables: Tables, kind: type[Record], record_id: str, values: Mapping[str, Any]
+) -> list[Statement]:
+    """Return the statement that deletes the separate row of an input, if the update of a run replaces its input."""
+    return [Statement(tables.sql["delete_input"], (record_id,))] if kind is Run and "input" in values else []
 
 
 def _update_all(tables: Tables, kind: type[Record], where: Where, values: Mapping[str, Any]) -> Job[Any]:
@@ -188,8 +204,7 @@ def _update_all(tables: Tables, kind: type[Record], where: Where, values: Mappin
     assignments, parameters = _assignments(table, values)
     condition, more = _stable_conditions(tables, kind, where)
     sql = f'UPDATE "{table.name}" SET {assignments} WHERE {condition}'
-    parameters += more
-    return lambda connection: table.execute(connection, sql, parameters, values)
+    return _sending(table.statement(sql, [*parameters, *more], values))
 
 
 def _assignments(table: Table[Any], values: Mapping[str, Any]) -> Sql:
@@ -217,15 +232,15 @@ def _delete(tables: Tables, kind: type[Record], where: Where) -> Job[Any]:
     table = tables[kind]
     condition, parameters = _stable_conditions(tables, kind, where)
     selection = f'FROM "{table.name}" WHERE {condition}'
-
-    def job(connection: Connection) -> None:
-        if kind is Run:
-            numbers = table.execute(connection, f"SELECT number {selection}", parameters).fetchall()
-            connection.executemany(tables.sql["delete_events"], [{"run": number} for (number,) in numbers])
-            table.execute(connection, f"DELETE FROM run_inputs WHERE run IN (SELECT id {selection})", parameters)
-        table.execute(connection, f"DELETE {selection}", parameters)
-
-    return job
+    texts = [f"DELETE {selection}"]
+    if kind is Run:
+        runs = f"SELECT number AS run {selection}"
+        texts = [
+            tables.sql["delete_events"].replace(":runs", runs),
+            f"DELETE FROM run_inputs WHERE run IN (SELECT id {selection})",
+            *texts,
+        ]
+    return _sending(*(table.statement(text, parameters) for text in texts))
 
 
 def _stable_conditions(tables: Tables, kind: type[Record], where: Where) -> Sql:
@@ -250,23 +265,16 @@ def _advance(tables: Tables, change: Advance) -> Job[Any]:
     at = table.encoded("updated_at", change.at)
     sql = (
         f'UPDATE "{table.name}" SET {assignments}, "updated_at" = ?, "last_event" = "last_event" + ? '
-        f"WHERE {condition} RETURNING number, last_event"
+        f"WHERE {condition} RETURNING last_event"
     )
     parameters += [at, count, *more]
-    body = _body(tables, change) if count else b""
+    events = [Statement(tables.sql["insert_events"], (at, _body(tables, change), change.run_id))] if count else []
 
-    def job(connection: Connection) -> None:
-        row = table.execute(connection, sql, parameters, values).fetchone()
-        if row is None:
-            raise RecordConflict(table.name, change.run_id, change.expect)
-        number, last = row
-        if "input" in values:
-            connection.execute(tables.sql["delete_input"], (change.run_id,))
-        if count:
-            connection.execute(tables.sql["insert_events"], (number << 32 | last, at, body))
-        change.written_events = _numbered(change, last - count + 1)
+    def receive(row: Any, _: int) -> None:
+        change.written_events = _numbered(change, row[0] - count + 1)
 
-    return job
+    update = table.statement(sql, parameters, values, **_one(table, change.run_id, change.expect), receive=receive)
+    return _sending(update, *_without_separate_input(tables, Run, change.run_id, values), *events)
 
 
 def _numbered(change: Advance, first: int) -> list[RunEvent]:
@@ -284,19 +292,18 @@ def _body(tables: Tables, change: Advance) -> bytes:
 
 
 def _announce(tables: Tables, change: Announce) -> Job[Any]:
-    _insert(tables, delivery_of(change, ""))  # to raise SerdeError for bad data even if there are no subscribers
+    """Return the job that inserts a delivery for each subscriber, in one statement."""
+    table = tables[Delivery]
+    delivery = delivery_of(change, "")
+    row = dict(zip(table.names, table.row(delivery), strict=True))
+    selected = {"id": "? || webhooks.id", "webhook_id": "webhooks.id"}
+    columns = ", ".join(f'"{name}"' for name in table.names)
+    values = ", ".join(selected.get(name, "?") for name in table.names)
+    sql = f'INSERT INTO "{table.name}" ({columns}) SELECT {values} {tables.sql["subscribers"]}'
+    parameters = [value for name, value in row.items() if name != "webhook_id"]
 
-    def job(connection: Connection) -> None:
-        webhooks = connection.execute(tables.sql["webhooks"], (change.workspace_id,)).fetchall()
-        subscribers = [webhook_id for webhook_id, events in webhooks if _subscribes(tables, events, change.event_type)]
-        for webhook_id in subscribers:
-            _insert(tables, delivery_of(change, webhook_id))(connection)
-        change.delivery_count = len(subscribers)
+    def receive(_: Any, count: int) -> None:
+        change.delivery_count = count
 
-    return job
-
-
-def _subscribes(tables: Tables, events: bytes | None, event_type: str) -> bool:
-    with reading("a record of webhooks"):
-        event_types = decrypted_json(tables.encryptor, events) if events is not None else None
-        return not event_types or event_type in event_types
+    subscriber = (change.workspace_id, change.event_type)
+    return _sending(table.statement(sql, [*parameters, *subscriber], delivery, receive=receive))

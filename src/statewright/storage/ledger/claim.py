@@ -1,6 +1,7 @@
 """Claiming of runs by workers: the due runs that the limits of threads, queues, keys and workspaces permit.
 
-A run is selected and claimed in one transaction, so no two workers get the same one.
+A run is selected and claimed in one transaction, and transactions that claim exclude each other, so that no two workers
+get the same run, or exceed a limit together. A run that another transaction changes meanwhile is not claimed.
 """
 
 from __future__ import annotations
@@ -20,12 +21,14 @@ _BEFORE_ALL: Final = (-(2**63), "")
 
 def claim_runs(connection: Connection, tables: Tables, worker_id: str, now: int, limit: int) -> list[Run]:
     """Claim runs for a worker, those first that have been due longest."""
+    connection.lock("claims")
     table = tables[Run]
     sql = f"{tables.sql['take']} {table.returning}"
-    return [
-        table.record(connection.execute(sql, (draw_run_id(), worker_id, number)).fetchone())
+    rows = [
+        connection.execute(sql, (draw_run_id(), worker_id, number)).fetchone()
         for number in _Choice(connection, tables).numbers(now, limit)
     ]
+    return [table.record(row) for row in rows if row is not None]
 
 
 class _Choice:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from statewright.errors import InvalidConfig, SerdeError, suggestion
+from statewright.errors import InvalidConfig, suggestion
 from statewright.runs import Among, Condition, Order, Record, Where
 from statewright.storage.ledger.tables import Table, Tables
 
@@ -59,12 +59,12 @@ def _in(tables: Tables, table: Table[Any], name: str, candidates: Sequence[Any])
 
 def _in_list(tables: Tables, table: Table[Any], name: str, values: list[Any]) -> Sql:
     """Return the condition with a list padded to a power of two, so that few statements need to be prepared."""
+    if tables.has_arrays:
+        return f'"{name}" = ANY (?)', [values]
     if len(values) <= _MAX_PLACEHOLDERS:
         length = 1 << (len(values) - 1).bit_length()
         values = values + values[-1:] * (length - len(values))
         return f'"{name}" IN ({", ".join("?" * length)})', values
-    if any(isinstance(value, str) and "\0" in value for value in values):  # databases would cut it there
-        raise SerdeError(f"{table.name}.{name}", f"a list of more than {_MAX_PLACEHOLDERS} values has a null character")
     return f'"{name}" IN ({tables.sql["values_of_list"]})', [json.dumps(values)]
 
 
@@ -85,4 +85,5 @@ def order_by(table: Table[Any], order: Order | None) -> str:
     if order is None:
         return '"id"'
     table.check_column(order.column, searched=True)
-    return f'"{order.column}"{" DESC" if order.descending else ""}, "id"'
+    direction = "DESC NULLS LAST" if order.descending else "ASC NULLS FIRST"  # which databases do not agree on
+    return f'"{order.column}" {direction}, "id"'

@@ -98,7 +98,7 @@ class DatabaseLedger(View[D]):
         )
         sql = f'SELECT {columns} FROM "{table.name}" WHERE {condition}'
         if keys:
-            sql += f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(keys)}"
+            sql += f" GROUP BY {', '.join(keys)} ORDER BY {', '.join(f'{key} NULLS FIRST' for key in keys)}"
 
         def read(connection: Connection) -> list[Group]:
             rows = connection.execute(sql, values).fetchall()
@@ -118,7 +118,7 @@ class DatabaseLedger(View[D]):
 
     def _log(self, connection: Connection, run_id: str, number: int, after: int) -> Iterator[RunEvent]:
         """Yield the events of a run after a number. A row has the events of one write; its id has the last number."""
-        begin, end = number << 32, (number + 1 << 32) - 1
+        begin, end = self.database.row_ids.bounds(number)
         for row_id, at, body in connection.execute(self._tables.sql["events"], (begin + max(after, 0) + 1, end)):
             for event in self._events(run_id, row_id - begin, at, body):
                 if event.seq > after:

@@ -1,7 +1,7 @@
 """Records as rows, and back: a table for each class, a column for each field.
 
-JSON is stored as encrypted bytes; times are microseconds, flags are 0 and 1, None is NULL. Secret text is bytes if the
-database is encrypted, and plain text otherwise: earlier versions wrote plain text always, and such rows can be read.
+JSON and private text are stored as bytes, which are encrypted if the database is; times are microseconds, flags are 0
+and 1, None is NULL. Earlier versions stored private text as text, which can still be read.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pydantic_core import from_json, to_json
 from statewright.clock import instant_of, microseconds
 from statewright.errors import DuplicateRecord, InvalidConfig, SerdeError, suggestion
 from statewright.runs import Column, Record, Run, columns_of
-from statewright.runs.records.record import R
+from statewright.runs.records.record import R, checked_text
 from statewright.storage.damage import UNREADABLE, damaged
-from statewright.storage.database import Connection, Cursor, Database
+from statewright.storage.database import Database, Statement
 from statewright.storage.encryption import Encryptor
 
 Convert = Callable[[Any], Any]
-_UNSEARCHABLE: Final = {"json": "JSON", "sealed": "text that may be encrypted"}
+_UNSEARCHABLE: Final = {"json": "JSON", "names": "a list", "sealed": "text that may be encrypted"}
 _RUN_INPUT: Final = 'coalesce("input", (SELECT body FROM run_inputs WHERE run = "workflow_runs"."id"))'
 """The input of a run: a large one has a row of its own, so that reading many runs does not read their inputs."""
 
@@ -45,7 +45,9 @@ class Table(Generic[R]):
         self._values = attrgetter(*self.names)
         conversions = {name: _conversions(column, database.encryptor) for name, column in self.columns.items()}
         self._encoders = {name: self._checked(name, pair[0]) for name, pair in conversions.items() if pair is not None}
-        self._decoders = {name: pair[1] for name, pair in conversions.items() if pair is not None}
+        self._decoders = {
+            name: pair[1] for name, pair in conversions.items() if pair is not None and pair[1] is not None
+        }
         self._encoder_by_index = [(self.names.index(name), encode) for name, encode in self._encoders.items()]
         self._decoder_by_index = [(self.names.index(name), decode) for name, decode in self._decoders.items()]
 
@@ -97,30 +99,33 @@ class Table(Generic[R]):
                 f"Read the records, and filter them."
             )
 
-    def execute(
+    def statement(
         self,
-        connection: Connection,
         sql: str,
         parameters: Sequence[Any],
         values: Record | Mapping[str, Any] | None = None,
-    ) -> Cursor:
-        """Execute a statement, which may write a record, or values by column.
+        **options: Any,
+    ) -> Statement:
+        """Return a statement, which may write a record, or values by column.
 
-        Raises DuplicateRecord or SerdeError if a constraint is violated.
+        It raises DuplicateRecord or SerdeError if a constraint is violated.
         """
-        try:
-            return connection.execute(sql, parameters)
-        except self._database.INTEGRITY_ERROR as error:
+
+        def translate(error: Exception) -> Exception | None:
+            if isinstance(error, UnicodeEncodeError | OverflowError):
+                return SerdeError(f"a record of {self.name}", str(error))
+            if not isinstance(error, self._database.INTEGRITY_ERROR):
+                return None
             is_unique, columns = self._database.violated_constraint(error)
             if not is_unique:
-                raise SerdeError(f"{self.name}.{columns[0]}", "it must not be None") from error
+                return SerdeError(f"{self.name}.{columns[0]}", "it must not be None")
             if isinstance(values, Record):
                 duplicates = [getattr(values, name) for name in columns]
             else:
                 duplicates = [(values or {}).get(name, "as before") for name in columns]
-            raise DuplicateRecord(self.name, columns, duplicates) from error
-        except (UnicodeEncodeError, OverflowError) as error:
-            raise SerdeError(f"a record of {self.name}", str(error)) from error
+            return DuplicateRecord(self.name, columns, duplicates)
+
+        return Statement(sql, parameters, translate=translate, **options)
 
     def _checked(self, name: str, convert: Convert) -> Convert:
         """Return a conversion to stored form that raises SerdeError for a value that cannot be stored."""
@@ -134,8 +139,8 @@ class Table(Generic[R]):
         return encode
 
 
-def _conversions(column: Column, encryptor: Encryptor) -> tuple[Convert, Convert] | None:
-    """Return the conversions of values to stored form and back; None if they are stored as they are."""
+def _conversions(column: Column, encryptor: Encryptor) -> tuple[Convert, Convert | None] | None:
+    """Return the conversions of values to stored form and back; None for one that changes nothing."""
     match column.kind:
         case "flag":
             return int, bool
@@ -145,9 +150,13 @@ def _conversions(column: Column, encryptor: Encryptor) -> tuple[Convert, Convert
             return microseconds, instant_of
         case "json":
             return partial(encrypted_json, encryptor), partial(decrypted_json, encryptor)
+        case "names":
+            return json.dumps, json.loads
         case "sealed":
             return partial(_encrypted_text, encryptor), partial(_decrypted_text, encryptor)
-        case "text" | "integer" | "real":
+        case "text":
+            return checked_text, None
+        case "integer" | "real":
             return None
 
 
@@ -158,6 +167,8 @@ class Tables(dict[type[Record], Table[Any]]):
         super().__init__()
         self.encryptor = database.encryptor
         self.sql = database.statements("ledger")
+        self.executes_late = database.executes_late
+        self.has_arrays = database.has_arrays
         self._database = database
 
     def __missing__(self, kind: type[R]) -> Table[R]:
@@ -179,8 +190,8 @@ def decrypted_json(encryptor: Encryptor, stored: bytes) -> Any:
         return json.loads(body)
 
 
-def _encrypted_text(encryptor: Encryptor, text: str) -> str | bytes:
-    return encryptor.encrypt(text.encode()) if encryptor.encrypts else text
+def _encrypted_text(encryptor: Encryptor, text: str) -> bytes:
+    return encryptor.encrypt(text.encode())
 
 
 def _decrypted_text(encryptor: Encryptor, stored: str | bytes) -> str:

@@ -35,7 +35,7 @@ def translate_error(error: BaseException, path: Path) -> StorageError | None:
             return StorageLocked(
                 f"Another process has {path} locked: {error}. Nothing was written. Try again, or end that process."
             )
-        if primary in _DAMAGED:
+        if primary in _DAMAGED or "malformed JSON" in str(error):  # statements parse only stored JSON
             return DamagedDatabase(str(error), where=str(path))
         if primary == sqlite3.SQLITE_READONLY:
             return StorageUnavailable(

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
-import sqlite3
-from itertools import chain
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final
 
 from statewright.errors import NewerFormat
+from statewright.storage.database import Connection
+from statewright.storage.encryption import Encryptor
 from statewright.storage.ledger.ledger import DatabaseLedger
+from statewright.storage.ledger.tables import decrypted_json
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.storage.sqlite.statements import statements
 
 _SQL: Final = statements("ledger_formats")
-FORMAT: Final = 3
+FORMAT: Final = 4
 """The format of the tables that this version writes."""
-_STEPS: Final = (
-    (_SQL["decided_by_key"], _SQL["format_two"]),
-    (_SQL["daily_spending"], _SQL["spending_of_calls"], _SQL["format_three"]),
-)
-"""The statements of the step from each format to the next, beginning with format 1."""
+Step = Callable[[Connection, Encryptor], None]
+"""The step from a format to the next one."""
 
 
 class SqliteLedger(DatabaseLedger[SqliteDatabase]):
@@ -40,14 +41,40 @@ class SqliteLedger(DatabaseLedger[SqliteDatabase]):
             self.close()
             raise NewerFormat(str(self.database.path), version, FORMAT)
         if version < FORMAT:
-            self.database.write(_migrate)
+            self.database.write(partial(_migrate, encryptor=self.database.encryptor))
 
 
-def _format(connection: sqlite3.Connection) -> int:
+def _format(connection: Connection) -> int:
     return connection.execute(_SQL["format"]).fetchone()[0]
 
 
-def _migrate(connection: sqlite3.Connection) -> None:
+def _migrate(connection: Connection, encryptor: Encryptor) -> None:
     """Migrate the tables of an older format; another process may have been faster."""
-    for statement in chain.from_iterable(_STEPS[_format(connection) - 1 :]):
-        connection.execute(statement)
+    for step in _STEPS[_format(connection) - 1 :]:
+        step(connection, encryptor)
+
+
+def _executing(*names: str) -> Step:
+    """Return a step that executes statements."""
+
+    def step(connection: Connection, encryptor: Encryptor) -> None:
+        for name in names:
+            connection.execute(_SQL[name])
+
+    return step
+
+
+def _decrypt_webhook_events(connection: Connection, encryptor: Encryptor) -> None:
+    """Store the types of events that webhooks receive as plain text, so that statements can search them."""
+    for webhook_id, stored in connection.execute(_SQL["webhook_events"]).fetchall():
+        names = json.dumps(decrypted_json(encryptor, stored))
+        connection.execute(_SQL["plain_webhook_events"], (names, webhook_id))
+    connection.execute(_SQL["format_four"])
+
+
+_STEPS: Final[tuple[Step, ...]] = (
+    _executing("decided_by_key", "format_two"),
+    _executing("daily_spending", "spending_of_calls", "format_three"),
+    _decrypt_webhook_events,
+)
+"""The step from each format to the next, beginning with format 1."""

@@ -81,8 +81,8 @@ class DelivererBench:
         return Webhook(id=record_id, workspace_id="a", url="https://a.example/", secret="whsec_1", created_at=now)
 
     def announce(self, count: int = 1) -> None:
-        announcement = Announce("a", "workflow.completed", {"n": 1}, self.clock.now(), "run_1")
-        self.ledger.write([announcement] * count)
+        now = self.clock.now()
+        self.ledger.write([Announce("a", "workflow.completed", {"n": 1}, now, "run_1") for _ in range(count)])
 
     def deliveries(self) -> list[Delivery]:
         return self.ledger.find(Delivery)

@@ -185,7 +185,7 @@ def test_a_test_message_is_sent_to_one_webhook(ledger: InMemoryLedger, webhook: 
     created = wait_for(send_test(ledger, "a", webhook.id, now=NOW))
     assert ledger.find(Delivery) == [created]
     assert created.body == {
-        "id": created.id, "type": "webhook.test", "createdAt": "2026-01-01T00:00:00Z",
+        "type": "webhook.test", "createdAt": "2026-01-01T00:00:00Z",
         "data": {"webhookId": webhook.id},
     }  # fmt: skip
     assert (created.webhook_id, created.event_type, created.status, created.due_at) == (

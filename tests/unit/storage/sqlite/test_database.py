@@ -17,8 +17,10 @@ import pytest
 from statewright.async_futures import await_future
 from statewright.errors import StorageError, StorageUnavailable
 from statewright.futures import LightFuture
+from statewright.storage.database import Job
+from statewright.storage.group_commit import MAX_GROUP_SIZE
 from statewright.storage.sqlite import SqliteCache, forks
-from statewright.storage.sqlite.database import MAX_GROUP_SIZE, Job, SqliteDatabase
+from statewright.storage.sqlite.database import SqliteDatabase
 
 LONG = 600.0
 """Seconds after which a test is given up. No test waits that long if it passes."""

@@ -16,8 +16,10 @@ from tests.interruptions import LONG, Interrupted, interruptions, on_another_thr
 from statewright.checkpoint import BranchKey
 from statewright.errors import StorageUnavailable
 from statewright.futures import LightFuture
+from statewright.storage.database import Job
+from statewright.storage.group_commit import QueuedWrite
 from statewright.storage.sqlite import SqliteCache
-from statewright.storage.sqlite.database import Job, SqliteDatabase, _Write
+from statewright.storage.sqlite.database import SqliteDatabase
 
 
 def opened(path: Path) -> SqliteDatabase:
@@ -56,7 +58,7 @@ def fail() -> None:
 
 def waiting(database: SqliteDatabase, *names: str) -> list[LightFuture[str]]:
     """What others wait for, as if the writer thread had not come to it yet."""
-    promises = [_Write(keeping(name)) for name in names]
+    promises = [QueuedWrite(keeping(name)) for name in names]
     database._queue.extend(promises)
     return list(promises)
 
@@ -104,7 +106,7 @@ def test_jobs_of_others_are_done_however_the_main_thread_is_interrupted(database
 
 def test_jobs_of_others_are_not_done_on_the_main_thread(database: SqliteDatabase) -> None:
     threads: list[threading.Thread] = []
-    noted = _Write(lambda _: threads.append(threading.current_thread()))
+    noted = QueuedWrite(lambda _: threads.append(threading.current_thread()))
     noted.add_done_callback(lambda _: threads.append(threading.current_thread()))
     database._queue.append(noted)
     database.write(keeping("a"))

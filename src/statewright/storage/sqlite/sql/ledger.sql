@@ -15,16 +15,24 @@ SELECT value FROM json_each(?);
 
 -- insert_events
 INSERT INTO run_events (place, at, body)
-VALUES (?, ?, ?);
+SELECT number << 32 | last_event, ?, ? FROM workflow_runs
+WHERE id = ?;
 
 -- delete_events
+-- A query of the numbers of the runs is inserted.
 DELETE FROM run_events
-WHERE place BETWEEN :run << 32 AND (:run << 32) + 0xFFFFFFFF;
+WHERE place IN (
+    SELECT place FROM (:runs) AS selected
+    JOIN run_events ON place BETWEEN run << 32 AND (run << 32) + 0xFFFFFFFF
+);
 
--- webhooks
-SELECT id, events FROM webhooks
-WHERE workspace_id = ? AND active
-ORDER BY id;
+-- subscribers
+-- The end of a query of the webhooks of a workspace that subscribe to a type of event.
+FROM webhooks
+WHERE workspace_id = ? AND active AND (
+    coalesce(events, '[]') = '[]'
+    OR EXISTS (SELECT 1 FROM json_each(events) WHERE value = ?)
+);
 
 -- insert_input
 INSERT INTO run_inputs (run, body)
@@ -70,4 +78,4 @@ WHERE workspace_id = ? AND concurrency_key = ? AND claim IS NOT NULL;
 
 -- take
 UPDATE workflow_runs SET claim = ?, worker_id = ?, due_at = NULL, version = version + 1
-WHERE number = ?;
+WHERE number = ? AND claim IS NULL AND due_at IS NOT NULL;

@@ -31,3 +31,14 @@ GROUP BY workspace_id, day;
 
 -- format_three
 INSERT INTO ledger (format) VALUES (3);
+
+-- webhook_events
+SELECT id, events FROM webhooks
+WHERE events IS NOT NULL;
+
+-- plain_webhook_events
+UPDATE webhooks SET events = ?
+WHERE id = ?;
+
+-- format_four
+INSERT INTO ledger (format) VALUES (4);

@@ -6,7 +6,7 @@
 CREATE TABLE IF NOT EXISTS ledger (
     format INTEGER PRIMARY KEY
 );
-INSERT OR IGNORE INTO ledger (format) VALUES (3);
+INSERT OR IGNORE INTO ledger (format) VALUES (4);
 
 CREATE TABLE IF NOT EXISTS workflow_runs (
     number            INTEGER PRIMARY KEY,  -- identifies its events
@@ -228,7 +228,7 @@ CREATE TABLE IF NOT EXISTS webhooks (
     failures        INTEGER NOT NULL,
     disabled_reason TEXT,
     created_at      INTEGER NOT NULL,
-    events          BLOB,
+    events          TEXT,
     secret          BLOB
 );
 CREATE INDEX IF NOT EXISTS webhooks_by_workspace ON webhooks (workspace_id);

@@ -22,8 +22,9 @@ ORDER BY runs.id;
 -- threads
 -- Threads whose ids begin with a text. Compared as bytes, because functions of text stop at a null character.
 SELECT thread_id, changed, owner FROM threads
-WHERE workspace = ? AND substr(CAST(thread_id AS BLOB), 1, length(CAST(? AS BLOB))) = CAST(? AS BLOB)
-ORDER BY changed DESC, id DESC LIMIT ?;
+WHERE workspace = :workspace
+    AND substr(CAST(thread_id AS BLOB), 1, length(CAST(:prefix AS BLOB))) = CAST(:prefix AS BLOB)
+ORDER BY changed DESC, id DESC LIMIT :limit;
 
 -- namespaces
 SELECT DISTINCT namespace FROM lines
@@ -31,15 +32,25 @@ JOIN threads ON threads.id = lines.thread
 WHERE threads.workspace = ? AND threads.thread_id = ?
 ORDER BY namespace;
 
--- named_runs
-SELECT id, name FROM runs
+-- numbers_of_runs
+SELECT id FROM runs
 WHERE thread = ?
 ORDER BY id;
 
--- copied_lines
-SELECT id, namespace, branch FROM lines
+-- copy_run
+INSERT INTO runs (thread, name)
+SELECT ?, name FROM runs
+WHERE id = ?;
+
+-- numbers_of_lines
+SELECT id FROM lines
 WHERE thread = ?
 ORDER BY id;
+
+-- copy_line
+INSERT INTO lines (thread, namespace, branch)
+SELECT ?, namespace, branch FROM lines
+WHERE id = ?;
 
 -- copy_thread
 INSERT INTO threads (workspace, thread_id, changed)
@@ -76,3 +87,7 @@ WHERE line = ?;
 -- jumps
 SELECT place, parent FROM jumps
 WHERE place BETWEEN ? AND ?;
+
+-- copy_jump
+INSERT INTO jumps (place, parent)
+VALUES (?, ?);

@@ -78,10 +78,10 @@ class ThreadTests(CheckpointerSuite):
 
     def test_threads_are_listed_by_a_prefix_of_their_ids(self) -> None:
         saver = self.make_saver()
-        names = ["a", "a\x00", "a\x00b", "ab", "a%", "a_b", "A", "ä", "äb", "🦉", "🦉b"]
+        names = ["a", "ab", "a%", "a_b", "A", "ä", "äb", "🦉", "🦉b"]
         for name in names:
             write_commit(saver, None, branch_key=BranchKey(name))
-        for prefix in ("", *names, "a\x00bc", "%", "_"):  # `%` and `_` are wildcards of LIKE
+        for prefix in ("", *names, "abc", "%", "_"):  # `%` and `_` are wildcards of LIKE
             matches = [entry.thread_id for entry in resolve(saver.threads(prefix=prefix))]
             assert sorted(matches) == sorted(name for name in names if name.startswith(prefix))
 

@@ -126,7 +126,7 @@ class LogTests(LedgerSuite):
             expected = replace(delivery, workspace_id="w1", run_id="r1", event_type="run.ended", status="pending")
             assert delivery == replace(expected, attempts=0, due_at=SOON, created_at=SOON)
             created = "2026-01-01T13:30:15.123456Z"
-            assert delivery.body == {"id": delivery.id, "type": "run.ended", "createdAt": created, "data": {"n": [1]}}
+            assert delivery.body == {"type": "run.ended", "createdAt": created, "data": {"n": [1]}}
 
     def test_a_webhook_receives_events_from_its_own_transaction_on(self) -> None:
         ledger = self.make_ledger()

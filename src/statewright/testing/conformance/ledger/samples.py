@@ -72,7 +72,7 @@ def minimal_record(kind: type[R], record_id: str) -> R:
 
 def _sample(column: Column) -> Any:
     samples: dict[str, Any] = {"text": f"a {column.name}", "integer": 7, "real": 0.25, "flag": True, "json": NESTED}
-    samples |= {"instant": NOW, "sealed": f"a {column.name}"}
+    samples |= {"instant": NOW, "names": ["a", "b"], "sealed": f"a {column.name}"}
     return next(iter(cast(Any, column.type))) if column.kind == "status" else samples[column.kind]
 
 

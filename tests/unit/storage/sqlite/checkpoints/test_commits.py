@@ -16,7 +16,6 @@ from statewright.checkpoint import BranchKey, Interrupt, JournalEntry, Lease, Le
 from statewright.errors import CheckpointConflict, CheckpointNotFound, LeaseLost, SerdeError, ThreadBusy
 from statewright.ids import InterruptId
 from statewright.storage.checkpoints.head_cache import Thread
-from statewright.storage.checkpoints.row_ids import row_id_of
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
@@ -352,8 +351,8 @@ def test_a_parent_may_be_in_another_branch(scribe: Any) -> None:
     forked = scribe.add({"f": 1}, line=FORK, after=first, source="fork")
     back = scribe.add({"b": 1}, after=forked, source="fork")
     assert scribe.rows()["jumps"] == [
-        (row_id_of(1, 2), row_id_of(2, 0)),
-        (row_id_of(2, 0), row_id_of(1, 0)),
+        (SqliteDatabase.row_ids.row_id(1, 2), SqliteDatabase.row_ids.row_id(2, 0)),
+        (SqliteDatabase.row_ids.row_id(2, 0), SqliteDatabase.row_ids.row_id(1, 0)),
     ]
     assert [scribe.loaded(one).parent_id for one in (second, forked, back)] == [first, first, forked]
     scribe.check()

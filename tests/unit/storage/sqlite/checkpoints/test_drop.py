@@ -10,7 +10,7 @@ import pytest
 from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Pending
 from statewright.storage.checkpoints.removal import drop_calls
-from statewright.storage.checkpoints.row_ids import line_of
+from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
 INSIDE = BranchKey("thread", "node:1")
@@ -38,7 +38,7 @@ def fill(scribe: Any, *lines: BranchKey) -> None:
 
 def of_line(rows: dict[str, list[Any]], line: int) -> dict[str, list[Any]]:
     """What is stored of a line."""
-    found = {table: [row for row in rows[table] if line_of(row[0]) == line] for table in BY_PLACE}
+    found = {table: [row for row in rows[table] if SqliteDatabase.row_ids.line(row[0]) == line] for table in BY_PLACE}
     found |= {"grown": [row for row in rows["grown"] if row[0] == line]}
     return found | {"lines": [row for row in rows["lines"] if row[0] == line]}
 

@@ -15,13 +15,12 @@ from statewright.errors import DamagedDatabase, SerdeError, WrongEncryptionKey
 from statewright.ids import InterruptId
 from statewright.serde.serde import Serde
 from statewright.storage.checkpoints.history import HistoryReader
-from statewright.storage.checkpoints.row_ids import row_id_of
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
 FORK = BranchKey("thread", "", "fork")
-NOBODY = row_id_of(1, 999)
+NOBODY = SqliteDatabase.row_ids.row_id(1, 999)
 
 
 @dataclass
@@ -96,8 +95,10 @@ def test_a_state_is_read_without_what_lies_before_its_base(scribe: Any, limit: A
     scribe.fold_all()
     assert scribe.has_base() == [False, False, True, False, True, False]
     # Changes that nobody can read show who reads them.
-    scribe.change("UPDATE segments SET changes = x'c1' WHERE place < ?", row_id_of(1, 9))
-    scribe.change("UPDATE segments SET base = x'c1' WHERE place < ? AND base IS NOT NULL", row_id_of(1, 9))
+    scribe.change("UPDATE segments SET changes = x'c1' WHERE place < ?", SqliteDatabase.row_ids.row_id(1, 9))
+    scribe.change(
+        "UPDATE segments SET base = x'c1' WHERE place < ? AND base IS NOT NULL", SqliteDatabase.row_ids.row_id(1, 9)
+    )
     last = next(reversed(scribe.written))
     assert scribe.loaded(last) == scribe.written[last]
     with pytest.raises(DamagedDatabase):
@@ -225,7 +226,10 @@ def test_all_of_a_line_is_listed_with_its_age(scribe: Any, limit: Any) -> None:
     limit(LONGEST=2)
     ids = scribe.count(5)
     scribe.count(2, FORK)
-    expected = [(scribe.written[one].created_at, bytes.fromhex(one), row_id_of(1, n)) for n, one in enumerate(ids)]
+    expected = [
+        (scribe.written[one].created_at, bytes.fromhex(one), SqliteDatabase.row_ids.row_id(1, n))
+        for n, one in enumerate(ids)
+    ]
     for _ in range(3):
         assert sorted(scribe.read(lambda reader: reader.ages(1))) == expected
         scribe.compact()
@@ -303,7 +307,7 @@ def test_content_that_cannot_be_read_is_damage(scribe: Any, limit: Any, wrong: s
 
 def test_a_checkpoint_that_is_not_there_is_damage(scribe: Any) -> None:
     scribe.count(2)
-    for place in (NOBODY, row_id_of(9, 0)):
+    for place in (NOBODY, SqliteDatabase.row_ids.row_id(9, 0)):
         with pytest.raises(DamagedDatabase, match=r"checkpoint \d+ of line \d is missing"):
             scribe.read(lambda reader, place=place: reader.checkpoint_at(place, LINE))
         with pytest.raises(DamagedDatabase, match="is missing"):
@@ -385,6 +389,6 @@ def test_records_tell_of_the_logs_of_each_run_up_to_a_number(scribe: Any) -> Non
         {1: [1]},
         {1: [1, 3], 2: [1]},
     ]
-    only = scribe.read(lambda reader: reader.log_of_line(1, 3, 2))
+    only = scribe.read(lambda reader: reader.log_of_line(1, 3, run=2))
     assert [first for first, _ in only[2]] == [1, 3]
     assert list(only) == [2]

@@ -12,7 +12,6 @@ import pytest
 
 from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Pending
-from statewright.storage.checkpoints.row_ids import row_id_of
 from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
@@ -166,7 +165,10 @@ def test_a_fork_that_is_cut_too_keeps_nothing_of_where_it_came_from(scribe: Any)
     scribe.add({"f": 1}, line=FORK, after=ids[1])
     growing(scribe, 3, FORK)
     assert scribe.prune(keep_last=1) == 6
-    assert scribe.rows()["jumps"] == [(row_id_of(1, 3), None), (row_id_of(2, 3), None)]
+    assert scribe.rows()["jumps"] == [
+        (SqliteDatabase.row_ids.row_id(1, 3), None),
+        (SqliteDatabase.row_ids.row_id(2, 3), None),
+    ]
     check(scribe)
 
 
@@ -175,7 +177,10 @@ def test_what_is_known_of_a_frontier_stays_with_its_checkpoint(scribe: Any) -> N
     for identity in ids:
         scribe.note(identity, Pending(errors={"a" * 32: "E"}))
     scribe.prune(keep_last=2)
-    assert [row[0] for row in scribe.rows()["pending"]] == [row_id_of(1, 2), row_id_of(1, 3)]
+    assert [row[0] for row in scribe.rows()["pending"]] == [
+        SqliteDatabase.row_ids.row_id(1, 2),
+        SqliteDatabase.row_ids.row_id(1, 3),
+    ]
     check(scribe)
 
 
@@ -205,7 +210,7 @@ def test_nothing_is_left_of_what_went(scribe: Any, limit: Any, keep: int) -> Non
     first, rows = 9 - keep, scribe.rows()
     assert gone == first
     for table in ("records", "segments", "jumps", "pending"):
-        assert [row[0] for row in rows[table] if row[0] < row_id_of(1, first)] == []
+        assert [row[0] for row in rows[table] if row[0] < SqliteDatabase.row_ids.row_id(1, first)] == []
     assert min((begin for begin, _ in scribe.sizes()), default=first) == first
     assert [last for _, _, last, *_ in rows["grown"] if last < first] == []
     check(scribe)

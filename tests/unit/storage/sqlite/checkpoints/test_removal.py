@@ -8,7 +8,7 @@ from typing import Any
 from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Pending
 from statewright.storage.checkpoints.removal import delete_line, delete_thread, keep_log
-from statewright.storage.checkpoints.row_ids import line_of, row_id_of
+from statewright.storage.sqlite.database import SqliteDatabase
 
 LINE = BranchKey("thread")
 INSIDE = BranchKey("thread", "node:1")
@@ -26,17 +26,16 @@ def fill(scribe: Any, *lines: BranchKey, run: str = "run") -> None:
         scribe.compact(line)
 
 
-def write(scribe: Any, remove: Callable[..., None], *what: Any, sealed: bool = True) -> None:
+def write(scribe: Any, remove: Callable[..., None], *arguments: Any) -> None:
     """Remove something, within a transaction."""
     database = scribe.database
-    given = (database, *what) if sealed else what
-    database.write(lambda connection: remove(connection, *given))
+    database.write(lambda connection: remove(connection, database, *arguments))
     database.head_cache.forget()
 
 
 def of_line(rows: dict[str, list[Any]], line: int) -> dict[str, list[Any]]:
     """What is stored of a line."""
-    found = {table: [row for row in rows[table] if line_of(row[0]) == line] for table in BY_PLACE}
+    found = {table: [row for row in rows[table] if SqliteDatabase.row_ids.line(row[0]) == line] for table in BY_PLACE}
     found |= {"grown": [row for row in rows["grown"] if row[0] == line]}
     return found | {"lines": [row for row in rows["lines"] if row[0] == line]}
 
@@ -49,8 +48,11 @@ def test_the_log_of_some_records_is_kept_apart_from_them(scribe: Any) -> None:
         scribe.add({}, run_id=run, logs=2)
     before = scribe.numbered(), scribe.numbered("other")
     write(scribe, keep_log, 1, 2)
-    assert [row[0] for row in scribe.rows()["events"]] == [row_id_of(1, 1), row_id_of(2, 1)]
-    scribe.change("DELETE FROM records WHERE place <= ?", row_id_of(1, 2))
+    assert [row[0] for row in scribe.rows()["events"]] == [
+        SqliteDatabase.row_ids.row_id(1, 1),
+        SqliteDatabase.row_ids.row_id(2, 1),
+    ]
+    scribe.change("DELETE FROM records WHERE place <= ?", SqliteDatabase.row_ids.row_id(1, 2))
     assert (scribe.numbered(), scribe.numbered("other")) == before
 
 
@@ -76,7 +78,7 @@ def test_where_nothing_was_told_no_log_is_kept(scribe: Any) -> None:
 def test_nothing_is_left_of_a_line_and_nothing_else_goes(scribe: Any) -> None:
     fill(scribe, LINE, INSIDE, LINE._replace(branch="fork"))
     before = scribe.rows()
-    write(scribe, delete_line, 2, sealed=False)
+    write(scribe, delete_line, 2)
     after = scribe.rows()
     assert not any(of_line(after, 2).values())
     for line in (1, 3):
@@ -88,7 +90,7 @@ def test_nothing_is_left_of_a_thread(scribe: Any) -> None:
     fill(scribe, LINE, INSIDE, LINE._replace(branch="fork"))
     fill(scribe, LINE, run="other")
     assert all(scribe.rows().values())
-    write(scribe, delete_thread, 1, sealed=False)
+    write(scribe, delete_thread, 1)
     assert not any(scribe.rows().values())
 
 
@@ -96,13 +98,13 @@ def test_a_thread_goes_alone(scribe: Any) -> None:
     fill(scribe, LINE, INSIDE)
     before = scribe.rows()
     fill(scribe, BranchKey("second"), BranchKey("second", "node:1"))
-    write(scribe, delete_thread, 2, sealed=False)
+    write(scribe, delete_thread, 2)
     assert scribe.rows() == before
 
 
 def test_a_thread_that_went_begins_anew(scribe: Any) -> None:
     fill(scribe, LINE)
-    write(scribe, delete_thread, 1, sealed=False)
+    write(scribe, delete_thread, 1)
     scribe.heads.clear()
     scribe.written.clear()
     again = scribe.add({"n": 1}, logs=1)
@@ -113,6 +115,6 @@ def test_a_thread_that_went_begins_anew(scribe: Any) -> None:
 def test_what_is_no_thread_is_no_trouble(scribe: Any) -> None:
     fill(scribe, LINE)
     before = scribe.rows()
-    write(scribe, delete_thread, 9, sealed=False)
-    write(scribe, delete_line, 9, sealed=False)
+    write(scribe, delete_thread, 9)
+    write(scribe, delete_line, 9)
     assert scribe.rows() == before

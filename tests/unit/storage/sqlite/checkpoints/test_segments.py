@@ -14,7 +14,6 @@ from statewright import Message
 from statewright.channels import MISSING, Added, Merged
 from statewright.checkpoint import BranchKey
 from statewright.serde.serde import Serde
-from statewright.storage.checkpoints.row_ids import row_id_of
 from statewright.storage.checkpoints.segments import SegmentWriter
 from statewright.storage.sqlite.database import SqliteDatabase
 
@@ -66,7 +65,9 @@ def test_segments_follow_each_other(scribe: Any, limit: Callable[..., None]) -> 
     scribe.count(10)
     assert [scribe.compact() for _ in range(4)] == [4, 4, 1, 0]
     assert scribe.sizes() == [(0, 4), (4, 4), (8, 1)]
-    assert [row[0] for row in scribe.rows()["segments"]] == [row_id_of(1, last) for last in (3, 7, 8)]
+    assert [row[0] for row in scribe.rows()["segments"]] == [
+        SqliteDatabase.row_ids.row_id(1, last) for last in (3, 7, 8)
+    ]
     scribe.check()
 
 
@@ -105,7 +106,9 @@ def test_a_line_is_laid_together_without_the_others(scribe: Any) -> None:
         scribe.count(1, FORK)
     before = scribe.rows()["records"]
     assert scribe.compact(FORK) == 2
-    assert scribe.rows()["records"] == [row for row in before if row[0] < row_id_of(2, 0)] + [before[-1]]
+    assert scribe.rows()["records"] == [row for row in before if row[0] < SqliteDatabase.row_ids.row_id(2, 0)] + [
+        before[-1]
+    ]
     scribe.check()
 
 
@@ -309,6 +312,9 @@ def test_events_of_checkpoints_that_are_laid_together_go_to_the_log(scribe: Any)
     assert scribe.counts("events") == (0,)
     log = scribe.numbered(), scribe.numbered("other")
     scribe.compact()
-    assert [row[0] for row in scribe.rows()["events"]] == [row_id_of(1, 1), row_id_of(2, 1)]
+    assert [row[0] for row in scribe.rows()["events"]] == [
+        SqliteDatabase.row_ids.row_id(1, 1),
+        SqliteDatabase.row_ids.row_id(2, 1),
+    ]
     assert (scribe.numbered(), scribe.numbered("other")) == log
     assert [event.seq for event in log[0]] == [1, 2, 3, 4, 5, 6]

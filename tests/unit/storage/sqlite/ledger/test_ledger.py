@@ -54,6 +54,7 @@ from statewright.runs import (
     Workspace,
     where,
 )
+from statewright.storage.ledger.tables import encrypted_json
 from statewright.storage.sqlite import SqliteLedger, SqliteSaver
 from statewright.storage.sqlite.database import SqliteDatabase
 from statewright.testing.conformance.ledger.samples import NESTED, full_record, label, run
@@ -246,8 +247,8 @@ def test_a_file_of_threads_becomes_one_of_runs_too(tmp_path: Path) -> None:
 def test_a_file_with_tables_of_a_newer_form_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     SqliteLedger(path).close()
-    change_file(path, "INSERT INTO ledger (format) VALUES (4)")
-    with pytest.raises(NewerFormat, match="has format 4, and this version of Statewright reads up to 3"):
+    change_file(path, "INSERT INTO ledger (format) VALUES (5)")
+    with pytest.raises(NewerFormat, match="has format 5, and this version of Statewright reads up to 4"):
         SqliteLedger(path)
 
 
@@ -292,11 +293,37 @@ def test_tables_of_form_2_tell_what_their_runs_have_spent_on_each_day(tmp_path: 
     assert nothing_more.after.requests == 2
 
 
+@pytest.mark.parametrize("key", [None, bytes(32)], ids=["plain", "encrypted"])
+def test_webhooks_of_format_3_keep_their_types_of_events(tmp_path: Path, key: bytes | None) -> None:
+    path = tmp_path / "runs.db"
+    webhooks = [
+        Webhook(id="all", workspace_id="w1", url="u", created_at=NOW),
+        Webhook(id="none", workspace_id="w1", url="u", events=["b"], created_at=NOW),
+        Webhook(id="some", workspace_id="w1", url="u", events=["a", "b"], created_at=NOW),
+    ]
+    with SqliteLedger(path, key=key) as ledger:
+        write(ledger, *map(Insert, webhooks))
+        for webhook in webhooks:
+            change_file(
+                path,
+                "UPDATE webhooks SET events = ? WHERE id = ?",
+                encrypted_json(ledger.database.encryptor, webhook.events),
+                webhook.id,
+            )
+    change_file(path, "UPDATE ledger SET format = 3")
+    for _ in range(2):
+        with SqliteLedger(path, key=key) as ledger:
+            assert list(ledger.find(Webhook)) == webhooks
+            write(ledger, announcement := Announce("w1", "a", {}, NOW))
+            assert announcement.delivery_count == 2
+
+
 def test_the_ledger_is_loaded_when_it_is_met() -> None:
     program = """
 import sys
 import statewright.storage.sqlite as sqlite
 assert "statewright.runs" not in sys.modules and "pydantic_core" not in sys.modules
+from statewright.storage.ledger.tables import encrypted_json
 from statewright.storage.sqlite import SqliteLedger
 assert sqlite.SqliteLedger is SqliteLedger
 try:
@@ -480,8 +507,8 @@ def test_a_log_that_was_changed_outside_is_damaged(ledger: SqliteLedger, body: A
 
 def test_webhooks_that_were_changed_outside_are_damaged(ledger: SqliteLedger) -> None:
     write(ledger, Insert(Webhook(id="h", workspace_id="w1", url="u", created_at=NOW)))
-    change_file(ledger.database.path, "UPDATE webhooks SET events = ?", b"[")
-    with pytest.raises(DamagedDatabase, match="a record of webhooks"):
+    change_file(ledger.database.path, "UPDATE webhooks SET events = ?", "[")
+    with pytest.raises(DamagedDatabase, match="malformed JSON"):
         write(ledger, Announce("w1", "a", {}, NOW))
 
 

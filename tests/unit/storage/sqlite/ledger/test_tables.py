@@ -19,15 +19,18 @@ from statewright.storage.sqlite.statements import run_script, statements
 from statewright.testing.conformance.ledger.samples import full_record, minimal_record, run
 
 TYPES = {"text": "TEXT", "integer": "INTEGER", "flag": "INTEGER", "instant": "INTEGER", "status": "TEXT"}
-TYPES |= {"real": "REAL", "json": "BLOB", "sealed": "TEXT"}
-PLAIN: Any = SimpleNamespace(encryptor=Encryptor(), statements=statements)
-ENCRYPTED: Any = SimpleNamespace(encryptor=Encryptor(b"k" * 32), statements=statements)
+TYPES |= {"real": "REAL", "json": "BLOB", "names": "TEXT", "sealed": "TEXT"}
+SHARED: Any = {"statements": statements, "executes_late": False, "has_arrays": False}
+PLAIN: Any = SimpleNamespace(encryptor=Encryptor(), **SHARED)
+ENCRYPTED: Any = SimpleNamespace(
+    encryptor=Encryptor(b"k" * 32), statements=statements, executes_late=False, has_arrays=False
+)
 """What tables need of a database."""
 SHOWN = {"id", "name", "slug", "workspace_id", "run_id", "task_id", "step_id", "step_name", "interrupt_id", "thread_id"}
 SHOWN |= {"graph", "definition_id", "version", "kind", "type", "event", "event_type", "signal_type", "model", "value"}
 SHOWN |= {"idempotency_key", "concurrency_key", "key", "queue", "on_busy", "source", "parent_id", "current_step"}
 SHOWN |= {"claim", "worker_id", "webhook_id", "last_run_id", "status", "decision", "decided_by_key", "content_key"}
-SHOWN |= {"day", "cron", "timezone", "overlap", "catch_up", "digest", "prefix", "place", "process_started"}
+SHOWN |= {"day", "cron", "timezone", "overlap", "catch_up", "digest", "prefix", "place", "process_started", "events"}
 """Names, ids and choices: what records are found by, or what says nothing of the work. The guide tells of them."""
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
@@ -68,7 +71,7 @@ def test_what_tells_records_apart_is_unique_in_the_table(connection: Any, kind: 
 
 def test_the_tables_are_made_once(connection: Any) -> None:
     run_script(connection, "ledger_tables")
-    assert connection.execute("SELECT * FROM ledger").fetchall() == [(3,)]
+    assert connection.execute("SELECT * FROM ledger").fetchall() == [(4,)]
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert tables == {"ledger", "run_events", "run_inputs", *(kind.TABLE for kind in RECORDS)}
 

@@ -7,14 +7,8 @@ from typing import Any
 import pytest
 
 from statewright.checkpoint import BranchKey
-from statewright.storage.checkpoints.row_ids import (
-    LAST_NUMBER,
-    Interval,
-    LineReader,
-    line_of,
-    number_of,
-    row_id_of,
-)
+from statewright.storage.checkpoints.lines import LineReader
+from statewright.storage.row_ids import Interval
 from statewright.storage.sqlite.database import SqliteDatabase
 
 MAIN = BranchKey("thread")
@@ -41,31 +35,39 @@ def head(database: SqliteDatabase, line: int) -> int | None:
 
 
 @pytest.mark.parametrize("line", [1, 2, LAST_LINE])
-@pytest.mark.parametrize("number", [0, 1, LAST_NUMBER])
+@pytest.mark.parametrize("number", [0, 1, SqliteDatabase.row_ids.last_number])
 def test_a_place_tells_its_line_and_its_number(line: int, number: int) -> None:
-    place = row_id_of(line, number)
-    assert (line_of(place), number_of(place)) == (line, number)
+    place = SqliteDatabase.row_ids.row_id(line, number)
+    assert (SqliteDatabase.row_ids.line(place), SqliteDatabase.row_ids.number(place)) == (line, number)
 
 
 def test_places_of_a_line_lie_before_those_of_the_next() -> None:
-    assert row_id_of(1, LAST_NUMBER) + 1 == row_id_of(2, 0)
+    assert SqliteDatabase.row_ids.row_id(1, SqliteDatabase.row_ids.last_number) + 1 == SqliteDatabase.row_ids.row_id(
+        2, 0
+    )
 
 
 def test_the_last_place_of_all_fits_into_a_row(database: SqliteDatabase) -> None:
-    last = row_id_of(LAST_LINE, LAST_NUMBER)
+    last = SqliteDatabase.row_ids.row_id(LAST_LINE, SqliteDatabase.row_ids.last_number)
     database.write(lambda connection: connection.execute("INSERT INTO jumps VALUES (?, 1)", (last,)))
-    assert path(database, last) == [Interval(LAST_LINE, LAST_NUMBER, LAST_NUMBER), Interval(0, 0, 1)]
+    assert path(database, last) == [
+        Interval(LAST_LINE, SqliteDatabase.row_ids.last_number, SqliteDatabase.row_ids.last_number),
+        Interval(0, 0, 1),
+    ]
 
 
 def test_an_interval_tells_the_places_at_its_ends() -> None:
-    assert Interval(3, 4, 5).row_ids == (row_id_of(3, 4), row_id_of(3, 5))
+    assert SqliteDatabase.row_ids.ends(Interval(3, 4, 5)) == (
+        SqliteDatabase.row_ids.row_id(3, 4),
+        SqliteDatabase.row_ids.row_id(3, 5),
+    )
 
 
 # -- paths
 
 
 def test_without_a_jump_the_way_is_the_line_from_its_beginning(database: SqliteDatabase) -> None:
-    assert path(database, row_id_of(7, 5)) == [Interval(7, 0, 5)]
+    assert path(database, SqliteDatabase.row_ids.row_id(7, 5)) == [Interval(7, 0, 5)]
 
 
 def test_the_way_to_a_fork_of_a_fork_goes_over_both_origins(scribe: Any) -> None:
@@ -86,18 +88,18 @@ def test_a_line_that_went_back_leaves_out_what_it_went_back_over(scribe: Any) ->
 
 
 def test_the_way_begins_where_there_is_no_parent(database: SqliteDatabase) -> None:
-    jump = (row_id_of(1, 5), None)
+    jump = (SqliteDatabase.row_ids.row_id(1, 5), None)
     database.write(lambda connection: connection.execute("INSERT INTO jumps VALUES (?, ?)", jump))
-    assert path(database, row_id_of(1, 8)) == [Interval(1, 5, 8)]
-    assert path(database, row_id_of(1, 5)) == [Interval(1, 5, 5)]
+    assert path(database, SqliteDatabase.row_ids.row_id(1, 8)) == [Interval(1, 5, 8)]
+    assert path(database, SqliteDatabase.row_ids.row_id(1, 5)) == [Interval(1, 5, 5)]
 
 
 def test_jumps_of_the_lines_beside_it_are_not_taken(database: SqliteDatabase) -> None:
     for line in (1, 3):
-        for number in (0, 2, LAST_NUMBER):
-            jump = (row_id_of(line, number), row_id_of(9, 9))
+        for number in (0, 2, SqliteDatabase.row_ids.last_number):
+            jump = (SqliteDatabase.row_ids.row_id(line, number), SqliteDatabase.row_ids.row_id(9, 9))
             database.write(lambda connection, jump=jump: connection.execute("INSERT INTO jumps VALUES (?, ?)", jump))
-    assert path(database, row_id_of(2, 5)) == [Interval(2, 0, 5)]
+    assert path(database, SqliteDatabase.row_ids.row_id(2, 5)) == [Interval(2, 0, 5)]
 
 
 # -- lines
@@ -135,7 +137,7 @@ def test_the_head_of_a_line_is_its_newest_checkpoint(scribe: Any) -> None:
     scribe.count(3)
     scribe.count(2, FORK)
     newest = scribe.place(scribe.heads[MAIN])
-    assert head(scribe.database, 1) == newest == row_id_of(1, 2)
+    assert head(scribe.database, 1) == newest == SqliteDatabase.row_ids.row_id(1, 2)
     scribe.compact()
     assert head(scribe.database, 1) == newest
     assert head(scribe.database, 3) is None
@@ -147,9 +149,13 @@ def test_the_head_of_a_line_is_its_newest_checkpoint(scribe: Any) -> None:
 def test_a_checkpoint_is_found_among_records_and_in_segments(scribe: Any, limit: Any) -> None:
     limit(LONGEST=3)
     ids = scribe.count(9)
-    assert [found(scribe.database, 1, one) for one in ids] == [row_id_of(1, number) for number in range(9)]
+    assert [found(scribe.database, 1, one) for one in ids] == [
+        SqliteDatabase.row_ids.row_id(1, number) for number in range(9)
+    ]
     assert (scribe.compact(), scribe.compact()) == (3, 3)
-    assert [found(scribe.database, 1, one) for one in ids] == [row_id_of(1, number) for number in range(9)]
+    assert [found(scribe.database, 1, one) for one in ids] == [
+        SqliteDatabase.row_ids.row_id(1, number) for number in range(9)
+    ]
 
 
 @pytest.mark.parametrize("folds", [False, True])
@@ -157,8 +163,18 @@ def test_a_checkpoint_is_found_in_its_own_line_alone(scribe: Any, folds: bool) -
     ids = [*scribe.count(2), *scribe.count(2, FORK)]
     if folds:
         assert (scribe.compact(), scribe.compact(FORK)) == (1, 1)
-    assert [found(scribe.database, 1, one) for one in ids] == [row_id_of(1, 0), row_id_of(1, 1), None, None]
-    assert [found(scribe.database, 2, one) for one in ids] == [None, None, row_id_of(2, 0), row_id_of(2, 1)]
+    assert [found(scribe.database, 1, one) for one in ids] == [
+        SqliteDatabase.row_ids.row_id(1, 0),
+        SqliteDatabase.row_ids.row_id(1, 1),
+        None,
+        None,
+    ]
+    assert [found(scribe.database, 2, one) for one in ids] == [
+        None,
+        None,
+        SqliteDatabase.row_ids.row_id(2, 0),
+        SqliteDatabase.row_ids.row_id(2, 1),
+    ]
     assert found(scribe.database, 1, "f" * 32) is None
 
 
@@ -166,9 +182,9 @@ def test_a_checkpoint_is_found_in_its_own_line_alone(scribe: Any, folds: bool) -
 def test_an_id_of_any_form_is_found(scribe: Any, name: str) -> None:
     scribe.add({}, name=name)
     scribe.count(1)
-    assert found(scribe.database, 1, name) == row_id_of(1, 0)
+    assert found(scribe.database, 1, name) == SqliteDatabase.row_ids.row_id(1, 0)
     scribe.compact()
-    assert found(scribe.database, 1, name) == row_id_of(1, 0)
+    assert found(scribe.database, 1, name) == SqliteDatabase.row_ids.row_id(1, 0)
 
 
 def test_halves_of_two_ids_are_no_id(scribe: Any, limit: Any) -> None:
@@ -190,4 +206,6 @@ def test_an_id_is_found_behind_halves_that_look_like_it(scribe: Any, limit: Any,
     scribe.count(2)
     scribe.fold_all()
     assert scribe.counts("records") == (1,)
-    assert [found(scribe.database, 1, name) for name in names] == [row_id_of(1, number) for number in range(3)]
+    assert [found(scribe.database, 1, name) for name in names] == [
+        SqliteDatabase.row_ids.row_id(1, number) for number in range(3)
+    ]

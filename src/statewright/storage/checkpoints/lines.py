@@ -1,60 +1,25 @@
-"""Row ids of checkpoints, and the paths of ancestors.
+"""Lines, and the paths of ancestors in them.
 
-A row id (the column `place`) is the number of a line and the number of a checkpoint in it, as one integer. The parent
-of a checkpoint is its predecessor in the line, unless the table `jumps` has another one, for a fork. So the path to a
-checkpoint consists of a few intervals of lines, whatever its length.
+A line has the checkpoints of a branch of a namespace. The parent of a checkpoint is its predecessor in the line, unless
+the table `jumps` has another one, for a fork. So the path to a checkpoint consists of a few intervals of lines,
+whatever its length.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
 
 from statewright.checkpoint import BranchKey
 from statewright.checkpoint.forms import key_of
 from statewright.storage.database import Connection, Database
-
-NUMBER_BITS: Final = 32
-LAST_NUMBER: Final = (1 << NUMBER_BITS) - 1
-
-
-def row_id_of(line: int, number: int) -> int:
-    """Return the row id of a checkpoint."""
-    return line << NUMBER_BITS | number
-
-
-def line_of(row_id: int) -> int:
-    """Return the number of the line of a checkpoint."""
-    return row_id >> NUMBER_BITS
-
-
-def number_of(row_id: int) -> int:
-    """Return the number of a checkpoint in its line."""
-    return row_id & LAST_NUMBER
-
-
-def bounds_of(line: int) -> tuple[int, int]:
-    """Return the first and the last possible row id of a line."""
-    return line << NUMBER_BITS, line << NUMBER_BITS | LAST_NUMBER
-
-
-class Interval(NamedTuple):
-    """Consecutive checkpoints of one line."""
-
-    line: int
-    first: int
-    last: int
-
-    @property
-    def row_ids(self) -> tuple[int, int]:
-        """The first and the last row id."""
-        return row_id_of(self.line, self.first), row_id_of(self.line, self.last)
+from statewright.storage.row_ids import Interval
 
 
 class LineReader:
     """Finds lines and checkpoints over one connection, which sees a single state of the database."""
 
     def __init__(self, connection: Connection, database: Database) -> None:
+        self.ids = database.row_ids
         self._connection = connection
         self._sql = database.statements("history")
 
@@ -63,13 +28,13 @@ class LineReader:
         current: int | None = row_id
         visited = set[int]()
         while current is not None:
-            line = line_of(current)
-            jump = self._connection.execute(self._sql["last_jump"], (row_id_of(line, 0), current)).fetchone()
+            line = self.ids.line(current)
+            jump = self._connection.execute(self._sql["last_jump"], (self.ids.row_id(line, 0), current)).fetchone()
             if jump:
                 if jump[0] in visited:
                     raise ValueError(f"the path to place {row_id} contains a cycle")
                 visited.add(jump[0])
-            yield Interval(line, number_of(jump[0]) if jump else 0, number_of(current))
+            yield Interval(line, self.ids.number(jump[0]) if jump else 0, self.ids.number(current))
             current = jump[1] if jump else None
 
     def parent_of(self, row_id: int) -> int | None:
@@ -77,7 +42,7 @@ class LineReader:
         jump = self._connection.execute(self._sql["jump"], (row_id,)).fetchone()
         if jump is not None:
             return jump[0]
-        return row_id - 1 if number_of(row_id) else None
+        return row_id - 1 if self.ids.number(row_id) else None
 
     def find_line(self, workspace: str, branch_key: BranchKey) -> int | None:
         """Return the number of a line, if it exists."""
@@ -90,7 +55,7 @@ class LineReader:
 
     def head_of(self, line: int) -> int | None:
         """Return the row id of the newest checkpoint of a line."""
-        row = self._connection.execute(self._sql["head"], bounds_of(line)).fetchone()
+        row = self._connection.execute(self._sql["head"], self.ids.bounds(line)).fetchone()
         return row[0] if row else None
 
     def find_head(self, workspace: str, branch_key: BranchKey) -> int | None:
@@ -101,14 +66,14 @@ class LineReader:
     def find_checkpoint(self, line: int, checkpoint_id: str) -> int | None:
         """Return the row id of a checkpoint of a line by its id."""
         key = key_of(checkpoint_id)
-        parameters = (*bounds_of(line), key)
+        parameters = (*self.ids.bounds(line), key)
         row = self._connection.execute(self._sql["record_by_id"], parameters).fetchone()
         if row:
             return row[0]
         for row_id, first, ids in self._connection.execute(self._sql["segment_by_id"], parameters):
             index = _index_of(ids, key)
             if index is not None:
-                return row_id_of(line_of(row_id), first + index)
+                return self.ids.row_id(self.ids.line(row_id), first + index)
         return None
 
 

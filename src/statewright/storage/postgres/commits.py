@@ -1,0 +1,296 @@
+"""Writing of commits and results with functions of the server, each in one statement.
+
+The server checks the lease and the head, and writes, without a query before. So a commit makes one round trip, and no
+other writer can come in between: every transaction that writes to a thread locks it first (`Writer.lock`). Under READ
+COMMITTED each statement of a function sees all transactions that were committed before it, so checks after the lock see
+the state that they guard. Reading the holder without a lock is not enough: a worker that was frozen could still commit
+after another one had taken its thread over.
+
+What needs reading before it is written is rare, and takes more round trips: forks, and commits without deltas or with
+calls of subgraphs that are done. Compaction follows in a transaction of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from statewright.checkpoint import BranchKey, Commit, JournalKey, Lease, LeaseRequest, Pending, is_holder_gone
+from statewright.checkpoint.encoding import EncodedCommit, Entries
+from statewright.checkpoint.forms import journal_text, key_of
+from statewright.clock import instant_of, microseconds
+from statewright.errors import (
+    CheckpointConflict,
+    CheckpointNotFound,
+    JournalConflict,
+    LeaseLost,
+    StorageError,
+    ThreadBusy,
+)
+from statewright.events import Log
+from statewright.ids import CheckpointId
+from statewright.storage.checkpoints.commits import Writer
+from statewright.storage.checkpoints.head_cache import Thread
+from statewright.storage.checkpoints.removal import drop_calls
+from statewright.storage.checkpoints.segments import LARGEST, RECENT, SegmentWriter
+from statewright.storage.damage import reading, with_damage_report
+from statewright.storage.database import Connection, Job, Statement, thread_lock
+from statewright.storage.group_commit import RetryTransaction
+from statewright.storage.postgres.connection import PostgresError
+
+if TYPE_CHECKING:
+    from statewright.storage.postgres.database import PostgresDatabase
+
+_CONSUMED: Final = {"fork": 0, "loop": 2}
+"""What a commit deletes of the results for its parent, by its source: see `save_commit`; 1 for other sources."""
+
+
+class PostgresWriter(Writer):
+    """Writes to the threads of a workspace within transactions."""
+
+    _database: PostgresDatabase
+
+    def lock(self, connection: Connection, thread_id: str) -> None:
+        connection.lock(thread_lock(self._workspace, thread_id))
+
+    def thread(self, connection: Connection, thread_id: str) -> Thread | None:
+        """Return a thread of the workspace, locked, if it exists."""
+        self.lock(connection, thread_id)
+        return self.load_thread(connection, thread_id)
+
+    # -- commits
+
+    def commit_job(self, commit: Commit, also: Iterable[Job[Any]]) -> Job[Any]:
+        encoded, thread_id = self._encoder.commit(commit), commit.branch_key.thread_id
+        commit.size = encoded.size
+        request = _Request(self, thread_id, commit.hold)
+        has_usual_parent = commit.parent_id is None or commit.parent_id == commit.expected
+        is_usual = has_usual_parent and (commit.deltas is not None or commit.parent_id is None)
+
+        def store(connection: Connection) -> None:
+            self.lock(connection, thread_id)
+            parent = None if has_usual_parent else self._parent_place(connection, commit)
+            changes = encoded.changes if is_usual else self._all_values(connection, commit, encoded, parent)
+            connection.send(self._statement(commit, encoded._replace(changes=changes), parent, request))
+            if encoded.log is not None and commit.log is not None:
+                self._send_log(connection, thread_id, commit.log, encoded.log)
+            if commit.dropped_namespaces:
+                thread = self.load_thread(connection, thread_id)
+                assert thread is not None
+                drop_calls(connection, self._database, thread.id, commit.branch_key.branch, commit.dropped_namespaces)
+
+        reporting_store = with_damage_report(store, thread_id)
+
+        def job(connection: Connection) -> CheckpointId:
+            reporting_store(connection)
+            for other_job in also:
+                other_job(connection)
+            return CheckpointId(commit.checkpoint.id)
+
+        return job
+
+    def _statement(self, commit: Commit, encoded: EncodedCommit, parent: int | None, request: _Request) -> Statement:
+        events = len(commit.log.entries) if encoded.events is not None and commit.log is not None else 0
+        parameters = (
+            self._workspace,
+            *commit.branch_key,
+            encoded.expected,
+            commit.parent_id is not None,
+            parent,
+            encoded.key,
+            commit.run_id,
+            encoded.control,
+            encoded.changes,
+            encoded.events,
+            events,
+            _CONSUMED.get(commit.source, 1),
+            *_columns(encoded.entries),
+            *request.parameters(),
+        )
+
+        def compact_if_due(row: Any, _: int) -> None:
+            line, count, size = row
+            if count >= RECENT or (size >= LARGEST and count > 1):
+                self._database.submit(self._compaction_job(commit.branch_key.thread_id, line))
+
+        return Statement(
+            self._sql["save_commit"],
+            parameters,
+            receive=compact_if_due,
+            translate=lambda error: request.translate(error, commit.branch_key, commit.expected),
+        )
+
+    def _parent_place(self, connection: Connection, commit: Commit) -> int:
+        thread = self.load_thread(connection, commit.branch_key.thread_id)
+        place = self._parent(connection, thread, commit, None)
+        assert place is not None
+        return place
+
+    def _all_values(
+        self, connection: Connection, commit: Commit, encoded: EncodedCommit, parent: int | None
+    ) -> bytes | None:
+        """Return all values of a commit as changes, if it has no deltas."""
+        if commit.deltas is not None or commit.parent_id is None:
+            return encoded.changes
+        place = parent if parent is not None else self._reader(connection).find_head(self._workspace, commit.branch_key)
+        if place is None:  # the commit will be refused, because the branch has no head
+            return encoded.changes
+        return self._encoder.all_values(commit, self._reader(connection).state_at(place))
+
+    def _compaction_job(self, thread_id: str, line: int) -> Job[None]:
+        def compact(connection: Connection) -> None:
+            self.lock(connection, thread_id)
+            connection.execute(self._sql["count_records"], (line,))
+            row = connection.execute(self._sql["record_sizes"], (line,)).fetchone()
+            if row is not None and (row[0] >= RECENT or (row[1] >= LARGEST and row[0] > 1)):
+                with reading(f"thread {thread_id!r}"):
+                    SegmentWriter(connection, self._database).compact(line)
+                connection.execute(self._sql["count_records"], (line,))
+
+        return compact
+
+    # -- results
+
+    def results_job(
+        self,
+        branch_key: BranchKey,
+        checkpoint_id: CheckpointId,
+        pending: Pending,
+        hold: LeaseRequest | None,
+        log: Log | None,
+        also: Iterable[Job[Any]] = (),
+    ) -> Job[Any]:
+        entries = self._encoder.entries(pending)
+        body = self._encoder.log(log, branch_key.namespace) if log is not None else None
+        journal = {journal_text(key): key for key in pending.journal}
+        request = _Request(self, branch_key.thread_id, hold, journal)
+        run, count = (log.run_id, len(log.entries)) if log is not None else (None, 0)
+
+        def job(connection: Connection) -> None:
+            self.lock(connection, branch_key.thread_id)
+            key = key_of(checkpoint_id)
+            parameters = (
+                self._workspace,
+                *branch_key,
+                key,
+                list(journal) or None,
+                *_columns(entries),
+                run,
+                body,
+                count,
+            )
+            connection.send(
+                Statement(
+                    self._sql["save_results"],
+                    (*parameters, *request.parameters()),
+                    translate=lambda error: request.translate(error, branch_key, checkpoint_id),
+                )
+            )
+            for other_job in also:
+                other_job(connection)
+
+        return job
+
+    def _send_log(self, connection: Connection, thread_id: str, log: Log, body: bytes) -> None:
+        parameters = (self._workspace, thread_id, log.run_id, body, len(log.entries))
+        connection.send(Statement(self._sql["save_log"], parameters))
+
+    # -- leases
+
+    def renew_job(self, thread_id: str, hold: LeaseRequest) -> Job[Lease | None]:
+        request = _Request(self, thread_id, hold)
+
+        def renew(connection: Connection) -> Lease | None:
+            self.lock(connection, thread_id)
+            branch_key = BranchKey(thread_id)
+            connection.send(
+                Statement(
+                    self._sql["renew"],
+                    (self._workspace, thread_id, *request.parameters()),
+                    translate=lambda error: request.translate(error, branch_key, None),
+                )
+            )
+            thread = self.load_thread(connection, thread_id)
+            return thread.lease if thread is not None else None
+
+        return renew
+
+    def load_thread(self, connection: Connection, thread_id: str) -> Thread | None:
+        # The end of the lease is read by the clock of this process, however wrong it is.
+        now = None if self._database.trusts_clocks else microseconds(self._database.clock.now())
+        row = connection.execute(self._sql["thread"], (now, self._workspace, thread_id)).fetchone()
+        return Thread(*row) if row is not None else None
+
+    def thread_number(self, connection: Connection, thread_id: str) -> int | None:
+        row = connection.execute(self._sql["thread_number"], (self._workspace, thread_id)).fetchone()
+        return row[0] if row is not None else None
+
+    @property
+    def trusts_clocks(self) -> bool:
+        """True if leases are compared with the clocks of workers."""
+        return self._database.trusts_clocks
+
+    def id_of_head(self, place: str) -> CheckpointId | None:
+        """Return the id of a checkpoint for an error, read in a transaction of its own."""
+        with self._database.read() as connection:
+            return self._reader(connection).id_at(int(place))
+
+
+class _Request:
+    """A lease request as parameters, and the errors with which the server refuses it."""
+
+    def __init__(
+        self,
+        writer: PostgresWriter,
+        thread_id: str,
+        hold: LeaseRequest | None,
+        journal: Mapping[str, JournalKey] | None = None,
+    ) -> None:
+        self._writer = writer
+        self._thread_id = thread_id
+        self._hold = hold
+        self._journal = journal or {}
+        self._gone: str | None = None
+        """A holder whose process has ended, which only a process of the same host can know."""
+
+    def parameters(self) -> tuple[Any, ...]:
+        hold = self._hold
+        if hold is None:
+            return None, None, False, None, None, None
+        now = microseconds(hold.now) if self._writer.trusts_clocks else None
+        duration = None if hold.until is None else microseconds(hold.until) - microseconds(hold.now)
+        return hold.owner, duration, hold.claims, hold.expected_epoch, self._gone, now
+
+    def translate(self, error: Exception, branch_key: BranchKey, expected: str | None) -> Exception | None:
+        if not isinstance(error, PostgresError):
+            return None
+        match error.code:
+            case "SW001":
+                current = self._writer.id_of_head(error.detail) if error.detail else None
+                return CheckpointConflict(self._thread_id, expected, current)
+            case "SW002" if self._hold is not None:
+                return LeaseLost(self._thread_id, self._hold.owner, error.detail or None)
+            case "SW003":
+                until, _, owner = error.detail.partition(" ")
+                if owner != self._gone and is_holder_gone(owner):
+                    self._gone = owner
+                    return RetryTransaction(f"the holder of thread {self._thread_id!r} has ended")
+                return ThreadBusy(self._thread_id, owner, instant_of(int(until)))
+            case "SW004":
+                return JournalConflict(*self._journal[error.detail])
+            case "SW005":
+                return CheckpointNotFound(
+                    f"Thread {self._thread_id!r} has no checkpoint {expected!r} to add results to."
+                )
+            case "SW006":
+                return StorageError(
+                    f"Branch {branch_key.branch!r} of thread {self._thread_id!r} has reached the maximum number of "
+                    f"checkpoints. Copy the thread, and continue on the copy."
+                )
+            case _:
+                return None
+
+
+def _columns(entries: Entries) -> tuple[Sequence[Any] | None, ...]:
+    """Return results as arrays of kinds, keys and bodies."""
+    return tuple(list(column) for column in zip(*entries, strict=True)) if entries else (None, None, None)

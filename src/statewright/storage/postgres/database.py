@@ -1,0 +1,229 @@
+"""One Postgres database: sessions, transactions, and the pool of readers.
+
+A process has one session that writes, whose transactions are shared by concurrent runs (`group_commit.py`), and up to
+`readers` sessions that read. So a hundred workers need some hundred sessions at most, and a commit costs one round trip
+(`connection.py`).
+
+Nothing is kept in a session between transactions, neither settings nor session locks, so it may belong to a pooler that
+assigns sessions by transaction, such as pgbouncer; then pass `prepare=False` unless the pooler supports prepared
+statements.
+
+*Clocks.* Leases and due times are compared with the clock of the server. The clocks of workers differ, by seconds
+usually, by an hour when somebody has set one by hand, and a worker whose clock is ahead would take threads from others.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections.abc import Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager
+from traceback import clear_frames
+from typing import Any, Final, Self
+
+from statewright.clock import Clock, SystemClock
+from statewright.errors import InvalidConfig, StorageError
+from statewright.serde.serde import Serde
+from statewright.storage.checkpoints.head_cache import HeadCache
+from statewright.storage.encryption import Encryptor
+from statewright.storage.group_commit import GroupCommitDatabase, LateFailure, RetryTransaction
+from statewright.storage.postgres.connection import ConnectionLost, IntegrityError, Session
+from statewright.storage.postgres.faults import parse_url, translate_error
+from statewright.storage.postgres.migrate import prepare_schema
+from statewright.storage.row_ids import RowIds
+from statewright.storage.scripts import statements
+
+CONNECT_TIMEOUT: Final = 10.0
+"""Seconds to wait for a session."""
+_PACKAGE: Final = "statewright.storage.postgres"
+
+
+class PostgresDatabase(GroupCommitDatabase):
+    """Threads, a store, a cache and the records of runs in a Postgres database, shared by any number of processes.
+
+    `url` is a URL or a connection string of libpq, with several hosts and `sslmode` if wanted. With a `schema`, all
+    tables are in that schema, which is created if it is missing. With a `key` of 16, 24 or 32 bytes, the values of runs
+    and users are encrypted with AES-GCM; ids, namespaces and times are not. `prepare=False` uses no prepared
+    statements, for poolers. `readers` limits the sessions that read.
+    """
+
+    row_ids = RowIds(number_bits=28)
+    executes_late = True
+    has_arrays = True
+    INTEGRITY_ERROR = IntegrityError
+    AFTER_ALL_TEXT = None
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        schema: str | None = None,
+        key: bytes | None = None,
+        compress: bool = False,
+        serde: Serde | None = None,
+        prepare: bool = True,
+        readers: int = 8,
+        clock: Clock | None = None,
+        trusts_clocks: bool = False,
+    ) -> None:
+        self._conninfo = parse_url(url)
+        self.schema = _checked_schema(schema)
+        self._prepare = prepare
+        self.serde = serde or Serde()
+        self.encryptor = Encryptor(key, compress=compress)
+        self.head_cache = HeadCache()
+        self.clock = clock or SystemClock()
+        self.trusts_clocks = trusts_clocks
+        """True if leases are compared with the clocks of workers, not with that of the server: for tests."""
+        self._readers: list[Session] = []
+        self._free_readers = threading.BoundedSemaphore(readers)
+        self._max_readers = readers
+        self._open_queue()
+        self._pid = os.getpid()
+        self._session: Session | None = None
+        with self._translating_errors():
+            self._session = self._connect()
+            try:
+                prepare_schema(self._session, self.location, schema, self.encryptor)
+            except BaseException:
+                self._session.close()
+                raise
+        self._closed = False
+
+    @property
+    def location(self) -> str:
+        """The address of the database, without the password."""
+        return self._conninfo.shown + (f" (schema {self.schema})" if self.schema else "")
+
+    @property
+    def scope(self) -> Hashable:
+        """Equal for databases of this process with the same data."""
+        return self._conninfo.identity, self.schema
+
+    @classmethod
+    def from_conn_string(cls, conn_string: str, **options: Any) -> Self:
+        """Open the database at a URL such as `postgresql://user@host/name`."""
+        return cls(conn_string, **options)
+
+    # -- sessions
+
+    def _connect(self) -> Session:
+        conninfo = self._conninfo.text.encode()
+        return Session(conninfo, schema=self.schema, prepare=self._prepare, timeout=CONNECT_TIMEOUT)
+
+    def _disconnect(self) -> None:
+        for session in (*self._readers, self._session):
+            if session is not None:
+                session.close()
+        self._readers.clear()
+
+    def _reconnect_after_fork(self) -> None:
+        self._readers = []  # psycopg does not close sessions that belong to another process
+        self._free_readers = threading.BoundedSemaphore(self._max_readers)
+        self._session = None
+
+    # -- reading
+
+    @contextmanager
+    def read(self) -> Generator[Session]:
+        """Provide a connection that sees a single state of the database during the block."""
+        self._reopen_after_fork()
+        with self._free_readers, self._translating_errors():
+            session = self._reader()
+            try:
+                session.begin("ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                yield session
+                session.commit_later()
+            except BaseException as error:
+                clear_frames(error.__traceback__)
+                session.rollback()
+                raise
+            finally:
+                if self._closed or not session.is_open:
+                    session.close()
+                else:
+                    self._readers.append(session)
+
+    def _reader(self) -> Session:
+        if self._closed:
+            raise self._closed_error()
+        while True:
+            try:
+                session = self._readers.pop()
+            except IndexError:
+                return self._connect()
+            if not session.has_ended():
+                return session
+            session.close()
+
+    # -- writing
+
+    def _begin(self) -> None:
+        if self._session is None or self._session.has_ended():
+            self._session = self._connect()
+        self._session.begin()
+
+    def _commit(self) -> None:
+        try:
+            self._writing_connection.commit()
+        except (RetryTransaction, ConnectionLost):
+            raise
+        except Exception as error:  # of a job whose statements were executed only now
+            raise LateFailure from error
+
+    def _roll_back(self) -> None:
+        if self._session is not None:
+            self._session.rollback()
+
+    def _write_count(self) -> Hashable:
+        return self._writing_connection.statements
+
+    @property
+    def _writing_connection(self) -> Session:
+        assert self._session is not None
+        return self._session
+
+    # -- statements
+
+    def create_tables(self, name: str) -> None:
+        """Do nothing: all tables are created with the schema."""
+
+    def statements(self, name: str) -> Mapping[str, str]:
+        return statements(_PACKAGE, name)
+
+    def insert(self, connection: Any, sql: str, parameters: Any) -> int:
+        return connection.execute(f"{sql} RETURNING id", parameters).fetchone()[0]
+
+    def violated_constraint(self, error: Exception) -> tuple[bool, Sequence[str]]:
+        assert isinstance(error, IntegrityError)
+        # The detail is `Key (column, column)=(value, value) already exists.`
+        columns = error.detail.partition("(")[2].partition(")")[0].split(", ")
+        is_unique = error.code == "23505"
+        return is_unique, columns if is_unique else [error.column]
+
+    # -- errors
+
+    def _translate_error(self, error: BaseException) -> StorageError | None:
+        return translate_error(error, self.location)
+
+    def _closed_error(self) -> Exception:
+        return ConnectionLost("it was closed")
+
+    @contextmanager
+    def _translating_errors(self) -> Generator[None]:
+        """Raise errors of the server and of the connection as errors of Statewright."""
+        try:
+            yield
+        except Exception as error:
+            storage_error = self._translate_error(error)
+            if storage_error is None:
+                raise
+            raise storage_error from error
+
+
+def _checked_schema(schema: str | None) -> str | None:
+    """Return the name of a schema. Raises InvalidConfig for one that would need quoting."""
+    if schema is not None and not re.fullmatch(r"[a-z_][a-z0-9_]{0,62}", schema):
+        raise InvalidConfig(f"schema={schema!r} is not valid: use up to 63 lowercase letters, digits and underscores.")
+    return schema

@@ -1,0 +1,100 @@
+"""Addresses of Postgres databases, and their errors as errors of Statewright."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from statewright.errors import (
+    DamagedDatabase,
+    InvalidConfig,
+    SerdeError,
+    StorageError,
+    StorageFull,
+    StorageLocked,
+    StorageUnavailable,
+)
+from statewright.storage.postgres.connection import ConnectionLost, PostgresError
+
+_DEFAULTS: Final = {
+    "application_name": "statewright",
+    "client_encoding": "UTF8",
+    # A connection that was cut without notice is detected within some 20 seconds.
+    "keepalives_idle": "10",
+    "keepalives_interval": "3",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+"""Parameters of connections, unless the address has others."""
+_FULL: Final = ("53100", "53200")
+_LOCKED: Final = ("55P03", "57014", "40001", "40P01")
+_DAMAGED: Final = ("XX001", "XX002")
+_REMEDIES: Final = {
+    "25006": "Connect to the primary server, with target_session_attrs=read-write if there are several hosts.",
+    "28000": "Check the user and the password in its address.",
+    "28P01": "Check the user and the password in its address.",
+    "3D000": "Create the database, or check its name in the address.",
+    "42501": "Give this user permission to create and use tables in the schema.",
+    "42P01": "Tables are missing: the schema was removed while it was open. Restore it, and start again.",
+    "53300": "Raise max_connections of the server, lower `readers`, or use a pooler such as pgbouncer.",
+}
+"""What to do, by SQLSTATE."""
+
+
+class ConnInfo(NamedTuple):
+    """An address of a database."""
+
+    text: str
+    """The connection string for libpq."""
+    shown: str
+    """The address without the password, for messages."""
+    identity: tuple[str, ...]
+    """Equal for addresses of one database, as far as they can be compared."""
+
+
+def parse_url(url: str) -> ConnInfo:
+    """Return the address in a URL or a connection string. Raises InvalidConfig if it is not valid."""
+    try:
+        parts = {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+        if not all(port.isdecimal() for port in parts.get("port", "5432").split(",")):
+            raise ValueError(f"the port {parts['port']!r} is not a number")
+    except (psycopg.Error, ValueError) as error:
+        raise InvalidConfig(
+            f"The address of the database is not valid: {str(error).strip()}. Write a URL such as "
+            f"postgresql://user:password@host:5432/name."
+        ) from None
+    host, name = parts.get("host", ""), parts.get("dbname") or parts.get("user", "")
+    port = parts.get("port", "5432")
+    shown = f"postgresql://{host or 'local'}:{port}/{name}"
+    return ConnInfo(make_conninfo(**{**_DEFAULTS, **parts}), shown, (host, port, name))
+
+
+def translate_error(error: BaseException, location: str) -> StorageError | None:
+    """Return the error of Statewright for one of the server or of the connection; None for other exceptions."""
+    if isinstance(error, ConnectionLost):
+        if error.was_sent:
+            return StorageUnavailable(
+                f"The connection to {location} was lost: {error}. It is not known whether this write was saved. Read "
+                f"the stored data before you write it again."
+            )
+        return StorageUnavailable(f"The database {location} cannot be used: {error}. Nothing was written.")
+    if isinstance(error, UnicodeEncodeError):
+        return SerdeError("a name", str(error))
+    if isinstance(error, psycopg.Error):
+        return StorageUnavailable(f"The database {location} cannot be used: {str(error).strip()}.")
+    if not isinstance(error, PostgresError):
+        return None
+    if error.code in _FULL:
+        return StorageFull(f"There is no room left in {location}: {error}. Nothing was written. Make room.")
+    if error.code in _LOCKED:
+        return StorageLocked(
+            f"Other transactions have locked rows of {location}: {error}. Nothing was written. Try again."
+        )
+    if error.code in _DAMAGED:
+        return DamagedDatabase(str(error), where=location)
+    remedy = _REMEDIES.get(error.code, "")
+    return StorageUnavailable(
+        f"The database {location} cannot be used: {error}. Nothing was written. {remedy}".rstrip()
+    )

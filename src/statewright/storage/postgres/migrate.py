@@ -1,0 +1,86 @@
+"""The schema: creation, and migration to the current version.
+
+The version is a row of the table `statewright_schema`. Each step is a transaction, and processes that start at the same
+time wait for the first one. A step must leave a schema that the previous version of Statewright can use, since its
+workers may still run during a deployment; a version that cannot is refused by workers that are older.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from statewright.errors import NewerFormat, WrongEncryptionKey
+from statewright.storage.damage import reading
+from statewright.storage.database import Statement
+from statewright.storage.encryption import Encryptor
+from statewright.storage.postgres.connection import Session
+from statewright.storage.scripts import split_script
+
+_PACKAGE: Final = "statewright.storage.postgres"
+_SCRIPTS: Final = ("tables", "functions", "ledger_tables", "items_tables", "cache_tables")
+"""The scripts that create the first version, in order."""
+_KNOWN_TEXT: Final = b"statewright"
+"""Stored in encrypted form, to recognise a wrong key."""
+_EXISTS: Final = "SELECT to_regclass('statewright_schema') IS NOT NULL"
+_READ: Final = "SELECT version, key FROM statewright_schema"
+
+
+def prepare_schema(session: Session, location: str, schema: str | None, encryptor: Encryptor) -> None:
+    """Create the tables of a new schema, or migrate an older one. The session begins transactions in the schema.
+
+    Raises NewerFormat for the schema of a newer version, and WrongEncryptionKey.
+    """
+    session.begin()
+    version, key = _read(session)
+    session.commit()
+    if version < VERSION:
+        version, key = _migrate(session, schema, encryptor)
+    if version > VERSION:
+        raise NewerFormat(location, version, VERSION)
+    with reading("its key"):
+        _check_key(key, location, encryptor)
+
+
+def _read(session: Session) -> tuple[int, bytes]:
+    """Return the version of the schema and the encrypted text; version 0 is an empty schema."""
+    (exists,) = session.execute(_EXISTS).fetchone()
+    return session.execute(_READ).fetchone() if exists else (0, b"")
+
+
+def _migrate(session: Session, schema: str | None, encryptor: Encryptor) -> tuple[int, bytes]:
+    """Apply the missing steps, unless another process was faster. Return what `_read` returns."""
+    while True:
+        session.begin()
+        session.lock("schema", schema or "")
+        if schema is not None:
+            session.execute(f'CREATE SCHEMA IF NOT EXISTS "{schema}"')
+        version, key = _read(session)
+        if version >= VERSION:
+            session.commit()
+            return version, key
+        STEPS[version](session, encryptor)
+        session.send(Statement("UPDATE statewright_schema SET version = ?", (version + 1,)))
+        session.commit()
+
+
+def _create(session: Session, encryptor: Encryptor) -> None:
+    """Create all tables and functions."""
+    session.execute("CREATE TABLE statewright_schema (version BIGINT NOT NULL, key BYTEA NOT NULL)")
+    session.send(Statement("INSERT INTO statewright_schema VALUES (0, ?)", (encryptor.encrypt(_KNOWN_TEXT),)))
+    for name in _SCRIPTS:
+        for statement in split_script(_PACKAGE, name):
+            session.send(Statement(statement, ()))
+
+
+STEPS: Final[tuple[Callable[[Session, Encryptor], None], ...]] = (_create,)
+"""The step from each version to the next."""
+VERSION: Final = len(STEPS)
+"""The version of the schema that this version of Statewright uses."""
+
+
+def _check_key(stored: bytes, location: str, encryptor: Encryptor) -> None:
+    if encryptor.encrypts and stored == _KNOWN_TEXT:
+        raise WrongEncryptionKey(f"The database {location} is not encrypted, and a key was given. Open it without one.")
+    if encryptor.decrypt(stored) != _KNOWN_TEXT:
+        raise WrongEncryptionKey(f"The key of the database {location} is wrong.")

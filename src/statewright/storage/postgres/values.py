@@ -1,0 +1,118 @@
+"""Values of statements in the binary format of Postgres.
+
+Only the types of our tables occur: bigint, boolean, double precision, text, bytea, and arrays of these. The adapters of
+psycopg handle any type, and cost more than the statements of a commit.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, cast
+
+BOOL, BYTEA, INT8, INT2, INT4, TEXT, FLOAT8, UNKNOWN = 16, 17, 20, 21, 23, 25, 701, 0
+"""Object ids of types, from the catalog `pg_type`."""
+_ARRAYS: Final = {INT8: 1016, TEXT: 1009, BYTEA: 1001, FLOAT8: 1022}
+"""The type of arrays for each type of elements."""
+TEXT_FORMAT, BINARY = 0, 1
+_DOUBLE: Final = struct.Struct(">d")
+_ARRAY_HEADER: Final = struct.Struct(">iiiii")
+"""Dimensions, whether there are NULLs, the type of elements, the length, the first index."""
+
+
+class Parameter(NamedTuple):
+    """A parameter of a statement."""
+
+    type: int
+    """The object id of its type; UNKNOWN lets the server infer it."""
+    data: bytes | None
+    format: int = BINARY
+
+
+def encode(value: Any) -> Parameter:
+    """Return a value as a parameter.
+
+    Raises UnicodeEncodeError for text with surrogates or null characters, which Postgres cannot store, OverflowError
+    for an integer of more than 64 bits, and TypeError.
+    """
+    kind = cast("type[Any]", type(value))
+    encoder = _ENCODERS.get(kind) or next((_ENCODERS[base] for base in kind.__mro__ if base in _ENCODERS), None)
+    if encoder is None:
+        raise TypeError(f"a value of type {kind.__name__} cannot be a parameter of a statement")
+    return encoder(value)
+
+
+def _none(_: None) -> Parameter:
+    return Parameter(UNKNOWN, None)
+
+
+def _integer(value: int) -> Parameter:
+    return Parameter(INT8, value.to_bytes(8, "big", signed=True))
+
+
+def _boolean(value: bool) -> Parameter:  # dispatched by type
+    return Parameter(BOOL, b"\x01" if value else b"\x00")
+
+
+def _text(value: str) -> Parameter:
+    data = value.encode()
+    position = value.find("\0")
+    if position >= 0:
+        raise UnicodeEncodeError("utf-8", value, position, position + 1, "a null character cannot be stored")
+    return Parameter(TEXT, data)
+
+
+def _bytes(value: bytes) -> Parameter:
+    return Parameter(BYTEA, value)
+
+
+def _real(value: float) -> Parameter:
+    return Parameter(FLOAT8, _DOUBLE.pack(value))
+
+
+def _array(values: Sequence[Any]) -> Parameter:
+    parameters = [encode(value) for value in values]
+    types = {parameter.type for parameter in parameters} - {UNKNOWN}
+    if not types:  # the binary format needs a type
+        return Parameter(UNKNOWN, b"{%s}" % b",".join([b"NULL"] * len(values)), TEXT_FORMAT)
+    (element,) = types
+    has_null = any(parameter.data is None for parameter in parameters)
+    parts = [_ARRAY_HEADER.pack(1, has_null, element, len(parameters), 1)]
+    for _, data, _ in parameters:
+        parts.append(b"\xff\xff\xff\xff" if data is None else len(data).to_bytes(4, "big") + data)
+    return Parameter(_ARRAYS[element], b"".join(parts))
+
+
+_ENCODERS: Final[dict[type, Callable[[Any], Parameter]]] = {
+    type(None): _none,
+    bool: _boolean,
+    int: _integer,
+    str: _text,
+    bytes: _bytes,
+    float: _real,
+    list: _array,
+    tuple: _array,
+}
+
+
+def decoder_of(type_id: int) -> Callable[[bytes], Any]:
+    """Return the function that decodes the columns of a type. Types that are not known stay bytes."""
+    return _DECODERS.get(type_id, bytes)
+
+
+def _decode_integer(data: bytes) -> int:
+    return int.from_bytes(data, "big", signed=True)
+
+
+_DECODERS: Final[dict[int, Callable[[bytes], Any]]] = {
+    BOOL: lambda data: data == b"\x01",
+    BYTEA: bytes,
+    INT2: _decode_integer,
+    INT4: _decode_integer,
+    INT8: _decode_integer,
+    TEXT: bytes.decode,
+    19: bytes.decode,  # name
+    1043: bytes.decode,  # varchar
+    114: bytes.decode,  # json
+    FLOAT8: lambda data: _DOUBLE.unpack(data)[0],
+}

@@ -1,0 +1,213 @@
+"""The Postgres database: schemas, keys, clocks, and sessions that are lost."""
+
+from __future__ import annotations
+
+import os
+import threading
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from tests.postgres_server import empty_database, execute, shared_server, shared_url
+
+from statewright.checkpoint import BranchKey, LeaseRequest
+from statewright.errors import (
+    InvalidConfig,
+    NewerFormat,
+    SerdeError,
+    StorageUnavailable,
+    ThreadBusy,
+    WrongEncryptionKey,
+)
+from statewright.futures import resolve
+from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
+from statewright.storage.postgres.connection import parse
+from statewright.testing.clock import FakeClock
+from statewright.testing.conformance.checkpointer.samples import commit_after
+
+HOUR = timedelta(hours=1)
+
+
+def open_schema(name: str, **options: Any) -> PostgresDatabase:
+    return PostgresDatabase(shared_url(), schema=name, **options)
+
+
+def backend_of(database: PostgresDatabase) -> int:
+    return database.write(lambda connection: connection.execute("SELECT pg_backend_pid()").fetchone()[0])
+
+
+def end_session(pid: int) -> None:
+    execute(shared_url(), f"SELECT pg_terminate_backend({pid}, 10000)")
+
+
+# -- schemas and keys
+
+
+def test_processes_that_start_at_once_create_a_schema_once() -> None:
+    databases: list[PostgresDatabase] = []
+    shared_url()
+    threads = [threading.Thread(target=lambda: databases.append(open_schema("together"))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(databases) == 6
+    for database in databases:
+        database.close()
+
+
+def test_the_schema_of_a_newer_version_is_refused() -> None:
+    open_schema("newer").close()
+    execute(shared_url(), "UPDATE newer.statewright_schema SET version = 99")
+    with pytest.raises(NewerFormat, match=r"\(schema newer\).* has format 99"):
+        open_schema("newer")
+
+
+def test_a_wrong_key_is_refused() -> None:
+    open_schema("with_key", key=bytes(32)).close()
+    with pytest.raises(WrongEncryptionKey, match="is wrong"):
+        open_schema("with_key", key=b"k" * 32)
+    with pytest.raises(WrongEncryptionKey, match="no key was given"):
+        open_schema("with_key")
+    open_schema("without_key").close()
+    with pytest.raises(WrongEncryptionKey, match="is not encrypted"):
+        open_schema("without_key", key=bytes(32))
+
+
+@pytest.mark.parametrize("schema", ["", "A", "a b", 'a"; DROP', "1a", "x" * 64])
+def test_a_schema_name_that_needs_quoting_is_refused(schema: str) -> None:
+    with pytest.raises(InvalidConfig, match="schema="):
+        open_schema(schema)
+
+
+@pytest.mark.parametrize("url", ["postgresql://host:port/x", "nonsense", "host=a unknown=b"])
+def test_an_invalid_address_is_refused(url: str) -> None:
+    with pytest.raises(InvalidConfig, match="address of the database"):
+        PostgresDatabase(url)
+
+
+def test_messages_do_not_contain_the_password() -> None:
+    url = f"postgresql://someone:secret@/nowhere?host={shared_server().folder}"
+    with pytest.raises(StorageUnavailable, match="nowhere") as caught:
+        PostgresDatabase(url)
+    assert "secret" not in str(caught.value)
+
+
+# -- clocks
+
+
+def test_a_worker_whose_clock_is_ahead_cannot_take_a_thread_over() -> None:
+    clocks = [FakeClock(datetime.now(UTC) + offset) for offset in (timedelta(0), HOUR, -HOUR)]
+    savers = [PostgresSaver(open_schema("clocks", clock=clock)) for clock in clocks]
+    now = clocks[0].now()
+    lease = LeaseRequest("first", now, now + timedelta(minutes=1), claims=True)
+    resolve(savers[0].commit(commit_after(None, branch_key=BranchKey("t"), hold=lease)))
+    for saver, clock in zip(savers[1:], clocks[1:], strict=True):
+        claim = LeaseRequest("other", clock.now(), clock.now() + timedelta(minutes=1), claims=True)
+        with pytest.raises(ThreadBusy):
+            resolve(saver.renew("t", claim))
+        seen = resolve(saver.lease("t"))
+        assert seen is not None
+        left = seen.until - clock.now()
+        assert timedelta(0) < left <= timedelta(minutes=1)  # the end of the lease by the clock of the reader
+    for saver in savers:
+        saver.database.close()
+
+
+def test_the_clock_of_the_server_can_be_moved_for_tests() -> None:
+    with open_schema("moved") as database:
+        saver, now = PostgresSaver(database), datetime.now(UTC)
+        lease = LeaseRequest("first", now, now + timedelta(minutes=1), claims=True)
+        resolve(saver.commit(commit_after(None, branch_key=BranchKey("t"), hold=lease)))
+        execute(
+            shared_url(),
+            "CREATE OR REPLACE FUNCTION moved.current_microseconds() RETURNS BIGINT LANGUAGE sql VOLATILE AS "
+            "$$ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::BIGINT + 3600000000 $$",
+        )
+        claim = LeaseRequest("other", now, now + timedelta(minutes=1), claims=True)
+        taken = resolve(saver.renew("t", claim))
+        assert taken is not None
+        assert taken.owner == "other"
+
+
+# -- lost sessions
+
+
+def test_a_session_that_has_ended_is_replaced_before_the_next_write_and_read() -> None:
+    database = empty_database()
+    saver = PostgresSaver(database)
+    head = resolve(saver.commit(commit_after(None)))
+    end_session(backend_of(database))
+    with database.read() as connection:
+        reader = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+    end_session(reader)
+    resolve(saver.commit(commit_after(head)))
+    assert len(resolve(saver.history("thread"))) == 2
+
+
+def test_a_session_that_ends_within_a_transaction_fails_it() -> None:
+    database = empty_database()
+
+    def job(connection: Any) -> None:
+        pid = connection.execute("SELECT pg_backend_pid()").fetchone()[0]
+        end_session(pid)
+        connection.execute("INSERT INTO events (place, body) VALUES (1, '')")
+
+    with pytest.raises(StorageUnavailable, match="was lost"):
+        database.write(job)
+    assert database.write(lambda connection: connection.execute("SELECT count(*) FROM events").fetchone()[0]) == 0
+
+
+def test_an_interrupted_write_leaves_a_usable_database() -> None:
+    database = empty_database()
+
+    def job(connection: Any) -> None:
+        connection.execute("INSERT INTO events (place, body) VALUES (1, '')")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        database.write(job)
+    assert database.write(lambda connection: connection.execute("SELECT count(*) FROM events").fetchone()[0]) == 0
+
+
+def test_a_forked_process_opens_sessions_of_its_own() -> None:
+    database = empty_database()
+    ledger = PostgresLedger(database)
+    own = backend_of(database)
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if backend_of(database) != own else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert backend_of(database) == own
+    assert list(resolve(ledger.events("r"))) == []
+
+
+def test_a_closed_database_refuses_reads_and_writes() -> None:
+    database = open_schema("closing")
+    database.close()
+    for call in (lambda: PostgresSaver(database).load("t"), lambda: database.write(lambda connection: None)):
+        with pytest.raises(StorageUnavailable, match="it was closed"):
+            resolve(call())
+
+
+# -- statements
+
+
+@pytest.mark.parametrize(
+    ("sql", "expected", "names"),
+    [
+        ("a = ? AND b = ?", "a = $1 AND b = $2", ()),
+        ("a = :x AND b = :y OR c = :x", "a = $1 AND b = $2 OR c = $1", ("x", "y")),
+        ("a = '?' AND \":x\" = ? -- why? :z", "a = '?' AND \":x\" = $1 -- why? :z", ()),
+        ("?::BIGINT[] || :x::TEXT", "$1::BIGINT[] || $1::TEXT", ("x",)),
+        ("a = 'it''s ?' AND b = ?", "a = 'it''s ?' AND b = $1", ()),
+    ],
+)
+def test_placeholders_become_numbers(sql: str, expected: str, names: tuple[str, ...]) -> None:
+    assert parse(sql) == (expected.encode(), names)
+
+
+def test_a_null_character_in_a_name_is_refused() -> None:
+    saver = PostgresSaver(empty_database())
+    with pytest.raises(SerdeError, match="null character"):
+        resolve(saver.load("a\0b"))

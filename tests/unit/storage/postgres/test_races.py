@@ -1,0 +1,187 @@
+"""Two processes that write at the same time: here two databases with sessions of their own, in two threads.
+
+Under READ COMMITTED each of two transactions may check, before either writes. A pause after each statement makes that
+likely: without the locks, the tests of two starts, of a signal and of an overtaken holder fail in the first rounds.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any
+
+import pytest
+from tests.postgres_server import empty_database, shared_url
+
+from statewright.checkpoint import BranchKey, LeaseRequest
+from statewright.errors import CheckpointConflict, LeaseLost, RecordConflict, ThreadBusy
+from statewright.futures import resolve
+from statewright.ids import CheckpointId, draw_checkpoint_id
+from statewright.runs import (
+    Absent,
+    Advance,
+    Among,
+    Condition,
+    Insert,
+    Run,
+    RunStatus,
+    Signal,
+    UpdateAll,
+    Workspace,
+    where,
+)
+from statewright.storage.postgres import PostgresDatabase, PostgresLedger, PostgresSaver
+from statewright.storage.postgres.connection import Session
+from statewright.testing.conformance.checkpointer.samples import commit_after
+from statewright.testing.conformance.ledger.samples import run
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+ROUNDS = 20
+PAUSE = "SELECT pg_sleep(0.003)"
+
+
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    enqueue = Session._enqueue
+
+    def enqueue_with_pause(session: Session, query: Any) -> None:
+        enqueue(session, query)
+        if not query.receive:  # `execute` expects that its statement is the last one
+            enqueue(session, query._replace(sql=PAUSE, parameters=(), statement=None))
+
+    monkeypatch.setattr(Session, "_enqueue", enqueue_with_pause)
+
+
+@pytest.fixture
+def databases() -> Iterator[list[PostgresDatabase]]:
+    first = empty_database()
+    second = PostgresDatabase(shared_url(), schema=first.schema, trusts_clocks=True)
+    yield [first, second]
+    second.close()
+
+
+def run_together(*actions: Callable[[], Any]) -> list[Any]:
+    """Call functions in threads that start at the same time. Return their results, or the errors that they raised."""
+    barrier, results = threading.Barrier(len(actions)), [None] * len(actions)
+
+    def call(index: int, action: Callable[[], Any]) -> None:
+        barrier.wait()
+        try:
+            results[index] = action()
+        except Exception as error:
+            results[index] = error  # type: ignore[call-overload]
+
+    threads = [threading.Thread(target=call, args=pair) for pair in enumerate(actions)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return results
+
+
+def test_one_of_two_commits_after_a_head_is_refused(databases: list[PostgresDatabase]) -> None:
+    savers = [PostgresSaver(database) for database in databases]
+    for number in range(ROUNDS):
+        key = BranchKey(f"t{number}")
+        head = resolve(savers[0].commit(commit_after(None, branch_key=key)))
+        commits = [commit_after(head, branch_key=key, n=n) for n in range(2)]
+        results = run_together(*(partial(saver.commit, commit) for saver, commit in zip(savers, commits, strict=True)))
+        assert sorted(map(type, results), key=str) == [CheckpointConflict, str]
+        saved = resolve(savers[0].load(f"t{number}"))
+        assert saved is not None
+        assert saved.id in results
+
+
+def test_a_holder_that_was_overtaken_cannot_commit(databases: list[PostgresDatabase]) -> None:
+    savers = [PostgresSaver(database) for database in databases]
+    ends = [datetime(2026, 1, 1, minute=minute, tzinfo=UTC) for minute in (1, 10, 20)]
+    for number in range(ROUNDS):
+        key = BranchKey(f"t{number}")
+        old = LeaseRequest("old", NOW, ends[0], claims=True)
+        head = resolve(savers[0].commit(commit_after(None, branch_key=key, hold=old)))
+        late = LeaseRequest("old", NOW, ends[1])
+        new = LeaseRequest("new", ends[1], ends[2], claims=True)
+        results = run_together(
+            lambda: savers[0].commit(commit_after(head, branch_key=key, hold=late, n=1)),  # noqa: B023
+            lambda: savers[1].renew(key.thread_id, new),  # noqa: B023
+        )
+        lease = resolve(savers[0].lease(key.thread_id))
+        assert lease is not None
+        if isinstance(results[0], LeaseLost):
+            assert lease.owner == "new"
+        else:  # it came first, and extended its lease: then the other one still had to wait, or came after it
+            assert isinstance(results[1], ThreadBusy) or lease.owner == "new"
+
+
+def test_a_signal_wakes_a_run_that_begins_to_wait_at_the_same_time(databases: list[PostgresDatabase]) -> None:
+    ledgers = [PostgresLedger(database) for database in databases]
+    for number in range(ROUNDS):
+        run_id = f"r{number}"
+        ledgers[0].write([Insert(run(run_id, status=RunStatus.RUNNING, claim="c"))])
+        waiting = where(id=run_id, status=RunStatus.WAITING)
+        has_signal = Condition("id", "in", Among(Signal, "run_id", where(taken=False)))
+        signal = Signal(id=f"s{number}", run_id=run_id, type="go", created_at=NOW)
+        results = run_together(
+            lambda: ledgers[0].write(
+                [
+                    Advance(run_id, NOW, {"status": RunStatus.WAITING, "claim": None}),  # noqa: B023
+                    UpdateAll(Run, [Condition("id", "=", run_id), has_signal], {"due_at": NOW}),  # noqa: B023
+                ]
+            ),
+            lambda: ledgers[1].write([Insert(signal), UpdateAll(Run, waiting, {"due_at": NOW})]),  # noqa: B023
+        )
+        assert results == [None, None]
+        stored = resolve(ledgers[0].get(Run, run_id))
+        assert stored is not None
+        assert stored.due_at == NOW
+
+
+def test_one_of_two_runs_starts_on_a_thread(databases: list[PostgresDatabase]) -> None:
+    ledgers = [PostgresLedger(database) for database in databases]
+    for number in range(ROUNDS):
+        on_thread = where(workspace_id="w1", thread_id=f"t{number}")
+        starts = [[Absent(Run, on_thread), Insert(run(f"r{number}.{n}", thread_id=f"t{number}"))] for n in range(2)]
+        results = run_together(
+            *(
+                lambda ledger=ledger, start=start: ledger.write(start)
+                for ledger, start in zip(ledgers, starts, strict=True)
+            )
+        )
+        assert [isinstance(result, RecordConflict) for result in results].count(True) == 1
+        assert resolve(ledgers[0].count(Run, on_thread)) == 1
+
+
+def test_concurrent_claims_share_the_runs_and_keep_the_limit_of_a_workspace(databases: list[PostgresDatabase]) -> None:
+    ledgers = [PostgresLedger(database) for database in databases]
+    workspace = Workspace(id="w2", slug="w2", name="w2", max_running=3, created_at=NOW)
+    ledgers[0].write([Insert(workspace), *(Insert(run(f"r{n}", due_at=NOW)) for n in range(60))])
+    ledgers[0].write([Insert(run(f"limited{n}", workspace_id="w2", due_at=NOW)) for n in range(20)])
+
+    def claim_all(ledger: PostgresLedger, worker: str) -> list[str]:
+        claimed: list[str] = []
+        while runs := resolve(ledger.claim(worker, NOW, 4)):
+            claimed += [run.id for run in runs]
+        return claimed
+
+    first, second = run_together(lambda: claim_all(ledgers[0], "a"), lambda: claim_all(ledgers[1], "b"))
+    assert len(first + second) == len({*first, *second}) == 63
+    assert resolve(ledgers[0].count(Run, [*where(workspace_id="w2"), Condition("claim", "!=", None)])) == 3
+
+
+def test_concurrent_commits_of_many_threads_lose_nothing(databases: list[PostgresDatabase]) -> None:
+    savers = [PostgresSaver(database) for database in databases]
+
+    def commit_chain(saver: PostgresSaver, thread: str) -> CheckpointId:
+        head: CheckpointId | None = None
+        for n in range(30):
+            head = resolve(saver.commit(commit_after(head, branch_key=BranchKey(thread), n=n)))
+        assert head is not None
+        return head
+
+    names = [f"t{n}-{draw_checkpoint_id()}" for n in range(6)]
+    heads = run_together(*(lambda n=n, name=name: commit_chain(savers[n % 2], name) for n, name in enumerate(names)))
+    for name, head in zip(names, heads, strict=True):
+        history = resolve(savers[0].history(name))
+        assert (len(history), history[0].id) == (30, head)
