@@ -150,11 +150,11 @@ class Maker:
         frontier: Sequence[Task] = (),
         held: Sequence[DeferredTask] = (),
         *,
-        identity: str = "before",
+        checkpoint_id: str = "before",
         step: int = 3,
         **parts: Any,
     ) -> Checkpoint:
-        return Checkpoint(identity, step, {} if values is None else values, tuple(frontier), tuple(held), **parts)
+        return Checkpoint(checkpoint_id, step, {} if values is None else values, tuple(frontier), tuple(held), **parts)
 
     def saved(self, checkpoint: Checkpoint, pending: Pending | None = None, **parts: Any) -> SavedCheckpoint:
         """Return a checkpoint as a saver returns it."""

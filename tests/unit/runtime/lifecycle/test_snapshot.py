@@ -89,7 +89,7 @@ def test_metadata_contain_the_source_step_run_and_branch(make: Any, program: Any
 @pytest.mark.parametrize("namespace", ["", "sub:1"])
 def test_configs_contain_the_ids_of_the_checkpoint_and_its_parent(make: Any, program: Any, namespace: str) -> None:
     branch_key = BranchKey("thread", namespace, "side")
-    saved = make.saved(make.checkpoint(identity="here"), branch_key=branch_key, parent_id=CheckpointId("there"))
+    saved = make.saved(make.checkpoint(checkpoint_id="here"), branch_key=branch_key, parent_id=CheckpointId("there"))
     snapshot = snapshot_of(program, saved)
     common = {"thread_id": "thread", "branch": "side", **({"namespace": namespace} if namespace else {})}
 
