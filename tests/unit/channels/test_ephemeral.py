@@ -25,7 +25,7 @@ def test_the_last_writer_in_task_order_wins(current: Any, updates: list[Any], ne
     assert Ephemeral().apply(current, updates) == new
 
 
-def test_with_a_guard_two_writers_conflict() -> None:
+def test_with_a_guard_only_one_writer_is_allowed() -> None:
     channel = Ephemeral(guard=True)
 
     assert channel.apply("old", ["a"]) == "a"

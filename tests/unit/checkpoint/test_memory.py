@@ -464,10 +464,10 @@ def test_claiming_a_lease_again_extends_it(saver: InMemorySaver) -> None:
 def test_a_request_to_the_owner_stays_on_the_lease_until_it_is_released(saver: InMemorySaver) -> None:
     assert saver.want("thread", "interrupt") is None
     saver.renew("thread", lease_request("run", claims=True))
-    wanted = Lease("run", ANY, NOW + MINUTE, "rollback")
-    assert saver.want("thread", "rollback") == wanted
-    assert saver.lease("thread") == wanted
-    assert saver.renew("thread", lease_request("run", at=MINUTE)) == wanted._replace(until=NOW + 2 * MINUTE)
+    expected = Lease("run", ANY, NOW + MINUTE, "rollback")
+    assert saver.want("thread", "rollback") == expected
+    assert saver.lease("thread") == expected
+    assert saver.renew("thread", lease_request("run", at=MINUTE)) == expected._replace(until=NOW + 2 * MINUTE)
 
     saver.renew("thread", lease_request("run", length=None))
     assert saver.renew("thread", lease_request("next", claims=True)) == Lease("next", ANY, NOW + MINUTE)

@@ -38,7 +38,7 @@ def closure(order: list[str], successors: Successors) -> dict[str, set[str]]:
 
 @settings(max_examples=examples(300), derandomize=True, database=None, deadline=None)
 @given(graphs())
-def test_a_node_reaches_what_its_ways_lead_to_in_one_step_or_more(graph: tuple[list[str], Successors]) -> None:
+def test_reachability_equals_the_transitive_closure(graph: tuple[list[str], Successors]) -> None:
     order, successors = graph
     bits = reachability(order, successors)
 

@@ -462,11 +462,11 @@ def test_events_of_a_thread_are_ordered_by_run() -> None:
     app.invoke({"x": 1}, thread_id="1", run_id="two")
     events = app.get_events(thread_id="1")
     assert [event.run_id for event in events] == sorted(event.run_id for event in events)
-    one = app.get_events(thread_id="1", run_id="one")
-    assert {event.run_id for event in one} == {"one"}
-    assert [event.seq for event in one] == list(range(1, len(one) + 1))
-    assert app.get_events(thread_id="1", run_id="one", after=1) == one[1:]
-    assert app.get_events(thread_id="1", run_id="one", after=1, limit=1) == one[1:2]
+    of_run = app.get_events(thread_id="1", run_id="one")
+    assert {event.run_id for event in of_run} == {"one"}
+    assert [event.seq for event in of_run] == list(range(1, len(of_run) + 1))
+    assert app.get_events(thread_id="1", run_id="one", after=1) == of_run[1:]
+    assert app.get_events(thread_id="1", run_id="one", after=1, limit=1) == of_run[1:2]
 
 
 # -- inspecting

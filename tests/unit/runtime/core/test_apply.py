@@ -154,11 +154,11 @@ def test_a_deferred_task_starts_when_its_node_is_ready(make: Any, waiting_progra
 def test_an_ephemeral_value_lasts_for_its_lifetime(make: Any, program: Any) -> None:
     before = make.checkpoint({"x": 0}, make.tasks("a"))
 
-    one = apply_results(program, before, [make.result("a", {"signal": "s", "brief": "b"}, ["b"])], "one", "one")
-    two = apply_results(program, one, [make.result("b", {"x": 1}, ["c"])], "two", "two")
+    first = apply_results(program, before, [make.result("a", {"signal": "s", "brief": "b"}, ["b"])], "one", "one")
+    second = apply_results(program, first, [make.result("b", {"x": 1}, ["c"])], "two", "two")
 
-    assert one.values == {"x": 0, "signal": "s"}
-    assert two.values == {"x": 1}
+    assert first.values == {"x": 0, "signal": "s"}
+    assert second.values == {"x": 1}
 
 
 def test_an_ephemeral_value_is_cleared_after_several_tasks(make: Any, program: Any) -> None:
@@ -240,7 +240,7 @@ def test_an_overwritten_field_is_reported_by_its_value_from_then_on(make: Any, p
         ([[("log", [1]), ("log", [2])]], {"log": Added([1, 2])}),
     ],
 )
-def test_deltas_are_those_of_the_channels(make: Any, program: Any, writes: Any, stored: Any) -> None:
+def test_each_channel_computes_its_delta(make: Any, program: Any, writes: Any, stored: Any) -> None:
     values = {"x": 0, "log": ["old"], "total": 5}
     results = [make.result(node, update) for node, update in zip("ab", writes, strict=False)]
 

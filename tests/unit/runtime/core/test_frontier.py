@@ -122,18 +122,18 @@ def join_program(make: Any) -> Any:
 )
 def test_a_join_is_due_once_after_all_starts_have_run(make: Any, rounds: Any, due_after: Any) -> None:
     program, joins, seen = join_program(make), {}, []
-    beside = make.task("d", arg="other")  # so that the run is not complete
+    other_task = make.task("d", arg="other")  # so that the run is not complete
     for arrivals in rounds:
-        due, _, joins = frontier_after(program, [make.result(node) for node in arrivals], joins=joins, due=[beside])
-        seen.append([task.node for task in due if task is not beside])
+        due, _, joins = frontier_after(program, [make.result(node) for node in arrivals], joins=joins, due=[other_task])
+        seen.append([task.node for task in due if task is not other_task])
 
     assert seen == due_after
 
 
 def test_arrivals_are_cleared_when_the_run_is_complete(make: Any) -> None:
-    program, beside = join_program(make), make.task("d", arg="other")
+    program, other_task = join_program(make), make.task("d", arg="other")
 
-    complete, unfinished = (frontier_after(program, [make.result("a")], due=due) for due in ([], [beside]))
+    complete, unfinished = (frontier_after(program, [make.result("a")], due=due) for due in ([], [other_task]))
 
     assert complete == ((), (), {})
     assert unfinished[2] == {JOIN_AB: frozenset("a")}
@@ -160,11 +160,13 @@ def test_the_previous_arrivals_are_not_changed(make: Any) -> None:
     ids=["to the end of the join", "to another node", "to both", "a Send is not an arrival"],
 )
 def test_a_goto_to_the_end_of_a_join_is_an_arrival(make: Any, targets: Any, due: Any, arrived: Any) -> None:
-    beside = make.task("d", arg="other")
+    other_task = make.task("d", arg="other")
 
-    tasks, _, joins = frontier_after(join_program(make), [make.result("a", targets=targets, goto=True)], due=[beside])
+    tasks, _, joins = frontier_after(
+        join_program(make), [make.result("a", targets=targets, goto=True)], due=[other_task]
+    )
 
-    assert [task.node for task in tasks if task is not beside] == due
+    assert [task.node for task in tasks if task is not other_task] == due
     assert joins == arrived
 
 
@@ -300,10 +302,10 @@ def test_deferred_tasks_are_released_when_no_task_can_reach_them(
 def test_a_node_deferred_twice_is_one_task_with_its_first_id(make: Any) -> None:
     program = waiting_program(make, {"a": "bz", "b": "cz", "c": "z"}, {"z": "reachable"})
     _, held, _ = frontier_after(program, [make.result("a", targets=["b", "z"])])
-    due, held_again, _ = next_frontier(program, {}, [make.result("b", targets=["c", "z"])], "later", (), held)
+    due, held_later, _ = next_frontier(program, {}, [make.result("b", targets=["c", "z"])], "later", (), held)
 
     assert nodes(due) == ["c"]
-    assert [deferred.task.id for deferred in held_again] == [deferred.task.id for deferred in held]
+    assert [deferred.task.id for deferred in held_later] == [deferred.task.id for deferred in held]
 
 
 def test_a_deferred_task_keeps_its_id(make: Any) -> None:

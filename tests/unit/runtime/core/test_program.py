@@ -80,7 +80,7 @@ def single(
         ({}, {}),
     ],
 )
-def test_start_values_are_those_of_reducers_and_defaults(make: Any, schema: Any, values: dict[str, Any]) -> None:
+def test_start_values_come_from_reducers_and_defaults(make: Any, schema: Any, values: dict[str, Any]) -> None:
     assert single(make, schema=schema).start_values() == values
 
 
@@ -277,7 +277,7 @@ def test_a_conditional_edge_reads_the_schema_of_its_type_hint(make: Any) -> None
     ("path_map", "targets"),
     [({"go": "a", True: END}, {"go": "a", True: END}), (["a"], {"a": "a"}), (None, {"a": "a", END: END, STOP: STOP})],
 )
-def test_targets_by_choice_are_those_of_the_path_map(make: Any, path_map: Any, targets: dict[Any, str]) -> None:
+def test_targets_by_choice_come_from_the_path_map(make: Any, path_map: Any, targets: dict[Any, str]) -> None:
     graph = make.graph("a").add_edge(START, "a").add_conditional_edges("a", plain_path, path_map)
     (route,) = make.program(graph).nodes["a"].routes
 
@@ -385,7 +385,7 @@ def test_a_single_plain_conditional_edge_is_a_single_route(make: Any, options: d
     assert (single(make, **options).nodes["a"].single_route is not None) is is_single
 
 
-def test_a_conditional_edge_beside_a_plain_edge_is_not_a_single_route(make: Any) -> None:
+def test_a_conditional_edge_with_a_plain_edge_is_not_a_single_route(make: Any) -> None:
     graph = (
         make.graph("a", "b").add_edge(START, "a").add_edge("a", "b").add_conditional_edges("a", plain_path, ["b", END])
     )
@@ -419,7 +419,7 @@ def test_a_builtin_without_a_signature_receives_the_state(make: Any) -> None:
         (plain_node, {"reads": ["x"]}, False, True),
     ],
 )
-def test_a_node_knows_whether_it_reads_all_fields_and_only_the_state(
+def test_reads_all_and_state_only_follow_from_the_signature_and_options(
     make: Any, action: Any, options: dict[str, Any], reads_all: bool, state_only: bool
 ) -> None:
     node = single(make, action, **options).nodes["a"]

@@ -146,7 +146,7 @@ def scope_in(make: Any) -> Any:
         ("thread", ["key"], ["a:key"]),
     ],
 )
-def test_the_namespace_of_a_call_has_its_task_or_node_and_its_key_or_number(
+def test_the_namespace_of_a_call_depends_on_memory_key_and_number(
     scope_in: Any, outer: str, memory: Any, keys: Any, segments: list[str]
 ) -> None:
     scope = scope_in(outer)
@@ -274,7 +274,7 @@ def test_a_call_of_an_abandoned_attempt_loses_its_namespace(scope_in: Any) -> No
         ("none", False, False, False),
     ],
 )
-def test_the_memory_of_a_call_decides_whether_it_is_saved_and_dropped(
+def test_memory_and_keep_decide_if_a_call_is_saved_and_dropped(
     scope_in: Any, memory: Any, keep: bool, saved: bool, dropped: bool
 ) -> None:
     scope = scope_in(saver=InMemorySaver(), branch="side")

@@ -139,7 +139,7 @@ def test_a_validated_value_is_copied_for_each_read(make: Any) -> None:
     assert read(VALUES, NO_ARG).items == VALUES["items"]
 
 
-def test_a_bare_state_is_read_as_its_value(make: Any) -> None:
+def test_a_bare_state_is_read_unwrapped(make: Any) -> None:
     graph = make.graph("a", schema=Annotated[list[Any], append]).add_edge(START, "a").freeze()
     read = reader_for(graph, graph.schema, "input")
 
