@@ -6,13 +6,13 @@ from statewright import END, START, GraphBuilder, append
 from statewright.channels import Append, LastValue
 
 
-def nothing(state: Any) -> None: ...
+def no_op(state: Any) -> None: ...
 
 
 def graph() -> Any:
     builder = GraphBuilder({"log": append, "x": int})
     for name in "abcd":
-        builder.add_node(name, nothing)
+        builder.add_node(name, no_op)
     builder.add_edge(START, "a").add_edge("a", "b").add_edge("b", "a").add_edge(["a", "b"], "c").add_edge("c", "d")
     return builder.add_edge("d", END).freeze()
 
@@ -53,6 +53,6 @@ def test_fields_are_the_fields_of_all_schemas() -> None:
     class Output(TypedDict):
         log: Annotated[list[str], append]
 
-    frozen = GraphBuilder(Input, output_schema=Output).add_node("a", nothing).add_edge(START, "a").freeze()
+    frozen = GraphBuilder(Input, output_schema=Output).add_node("a", no_op).add_edge(START, "a").freeze()
 
     assert list(frozen.fields) == ["x", "log"]

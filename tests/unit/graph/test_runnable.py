@@ -16,7 +16,7 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], operator.add]
 
 
-class Both:
+class FullRunnable:
     """Has the methods of a Runnable of LangChain."""
 
     name: str | None = None
@@ -28,7 +28,7 @@ class Both:
         return {"log": ["ainvoke", config["configurable"]["thread_id"]]}
 
 
-class Named(Both):
+class NamedRunnable(FullRunnable):
     def get_name(self) -> str:
         return "named"
 
@@ -40,7 +40,7 @@ class InvokeOnly:
         return {"log": ["invoke"]}
 
 
-class Callable(InvokeOnly):
+class CallableRunnable(InvokeOnly):
     def __call__(self, state: Any) -> Any:
         return {"log": ["call"]}
 
@@ -51,24 +51,26 @@ class Router:
 
 
 def test_invoke_calls_a_runnable_and_ainvoke_awaits_it_with_the_config() -> None:
-    graph = StateGraph(State).add_node(Named()).add_node("other", InvokeOnly())
+    graph = StateGraph(State).add_node(NamedRunnable()).add_node("other", InvokeOnly())
     app = graph.add_edge(START, "named").add_edge("named", "other").compile(InMemorySaver())
 
     assert app.invoke({}, thread_id="1")["log"] == ["invoke", "1", "invoke"]
     assert asyncio.run(app.ainvoke({}, thread_id="2"))["log"] == ["ainvoke", "2", "invoke"]
 
 
-@pytest.mark.parametrize(("runnable", "name"), [(Both(), "Both"), (Named(), "named"), (InvokeOnly(), "only")])
+@pytest.mark.parametrize(
+    ("runnable", "name"), [(FullRunnable(), "FullRunnable"), (NamedRunnable(), "named"), (InvokeOnly(), "only")]
+)
 def test_a_node_without_a_name_has_the_name_of_its_runnable(runnable: Any, name: str) -> None:
     assert list(StateGraph(State).add_node(runnable).nodes) == [name]
 
 
 def test_a_callable_is_called_unless_it_has_invoke_and_ainvoke() -> None:
-    function = Callable()
+    function = CallableRunnable()
 
     assert as_action(function) is function
-    assert as_action(Both) is Both
-    assert isinstance(as_action(Both()), RunnableNode)
+    assert as_action(FullRunnable) is FullRunnable
+    assert isinstance(as_action(FullRunnable()), RunnableNode)
     assert isinstance(as_action(InvokeOnly()), SyncRunnable)
     assert as_action("text") == "text"
 
@@ -80,7 +82,7 @@ def test_a_compiled_graph_is_not_wrapped_as_a_runnable() -> None:
 
 
 def test_a_runnable_can_be_a_path_and_a_name_can_be_the_path_map() -> None:
-    graph = StateGraph(State).add_node("a", lambda s: None).add_node(Named()).add_edge(START, "a")
+    graph = StateGraph(State).add_node("a", lambda s: None).add_node(NamedRunnable()).add_edge(START, "a")
     graph.add_conditional_edges("a", Router(), "named")
 
     assert graph.branches["a"][0].targets == {"named": "named"}
@@ -111,6 +113,11 @@ def test_a_map_can_run_a_runnable_for_each_item() -> None:
 
 
 def test_a_sequence_names_a_runnable_like_add_node() -> None:
-    graph = StateGraph(State).add_sequence([Named(), ("last", lambda state: None)]).add_edge(START, "named").freeze()
+    graph = (
+        StateGraph(State)
+        .add_sequence([NamedRunnable(), ("last", lambda state: None)])
+        .add_edge(START, "named")
+        .freeze()
+    )
 
     assert graph.edges["named"] == ("last",)

@@ -152,8 +152,8 @@ INVALID: dict[str, tuple[Build, str]] = {
         r"Node 'a' declares the destination 'reveiw'.*Did you mean 'review'",
     ),
     "unknown destination in a mapping": (
-        lambda: valid_graph().add_node("a", nothing, destinations={"nowhere": "label"}).add_edge("draft", "a"),
-        r"'a' declares the destination 'nowhere'",
+        lambda: valid_graph().add_node("a", nothing, destinations={"missing": "label"}).add_edge("draft", "a"),
+        r"'a' declares the destination 'missing'",
     ),
     # entry and reach
     "no nodes": (lambda: StateGraph(State), r"has no nodes"),
@@ -304,7 +304,7 @@ def test_all_problems_are_reported_together_and_numbered() -> None:
     graph.add_conditional_edges("review", nothing, {"1": "one", "2": "two"})
 
     with pytest.raises(InvalidGraph) as caught:
-        graph.compile(name="Flow", interrupt_before="nobody")
+        graph.compile(name="Flow", interrupt_before="unknown")
 
     problems, text = caught.value.problems, str(caught.value)
     assert len(problems) == 11
@@ -321,7 +321,7 @@ def test_all_problems_are_reported_together_and_numbered() -> None:
         "'drat'",
         "'one'",
         "'two'",
-        "'nobody'",
+        "'unknown'",
     ):
         assert sum(words in problem for problem in problems) >= 1, words
 
@@ -361,9 +361,9 @@ def test_unreachable_nodes_are_not_reported_if_names_are_unknown() -> None:
 
 def test_without_strict_each_problem_of_shape_is_a_warning_and_the_graph_runs() -> None:
     graph = (
-        valid_graph().add_edge("publish", "reveiw").add_edge("drat", "review").add_edge(["draft", "nobody"], "publish")
+        valid_graph().add_edge("publish", "reveiw").add_edge("drat", "review").add_edge(["draft", "unknown"], "publish")
     )
-    graph.add_conditional_edges("review", lambda s: "b", {"a": "nowhere", "b": END})
+    graph.add_conditional_edges("review", lambda s: "b", {"a": "missing", "b": END})
 
     with pytest.warns(GraphWarning) as caught:
         app = graph.compile(strict=False)

@@ -102,7 +102,7 @@ class CoreDriver:
         """The nodes of each superstep."""
         return [[task.node for task in tasks] for tasks in self.steps]
 
-    def of(self, kind: type) -> list[Any]:
+    def effects_of(self, kind: type) -> list[Any]:
         """Return the effects of one kind, in order."""
         return [effect for effect in self.effects if type(effect) is kind]
 

@@ -39,11 +39,11 @@ class Model(BaseModel):
     x: int = 0
 
 
-def nothing(state: Any) -> None: ...
+def no_op(state: Any) -> None: ...
 
 
 def graph(schema: Any = Typed, **options: Any) -> StateGraph:
-    return StateGraph(schema, **options).add_node("a", nothing).add_edge(START, "a")
+    return StateGraph(schema, **options).add_node("a", no_op).add_edge(START, "a")
 
 
 @pytest.mark.parametrize("schema", [Typed, Data, Model, {"x": int}], ids=["TypedDict", "dataclass", "pydantic", "dict"])
@@ -61,7 +61,7 @@ def test_a_state_can_be_one_bare_value() -> None:
 def test_a_builder_can_be_extended_after_compiling() -> None:
     builder = graph()
     first = builder.compile()
-    builder.add_node("b", nothing).add_edge("a", "b")
+    builder.add_node("b", no_op).add_edge("a", "b")
     second = builder.compile()
     assert (list(first.graph.nodes), list(second.graph.nodes)) == (["a"], ["a", "b"])
 
@@ -101,19 +101,19 @@ def test_an_invalid_argument_of_compile_is_a_problem_of_the_graph(options: dict[
 
 
 def test_compile_reports_problems_of_arguments_and_graph_together() -> None:
-    builder = graph(name="mine").add_edge("a", "nowhere").add_node("a", nothing)
+    builder = graph(name="mine").add_edge("a", "missing").add_node("a", no_op)
     with pytest.raises(InvalidGraph) as caught:
         builder.compile(checkpointer="memory", unknown_keys="ignore")  # type: ignore[arg-type]
     message = str(caught.value)
     assert message.startswith(f"mine has {len(caught.value.problems)} problems:")
     assert [
-        part for part in ("'nowhere'", "added twice", "checkpointer=", "unknown_keys=") if part not in message
+        part for part in ("'missing'", "added twice", "checkpointer=", "unknown_keys=") if part not in message
     ] == []
 
 
 def test_problems_of_shape_are_warnings_without_strict() -> None:
-    builder = graph().add_edge("a", "nowhere")
-    with pytest.warns(GraphWarning, match="'nowhere'"):
+    builder = graph().add_edge("a", "missing")
+    with pytest.warns(GraphWarning, match="'missing'"):
         app = builder.compile(strict=False)
     assert app.invoke({"x": 1})["x"] == 1
 

@@ -46,7 +46,7 @@ class Partial(TypedDict, total=False):
     count: int
 
 
-class Longer(Typed):
+class Extended(Typed):
     total: Annotated[int, operator.add]
 
 
@@ -125,7 +125,7 @@ def defaults(schema: StateSchema) -> dict[str, Any]:
     [
         (Typed, SchemaKind.MAPPING, ["log", "count", "note"]),
         (Partial, SchemaKind.MAPPING, ["log", "count"]),
-        (Longer, SchemaKind.MAPPING, ["log", "count", "note", "total"]),
+        (Extended, SchemaKind.MAPPING, ["log", "count", "note", "total"]),
         (Foreign, SchemaKind.MAPPING, ["log", "seen"]),
         (Empty, SchemaKind.MAPPING, []),
         (Data, SchemaKind.DATACLASS, ["title", "log", "count", "note", "last"]),
@@ -140,7 +140,7 @@ def test_read_schema_returns_the_fields_of_a_class_in_order(source: type, kind: 
     assert (schema.source, schema.name, schema.closed) == (source, source.__name__, True)
 
 
-@pytest.mark.parametrize("source", [Typed, Partial, Longer, Foreign, Data, MoreData, Model, MoreModel])
+@pytest.mark.parametrize("source", [Typed, Partial, Extended, Foreign, Data, MoreData, Model, MoreModel])
 def test_read_schema_finds_reducers_in_every_kind_of_class(source: type) -> None:
     fields = read_schema(source).fields
     assert type(fields["log"].channel) is Append
@@ -304,7 +304,7 @@ def test_the_first_of_two_plain_declarations_wins() -> None:
 
 
 def test_the_same_reducer_can_be_declared_twice() -> None:
-    merged = merge_fields([read_schema(Typed), read_schema(Longer), StateSchema({"other": int})])
+    merged = merge_fields([read_schema(Typed), read_schema(Extended), StateSchema({"other": int})])
     assert list(merged) == ["log", "count", "note", "total", "other"]
 
 

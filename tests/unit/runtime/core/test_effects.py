@@ -44,7 +44,7 @@ def test_the_effect_run_tasks_is_reused_for_each_superstep(make: Any, program: A
     driver = make.call(make.run(program), {"x": 1})
     driver.finish()
 
-    assert len({id(effect) for effect in driver.of(RunTasks)}) == 1
+    assert len({id(effect) for effect in driver.effects_of(RunTasks)}) == 1
     assert driver.nodes == [["a"], ["b"]]
 
 

@@ -278,7 +278,7 @@ def test_a_pause_at_a_breakpoint_is_saved(make: Any, program: Any) -> None:
     driver = make.loop(make.run(program, saver=saver, breaks_before=frozenset({"a"})), checkpoint)
     driver.finish()
 
-    (save,) = driver.of(SavePending)
+    (save,) = driver.effects_of(SavePending)
     assert (save.checkpoint_id, save.pending.paused) == (checkpoint.id, True)
 
 
@@ -338,10 +338,10 @@ def test_the_commit_of_a_budget_exit_has_the_discarded_tasks(make: Any, program_
     driver = make.loop(run, save_start(make, saver, "a"))
     driver.finish()
 
-    exits = [save.commit for save in driver.of(Save) if "discarded" in save.commit.metadata]
+    exits = [save.commit for save in driver.effects_of(Save) if "discarded" in save.commit.metadata]
     assert [commit.metadata["discarded"] for commit in exits] == [["b"]]
     assert [task.node for task in exits[0].checkpoint.frontier] == ["exit"]
-    (task,) = driver.of(Save)[0].commit.checkpoint.frontier
+    (task,) = driver.effects_of(Save)[0].commit.checkpoint.frontier
     assert exits[0].dropped_namespaces == (f"b:{task.id}",)
 
 
@@ -351,7 +351,7 @@ def test_durability_exit_saves_the_supersteps_before_a_budget_exit(make: Any, pr
     driver = make.loop(run, save_start(make, saver, "a"))
     driver.finish()
 
-    supersteps, budget_exit_commit = (save.commit for save in driver.of(Save))
+    supersteps, budget_exit_commit = (save.commit for save in driver.effects_of(Save))
     assert supersteps.checkpoint.values["log"] == ["a", "b"]
     assert budget_exit_commit.parent_id == supersteps.checkpoint.id
 
@@ -382,7 +382,7 @@ def test_every_superstep_is_one_commit(make: Any, program: Any) -> None:
     driver = make.loop(make.run(program, saver=saver), save_start(make, saver, "a"))
     driver.finish()
 
-    commits = [save.commit for save in driver.of(Save)]
+    commits = [save.commit for save in driver.effects_of(Save)]
     assert [type(effect) for effect in driver.effects] == [RunTasks, Save] * 3
     assert [commit.checkpoint.id for commit in commits] == ["commit-1", "commit-2", "commit-3"]
     assert [commit.parent_id for commit in commits] == ["before", "commit-1", "commit-2"]
@@ -398,7 +398,7 @@ def test_durability_exit_saves_the_changes_of_all_supersteps_in_one_commit(make:
     driver.finish(lambda task: Failure(task, ValueError()) if task.node == "d" else driver.along_edges(task))
 
     assert [type(effect) for effect in driver.effects] == [RunTasks] * 3 + [Save, SavePending]
-    (save,) = driver.of(Save)
+    (save,) = driver.effects_of(Save)
     assert (save.commit.parent_id, save.commit.deltas) == ("before", {"log": Added(["a", "b", "c"])})
     assert save.commit.checkpoint.values == {"log": ["a", "b", "c"]}
 
@@ -410,7 +410,7 @@ def test_durability_exit_saves_before_the_pause_at_a_breakpoint(make: Any, progr
     driver.finish()
 
     assert [type(effect) for effect in driver.effects] == [RunTasks, RunTasks, Save, SavePending]
-    assert driver.of(SavePending)[0].checkpoint_id == driver.of(Save)[0].commit.checkpoint.id
+    assert driver.effects_of(SavePending)[0].checkpoint_id == driver.effects_of(Save)[0].commit.checkpoint.id
 
 
 def test_results_questions_and_errors_of_an_unfinished_superstep_are_saved(make: Any, program: Any) -> None:
@@ -429,12 +429,12 @@ def test_results_questions_and_errors_of_an_unfinished_superstep_are_saved(make:
     driver = make.loop(make.run(program, saver=saver), checkpoint)
     driver.finish(answer)
 
-    (save,) = driver.of(SavePending)
+    (save,) = driver.effects_of(SavePending)
     assert save.checkpoint_id == checkpoint.id
     assert save.pending.completed.keys() == {first.id}
     assert save.pending.interrupts == {second.id: (question("q"),)}
     assert save.pending.errors == {third.id: "ValueError: no"}
-    assert driver.of(Save) == []
+    assert driver.effects_of(Save) == []
 
 
 def test_results_with_conflicting_writes_are_saved(make: Any, program: Any) -> None:
@@ -442,7 +442,7 @@ def test_results_with_conflicting_writes_are_saved(make: Any, program: Any) -> N
     driver = make.loop(make.run(program, saver=saver), save_start(make, saver, "b", "c"))
     driver.finish(lambda task: make.result(task, {"x": task.node}))
 
-    (save,) = driver.of(SavePending)
+    (save,) = driver.effects_of(SavePending)
     assert len(save.pending.completed) == 2
 
 
@@ -461,7 +461,7 @@ def test_a_commit_drops_the_namespaces_of_tasks_of_an_earlier_run(make: Any, pro
     driver = make.loop(make.run(program, saver=saver), checkpoint, pending)
     driver.finish()
 
-    dropped = [save.commit.dropped_namespaces for save in driver.of(Save)]
+    dropped = [save.commit.dropped_namespaces for save in driver.effects_of(Save)]
     assert dropped == [tuple(sorted([f"b:{first.id}", f"c:{second.id}"])), ()]
 
 
@@ -522,7 +522,7 @@ def test_the_first_commit_claims_the_thread_and_the_last_releases_it(make: Any, 
     driver = make.loop(make.run(program, saver=saver, owner="me"), save_start(make, saver, "a"))
     driver.finish()
 
-    holds = [save.commit.hold for save in driver.of(Save)]
+    holds = [save.commit.hold for save in driver.effects_of(Save)]
     assert [hold.claims for hold in holds] == [True, False, False]
     assert [hold.until is None for hold in holds] == [False, False, True]
     assert saver.lease("thread") is None
@@ -542,7 +542,7 @@ def test_a_failed_run_saves_its_results_and_releases_its_thread(
     driver = make.loop(make.run(program, saver=saver, owner="me"), save_start(make, saver, "a"))
     driver.finish(lambda task: Failure(task, ValueError("no")) if task.node == failing else driver.along_edges(task))
 
-    (save,) = driver.of(SavePending)
+    (save,) = driver.effects_of(SavePending)
     assert (save.hold.claims, save.hold.until) == (claims, None)
     assert saver.lease("thread") is None
     log = saver.events("thread")
@@ -613,7 +613,7 @@ def test_listeners_receive_no_events_of_other_kinds(make: Any, program: Any) -> 
     driver = make.loop(make.run(program, watched=("committed",), seen=seen), make.checkpoint({}, make.tasks("a")))
     driver.finish()
 
-    assert driver.of(Emit) == seen == []
+    assert driver.effects_of(Emit) == seen == []
 
 
 # -- the saved form of results
@@ -655,7 +655,7 @@ def test_a_result_is_saved_without_untracked_values(make: Any, writes: Any, targ
 
     driver.finish(answer)
 
-    (save,) = driver.of(SavePending)
+    (save,) = driver.effects_of(SavePending)
     (result,) = save.pending.completed.values()
     assert result.writes == {"log": ["a"]}
     assert [send.arg for send in result.targets] == [{"log": []} for _ in targets]

@@ -70,7 +70,7 @@ def test_the_commit_of_an_input_has_the_entry_nodes_as_frontier(make: Any, progr
     driver = make.call(make.run(program, saver=saver), {"x": 1})
     driver.finish()
 
-    first = driver.of(Save)[0].commit
+    first = driver.effects_of(Save)[0].commit
     assert [type(effect) for effect in driver.effects[:3]] == [Load, Save, RunTasks]
     assert (first.source, first.parent_id, first.checkpoint.step) == ("input", None, 0)
     assert [task.node for task in first.checkpoint.frontier] == ["a", "c"]
@@ -82,7 +82,7 @@ def test_the_commit_of_a_later_input_has_only_its_deltas(make: Any, program: Any
     driver = make.call(make.run(program, saver=saver), {"x": 2, "log": ["in"]})
     driver.finish()
 
-    first = driver.of(Save)[0].commit
+    first = driver.effects_of(Save)[0].commit
     assert (first.source, first.deltas) == ("input", {"x": 2, "log": Added(["in"])})
 
 
@@ -117,7 +117,7 @@ def test_input_after_a_failure_applies_saved_results_and_discards_failed_tasks(
     driver = make.call(make.run(program, saver=saver), {"x": 2})
     driver.finish()
 
-    first = driver.of(Save)[0].commit
+    first = driver.effects_of(Save)[0].commit
     assert first.checkpoint.values == {"x": 2, "log": ["a"]}
     assert first.deltas == {"x": 2, "log": Added(["a"])}
     assert first.metadata["discarded"] == ["c"]
@@ -172,7 +172,7 @@ def test_input_drops_the_namespaces_of_the_tasks_that_it_discards(
     driver = make.call(make.run(program, saver=saver), {"x": 2})
     driver.finish()
 
-    assert list(driver.of(Save)[0].commit.dropped_namespaces) == dropped
+    assert list(driver.effects_of(Save)[0].commit.dropped_namespaces) == dropped
 
 
 def test_on_unfinished_finish_restores_answers_and_attempts_and_claims_the_thread(
@@ -190,7 +190,7 @@ def test_on_unfinished_finish_restores_answers_and_attempts_and_claims_the_threa
     assert (outcome.status, outcome.interrupts) == ("waiting", (second,))
     assert run.answers == {first.id: 1}
     assert run.attempts == {task.id: 2}
-    assert [save.hold.claims for save in driver.of(SavePending)] == [True, False]
+    assert [save.hold.claims for save in driver.effects_of(SavePending)] == [True, False]
 
 
 # -- continuing
@@ -234,7 +234,7 @@ def test_durability_exit_saves_when_the_run_ends(make: Any, program: Any, saver:
     driver = make.call(make.run(program, saver=saver, saves_on_exit=True), {"x": 1})
     driver.finish()
 
-    assert [save.commit.source for save in driver.of(Save)] == ["input", "loop"]
+    assert [save.commit.source for save in driver.effects_of(Save)] == ["input", "loop"]
     assert head(saver).checkpoint.values == {"x": 1, "log": ["a", "c", "b"]}
 
 
@@ -259,7 +259,7 @@ def test_replaying_an_older_checkpoint_forks_it_on_the_same_branch(
     driver = make.call(make.run(program, saver=saver, checkpoint_id=oldest.id), None)
     driver.finish()
 
-    fork = driver.of(Save)[0].commit
+    fork = driver.effects_of(Save)[0].commit
     assert (fork.source, fork.parent_id, fork.expected) == ("fork", oldest.id, newest.id)
     assert [task.id for task in fork.checkpoint.frontier] == [task.id for task in oldest.checkpoint.frontier]
     assert driver.nodes == [["a", "c"], ["b"]]
@@ -271,7 +271,7 @@ def test_continuing_from_the_head_by_id_does_not_fork(make: Any, program: Any, s
     driver = make.call(make.run(program, saver=saver, checkpoint_id=head(saver).id), None)
     driver.finish()
 
-    assert [save.commit.source for save in driver.of(Save)] == ["loop", "loop"]
+    assert [save.commit.source for save in driver.effects_of(Save)] == ["loop", "loop"]
 
 
 def test_continuing_from_a_missing_checkpoint_is_refused(make: Any, program: Any, saver: InMemorySaver) -> None:
@@ -349,7 +349,7 @@ def test_a_command_updates_the_state_and_adds_tasks_to_the_due_ones(
     driver = make.call(make.run(program, saver=saver), Command(update={"x": 2}, goto=["b", Send("b", {"log": []})]))
     driver.finish()
 
-    first = driver.of(Save)[0].commit
+    first = driver.effects_of(Save)[0].commit
     assert (first.source, first.deltas) == ("update", {"x": 2})
     assert driver.nodes[0] == ["a", "b", "c", "b"]
 

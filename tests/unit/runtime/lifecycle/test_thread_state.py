@@ -93,7 +93,7 @@ def test_an_update_is_applied_like_the_result_of_its_node(make: Any, program: An
     make.outcome_of(make.run(program, saver=saver), {"x": 1})
     driver = update(make, program, saver, ({"log": ["by hand"]}, "a"))
 
-    (save,) = driver.of(Save)
+    (save,) = driver.effects_of(Save)
     assert (save.commit.source, save.commit.deltas) == ("update", {"log": Added(["by hand"])})
     assert save.commit.metadata["nodes"] == ["a"]
     assert head(saver).checkpoint.values["log"] == ["a", "c", "b", "by hand"]
@@ -165,7 +165,7 @@ def test_an_update_without_as_node_is_of_the_node_that_ran_last(make: Any, progr
     make.outcome_of(make.run(program, saver=saver), {"x": 1})
     driver = update(make, program, saver, ({"x": 2}, None))
 
-    assert driver.of(Save)[0].commit.metadata["nodes"] == ["b"]
+    assert driver.effects_of(Save)[0].commit.metadata["nodes"] == ["b"]
 
 
 def test_an_update_without_as_node_is_the_input_of_a_new_thread(make: Any, program: Any, saver: InMemorySaver) -> None:
@@ -196,7 +196,7 @@ def test_an_invalid_update_is_refused_and_changes_nothing(
 
 def test_an_update_follows_conditional_edges(make: Any, saver: InMemorySaver) -> None:
     graph = make.graph("a", "b", "c").add_edge(START, "a")
-    graph.add_conditional_edges("a", lambda state: "b" if state["x"] > 1 else "nowhere")
+    graph.add_conditional_edges("a", lambda state: "b" if state["x"] > 1 else "missing")
     program = make.program(graph)
     update(make, program, saver, ({"x": 2}, "a"))
 
@@ -210,7 +210,7 @@ def test_an_update_of_an_older_checkpoint_becomes_the_head(make: Any, program: A
     oldest, newest = saver.history("thread")[-1], head(saver)
     driver = update(make, program, saver, ({"x": 2}, "a"), checkpoint_id=oldest.id)
 
-    (save,) = driver.of(Save)
+    (save,) = driver.effects_of(Save)
     assert (save.commit.parent_id, save.commit.expected) == (oldest.id, newest.id)
     assert head(saver).checkpoint.values == {"x": 2, "log": []}
     assert due(saver) == ["b", "c"]
@@ -237,7 +237,7 @@ def test_an_update_drops_the_namespaces_of_the_tasks_that_it_consumes(
     namespaces = sorted(f"{task.node}:{task.id}" for task in head(saver).checkpoint.frontier if task.node in consumed)
     driver = update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
 
-    assert list(driver.of(Save)[0].commit.dropped_namespaces) == namespaces
+    assert list(driver.effects_of(Save)[0].commit.dropped_namespaces) == namespaces
 
 
 @pytest.mark.parametrize(
@@ -365,7 +365,7 @@ def test_rolling_back_a_new_thread_does_nothing(make: Any, program: Any, saver: 
     driver = make.driver(run, roll_back_thread(run))
     driver.finish()
 
-    assert driver.of(Save) == []
+    assert driver.effects_of(Save) == []
 
 
 # -- comparing

@@ -102,7 +102,7 @@ def test_events_of_a_task_are_not_saved_with_steps_of_another_task(tmp_path: Any
             event.kind for event in compiled.get_events(thread_id="t") if event.kind in ("tool_called", "model_called")
         ]
 
-    def asks(runtime: Runtime[Any]) -> dict[str, int]:
+    def record_and_step(runtime: Runtime[Any]) -> dict[str, int]:
         runtime.record("model_called", {"model": "m"})
         recorded.set()
         assert stepped.wait(600)
@@ -111,13 +111,13 @@ def test_events_of_a_task_are_not_saved_with_steps_of_another_task(tmp_path: Any
         seen.append(kinds())
         return {"x": 1}
 
-    def steps(runtime: Runtime[Any]) -> None:
+    def step(runtime: Runtime[Any]) -> None:
         assert recorded.wait(600)
         runtime.step("use", lambda: runtime.record("tool_called", {"tool": "t"}))
         stepped.set()
 
     graph = StateGraph({"x": int})
-    for node in (asks, steps):
+    for node in (record_and_step, step):
         graph.add_node(node.__name__, node)
         graph.add_edge(START, node.__name__)
     with SqliteSaver(tmp_path / "x.db") as saver:
