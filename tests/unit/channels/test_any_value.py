@@ -1,4 +1,4 @@
-"""The channel of writers that agree: the last in task order is kept."""
+"""`AnyValue`: the last update in task order is kept."""
 
 from __future__ import annotations
 

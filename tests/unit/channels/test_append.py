@@ -1,4 +1,4 @@
-"""The channel of growing lists."""
+"""`Append`: the channel of growing lists."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def test_updates_are_appended_in_task_order(current: Any, updates: list[Any], ne
     ("current", "updates", "new"),
     [(MISSING, [["a"], ["b"]], ["a", "b"]), (["a"], [("b",), []], ["a", "b"]), (["a"], [Overwrite(["z"])], ["z"])],
 )
-def test_a_list_of_lists_alone_takes_lists(current: Any, updates: list[Any], new: list[Any]) -> None:
+def test_without_items_updates_are_lists(current: Any, updates: list[Any], new: list[Any]) -> None:
     assert Append(items=False).apply(current, updates) == new
 
 
 @pytest.mark.parametrize("update", ["x", 3, None, {"a": 1}, {1}])
-def test_a_list_that_takes_lists_refuses_a_bare_item_and_says_how_to_write_it(update: Any) -> None:
+def test_without_items_a_bare_item_is_refused_with_advice(update: Any) -> None:
     with pytest.raises(InvalidUpdateError, match=r"accepts only lists of items, found .* Write \["):
         Append(items=False).apply([], [update])
 
@@ -57,7 +57,7 @@ def test_two_overwrites_conflict(updates: list[Any]) -> None:
 
 
 @pytest.mark.parametrize("updates", [[["b"]], [[]], ["b"]])
-def test_the_old_list_stays_as_it_was_and_the_new_one_is_another(updates: list[Any]) -> None:
+def test_appending_does_not_change_the_old_list(updates: list[Any]) -> None:
     old = ["a"]
     new = Append().apply(old, updates)
 
@@ -73,7 +73,7 @@ def test_a_written_list_is_not_changed_by_later_updates() -> None:
 
 
 @pytest.mark.parametrize(("start", "value"), [(None, []), (list, []), (lambda: ["first"], ["first"])])
-def test_the_start_value_is_made_afresh(start: Any, value: list[Any]) -> None:
+def test_every_start_value_is_a_new_list(start: Any, value: list[Any]) -> None:
     channel = Append(start=start)
     assert channel.start() == value
     assert channel.start() is not channel.start()
@@ -90,11 +90,11 @@ def test_the_start_value_is_made_afresh(start: Any, value: list[Any]) -> None:
         ([["b"], {"__overwrite__": []}], [], []),
     ],
 )
-def test_what_was_appended_is_all_that_has_to_be_stored(updates: list[Any], new: list[Any], stored: Any) -> None:
+def test_the_delta_is_the_appended_items_or_the_overwrite(updates: list[Any], new: list[Any], stored: Any) -> None:
     assert Append().delta(updates, new) == stored
 
 
-def test_what_was_stored_gives_the_value_again() -> None:
+def test_applying_the_delta_restores_the_value() -> None:
     channel, old, updates = Append(), [1], [[2], 3, (4,)]
     new = channel.apply(old, updates)
 

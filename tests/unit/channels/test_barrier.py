@@ -1,4 +1,4 @@
-"""The channel that counts arrivals by name."""
+"""`Barrier`: the channel that collects arrivals by name."""
 
 from __future__ import annotations
 
@@ -26,31 +26,33 @@ from statewright.errors import InvalidUpdateError
         ("abc", [[]], ""),
     ],
 )
-def test_who_has_arrived(current: Any, updates: list[Any], arrived: Iterable[str]) -> None:
+def test_arrivals_are_collected_until_all_have_arrived(
+    current: Any, updates: list[Any], arrived: Iterable[str]
+) -> None:
     before = current if current is MISSING else frozenset(current)
     assert Barrier("abc").apply(before, updates) == frozenset(arrived)
 
 
 @pytest.mark.parametrize(
-    ("update", "said"),
+    ("update", "message"),
     [
         ("ana", r"'ana' is not expected at this barrier. Did you mean 'anna'\? Expected: anna, bert"),
         (["anna", "carl"], "'carl' is not expected"),
         ("", "'' is not expected"),
     ],
 )
-def test_a_name_that_nobody_expects_is_refused(update: Any, said: str) -> None:
-    with pytest.raises(InvalidUpdateError, match=said):
+def test_an_unexpected_name_is_refused(update: Any, message: str) -> None:
+    with pytest.raises(InvalidUpdateError, match=message):
         Barrier({"anna", "bert"}).apply(frozenset(), [update])
 
 
-def test_a_name_is_one_name_and_not_its_letters() -> None:
+def test_a_string_is_one_name() -> None:
     assert Barrier(["ab", "a", "b"]).apply(MISSING, ["ab"]) == {"ab"}
 
 
-def test_nobody_has_arrived_at_first() -> None:
+def test_a_barrier_starts_without_arrivals() -> None:
     assert Barrier("ab").start() == frozenset()
 
 
-def test_the_names_may_come_from_anything_that_can_be_iterated() -> None:
+def test_the_names_can_be_any_iterable() -> None:
     assert Barrier(name for name in ("a", "b")).names == {"a", "b"}

@@ -1,4 +1,4 @@
-"""What all channels have in common: a missing value, equality, and settings that can be read."""
+"""The base class of channels: the missing value, defaults, equality and repr."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from statewright.channels import (
 
 
 class Largest(Channel):
-    """A channel as a user would write it."""
+    """A custom channel."""
 
     def __init__(self, floor: int = 0) -> None:
         self.floor = floor
@@ -33,17 +33,17 @@ class Largest(Channel):
         return max([self.floor if current is MISSING else current, *updates])
 
 
-def test_missing_is_falsy_and_names_itself() -> None:
+def test_missing_is_falsy_and_has_a_repr() -> None:
     assert not MISSING
     assert repr(MISSING) == "MISSING"
     assert MISSING is not None
 
 
-def test_a_conflict_is_an_exception_that_says_why() -> None:
+def test_a_conflict_has_a_message() -> None:
     assert str(Conflict("is guarded")) == "is guarded"
 
 
-def test_a_channel_of_ones_own_needs_no_more_than_apply() -> None:
+def test_a_custom_channel_needs_only_apply() -> None:
     channel = Largest(2)
 
     assert channel.start() is MISSING
@@ -51,12 +51,12 @@ def test_a_channel_of_ones_own_needs_no_more_than_apply() -> None:
     assert channel.apply(3, [5, 4]) == 5
 
 
-def test_a_channel_without_apply_cannot_be_written() -> None:
+def test_a_channel_without_apply_cannot_be_updated() -> None:
     with pytest.raises(NotImplementedError):
         Channel().apply(MISSING, [1])
 
 
-def test_unless_a_channel_says_otherwise_the_new_value_is_stored_and_updates_stay_as_they_are() -> None:
+def test_by_default_the_delta_is_the_new_value_and_updates_are_not_prepared() -> None:
     channel, update = Largest(), object()
 
     assert channel.delta([1, 2], 9) == 9
@@ -81,15 +81,15 @@ def test_unless_a_channel_says_otherwise_the_new_value_is_stored_and_updates_sta
     ],
     ids=repr,
 )
-def test_how_long_and_for_whom_a_value_is_there(
+def test_channels_have_their_lifetime_and_visibility(
     channel: Channel, single: bool, transient: bool, hidden: bool, saved: bool, prepares: bool
 ) -> None:
-    found = (channel.single, channel.transient, channel.hidden, channel.saved, channel.prepares)
-    assert found == (single, transient, hidden, saved, prepares)
+    actual = (channel.single, channel.transient, channel.hidden, channel.saved, channel.prepares)
+    assert actual == (single, transient, hidden, saved, prepares)
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (LastValue(), LastValue()),
         (Reduced(max), Reduced(max)),
@@ -99,16 +99,16 @@ def test_how_long_and_for_whom_a_value_is_there(
         (Ephemeral(guard=True), Ephemeral(guard=True)),
         (Largest(2), Largest(2)),
     ],
-    ids=lambda one: type(one).__name__,
+    ids=lambda channel: type(channel).__name__,
 )
-def test_channels_are_equal_if_they_merge_alike(one: Channel, other: Channel) -> None:
-    assert one == other
-    assert hash(one) == hash(other)
-    assert len({one, other}) == 1
+def test_channels_with_equal_settings_are_equal(first: Channel, second: Channel) -> None:
+    assert first == second
+    assert hash(first) == hash(second)
+    assert len({first, second}) == 1
 
 
 @pytest.mark.parametrize(
-    ("one", "other"),
+    ("first", "second"),
     [
         (Reduced(max), Reduced(min)),
         (Reduced(max), Reduced(max, start=int)),
@@ -124,12 +124,12 @@ def test_channels_are_equal_if_they_merge_alike(one: Channel, other: Channel) ->
     ],
     ids=repr,
 )
-def test_channels_that_merge_differently_are_not_equal(one: Channel, other: object) -> None:
-    assert one != other
+def test_channels_with_different_settings_are_not_equal(first: Channel, second: object) -> None:
+    assert first != second
 
 
 @pytest.mark.parametrize(
-    ("channel", "shown"),
+    ("channel", "expected"),
     [
         (LastValue(), "LastValue()"),
         (Topic(), "Topic(accumulate=False, transient=True)"),
@@ -138,5 +138,5 @@ def test_channels_that_merge_differently_are_not_equal(one: Channel, other: obje
         (Largest(2), "Largest(floor=2)"),
     ],
 )
-def test_a_channel_shows_its_kind_and_its_settings(channel: Channel, shown: str) -> None:
-    assert repr(channel) == shown
+def test_the_repr_of_a_channel_shows_its_settings(channel: Channel, expected: str) -> None:
+    assert repr(channel) == expected

@@ -1,4 +1,4 @@
-"""What is stored of a field that changed, where that is less than its new value."""
+"""`Added` and `Merged`: deltas that are smaller than the new value."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from statewright.channels import Added, Merged
 
 
 @pytest.mark.parametrize("kind", [Added, Merged])
-def test_changes_are_told_by_their_items(kind: type) -> None:
+def test_deltas_are_equal_if_their_items_are(kind: type) -> None:
     assert kind([1, 2]) == kind([1, 2])
     assert kind([1, 2]) == kind((1, 2))
     assert kind([1, 2]) != kind([2, 1])
     assert kind([]) != kind([1])
 
 
-def test_changes_of_another_kind_and_plain_lists_are_not_the_same() -> None:
+def test_deltas_of_different_kinds_and_lists_are_not_equal() -> None:
     assert Added([1]) != Merged([1])
     assert Merged([1]) != Added([1])
     assert Added([1]) != [1]
@@ -23,11 +23,11 @@ def test_changes_of_another_kind_and_plain_lists_are_not_the_same() -> None:
 
 
 @pytest.mark.parametrize("kind", [Added, Merged])
-def test_changes_have_no_hash_for_their_items_may_have_none(kind: type) -> None:
+def test_deltas_are_unhashable(kind: type) -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(kind([1]))
 
 
-def test_changes_show_their_items() -> None:
+def test_the_repr_of_a_delta_shows_its_items() -> None:
     assert repr(Added(["a", 1])) == "Added(['a', 1])"
     assert repr(Merged([])) == "Merged([])"

@@ -1,4 +1,4 @@
-"""The channel of signals: there in the next superstep, and then gone."""
+"""`Ephemeral`: the channel of values that last for one superstep."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from statewright.channels import MISSING, Conflict, Ephemeral, Overwrite
         ("old", [Overwrite("a"), "b"], "b"),
     ],
 )
-def test_of_several_writers_the_last_in_task_order_wins(current: Any, updates: list[Any], new: Any) -> None:
+def test_the_last_writer_in_task_order_wins(current: Any, updates: list[Any], new: Any) -> None:
     assert Ephemeral().apply(current, updates) == new
 
 
-def test_with_a_guard_two_writers_conflict_and_one_does_not() -> None:
+def test_with_a_guard_only_one_writer_is_allowed() -> None:
     channel = Ephemeral(guard=True)
 
     assert channel.apply("old", ["a"]) == "a"
@@ -33,12 +33,12 @@ def test_with_a_guard_two_writers_conflict_and_one_does_not() -> None:
         channel.apply(MISSING, ["a", "a"])
 
 
-def test_it_is_cleared_after_the_next_superstep_unless_told_otherwise() -> None:
+def test_the_lifetime_is_the_next_superstep_by_default() -> None:
     assert Ephemeral().lifetime == "next"
     assert Ephemeral(lifetime="step").lifetime == "step"
 
 
-def test_it_is_hidden_from_results_and_still_saved() -> None:
+def test_an_ephemeral_value_is_hidden_from_results_and_saved() -> None:
     channel = Ephemeral()
     assert (channel.transient, channel.hidden, channel.saved) == (True, True, True)
     assert channel.start() is MISSING

@@ -1,4 +1,4 @@
-"""The channel of a plain field: one value, one writer a superstep."""
+"""`LastValue`: the channel of a plain field, with one writer per superstep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.channels import MISSING, Conflict, LastValue, Overwrite
 
 @pytest.mark.parametrize("current", [MISSING, None, 1, [1]])
 @pytest.mark.parametrize("update", [2, 0, False, "", None, [], {"a": 1}])
-def test_the_update_is_the_value_whatever_was_there(current: Any, update: Any) -> None:
+def test_the_update_replaces_any_value(current: Any, update: Any) -> None:
     assert LastValue().apply(current, [update]) is update
 
 
@@ -30,5 +30,5 @@ def test_there_is_no_value_before_the_first_update() -> None:
     assert LastValue().start() is MISSING
 
 
-def test_the_new_value_is_what_is_stored() -> None:
+def test_the_delta_is_the_new_value() -> None:
     assert LastValue().delta([2], 2) == 2

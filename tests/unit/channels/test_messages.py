@@ -1,4 +1,4 @@
-"""Conversations: appended, replaced by id, removed, and never at each other's cost."""
+"""`Messages`: messages are appended, replaced by id and removed."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ def test_a_known_id_is_replaced_in_place_and_others_are_appended() -> None:
     assert texts(start) == ["one", "two"]
 
 
-def test_duplicates_within_one_update_collapse_to_the_last() -> None:
+def test_the_last_message_with_an_id_in_an_update_wins() -> None:
     assert texts(add_messages([], [Message("a", id="1"), Message("b", id="1")])) == ["b"]
 
 
-def test_messages_without_an_id_are_always_appended_and_get_one() -> None:
+def test_messages_without_an_id_are_appended_with_new_ids() -> None:
     twice = add_messages(add_messages([], "hi"), "hi")
     assert texts(twice) == ["hi", "hi"]
     assert len({message.id for message in twice}) == 2
 
 
-def test_messages_are_removed_by_id_or_all_that_stand_before() -> None:
+def test_messages_are_removed_by_id_or_all_at_once() -> None:
     start = add_messages([], [Message("a", id="1"), Message("b", id="2")])
     assert texts(add_messages(start, RemoveMessage("1"))) == ["b"]
     assert texts(add_messages(start, [RemoveMessage(REMOVE_ALL_MESSAGES), Message("new", id="9")])) == ["new"]
@@ -43,17 +43,17 @@ def test_messages_are_removed_by_id_or_all_that_stand_before() -> None:
         add_messages(start, RemoveMessage("x"))
 
 
-def test_ids_given_in_a_run_depend_on_the_task_alone() -> None:
+def test_ids_of_prepared_messages_depend_on_the_task_only() -> None:
     channel = Messages()
     batches = [channel.prepare(["a", "b"], "task") for _ in range(2)]
     assert batches[0] == batches[1]
-    assert [one.id for one in batches[0].items] == ["task-0", "task-1"]
+    assert [message.id for message in batches[0].items] == ["task-0", "task-1"]
 
 
-def test_a_callers_own_message_is_not_changed() -> None:
-    own = Message("mine")
-    Messages().prepare(own, "task")
-    assert own.id is None
+def test_preparing_does_not_change_the_callers_message() -> None:
+    message = Message("mine")
+    Messages().prepare(message, "task")
+    assert message.id is None
 
 
 def test_an_overwrite_replaces_the_conversation() -> None:
@@ -72,13 +72,13 @@ def test_an_overwrite_replaces_the_conversation() -> None:
         ([["a"], Overwrite(["z"])], ["whole"]),
     ],
 )
-def test_what_came_is_all_that_has_to_be_stored(updates: list[Any], stored: Any) -> None:
+def test_the_delta_is_the_new_messages_or_the_overwrite(updates: list[Any], stored: Any) -> None:
     channel = Messages()
-    prepared = [channel.prepare(update, f"t{place}") for place, update in enumerate(updates)]
+    prepared = [channel.prepare(update, f"t{index}") for index, update in enumerate(updates)]
     assert channel.delta(prepared, ["whole"]) == stored
 
 
-def test_two_lines_from_one_list_do_not_disturb_each_other() -> None:
+def test_two_branches_of_a_conversation_are_independent() -> None:
     base = add_messages([], [Message("a", id="1")])
     left = add_messages(base, [Message("left", id="2")])
     right = add_messages(base, [Message("x", id="3"), Message("right", id="2")])
@@ -87,12 +87,12 @@ def test_two_lines_from_one_list_do_not_disturb_each_other() -> None:
 
 
 def model(messages: list[Message], update: list[Message]) -> list[Message]:
-    """What merging means, written as plainly as can be."""
+    """Merge messages in the simplest way."""
     merged = list(messages)
     for message in update:
-        places = [place for place, known in enumerate(merged) if known.id == message.id]
-        if places:
-            merged[places[0]] = message
+        indexes = [index for index, existing in enumerate(merged) if existing.id == message.id]
+        if indexes:
+            merged[indexes[0]] = message
         else:
             merged.append(message)
     return merged
@@ -105,14 +105,14 @@ def model(messages: list[Message], update: list[Message]) -> list[Message]:
         max_size=12,
     )
 )
-def test_merging_equals_the_plain_model_on_every_line(steps: list[tuple[int, list[tuple[str, str]]]]) -> None:
-    """Updates go to any of the lists that there have been so far, so that lines fork at random."""
+def test_merging_equals_the_model_on_every_branch(steps: list[tuple[int, list[tuple[str, str]]]]) -> None:
+    """Each update is applied to one of the previous lists, so that conversations fork at random."""
     channel = Messages()
     lists: list[list[Message]] = [channel.start()]
     models: list[list[Message]] = [[]]
     for back, entries in steps:
         at = max(0, len(lists) - 1 - back)
-        update = [Message(text, id=identity) for identity, text in entries]
+        update = [Message(text, id=message_id) for message_id, text in entries]
         lists.append(channel.apply(lists[at], [channel.prepare(update, "t")]))
         models.append(model(models[at], update))
     assert lists == models

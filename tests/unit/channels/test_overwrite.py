@@ -1,4 +1,4 @@
-"""`Overwrite` as a value, and how it is found among updates."""
+"""`Overwrite`, and finding it among updates."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.channels.channel import find_overwrite
 
 @pytest.mark.parametrize("value", [1, 0, None, False, "", [], {}, [1, 2], Overwrite(1)])
 @pytest.mark.parametrize("form", ["object", "short", "long"])
-def test_any_value_can_be_set_in_any_form(value: Any, form: str) -> None:
+def test_every_form_of_overwrite_is_found_with_any_value(value: Any, form: str) -> None:
     forms: dict[str, Any] = {
         "object": Overwrite(value),
         "short": {"__overwrite__": value},
@@ -42,11 +42,11 @@ def test_any_value_can_be_set_in_any_form(value: Any, form: str) -> None:
         [Overwrite(1)],
     ],
 )
-def test_what_only_looks_like_one_is_an_update_like_any_other(update: Any) -> None:
+def test_other_updates_are_not_overwrites(update: Any) -> None:
     assert find_overwrite([update]) is MISSING
 
 
-def test_no_updates_set_nothing() -> None:
+def test_no_updates_contain_no_overwrite() -> None:
     assert find_overwrite([]) is MISSING
 
 
@@ -59,21 +59,21 @@ def test_no_updates_set_nothing() -> None:
         [{"__overwrite__": 1}, {"type": "__overwrite__", "value": 1}],
     ],
 )
-def test_two_of_them_conflict_whatever_their_form_and_value(updates: list[Any]) -> None:
+def test_two_overwrites_conflict_in_every_form(updates: list[Any]) -> None:
     with pytest.raises(Conflict, match="only one Overwrite per superstep"):
         find_overwrite(updates)
 
 
-def test_two_of_one_value_are_equal() -> None:
+def test_overwrites_of_equal_values_are_equal() -> None:
     assert Overwrite([1]) == Overwrite([1])
     assert Overwrite([1]) != Overwrite([2])
     assert Overwrite(1) != 1
 
 
-def test_one_of_an_unhashable_value_can_stand_in_a_set() -> None:
-    one = Overwrite([1])
-    assert len({one, one}) == 1
+def test_an_overwrite_of_an_unhashable_value_is_hashable() -> None:
+    overwrite = Overwrite([1])
+    assert len({overwrite, overwrite}) == 1
 
 
-def test_it_shows_its_value() -> None:
+def test_the_repr_of_an_overwrite_shows_its_value() -> None:
     assert repr(Overwrite(["a"])) == "Overwrite(['a'])"

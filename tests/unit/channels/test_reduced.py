@@ -1,4 +1,4 @@
-"""The channel of a field with a reducer: updates are folded one after another."""
+"""`Reduced`: the channel of a field with a reducer, which folds updates one by one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def digits(old: int, new: int) -> int:
         (MISSING, [0], 0),
     ],
 )
-def test_a_reducer_folds_in_task_order(current: Any, updates: list[Any], new: int) -> None:
+def test_a_reducer_folds_updates_in_task_order(current: Any, updates: list[Any], new: int) -> None:
     assert Reduced(digits).apply(current, updates) == new
 
 
@@ -40,7 +40,7 @@ def test_a_reducer_folds_in_task_order(current: Any, updates: list[Any], new: in
         ([{"type": "__overwrite__", "value": 4}], 4),
     ],
 )
-def test_an_overwrite_goes_past_the_reducer_and_wins_over_all_others(updates: list[Any], new: Any) -> None:
+def test_an_overwrite_bypasses_the_reducer_and_wins_over_other_updates(updates: list[Any], new: Any) -> None:
     assert Reduced(operator.add).apply(1, updates) == new
 
 
@@ -50,18 +50,18 @@ def test_two_overwrites_conflict(updates: list[Any]) -> None:
         Reduced(operator.add).apply(0, updates)
 
 
-def test_a_value_of_none_is_a_value_that_the_reducer_sees() -> None:
+def test_the_reducer_is_called_with_none() -> None:
     seen: list[tuple[Any, Any]] = []
 
-    def remember(old: Any, new: Any) -> Any:
+    def record(old: Any, new: Any) -> Any:
         seen.append((old, new))
         return new
 
-    assert Reduced(remember).apply(None, [None, 1]) == 1
+    assert Reduced(record).apply(None, [None, 1]) == 1
     assert seen == [(None, None), (None, 1)]
 
 
-def test_what_a_reducer_raises_is_raised() -> None:
+def test_an_error_of_the_reducer_is_raised() -> None:
     with pytest.raises(TypeError, match="unsupported operand"):
         Reduced(operator.add).apply(1, ["text"])
 
@@ -70,11 +70,11 @@ def test_without_a_start_there_is_no_value_before_the_first_update() -> None:
     assert Reduced(max).start() is MISSING
 
 
-def test_the_start_value_is_made_afresh() -> None:
+def test_every_start_value_is_a_new_object() -> None:
     channel = Reduced(operator.or_, start=dict)
     assert channel.start() == {}
     assert channel.start() is not channel.start()
 
 
-def test_the_folded_value_is_what_is_stored() -> None:
+def test_the_delta_is_the_folded_value() -> None:
     assert Reduced(digits).delta([2, 3], 123) == 123

@@ -1,4 +1,4 @@
-"""The reducers that have a name, and the channel that an annotation means."""
+"""The built-in reducers, and the channels of annotations."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Adder:
 
 
 class OneArgument:
-    """A callable object that is no reducer."""
+    """A callable object that is not a reducer."""
 
     def __call__(self, current: int) -> int:
         return current
@@ -62,7 +62,7 @@ def keyed(current: int, update: int, *, weight: int) -> int:
     return current + weight * update
 
 
-def nothing() -> None:
+def no_arguments() -> None:
     return None
 
 
@@ -77,27 +77,27 @@ def nothing() -> None:
         ([], [], []),
     ],
 )
-def test_append_can_be_called_by_hand(current: Any, update: Any, new: list[Any]) -> None:
+def test_append_called_directly_returns_a_longer_list(current: Any, update: Any, new: list[Any]) -> None:
     assert append(current, update) == new
 
 
-def test_append_leaves_its_arguments_as_they_were() -> None:
+def test_append_does_not_change_its_arguments() -> None:
     current, update = ["a"], ["b"]
     append(current, update).append("c")
     assert (current, update) == (["a"], ["b"])
 
 
-def test_append_to_what_is_no_list_is_refused() -> None:
+def test_appending_to_other_values_is_refused() -> None:
     with pytest.raises(InvalidUpdateError, match="Only a list"):
         append("text", "more")
 
 
 @pytest.mark.parametrize("update", [2, None, 0, []])
-def test_overwrite_called_by_hand_is_the_update(update: Any) -> None:
+def test_overwrite_called_directly_returns_the_update(update: Any) -> None:
     assert overwrite(1, update) is update
 
 
-def test_each_reducer_has_a_second_name() -> None:
+def test_each_reducer_has_an_alias() -> None:
     assert (AppendReducer, OverwriteReducer, EphemeralReducer) == (append, overwrite, Ephemeral)
 
 
@@ -125,7 +125,7 @@ def test_channels_channel_classes_and_functions_are_reducers(candidate: object) 
 
 
 @pytest.mark.parametrize("candidate", [None, 3, "append", "", [], {}, (append,), int, list, object, Adder, True])
-def test_other_classes_and_values_are_no_reducers(candidate: object) -> None:
+def test_other_classes_and_values_are_not_reducers(candidate: object) -> None:
     assert not is_reducer(candidate)
 
 
@@ -153,12 +153,12 @@ def numbers() -> list[int]:
         (AnyValue, False, AnyValue()),
     ],
 )
-def test_which_channel_a_reducer_means(reducer: object, is_list: bool, channel: Channel) -> None:
+def test_channel_for_a_reducer_returns_its_channel(reducer: object, is_list: bool, channel: Channel) -> None:
     assert channel_for(reducer, start=numbers, is_list=is_list, field="x") == channel
 
 
 @pytest.mark.parametrize("channel", [Topic(accumulate=True), Reduced(max), Append(items=False), Ephemeral(guard=True)])
-def test_a_channel_means_itself(channel: Channel) -> None:
+def test_channel_for_a_channel_returns_the_channel(channel: Channel) -> None:
     assert channel_for(channel, start=numbers, is_list=True, field="x") is channel
 
 
@@ -176,21 +176,21 @@ def test_a_channel_means_itself(channel: Channel) -> None:
         dict.update,
     ],
 )
-def test_whatever_can_be_called_with_two_arguments_can_be_a_reducer(reducer: Callable[..., Any]) -> None:
+def test_any_callable_with_two_arguments_can_be_a_reducer(reducer: Callable[..., Any]) -> None:
     assert channel_for(reducer, start=None, is_list=False, field="x") == Reduced(reducer)
 
 
 @pytest.mark.parametrize(
     ("reducer", "name"),
     [
-        (nothing, "nothing"),
+        (no_arguments, "no_arguments"),
         (lambda old: old, "lambda"),
         (lambda old, new, third: new, "lambda"),
         (keyed, "keyed"),
         (OneArgument(), r"OneArgument\(\)"),
     ],
 )
-def test_a_reducer_that_cannot_take_two_arguments_is_refused_by_name(reducer: object, name: str) -> None:
+def test_a_reducer_that_cannot_take_two_arguments_is_refused(reducer: object, name: str) -> None:
     with pytest.raises(InvalidSchema, match=rf"Field 'total': the reducer .*{name}.*two positional parameters"):
         channel_for(reducer, start=None, is_list=False, field="total")
 
@@ -201,6 +201,6 @@ def test_a_channel_class_that_needs_arguments_is_refused(kind: type[Channel]) ->
         channel_for(kind, start=None, is_list=False, field="total")
 
 
-def test_a_channel_class_is_made_anew_for_each_field() -> None:
-    one, other = (channel_for(Topic, start=None, is_list=True, field=name) for name in "ab")
-    assert one is not other
+def test_each_field_has_its_own_channel() -> None:
+    first, second = (channel_for(Topic, start=None, is_list=True, field=name) for name in "ab")
+    assert first is not second

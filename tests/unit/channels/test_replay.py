@@ -1,4 +1,4 @@
-"""Values made again from their changes: the same as those that were folded."""
+"""Replaying deltas: the values equal the folded ones."""
 
 from __future__ import annotations
 
@@ -52,19 +52,19 @@ ONE, TWO = Message("one", id="1"), Message("two", id="2")
         (MISSING, MISSING, MISSING),
     ],
 )
-def test_a_change_leads_from_the_current_value_to_the_new_one(current: Any, change: Any, value: Any) -> None:
+def test_apply_change_returns_the_new_value(current: Any, change: Any, value: Any) -> None:
     assert apply_change(current, change) == value
 
 
 @pytest.mark.parametrize("change", [Added([TWO]), Added([]), Merged([TWO]), Merged([RemoveMessage("1")])])
-def test_neither_the_current_value_nor_the_change_is_changed_in_place(change: Any) -> None:
+def test_apply_change_does_not_change_its_arguments(change: Any) -> None:
     current, items = [ONE], list(change.items)
     new = apply_change(current, change)
     new.append("later")
     assert (current, change.items) == ([ONE], items)
 
 
-def test_a_removal_of_what_is_not_there_is_refused() -> None:
+def test_removing_a_missing_message_is_refused() -> None:
     with pytest.raises(InvalidUpdateError, match="There is no message '9' to remove"):
         apply_change([ONE], Merged([RemoveMessage("9")]))
 
@@ -86,28 +86,28 @@ def test_a_removal_of_what_is_not_there_is_refused() -> None:
         (1, 2, 2),
     ],
 )
-def test_the_difference_is_what_was_added_if_nothing_else_has_changed(before: Any, after: Any, change: Any) -> None:
+def test_the_difference_is_the_added_items_or_the_new_value(before: Any, after: Any, change: Any) -> None:
     assert difference(before, after) == change
 
 
-def test_a_difference_does_not_hold_the_list_itself_when_it_has_grown() -> None:
+def test_changing_a_difference_does_not_change_the_list() -> None:
     after = [ONE, TWO]
     difference([ONE], after).items.append("later")
     assert after == [ONE, TWO]
 
 
-# -- over any number of supersteps
+# -- several supersteps
 
 
-def replayed(channel: Channel, supersteps: list[list[Any]]) -> list[tuple[Any, Any]]:
-    """After each superstep: the value as it was folded, and as its change gives it from the value that was read."""
+def replay(channel: Channel, supersteps: list[list[Any]]) -> list[tuple[Any, Any]]:
+    """Return the folded value and the value replayed from its deltas, after each superstep."""
     folded: Any = channel.start()
-    read = folded
+    replayed = folded
     values: list[tuple[Any, Any]] = []
     for updates in supersteps:
         folded = channel.apply(folded, updates)
-        read = apply_change(read, channel.delta(updates, folded))
-        values.append((folded, read))
+        replayed = apply_change(replayed, channel.delta(updates, folded))
+        values.append((folded, replayed))
     return values
 
 
@@ -122,7 +122,7 @@ LISTS = st.lists(ITEMS, max_size=3)
 
 
 def supersteps_of(update: st.SearchStrategy[Any], overwrite: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
-    """Updates of many supersteps, of which some have an Overwrite among them."""
+    """Return updates of several supersteps, some of them with an Overwrite."""
     plain = st.lists(update, min_size=1, max_size=3)
     replacing = st.tuples(plain, overwrite.map(Overwrite)).map(lambda both: [*both[0], both[1]])
     return st.lists(st.one_of(plain, plain, replacing), max_size=8)
@@ -139,69 +139,71 @@ def supersteps_of(update: st.SearchStrategy[Any], overwrite: st.SearchStrategy[A
         LastValue(),
         Reduced(lambda old, new: [old, new]),
     ],
-    ids=["append", "append to a start", "topic for good", "topic", "last value", "reduced"],
+    ids=["append", "append to a start value", "accumulating topic", "topic", "last value", "reduced"],
 )
 @given(supersteps=supersteps_of(st.one_of(ITEMS, LISTS), LISTS))
-def test_what_is_stored_of_changes_gives_the_values_again(channel: Channel, supersteps: list[list[Any]]) -> None:
-    given_updates = [updates[-1:] for updates in supersteps] if channel.single else supersteps
-    assert all(folded == read for folded, read in replayed(channel, given_updates))
+def test_replaying_deltas_restores_every_value(channel: Channel, supersteps: list[list[Any]]) -> None:
+    applicable = [updates[-1:] for updates in supersteps] if channel.single else supersteps
+    assert all(folded == replayed for folded, replayed in replay(channel, applicable))
 
 
 @st.composite
 def conversations(draw: st.DrawFn) -> list[list[Any]]:
-    """Updates of many supersteps to one conversation: new messages, foreign ids, replacements and removals."""
-    channel, known = Messages(), list[Message]()
+    """Draw updates of several supersteps to one conversation: new messages, given ids, replacements and removals."""
+    channel, messages = Messages(), list[Message]()
     supersteps: list[list[Any]] = []
     for step in range(draw(st.integers(0, 8))):
         updates: list[Any] = []
-        for place in range(draw(st.integers(1, 3))):
-            update = draw(conversation_updates([one.id for one in channel.apply(known, updates)]))
-            updates.append(channel.prepare(update, f"{step}-{place}"))
+        for index in range(draw(st.integers(1, 3))):
+            update = draw(conversation_updates([message.id for message in channel.apply(messages, updates)]))
+            updates.append(channel.prepare(update, f"{step}-{index}"))
         if draw(st.integers(0, 5)) == 0:
             updates.append(channel.prepare(Overwrite([*draw(st.lists(st.text(max_size=1), max_size=2))]), f"{step}-o"))
         supersteps.append(updates)
-        known = channel.apply(known, updates)
+        messages = channel.apply(messages, updates)
     return supersteps
 
 
 def conversation_updates(ids: list[str | None]) -> st.SearchStrategy[list[Any]]:
-    foreign = st.builds(lambda text, identity: Message(text, id=identity), st.text(max_size=2), st.sampled_from("abc"))
+    with_id = st.builds(
+        lambda text, message_id: Message(text, id=message_id), st.text(max_size=2), st.sampled_from("abc")
+    )
     new = st.text(max_size=2).map(Message)
-    kinds = [st.lists(new, max_size=3), st.lists(foreign, max_size=3), st.lists(st.one_of(new, foreign), max_size=3)]
+    kinds = [st.lists(new, max_size=3), st.lists(with_id, max_size=3), st.lists(st.one_of(new, with_id), max_size=3)]
     if ids:
         chosen = st.sampled_from(ids)
-        again = st.builds(lambda text, identity: Message(text, id=identity), st.text(max_size=2), chosen)
-        removal = st.lists(chosen.map(lambda identity: RemoveMessage(str(identity))), min_size=1, max_size=1)
+        replacement = st.builds(lambda text, message_id: Message(text, id=message_id), st.text(max_size=2), chosen)
+        removal = st.lists(chosen.map(lambda message_id: RemoveMessage(str(message_id))), min_size=1, max_size=1)
         emptied = st.lists(new, max_size=2).map(lambda some: [RemoveMessage(REMOVE_ALL_MESSAGES), *some])
         kinds += [
-            st.lists(again, max_size=2),
+            st.lists(replacement, max_size=2),
             removal,
             emptied,
-            st.tuples(removal, again).map(lambda both: [*both[0], both[1]]),
+            st.tuples(removal, replacement).map(lambda both: [*both[0], both[1]]),
         ]
     return st.one_of(kinds)
 
 
 @settings(max_examples=examples(200), derandomize=True, deadline=None)
 @given(conversations())
-def test_what_is_stored_of_a_conversation_gives_it_again(supersteps: list[list[Any]]) -> None:
-    values = replayed(Messages(), supersteps)
-    assert [read for _, read in values] == [folded for folded, _ in values]
+def test_replaying_deltas_restores_a_conversation(supersteps: list[list[Any]]) -> None:
+    values = replay(Messages(), supersteps)
+    assert [replayed for _, replayed in values] == [folded for folded, _ in values]
 
 
 @settings(max_examples=examples(100), derandomize=True, deadline=None)
 @given(conversations(), st.integers(0, 8), st.integers(0, 8))
-def test_a_difference_leads_from_any_value_to_any_later_or_earlier_one(
-    supersteps: list[list[Any]], one: int, other: int
+def test_applying_the_difference_of_two_states_of_a_conversation_returns_the_second(
+    supersteps: list[list[Any]], first: int, second: int
 ) -> None:
-    values = [[], *(folded for folded, _ in replayed(Messages(), supersteps))]
-    before, after = values[one % len(values)], values[other % len(values)]
+    values = [[], *(folded for folded, _ in replay(Messages(), supersteps))]
+    before, after = values[first % len(values)], values[second % len(values)]
     assert apply_change(before, difference(before, after)) == after
 
 
 @settings(max_examples=examples(200), derandomize=True, deadline=None)
 @given(st.one_of(LISTS, ITEMS, st.just(MISSING)), st.one_of(LISTS, ITEMS, st.just(MISSING)), st.booleans())
-def test_a_difference_leads_from_any_value_to_any_other(before: Any, after: Any, grows: bool) -> None:
+def test_applying_the_difference_of_two_values_returns_the_second(before: Any, after: Any, grows: bool) -> None:
     if grows and isinstance(before, list) and isinstance(after, list):
         after = [*before, *after]
         assert isinstance(difference(before, after), Added)

@@ -1,4 +1,4 @@
-"""The channel that collects what was published, for one superstep or for good."""
+"""`Topic`: the channel that collects published items, for one superstep or permanently."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from statewright.channels import MISSING, Added, Conflict, Overwrite, Topic
         (True, ["old"], [Overwrite([]), "a"], []),
     ],
 )
-def test_what_was_published_is_a_list_in_task_order(
+def test_published_items_are_a_list_in_task_order(
     accumulate: bool, current: Any, updates: list[Any], new: list[Any]
 ) -> None:
     assert Topic(accumulate=accumulate).apply(current, updates) == new
 
 
 @pytest.mark.parametrize("accumulate", [True, False])
-def test_the_old_list_and_the_updates_stay_as_they_were(accumulate: bool) -> None:
+def test_publishing_does_not_change_the_old_list_or_the_updates(accumulate: bool) -> None:
     old, update = ["old"], ["a"]
     new = Topic(accumulate=accumulate).apply(old, [update, "b"])
 
@@ -46,7 +46,7 @@ def test_two_overwrites_conflict() -> None:
         Topic().apply([], [Overwrite([1]), Overwrite([1])])
 
 
-def test_it_starts_as_an_empty_list_made_afresh() -> None:
+def test_every_start_value_is_a_new_empty_list() -> None:
     channel = Topic()
     channel.start().append("a")
     assert channel.start() == []
@@ -62,12 +62,12 @@ def test_it_starts_as_an_empty_list_made_afresh() -> None:
         (False, [Overwrite(["z"])], ["z"], ["z"]),
     ],
 )
-def test_only_of_a_list_that_accumulates_is_the_end_enough(
+def test_the_delta_of_an_accumulating_topic_is_the_added_items(
     accumulate: bool, updates: list[Any], new: list[Any], stored: Any
 ) -> None:
     assert Topic(accumulate=accumulate).delta(updates, new) == stored
 
 
-def test_items_that_accumulate_outlast_the_next_superstep() -> None:
+def test_only_an_accumulating_topic_is_not_transient() -> None:
     assert Topic().transient
     assert not Topic(accumulate=True).transient

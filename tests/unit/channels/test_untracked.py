@@ -1,4 +1,4 @@
-"""The channel of values that checkpoints must not keep."""
+"""`Untracked`: the channel of values that are not saved."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ def test_an_overwrite_is_unpacked() -> None:
 
 
 @pytest.mark.parametrize("updates", [[1, 2], [1, 1], [1, Overwrite(1)]])
-def test_two_writers_conflict_unless_told_otherwise(updates: list[Any]) -> None:
+def test_two_writers_conflict_by_default(updates: list[Any]) -> None:
     with pytest.raises(Conflict, match="guarded"):
         Untracked().apply(MISSING, updates)
 
 
-def test_a_value_need_be_neither_copied_nor_compared() -> None:
+def test_the_value_is_not_copied() -> None:
     handle = object()
     assert Untracked().apply(MISSING, [handle]) is handle
 
 
-def test_checkpoints_keep_nothing_of_it() -> None:
+def test_an_untracked_value_is_not_saved() -> None:
     assert not Untracked.saved
     assert Untracked().start() is MISSING

@@ -1,4 +1,4 @@
-"""Data that no version has written is reported, and not taken for something else."""
+"""Restoring saved pending writes, and reporting damaged ones."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ def test_a_breakpoint_is_restored() -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"), [((99, "x", 1), "unknown kind 99"), ((COMPLETED, "x", []), "task x, which is not due")]
 )
-def test_an_entry_that_does_not_fit_is_damage(entry: tuple[int, str, object], problem: str) -> None:
+def test_an_invalid_entry_is_reported_as_damage(entry: tuple[int, str, object], problem: str) -> None:
     with pytest.raises(DamagedDatabase, match=problem):
         restore_pending([entry], [TASK], Serde())

@@ -1,4 +1,4 @@
-"""What a thread remembers: tasks, checkpoints, and what is known about a frontier."""
+"""Tasks, checkpoints and pending writes: their defaults, equality and merging."""
 
 import copy
 import pickle
@@ -32,8 +32,8 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 A, B, C = TaskId("a" * 32), TaskId("b" * 32), TaskId("c" * 32)
 
 
-def question(identity: str, value: Any = "?") -> Interrupt:
-    return Interrupt(id=InterruptId(identity), value=value)
+def question(interrupt_id: str, value: Any = "?") -> Interrupt:
+    return Interrupt(id=InterruptId(interrupt_id), value=value)
 
 
 def result(node: str) -> TaskResult:
@@ -41,19 +41,19 @@ def result(node: str) -> TaskResult:
 
 
 ONE, TWO, THREE = question("1"), question("2"), question("3")
-LANDED = result("a")
+COMPLETED = result("a")
 
 
 # -- a task
 
 
-@pytest.mark.parametrize("again", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
-def test_the_missing_argument_stays_itself_however_it_is_copied(again: Any) -> None:
-    assert again(NO_ARG) is NO_ARG
-    assert again(Task("a", NO_ARG, "origin", 0)).arg is NO_ARG
+@pytest.mark.parametrize("duplicate", [copy.copy, copy.deepcopy, lambda value: pickle.loads(pickle.dumps(value))])
+def test_copies_of_no_arg_are_no_arg_itself(duplicate: Any) -> None:
+    assert duplicate(NO_ARG) is NO_ARG
+    assert duplicate(Task("a", NO_ARG, "origin", 0)).arg is NO_ARG
 
 
-def test_the_id_of_a_task_depends_on_the_commit_that_made_it_due_and_its_place_there() -> None:
+def test_the_id_of_a_task_depends_on_its_origin_and_position() -> None:
     task = Task("a", NO_ARG, "origin", 0)
     assert task.id == Task("b", {"other": 1}, "origin", 0).id
     assert len({task.id, Task("a", NO_ARG, "other", 0).id, Task("a", NO_ARG, "origin", 1).id}) == 3
@@ -61,7 +61,7 @@ def test_the_id_of_a_task_depends_on_the_commit_that_made_it_due_and_its_place_t
 
 
 @pytest.mark.parametrize("arg", [NO_ARG, None, [1], {"a": [1]}])
-def test_equal_tasks_are_one_in_a_set_whatever_their_argument(arg: Any) -> None:
+def test_equal_tasks_have_equal_hashes(arg: Any) -> None:
     assert {Task("a", arg, "origin", 0), Task("a", copy.copy(arg), "origin", 0)} == {Task("a", arg, "origin", 0)}
 
 
@@ -77,11 +77,11 @@ def test_equal_tasks_are_one_in_a_set_whatever_their_argument(arg: Any) -> None:
         None,
     ],
 )
-def test_tasks_that_differ_in_anything_are_not_equal(other: object) -> None:
+def test_tasks_that_differ_in_any_field_are_not_equal(other: object) -> None:
     assert Task("a", 1, "origin", 0) != other
 
 
-def test_tasks_with_a_time_limit_are_compared_as_a_whole() -> None:
+def test_equality_of_timed_tasks_includes_the_time_limit() -> None:
     limit = TimeLimit(1.0, None, False)
     task = TimedTask("a", 1, "origin", 0, limit)
     assert task == TimedTask("a", 1, "origin", 0, limit)
@@ -92,7 +92,7 @@ def test_tasks_with_a_time_limit_are_compared_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shown", "text"),
+    ("value", "expected"),
     [
         (Task("a", NO_ARG, "origin", 0), "Task('a')"),
         (Task("a", None, "origin", 0), "Task('a', None)"),
@@ -103,14 +103,14 @@ def test_tasks_with_a_time_limit_are_compared_as_a_whole() -> None:
         (NO_ARG, "NO_ARG"),
     ],
 )
-def test_what_people_see_of_a_task(shown: object, text: str) -> None:
-    assert repr(shown) == text
+def test_tasks_and_results_have_a_short_repr(value: object, expected: str) -> None:
+    assert repr(value) == expected
 
 
-def test_held_tasks_are_equal_if_they_wait_alike() -> None:
+def test_equality_of_deferred_tasks_includes_gather_and_sender() -> None:
     task = Task("a", [1], "origin", 0)
-    held = DeferredTask(task, gather=True, sender="s")
-    assert {held, DeferredTask(Task("a", [1], "origin", 0), gather=True, sender="s")} == {held}
+    deferred = DeferredTask(task, gather=True, sender="s")
+    assert {deferred, DeferredTask(Task("a", [1], "origin", 0), gather=True, sender="s")} == {deferred}
     for other in (
         DeferredTask(task, gather=True),
         DeferredTask(task, sender="s"),
@@ -118,32 +118,34 @@ def test_held_tasks_are_equal_if_they_wait_alike() -> None:
         task,
         None,
     ):
-        assert held != other
+        assert deferred != other
 
 
 # -- a checkpoint
 
 
 def checkpoint(**changed: Any) -> Checkpoint:
-    facts: dict[str, Any] = {"id": "c", "step": 1, "values": {"x": [1]}, "frontier": (Task("a", NO_ARG, "c", 0),)}
-    return Checkpoint(**{**facts, **changed})
+    defaults: dict[str, Any] = {"id": "c", "step": 1, "values": {"x": [1]}, "frontier": (Task("a", NO_ARG, "c", 0),)}
+    return Checkpoint(**{**defaults, **changed})
 
 
 @pytest.mark.parametrize(
-    ("frontier", "held", "at_rest"),
+    ("frontier", "deferred", "is_complete"),
     [
         ((), (), True),
         ((Task("a", NO_ARG, "c", 0),), (), False),
         ((), (DeferredTask(Task("a", NO_ARG, "c", 0)),), False),
     ],
 )
-def test_a_thread_is_at_rest_if_nothing_is_due_and_nothing_waits(frontier: Any, held: Any, at_rest: bool) -> None:
-    assert checkpoint(frontier=frontier, deferred=held).is_complete is at_rest
+def test_a_checkpoint_is_complete_without_due_and_deferred_tasks(
+    frontier: Any, deferred: Any, is_complete: bool
+) -> None:
+    assert checkpoint(frontier=frontier, deferred=deferred).is_complete is is_complete
 
 
-def test_a_checkpoint_needs_no_more_than_values_and_frontier() -> None:
-    plain = checkpoint()
-    assert (plain.deferred, plain.joins, plain.reported) == ((), NO_JOINS, ())
+def test_a_checkpoint_has_no_deferred_tasks_joins_or_reports_by_default() -> None:
+    default = checkpoint()
+    assert (default.deferred, default.joins, default.reported) == ((), NO_JOINS, ())
 
 
 @pytest.mark.parametrize(
@@ -158,22 +160,22 @@ def test_a_checkpoint_needs_no_more_than_values_and_frontier() -> None:
         {"reported": (("x", 1),)},
     ],
 )
-def test_checkpoints_are_equal_if_everything_about_them_is(changed: dict[str, Any]) -> None:
+def test_checkpoints_that_differ_in_any_field_are_not_equal(changed: dict[str, Any]) -> None:
     assert checkpoint() == checkpoint()
     assert checkpoint() != checkpoint(**changed)
 
 
-def test_a_checkpoint_is_equal_to_nothing_else_and_cannot_be_hashed() -> None:
+def test_a_checkpoint_is_unequal_to_other_types_and_unhashable() -> None:
     assert checkpoint() != "c"
     with pytest.raises(TypeError, match="unhashable"):
         hash(checkpoint())
 
 
-def test_a_checkpoint_shows_where_it_stands() -> None:
+def test_the_repr_of_a_checkpoint_shows_its_step_values_and_tasks() -> None:
     assert repr(checkpoint()) == "Checkpoint(step=1, values={'x': [1]}, frontier=(Task('a'),), deferred=())"
 
 
-def test_the_id_of_a_saved_checkpoint_is_that_of_its_checkpoint() -> None:
+def test_a_saved_checkpoint_has_the_id_of_its_checkpoint() -> None:
     saved = SavedCheckpoint(
         branch_key=BranchKey("thread"),
         parent_id=None,
@@ -187,34 +189,34 @@ def test_the_id_of_a_saved_checkpoint_is_that_of_its_checkpoint() -> None:
     assert saved.id == "c7"
 
 
-# -- what is known about a frontier
+# -- pending writes
 
 SOON = datetime(2026, 1, 1, tzinfo=UTC)
 FULL: dict[str, Any] = {
-    "completed": {A: LANDED},
+    "completed": {A: COMPLETED},
     "interrupts": {A: (ONE,)},
     "answers": {ONE.id: None},
     "errors": {A: "ValueError"},
     "attempts": {A: 1},
     "retries": {A: SOON},
-    "journal": {(A, "step", 0): JournalEntry("given", 1)},
+    "journal": {(A, "step", 0): JournalEntry("digest", 1)},
     "paused": True,
     "settled": {A: (THREE,)},
 }
 
 
 @pytest.mark.parametrize("name", FULL)
-def test_anything_that_is_known_is_something(name: str) -> None:
+def test_pending_writes_with_any_field_set_are_true(name: str) -> None:
     assert Pending(**{name: FULL[name]})
     assert Pending(**{name: FULL[name]}) != Pending()
 
 
-def test_nothing_is_known_at_first_and_no_two_share_it() -> None:
+def test_pending_writes_are_false_by_default_and_share_no_containers() -> None:
     assert not Pending()
     assert set(FULL) == {field.name for field in fields(Pending)}
-    one, other = Pending(), Pending()
-    one.answers[ONE.id] = 1
-    assert not other
+    first, second = Pending(), Pending()
+    first.answers[ONE.id] = 1
+    assert not second
 
 
 @pytest.mark.parametrize(
@@ -231,7 +233,7 @@ def test_nothing_is_known_at_first_and_no_two_share_it() -> None:
         ({B: (TWO,), A: (ONE,)}, {}, (TWO, ONE), {A, B}),
     ],
 )
-def test_a_question_is_open_until_it_is_answered_even_with_none(
+def test_a_question_is_open_until_it_is_answered(
     interrupts: Any, answers: Any, still_open: tuple[Interrupt, ...], waiting: set[TaskId]
 ) -> None:
     pending = Pending(interrupts=interrupts, answers=answers)
@@ -239,17 +241,17 @@ def test_a_question_is_open_until_it_is_answered_even_with_none(
     assert {task for task in (A, B, C) if pending.waits(task)} == waiting
 
 
-def test_a_task_that_has_landed_asks_nothing_any_more() -> None:
+def test_a_completed_task_has_no_open_questions() -> None:
     pending = Pending(completed={A: result("a")}, interrupts={A: (ONE,), B: (TWO,)})
     assert pending.open == (TWO,)
     assert (pending.open_of(A), pending.open_of(B), pending.open_of(C)) == ((), (TWO,), ())
 
 
-def test_a_fork_keeps_the_answers_that_led_to_what_is_asked() -> None:
+def test_a_fork_keeps_the_answers_to_settled_questions() -> None:
     pending = Pending(
         completed={A: result("a")},
         interrupts={A: (ONE,), B: (TWO,)},
-        settled={B: (THREE, TWO)},  # TWO was asked once more
+        settled={B: (THREE, TWO)},  # TWO was asked again
         answers={ONE.id: 1, TWO.id: 2, THREE.id: 3},
         attempts={B: 2},
     )
@@ -258,10 +260,10 @@ def test_a_fork_keeps_the_answers_that_led_to_what_is_asked() -> None:
     assert (forked.answers, forked.open, forked.attempts) == ({THREE.id: 3}, (TWO,), {})
 
 
-def test_what_is_known_later_is_added_and_counts_more() -> None:
-    again = result("b")
+def test_merging_adds_entries_and_prefers_the_later_ones() -> None:
+    retried = result("b")
     later = Pending(
-        {A: again, B: again},
+        {A: retried, B: retried},
         {B: (TWO,)},
         {ONE.id: 2},
         {A: "KeyError"},
@@ -272,7 +274,7 @@ def test_what_is_known_later_is_added_and_counts_more() -> None:
     )
     merged = Pending(**{**FULL, "paused": False}).merged(later)
 
-    assert merged.completed == {A: again, B: again}
+    assert merged.completed == {A: retried, B: retried}
     assert merged.interrupts == {A: (ONE,), B: (TWO,)}
     assert merged.answers == {ONE.id: 2}
     assert merged.errors == {A: "KeyError"}
@@ -282,38 +284,38 @@ def test_what_is_known_later_is_added_and_counts_more() -> None:
     assert merged.settled == {A: (THREE, TWO), B: (ONE,)}
 
 
-def test_of_the_questions_of_a_subgraph_one_answer_is_enough() -> None:
-    first, second = (replace(one, namespace="child:1") for one in (ONE, TWO))
+def test_one_answer_to_a_question_of_a_subgraph_ends_the_waiting_of_its_task() -> None:
+    first, second = (replace(question, namespace="child:1") for question in (ONE, TWO))
     assert Pending(interrupts={A: (first, second)}).waits(A)
     assert not Pending(interrupts={A: (first, second)}, answers={first.id: 1}).waits(A)
     assert Pending(interrupts={A: (second,)}, answers={first.id: 1}, settled={A: (first,)}).waits(A)
 
 
-def test_the_questions_of_a_task_are_all_that_it_has_asked() -> None:
+def test_the_questions_of_a_task_include_the_settled_ones() -> None:
     assert Pending(interrupts={A: (ONE,)}, settled={A: (TWO,), B: (THREE,)}).questions() == {A: (TWO, ONE), B: (THREE,)}
 
 
-@pytest.mark.parametrize(("one", "other", "both"), [(0, 0, False), (1, 0, True), (0, 1, True), (1, 1, True)])
-def test_a_pause_stays_known(one: int, other: int, both: bool) -> None:
-    assert Pending(paused=bool(one)).merged(Pending(paused=bool(other))).paused is both
+@pytest.mark.parametrize(("earlier", "later", "merged"), [(0, 0, False), (1, 0, True), (0, 1, True), (1, 1, True)])
+def test_merging_keeps_a_pause(earlier: int, later: int, merged: bool) -> None:
+    assert Pending(paused=bool(earlier)).merged(Pending(paused=bool(later))).paused is merged
 
 
-def test_merging_changes_neither_of_both() -> None:
-    one, other = Pending(**copy.deepcopy(FULL)), Pending(attempts={B: 1})
-    merged = one.merged(other)
+def test_merging_changes_neither_operand() -> None:
+    earlier, later = Pending(**copy.deepcopy(FULL)), Pending(attempts={B: 1})
+    merged = earlier.merged(later)
     merged.attempts[C] = 9
     merged.answers[TWO.id] = 9
-    assert (one.attempts, one.answers, other) == ({A: 1}, {ONE.id: None}, Pending(attempts={B: 1}))
+    assert (earlier.attempts, earlier.answers, later) == ({A: 1}, {ONE.id: None}, Pending(attempts={B: 1}))
 
 
-@pytest.mark.parametrize(("one", "other"), [(Pending(), Pending(**FULL)), (Pending(**FULL), Pending())])
-def test_merging_with_nothing_changes_nothing(one: Pending, other: Pending) -> None:
-    assert one.merged(other) == Pending(**FULL)
+@pytest.mark.parametrize(("earlier", "later"), [(Pending(), Pending(**FULL)), (Pending(**FULL), Pending())])
+def test_merging_with_empty_pending_writes_changes_nothing(earlier: Pending, later: Pending) -> None:
+    assert earlier.merged(later) == Pending(**FULL)
 
 
-def test_what_is_known_of_some_tasks_is_kept_with_every_answer() -> None:
-    known = Pending(
-        {A: LANDED, B: LANDED},
+def test_selecting_tasks_keeps_their_entries_and_every_answer() -> None:
+    pending = Pending(
+        {A: COMPLETED, B: COMPLETED},
         {A: (ONE,), B: (TWO,)},
         {ONE.id: 1, TWO.id: 2},
         {A: "a", B: "b"},
@@ -322,8 +324,8 @@ def test_what_is_known_of_some_tasks_is_kept_with_every_answer() -> None:
         {(A, "step", 0): JournalEntry("g", 1), (B, "step", 0): JournalEntry("g", 2)},
         True,
     )
-    assert known.of([A]) == Pending(
-        {A: LANDED},
+    assert pending.of([A]) == Pending(
+        {A: COMPLETED},
         {A: (ONE,)},
         {ONE.id: 1, TWO.id: 2},
         {A: "a"},
@@ -332,40 +334,40 @@ def test_what_is_known_of_some_tasks_is_kept_with_every_answer() -> None:
         {(A, "step", 0): JournalEntry("g", 1)},
         True,
     )
-    assert known.of({A, B}) == known
-    assert known.of(()) == Pending(answers={ONE.id: 1, TWO.id: 2})
+    assert pending.of({A, B}) == pending
+    assert pending.of(()) == Pending(answers={ONE.id: 1, TWO.id: 2})
 
 
-def test_what_a_part_of_a_task_has_journalled_goes_with_the_task() -> None:
-    part = JournalEntry("given", 1)
-    known = Pending(journal={(TaskId(f"{A}:0"), "step", 0): part, (TaskId(f"{B}:0"), "step", 0): part})
-    assert list(known.of([A]).journal) == [(f"{A}:0", "step", 0)]
+def test_selecting_a_task_keeps_the_journal_of_its_parts() -> None:
+    entry = JournalEntry("digest", 1)
+    pending = Pending(journal={(TaskId(f"{A}:0"), "step", 0): entry, (TaskId(f"{B}:0"), "step", 0): entry})
+    assert list(pending.of([A]).journal) == [(f"{A}:0", "step", 0)]
 
 
-# -- the rest
+# -- defaults
 
 
-def test_a_line_is_the_main_branch_of_a_threads_own_graph_unless_told_otherwise() -> None:
+def test_a_branch_key_names_the_main_branch_of_the_root_graph_by_default() -> None:
     assert BranchKey("thread") == ("thread", "", "main")
 
 
-def test_a_hold_claims_nothing_and_a_lease_is_not_wanted_unless_told_otherwise() -> None:
+def test_a_lease_request_claims_nothing_by_default() -> None:
     assert not LeaseRequest("run", NOW, None).claims
     assert Lease("run", 1, NOW).wanted is None
 
 
-def test_an_interrupt_is_a_question_that_waits_for_ever_unless_told_otherwise() -> None:
-    asked = question("1")
-    assert (asked.kind, asked.schema, asked.event, asked.due_at) == ("question", None, None, None)
+def test_an_interrupt_is_a_question_without_a_due_date_by_default() -> None:
+    interrupt = question("1")
+    assert (interrupt.kind, interrupt.schema, interrupt.event, interrupt.due_at) == ("question", None, None, None)
 
 
-def test_a_result_goes_along_the_edges_of_its_node_unless_told_otherwise() -> None:
-    landed = result("a")
-    assert (landed.goto, landed.folded) == (False, None)
+def test_a_result_follows_the_edges_of_its_node_by_default() -> None:
+    completed = result("a")
+    assert (completed.goto, completed.folded) == (False, None)
 
 
 def commit(**options: Any) -> Commit:
-    facts: dict[str, Any] = {
+    defaults: dict[str, Any] = {
         "branch_key": BranchKey("thread"),
         "expected": None,
         "parent_id": None,
@@ -375,12 +377,12 @@ def commit(**options: Any) -> Commit:
         "run_id": "run",
         "created_at": NOW,
     }
-    return Commit(**{**facts, **options})
+    return Commit(**{**defaults, **options})
 
 
-def test_a_commit_brings_nothing_along_unless_told_otherwise() -> None:
-    plain = commit()
-    assert (dict(plain.metadata), plain.pending, plain.hold, plain.log, plain.dropped_namespaces) == (
+def test_a_commit_has_no_metadata_pending_writes_lease_or_log_by_default() -> None:
+    default = commit()
+    assert (dict(default.metadata), default.pending, default.hold, default.log, default.dropped_namespaces) == (
         {},
         None,
         None,
@@ -389,7 +391,7 @@ def test_a_commit_brings_nothing_along_unless_told_otherwise() -> None:
     )
 
 
-@pytest.mark.parametrize(("fact", "name"), [(question("1"), "value"), (BranchKey("thread"), "branch")])
-def test_facts_cannot_be_changed(fact: Any, name: str) -> None:
+@pytest.mark.parametrize(("record", "name"), [(question("1"), "value"), (BranchKey("thread"), "branch")])
+def test_records_are_immutable(record: Any, name: str) -> None:
     with pytest.raises((FrozenInstanceError, AttributeError)):
-        setattr(fact, name, CheckpointId("other"))
+        setattr(record, name, CheckpointId("other"))

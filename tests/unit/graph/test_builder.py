@@ -1,4 +1,4 @@
-"""Writing a graph down, and freezing it."""
+"""Building and freezing a graph."""
 
 from dataclasses import FrozenInstanceError, dataclass
 from functools import partial
@@ -45,7 +45,7 @@ def builder() -> GraphBuilder:
     return GraphBuilder(State).add_node("a", nothing).add_node("b", nothing).add_edge(START, "a").add_edge("a", "b")
 
 
-def test_every_method_gives_the_builder_back() -> None:
+def test_every_method_returns_the_builder() -> None:
     graph = GraphBuilder()
 
     assert graph.set_schema(State) is graph
@@ -62,18 +62,18 @@ class Callable_:  # noqa: N801
     def __call__(self, state: Any) -> None: ...
 
 
-def test_a_node_without_a_name_is_named_by_what_it_does() -> None:
+def test_a_node_without_a_name_is_named_after_its_action() -> None:
     graph = GraphBuilder().add_node(nothing).add_node(Callable_()).add_node(lambda s: None)
     graph.add_node(StateGraph(State, name="Sub").add_node("a", nothing).add_edge(START, "a").compile())
 
     assert list(graph.nodes) == ["nothing", "Callable_", "<lambda>", "Sub"]
 
 
-def test_a_partial_is_named_by_its_class_or_by_the_caller() -> None:
+def test_a_partial_can_be_a_named_node() -> None:
     assert list(GraphBuilder().add_node("p", partial(nothing)).nodes) == ["p"]
 
 
-def test_options_of_a_node_are_kept() -> None:
+def test_a_node_has_the_options_of_add_node() -> None:
     graph = builder().add_node(
         "n", "described", nothing, tags=["t"], version="2", metadata={"k": 1}, on=["x"], inline=True, destinations=["a"]
     )
@@ -83,45 +83,45 @@ def test_options_of_a_node_are_kept() -> None:
     assert (node.on, node.inline, node.destinations, node.join, node.memory) == (("x",), True, ("a",), "any", "call")
 
 
-def test_nodes_are_frozen() -> None:
+def test_nodes_are_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         builder().nodes["a"].join = "idle"  # type: ignore[misc]
 
 
 @pytest.mark.parametrize("function", [reads_private, reads_data, reads_model])
-def test_the_input_schema_of_a_node_is_read_off_its_hint(function: Any) -> None:
+def test_the_input_schema_of_a_node_is_its_type_hint(function: Any) -> None:
     graph = builder().add_node("n", function).add_edge("b", "n").freeze()
 
     assert graph.node_schemas["n"].source is function.__annotations__["state"]
 
 
-def test_the_input_schema_of_a_node_may_be_given_and_wins() -> None:
+def test_the_option_input_schema_wins_over_the_type_hint() -> None:
     graph = builder().add_node("n", reads_data, input_schema=Private).add_edge("b", "n").freeze()
 
     assert graph.node_schemas["n"].source is Private
     assert set(graph.fields) == {"log", "x", "draft"}
 
 
-def test_a_hint_that_is_no_schema_says_nothing() -> None:
+def test_a_type_hint_that_is_not_a_schema_is_ignored() -> None:
     def node(state: dict[str, Any]) -> None: ...
 
     assert builder().add_node(node).nodes["node"].input_schema is None
 
 
-def test_edges_are_kept_once_and_in_order() -> None:
+def test_edges_are_unique_and_in_order() -> None:
     graph = builder().add_edge("a", END).add_edge("a", "b").freeze()
 
     assert graph.edges["a"] == ("b", END)
 
 
-def test_a_join_list_names_each_start_once() -> None:
+def test_a_join_has_each_start_once() -> None:
     graph = builder().add_edge(["a", "b", "a"], END).add_edge(("a", "b"), END).freeze()
 
     assert graph.joins == (JoinEdge(("a", "b"), END),)
     assert graph.joins_by_start == {"a": graph.joins, "b": graph.joins}
 
 
-def test_a_sequence_may_mix_names_functions_and_pairs() -> None:
+def test_a_sequence_can_mix_names_functions_and_pairs() -> None:
     graph = builder().add_sequence(["b", ("c", nothing), Callable_(), nothing])
 
     assert {start: list(ends) for start, ends in graph.edges.items()} == {
@@ -133,7 +133,7 @@ def test_a_sequence_may_mix_names_functions_and_pairs() -> None:
     }
 
 
-def test_targets_of_a_branch_come_from_the_map_the_list_or_the_hint() -> None:
+def test_targets_of_a_branch_come_from_a_map_a_list_or_a_type_hint() -> None:
     def hinted(state: Any) -> Literal["a", "b"]:
         return "a"
 
@@ -151,7 +151,7 @@ def test_targets_of_a_branch_come_from_the_map_the_list_or_the_hint() -> None:
     assert [branch.name for branch in graph.branches["b"]] == ["nothing", "nothing", "hinted", "nothing"]
 
 
-def test_freezing_is_repeatable_and_leaves_the_builder_alone() -> None:
+def test_a_builder_can_be_extended_and_frozen_again() -> None:
     graph = builder()
     first = graph.freeze()
     graph.add_node("c", nothing).add_edge("b", "c")
@@ -162,38 +162,38 @@ def test_freezing_is_repeatable_and_leaves_the_builder_alone() -> None:
     assert first.edges == {START: ("a",), "a": ("b",)}
 
 
-def test_a_frozen_graph_is_frozen() -> None:
+def test_a_frozen_graph_is_immutable() -> None:
     with pytest.raises(FrozenInstanceError):
         builder().freeze().name = "other"  # type: ignore[misc]
 
 
-def test_the_name_of_a_graph() -> None:
+def test_freeze_can_rename_a_graph() -> None:
     assert builder().freeze().name == "Graph"
-    assert builder().freeze(name="Given").name == "Given"
-    assert GraphBuilder(State, name="Own").add_node("a", nothing).add_edge(START, "a").freeze().name == "Own"
+    assert builder().freeze(name="Renamed").name == "Renamed"
+    assert GraphBuilder(State, name="Named").add_node("a", nothing).add_edge(START, "a").freeze().name == "Named"
 
 
-def test_ways_are_what_is_declared() -> None:
+def test_successors_are_the_declared_targets_or_all_nodes() -> None:
     def anywhere(state: Any) -> Command:
         return Command()
 
     graph = builder().add_node("c", nothing, destinations=["b", END]).add_node("d", anywhere).add_node("e", nothing)
     graph.add_edge(["a", "c"], "d").add_edge("b", "c").add_conditional_edges("c", nothing, {"x": "a", "y": END})
     graph.add_conditional_edges("e", nothing).add_edge("d", "e")
-    ways = graph.freeze().successors
+    successors = graph.freeze().successors
 
-    assert ways[START] == {"a"}
-    assert ways["a"] == {"b", "d"}
-    assert ways["b"] == {"c"}
-    assert ways["c"] == {"a", "b", "d"}
-    assert ways["d"] == ways["e"] == {"a", "b", "c", "d", "e"}
+    assert successors[START] == {"a"}
+    assert successors["a"] == {"b", "d"}
+    assert successors["b"] == {"c"}
+    assert successors["c"] == {"a", "b", "d"}
+    assert successors["d"] == successors["e"] == {"a", "b", "c", "d", "e"}
 
 
-def test_order_is_the_place_of_declaration() -> None:
+def test_order_is_the_order_of_declaration() -> None:
     assert builder().freeze().order == {"a": 0, "b": 1}
 
 
-def test_a_compiled_graph_is_like_a_subgraph_and_a_function_is_not() -> None:
+def test_a_compiled_graph_is_a_subgraph_and_a_function_is_not() -> None:
     app = StateGraph(State).add_node("a", nothing).add_edge(START, "a").compile()
 
     assert isinstance(app, SubgraphLike)

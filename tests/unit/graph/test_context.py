@@ -1,4 +1,4 @@
-"""What a node may ask for."""
+"""`Runtime`, `ExecutionInfo` and `NodeError`."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from statewright.graph import ExecutionInfo
 
 
 def info(**changes: Any) -> ExecutionInfo:
-    given = {
+    defaults = {
         "thread_id": "t",
         "run_id": "r",
         "namespace": "",
@@ -16,11 +16,11 @@ def info(**changes: Any) -> ExecutionInfo:
         "node": "n",
         "task_id": "x",
     }
-    return ExecutionInfo(**{**given, **changes})
+    return ExecutionInfo(**{**defaults, **changes})
 
 
 class Host:
-    """Stands for what the runtime fills in."""
+    """A stand-in for the host that the runtime provides."""
 
     context = "c"
     store = None
@@ -28,7 +28,7 @@ class Host:
     execution_info = info(task_id="key")
 
 
-def test_a_runtime_shows_what_its_host_has() -> None:
+def test_a_runtime_reads_from_its_host() -> None:
     runtime = Runtime[str](Host())  # type: ignore[arg-type]
 
     assert (runtime.context, runtime.store, runtime.control) == ("c", None, None)
@@ -39,20 +39,20 @@ def test_the_idempotency_key_is_the_id_of_the_task() -> None:
     assert Runtime(Host()).idempotency_key == "key"  # type: ignore[arg-type]
 
 
-def test_a_run_without_a_control_was_not_asked_to_drain() -> None:
+def test_drain_is_not_requested_without_a_control() -> None:
     assert not Runtime(Host()).drain_requested  # type: ignore[arg-type]
 
 
-def test_execution_info_is_shown_with_all_its_parts() -> None:
+def test_the_repr_of_execution_info_shows_its_fields() -> None:
     shown = repr(info(step=7))
 
     assert shown.startswith("ExecutionInfo(attempt=1, checkpoint_id=None, ")
     assert "step=7" in shown
 
 
-def test_a_node_error_says_which_node_failed_on_what_and_how() -> None:
+def test_a_node_error_has_the_node_the_error_and_the_input() -> None:
     error = ValueError("why")
-    told = NodeError("n", error, {"x": 1})
+    failure = NodeError("n", error, {"x": 1})
 
-    assert (told.node, told.error, told.input) == ("n", error, {"x": 1})
-    assert repr(told) == "NodeError(node='n', error=ValueError('why'))"
+    assert (failure.node, failure.error, failure.input) == ("n", error, {"x": 1})
+    assert repr(failure) == "NodeError(node='n', error=ValueError('why'))"

@@ -1,4 +1,4 @@
-"""A frozen graph: what can be read off it."""
+"""The properties of a frozen graph."""
 
 from typing import Annotated, Any
 
@@ -6,37 +6,37 @@ from statewright import END, START, GraphBuilder, append
 from statewright.channels import Append, LastValue
 
 
-def nothing(state: Any) -> None: ...
+def no_op(state: Any) -> None: ...
 
 
 def graph() -> Any:
     builder = GraphBuilder({"log": append, "x": int})
     for name in "abcd":
-        builder.add_node(name, nothing)
+        builder.add_node(name, no_op)
     builder.add_edge(START, "a").add_edge("a", "b").add_edge("b", "a").add_edge(["a", "b"], "c").add_edge("c", "d")
     return builder.add_edge("d", END).freeze()
 
 
-def test_channels_are_those_of_all_fields() -> None:
+def test_channels_are_the_channels_of_all_fields() -> None:
     channels = graph().channels
 
     assert {name: type(channel) for name, channel in channels.items()} == {"log": Append, "x": LastValue}
 
 
-def test_reach_is_a_bit_set_over_the_order_of_declaration() -> None:
+def test_reach_is_a_bit_set_in_the_order_of_declaration() -> None:
     reach = graph().reach
 
     assert reach == {"a": 0b1111, "b": 0b1111, "c": 0b1000, "d": 0, START: 0b1111}
 
 
-def test_joins_are_found_by_each_of_their_starts() -> None:
-    found = graph().joins_by_start
+def test_joins_by_start_lists_each_join_under_all_its_starts() -> None:
+    joins = graph().joins_by_start
 
-    assert set(found) == {"a", "b"}
-    assert found["a"] == found["b"] == graph().joins
+    assert set(joins) == {"a", "b"}
+    assert joins["a"] == joins["b"] == graph().joins
 
 
-def test_what_is_worked_out_is_worked_out_once() -> None:
+def test_properties_are_computed_once() -> None:
     frozen = graph()
 
     assert frozen.reach is frozen.reach
@@ -44,15 +44,15 @@ def test_what_is_worked_out_is_worked_out_once() -> None:
     assert frozen.order is frozen.order
 
 
-def test_fields_of_several_schemas_are_one_map() -> None:
+def test_fields_are_the_fields_of_all_schemas() -> None:
     from typing import TypedDict
 
-    class One(TypedDict):
+    class Input(TypedDict):
         x: int
 
-    class Two(TypedDict):
+    class Output(TypedDict):
         log: Annotated[list[str], append]
 
-    frozen = GraphBuilder(One, output_schema=Two).add_node("a", nothing).add_edge(START, "a").freeze()
+    frozen = GraphBuilder(Input, output_schema=Output).add_node("a", no_op).add_edge(START, "a").freeze()
 
     assert list(frozen.fields) == ["x", "log"]

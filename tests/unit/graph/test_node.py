@@ -1,4 +1,4 @@
-"""Nodes and edges as data."""
+"""Nodes, join edges and branches."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from statewright.graph import Branch, JoinEdge, Node
 def nothing(state: Any) -> None: ...
 
 
-def test_a_node_is_nothing_special_unless_it_says_so() -> None:
+def test_a_node_has_defaults() -> None:
     node = Node(name="a", action=nothing)
 
     assert (node.join, node.memory, node.destinations, node.undeclared) == ("any", "call", None, False)
@@ -18,11 +18,11 @@ def test_a_node_is_nothing_special_unless_it_says_so() -> None:
     assert not node.is_subgraph
 
 
-def test_metadata_of_two_nodes_is_not_shared() -> None:
+def test_nodes_do_not_share_metadata() -> None:
     assert Node(name="a", action=nothing).metadata is not Node(name="b", action=nothing).metadata
 
 
-def test_join_edges_that_differ_have_different_keys() -> None:
+def test_different_join_edges_have_different_keys() -> None:
     edges = [
         JoinEdge(("a", "b"), "c"),
         JoinEdge(("b", "a"), "c"),
@@ -40,7 +40,7 @@ def test_join_edges_that_differ_have_different_keys() -> None:
     assert len({edge.key for edge in edges}) == len(edges)
 
 
-def test_a_key_is_a_text_that_stays_the_same() -> None:
+def test_the_key_of_a_join_edge_is_a_stable_string() -> None:
     assert JoinEdge(("a", "b"), "c").key == JoinEdge(("a", "b"), "c").key
     assert isinstance(JoinEdge(("a", "b"), "c").key, str)
 

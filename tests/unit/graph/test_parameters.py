@@ -1,4 +1,4 @@
-"""What a function asks for, read off its signature."""
+"""Reading the parameters and type hints of functions."""
 
 import functools
 from collections.abc import Sequence
@@ -48,7 +48,7 @@ class Holder:
 
 
 @pytest.mark.parametrize(
-    ("function", "takes_state", "asked", "unknown"),
+    ("function", "takes_state", "injected", "unknown"),
     [
         (bare, True, [], []),
         (lambda state: None, True, [], []),
@@ -65,31 +65,33 @@ class Holder:
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
-def test_what_a_function_asks_for(function: Any, takes_state: bool, asked: Any, unknown: Any) -> None:
-    found = read_parameters(function)
+def test_read_parameters_finds_injected_and_unknown_parameters(
+    function: Any, takes_state: bool, injected: Any, unknown: Any
+) -> None:
+    parameters = read_parameters(function)
 
-    assert found.takes_state is takes_state
-    assert list(found.injected) == asked
-    assert list(found.unknown) == unknown
+    assert parameters.takes_state is takes_state
+    assert list(parameters.injected) == injected
+    assert list(parameters.unknown) == unknown
 
 
-def test_every_name_that_can_be_asked_for_is_known() -> None:
+def test_injectable_parameters_are_the_documented_ones() -> None:
     assert set(INJECTABLE) == {"config", "runtime", "writer", "store", "previous", "error"}
 
 
-def test_the_hint_of_the_state_is_read() -> None:
+def test_read_parameters_finds_the_type_hint_of_the_state() -> None:
     assert read_parameters(annotated).state_hint is State
     assert read_parameters(Callable_()).state_hint is State
     assert read_parameters(bare).state_hint is None
     assert read_parameters(broken_hint).state_hint is None
 
 
-def test_what_has_no_default_is_required() -> None:
+def test_injected_parameters_without_a_default_are_required() -> None:
     assert read_parameters(annotated).required == {"runtime"}
     assert read_parameters(keyword_only).required == {"store"}
 
 
-def test_the_answer_is_remembered_and_an_unhashable_callable_is_read_too() -> None:
+def test_parameters_are_cached_unless_the_callable_is_unhashable() -> None:
     class Unhashable:
         __hash__ = None  # type: ignore[assignment]
 
@@ -119,7 +121,7 @@ class AsyncCallable:
         (len, False),
     ],
 )
-def test_coroutine_functions_are_recognised(function: Any, expected: bool) -> None:
+def test_is_coroutine_function_recognises_coroutine_functions(function: Any, expected: bool) -> None:
     assert is_coroutine_function(function) is expected
 
 
@@ -135,7 +137,7 @@ def test_coroutine_functions_are_recognised(function: Any, expected: bool) -> No
         (Literal[True], ("True",)),
     ],
 )
-def test_names_in_a_literal_hint(hint: Any, names: Any) -> None:
+def test_literal_names_returns_the_names_in_a_type_hint(hint: Any, names: Any) -> None:
     assert literal_names(hint) == names
 
 
@@ -154,6 +156,6 @@ def test_names_in_a_literal_hint(hint: Any, names: Any) -> None:
     ],
     ids=str,
 )
-def test_what_a_return_hint_declares(hint: Any, declared: Any, anywhere: bool) -> None:
+def test_a_return_type_hint_declares_targets_or_none(hint: Any, declared: Any, anywhere: bool) -> None:
     assert declared_by_hint(hint) == declared
     assert (declared is None and may_go_anywhere(hint)) is anywhere

@@ -1,4 +1,4 @@
-"""Reachability against a closure worked out the slow way."""
+"""Reachability and components, compared with a simple implementation."""
 
 import itertools
 
@@ -8,11 +8,11 @@ from tests.work import examples
 
 from statewright.graph.reach import components, reachability
 
-Ways = dict[str, frozenset[str]]
+Successors = dict[str, frozenset[str]]
 
 
 @st.composite
-def graphs(draw: st.DrawFn) -> tuple[list[str], Ways]:
+def graphs(draw: st.DrawFn) -> tuple[list[str], Successors]:
     names = [chr(ord("a") + number) for number in range(draw(st.integers(0, 9)))]
     order = draw(st.permutations(names))
     if not names:
@@ -21,58 +21,58 @@ def graphs(draw: st.DrawFn) -> tuple[list[str], Ways]:
     return order, {name: draw(ends) for name in names if draw(st.booleans())}
 
 
-def closure(order: list[str], ways: Ways) -> dict[str, set[str]]:
-    """What each node leads to in one step or more, by walking."""
-    found: dict[str, set[str]] = {}
+def closure(order: list[str], successors: Successors) -> dict[str, set[str]]:
+    """Return the nodes that each node reaches in one step or more, by walking."""
+    reached: dict[str, set[str]] = {}
     for name in order:
         seen: set[str] = set()
-        pending = list(ways.get(name, ()))
+        pending = list(successors.get(name, ()))
         while pending:
             target = pending.pop()
             if target not in seen:
                 seen.add(target)
-                pending.extend(ways.get(target, ()))
-        found[name] = seen
-    return found
+                pending.extend(successors.get(target, ()))
+        reached[name] = seen
+    return reached
 
 
 @settings(max_examples=examples(300), derandomize=True, database=None, deadline=None)
 @given(graphs())
-def test_a_node_reaches_what_its_ways_lead_to_in_one_step_or_more(graph: tuple[list[str], Ways]) -> None:
-    order, ways = graph
-    bits = reachability(order, ways)
+def test_reachability_equals_the_transitive_closure(graph: tuple[list[str], Successors]) -> None:
+    order, successors = graph
+    bits = reachability(order, successors)
 
-    found = {name: {other for place, other in enumerate(order) if bits[name] >> place & 1} for name in order}
-    assert found == closure(order, ways)
+    reached = {name: {other for index, other in enumerate(order) if bits[name] >> index & 1} for name in order}
+    assert reached == closure(order, successors)
 
 
 @settings(max_examples=examples(300), derandomize=True, database=None, deadline=None)
 @given(graphs())
-def test_components_are_the_cycles_and_each_comes_after_those_it_leads_to(graph: tuple[list[str], Ways]) -> None:
-    order, ways = graph
-    reach = closure(order, ways)
-    found = components(order, ways)
-    place = {name: number for number, members in enumerate(found) for name in members}
+def test_components_are_the_cycles_in_reverse_topological_order(graph: tuple[list[str], Successors]) -> None:
+    order, successors = graph
+    reach = closure(order, successors)
+    groups = components(order, successors)
+    position = {name: number for number, members in enumerate(groups) for name in members}
 
-    assert sorted(name for members in found for name in members) == sorted(order)
+    assert sorted(name for members in groups for name in members) == sorted(order)
     for name in order:
         for other in order:
-            together = name == other or (other in reach[name] and name in reach[other])
-            assert (place[name] == place[other]) == together
-            if other in reach[name] and not together:
-                assert place[other] < place[name]
+            in_one_cycle = name == other or (other in reach[name] and name in reach[other])
+            assert (position[name] == position[other]) == in_one_cycle
+            if other in reach[name] and not in_one_cycle:
+                assert position[other] < position[name]
 
 
 def test_a_node_reaches_itself_only_in_a_cycle() -> None:
-    ways = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("b")}
+    successors = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("b")}
 
-    assert reachability("abc", ways) == {"a": 0b110, "b": 0b110, "c": 0b110}
+    assert reachability("abc", successors) == {"a": 0b110, "b": 0b110, "c": 0b110}
 
 
-def test_long_chains_need_no_recursion() -> None:
+def test_reachability_of_a_long_chain_needs_no_recursion() -> None:
     order = [str(number) for number in range(5000)]
-    ways = {name: frozenset([following]) for name, following in itertools.pairwise(order)}
+    successors = {name: frozenset([following]) for name, following in itertools.pairwise(order)}
 
-    reach = reachability(order, ways)
+    reach = reachability(order, successors)
     assert reach["0"].bit_count() == 4999
     assert reach["4999"] == 0

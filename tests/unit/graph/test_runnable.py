@@ -16,8 +16,8 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], operator.add]
 
 
-class Both:
-    """The form of a Runnable of LangChain."""
+class FullRunnable:
+    """Has the methods of a Runnable of LangChain."""
 
     name: str | None = None
 
@@ -28,7 +28,7 @@ class Both:
         return {"log": ["ainvoke", config["configurable"]["thread_id"]]}
 
 
-class Named(Both):
+class NamedRunnable(FullRunnable):
     def get_name(self) -> str:
         return "named"
 
@@ -40,61 +40,63 @@ class InvokeOnly:
         return {"log": ["invoke"]}
 
 
-class Callable(InvokeOnly):
+class CallableRunnable(InvokeOnly):
     def __call__(self, state: Any) -> Any:
         return {"log": ["call"]}
 
 
-class Decides:
+class Router:
     def invoke(self, state: Any, config: Any = None) -> str:
         return "named"
 
 
-def test_a_runnable_is_awaited_or_called_as_the_driver_does_and_gets_the_config() -> None:
-    graph = StateGraph(State).add_node(Named()).add_node("other", InvokeOnly())
+def test_invoke_calls_a_runnable_and_ainvoke_awaits_it_with_the_config() -> None:
+    graph = StateGraph(State).add_node(NamedRunnable()).add_node("other", InvokeOnly())
     app = graph.add_edge(START, "named").add_edge("named", "other").compile(InMemorySaver())
 
     assert app.invoke({}, thread_id="1")["log"] == ["invoke", "1", "invoke"]
     assert asyncio.run(app.ainvoke({}, thread_id="2"))["log"] == ["ainvoke", "2", "invoke"]
 
 
-@pytest.mark.parametrize(("runnable", "name"), [(Both(), "Both"), (Named(), "named"), (InvokeOnly(), "only")])
-def test_a_runnable_without_a_name_for_its_node_names_it_itself(runnable: Any, name: str) -> None:
+@pytest.mark.parametrize(
+    ("runnable", "name"), [(FullRunnable(), "FullRunnable"), (NamedRunnable(), "named"), (InvokeOnly(), "only")]
+)
+def test_a_node_without_a_name_has_the_name_of_its_runnable(runnable: Any, name: str) -> None:
     assert list(StateGraph(State).add_node(runnable).nodes) == [name]
 
 
-def test_what_can_be_called_is_called_unless_it_has_both_forms() -> None:
-    function = Callable()
+def test_a_callable_is_called_unless_it_has_invoke_and_ainvoke() -> None:
+    function = CallableRunnable()
 
     assert as_action(function) is function
-    assert as_action(Both) is Both
-    assert isinstance(as_action(Both()), RunnableNode)
+    assert as_action(FullRunnable) is FullRunnable
+    assert isinstance(as_action(FullRunnable()), RunnableNode)
     assert isinstance(as_action(InvokeOnly()), SyncRunnable)
     assert as_action("text") == "text"
 
 
-def test_a_compiled_graph_is_a_subgraph_and_no_runnable() -> None:
+def test_a_compiled_graph_is_not_wrapped_as_a_runnable() -> None:
     graph = StateGraph(State).add_node("a", lambda s: None).add_edge(START, "a").compile()
 
     assert as_action(graph) is graph
 
 
-def test_a_runnable_may_decide_where_to_go_and_one_name_may_be_the_path_map() -> None:
-    graph = StateGraph(State).add_node("a", lambda s: None).add_node(Named()).add_edge(START, "a")
-    graph.add_conditional_edges("a", Decides(), "named")
+def test_a_runnable_can_be_a_path_and_a_name_can_be_the_path_map() -> None:
+    graph = StateGraph(State).add_node("a", lambda s: None).add_node(NamedRunnable()).add_edge(START, "a")
+    graph.add_conditional_edges("a", Router(), "named")
 
     assert graph.branches["a"][0].targets == {"named": "named"}
     assert graph.compile(InMemorySaver()).invoke({}, thread_id="1")["log"] == ["invoke", "1"]
 
 
-def test_any_other_path_is_left_as_it_is() -> None:
+def test_as_path_returns_other_values_unchanged() -> None:
     assert as_path(len) is len
-    assert as_path(Decides) is Decides
+    assert as_path(Router) is Router
     assert as_path(3) == 3
 
 
-def test_a_map_may_run_a_runnable_for_each_item() -> None:
-    class Doubles:
+def test_a_map_can_run_a_runnable_for_each_item() -> None:
+    class Doubler:
         async def ainvoke(self, item: int) -> int:
             return item * 2
 
@@ -105,12 +107,17 @@ def test_a_map_may_run_a_runnable_for_each_item() -> None:
         items: list[int]
         doubled: list[int]
 
-    graph = StateGraph(Items).add_map("double", Doubles(), over="items", into="doubled").add_edge(START, "double")
+    graph = StateGraph(Items).add_map("double", Doubler(), over="items", into="doubled").add_edge(START, "double")
 
     assert graph.compile().invoke({"items": [1, 2]})["doubled"] == [2, 4]
 
 
-def test_a_sequence_names_a_runnable_as_add_node_does() -> None:
-    graph = StateGraph(State).add_sequence([Named(), ("last", lambda state: None)]).add_edge(START, "named").freeze()
+def test_a_sequence_names_a_runnable_like_add_node() -> None:
+    graph = (
+        StateGraph(State)
+        .add_sequence([NamedRunnable(), ("last", lambda state: None)])
+        .add_edge(START, "named")
+        .freeze()
+    )
 
     assert graph.edges["named"] == ("last",)

@@ -53,11 +53,11 @@ class State(TypedDict, total=False):
     y: Any
 
 
-def nothing(state: Any) -> None:
+def no_op(state: Any) -> None:
     """Do nothing. Tests send the results of these nodes to the core."""
 
 
-class Hand:
+class CoreDriver:
     """Drives a core: performs effects of storage, and answers supersteps with the outcomes of a test."""
 
     def __init__(self, run: Run, core: Generator[Effect, Any, Any], commits: Iterator[int]) -> None:
@@ -102,7 +102,7 @@ class Hand:
         """The nodes of each superstep."""
         return [[task.node for task in tasks] for tasks in self.steps]
 
-    def of(self, kind: type) -> list[Any]:
+    def effects_of(self, kind: type) -> list[Any]:
         """Return the effects of one kind, in order."""
         return [effect for effect in self.effects if type(effect) is kind]
 
@@ -119,7 +119,7 @@ class Maker:
         """Return a builder with nodes that do nothing; `options` are options of nodes by name."""
         graph = StateGraph(schema)
         for name in names:
-            graph.add_node(name, nothing, **options.get(name, {}))
+            graph.add_node(name, no_op, **options.get(name, {}))
         return graph
 
     def program(self, graph: StateGraph, **options: Any) -> Program:
@@ -150,11 +150,11 @@ class Maker:
         frontier: Sequence[Task] = (),
         held: Sequence[DeferredTask] = (),
         *,
-        identity: str = "before",
+        checkpoint_id: str = "before",
         step: int = 3,
         **parts: Any,
     ) -> Checkpoint:
-        return Checkpoint(identity, step, {} if values is None else values, tuple(frontier), tuple(held), **parts)
+        return Checkpoint(checkpoint_id, step, {} if values is None else values, tuple(frontier), tuple(held), **parts)
 
     def saved(self, checkpoint: Checkpoint, pending: Pending | None = None, **parts: Any) -> SavedCheckpoint:
         """Return a checkpoint as a saver returns it."""
@@ -210,19 +210,19 @@ class Maker:
     def scope(self, run: Run, task: Task | None = None, checkpoint: Checkpoint | None = None) -> Scope:
         return Scope(run, task, checkpoint)
 
-    def loop(self, run: Run, checkpoint: Checkpoint, pending: Pending | None = None) -> Hand:
+    def loop(self, run: Run, checkpoint: Checkpoint, pending: Pending | None = None) -> CoreDriver:
         """Return a driver of the loop of a run."""
         run.stop = checkpoint.step + run.settings.recursion_limit
-        return self.hand(run, supersteps(run, checkpoint, pending))
+        return self.driver(run, supersteps(run, checkpoint, pending))
 
-    def call(self, run: Run, value: Any) -> Hand:
+    def call(self, run: Run, value: Any) -> CoreDriver:
         """Return a driver of a run from its input until it is idle."""
-        return self.hand(run, run_until_idle(run, value))
+        return self.driver(run, run_until_idle(run, value))
 
-    def hand(self, run: Run, core: Generator[Effect, Any, Any]) -> Hand:
-        return Hand(run, core, self.commits)
+    def driver(self, run: Run, core: Generator[Effect, Any, Any]) -> CoreDriver:
+        return CoreDriver(run, core, self.commits)
 
-    def rest_of(self, run: Run, value: Any, answer: Answer | None = None) -> RunOutcome:
+    def outcome_of(self, run: Run, value: Any, answer: Answer | None = None) -> RunOutcome:
         """Drive a run until it is idle, and return its outcome."""
         return self.call(run, value).finish(answer)
 

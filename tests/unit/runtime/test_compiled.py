@@ -1,4 +1,4 @@
-"""The public face of the runtime: what each method takes, gives and refuses."""
+"""The public methods of a compiled graph: arguments, results and errors."""
 
 from __future__ import annotations
 
@@ -42,115 +42,115 @@ from statewright.testing import FakeClock
 SCHEMA = {"log": append, "x": int}
 
 
-class Shown(TypedDict, total=False):
+class OnlyX(TypedDict, total=False):
     x: int
 
 
-def say(word: str) -> Callable[[Any], dict[str, Any]]:
+def log_word(word: str) -> Callable[[Any], dict[str, Any]]:
     return lambda state: {"log": [word]}
 
 
 def chain(*words: str, **options: Any) -> StateGraph:
-    built = StateGraph(SCHEMA, **options)
+    graph = StateGraph(SCHEMA, **options)
     for word in words:
-        built.add_node(word, say(word))
-    return built.add_sequence([START, *words])
+        graph.add_node(word, log_word(word))
+    return graph.add_sequence([START, *words])
 
 
-def alone(function: Callable[..., Any], **options: Any) -> StateGraph:
+def single_node(function: Callable[..., Any], **options: Any) -> StateGraph:
     return StateGraph(SCHEMA, **options).add_node("a", function).add_edge(START, "a")
 
 
-def asking() -> CompiledGraph:
-    return alone(lambda state: {"x": interrupt("how many?")}).compile(InMemorySaver())
+def questioning_app() -> CompiledGraph:
+    return single_node(lambda state: {"x": interrupt("how many?")}).compile(InMemorySaver())
 
 
-def kept(*words: str) -> CompiledGraph:
+def saved_chain(*words: str) -> CompiledGraph:
     return chain(*words).compile(InMemorySaver())
 
 
 @pytest.fixture(params=["invoke", "ainvoke"])
 def call(request: pytest.FixtureRequest) -> Callable[..., Any]:
-    """Runs a graph by a plain call, or on an event loop."""
+    """Return a function that runs a graph by a plain call, or on an event loop."""
 
     def run(app: CompiledGraph, *args: Any, **options: Any) -> Any:
-        found = getattr(app, request.param)(*args, **options)
-        return found if request.param == "invoke" else asyncio.run(found)
+        result = getattr(app, request.param)(*args, **options)
+        return result if request.param == "invoke" else asyncio.run(result)
 
     return run
 
 
-# -- what a call gives
+# -- the result of a call
 
 
-def test_a_call_gives_the_state_at_rest(call: Any) -> None:
+def test_a_call_returns_the_final_state(call: Any) -> None:
     assert call(chain("a", "b").compile(), {"x": 1}) == {"x": 1, "log": ["a", "b"]}
 
 
-def test_a_call_gives_what_the_output_schema_shows(call: Any) -> None:
-    assert call(chain("a", output_schema=Shown).compile(), {"x": 1}) == {"x": 1}
+def test_a_call_returns_the_fields_of_the_output_schema(call: Any) -> None:
+    assert call(chain("a", output_schema=OnlyX).compile(), {"x": 1}) == {"x": 1}
 
 
-def test_a_waiting_run_gives_its_questions_beside_the_state(call: Any) -> None:
-    found = call(asking(), {"x": 1}, thread_id="1")
-    assert (found["x"], [one.value for one in found["__interrupt__"]]) == (1, ["how many?"])
+def test_a_waiting_run_returns_its_questions_with_the_state(call: Any) -> None:
+    result = call(questioning_app(), {"x": 1}, thread_id="1")
+    assert (result["x"], [question.value for question in result["__interrupt__"]]) == (1, ["how many?"])
 
 
-def test_a_bare_state_that_waits_is_given_under_a_name(call: Any) -> None:
-    built = StateGraph(int).add_node("a", lambda state: interrupt("how many?")).add_edge(START, "a")
-    found = call(built.compile(InMemorySaver()), 3, thread_id="1")
-    assert (found["__root__"], [one.value for one in found["__interrupt__"]]) == (3, ["how many?"])
+def test_a_waiting_run_returns_a_bare_state_under_root(call: Any) -> None:
+    graph = StateGraph(int).add_node("a", lambda state: interrupt("how many?")).add_edge(START, "a")
+    result = call(graph.compile(InMemorySaver()), 3, thread_id="1")
+    assert (result["__root__"], [question.value for question in result["__interrupt__"]]) == (3, ["how many?"])
 
 
-def test_version_two_keeps_state_and_questions_apart(call: Any) -> None:
-    found = call(asking(), {"x": 1}, thread_id="1", version="v2")
-    assert isinstance(found, GraphOutput)
-    assert (found.value["x"], [one.value for one in found.interrupts]) == (1, ["how many?"])
+def test_version_2_separates_the_state_from_the_questions(call: Any) -> None:
+    result = call(questioning_app(), {"x": 1}, thread_id="1", version="v2")
+    assert isinstance(result, GraphOutput)
+    assert (result.value["x"], [question.value for question in result.interrupts]) == (1, ["how many?"])
     done = call(chain("a").compile(), {"x": 1}, version="v2")
     assert (done.value, done.interrupts) == ({"x": 1, "log": ["a"]}, ())
 
 
-def test_with_another_stream_mode_a_call_gives_all_parts(call: Any) -> None:
+def test_a_call_with_another_stream_mode_returns_all_parts(call: Any) -> None:
     assert call(chain("a", "b").compile(), {"x": 1}, stream_mode="updates") == [
         {"a": {"log": ["a"]}},
         {"b": {"log": ["b"]}},
     ]
 
 
-def test_a_call_raises_what_a_node_raised_with_where(call: Any) -> None:
+def test_a_call_raises_the_error_of_a_node_with_a_note_of_its_location(call: Any) -> None:
     error = LookupError("no luck")
 
     def fail(state: Any) -> None:
         raise error
 
     with pytest.raises(LookupError) as caught:
-        call(alone(fail).compile(), {"x": 1})
+        call(single_node(fail).compile(), {"x": 1})
     assert caught.value is error
     assert caught.value.__notes__ == ["in node 'a', step 1, attempt 1"]
 
 
-def test_a_result_is_the_callers_to_change(call: Any) -> None:
-    app = kept("a")
+def test_changing_a_result_does_not_change_the_saved_state(call: Any) -> None:
+    app = saved_chain("a")
     call(app, {"x": 1}, thread_id="1")["x"] = "changed"
     assert app.get_state(thread_id="1").values["x"] == 1
 
 
-def test_a_graph_may_be_run_from_many_threads_at_once() -> None:
+def test_a_graph_can_run_in_several_threads_at_once() -> None:
     app, results = chain("a", "b").compile(), list[Any]()
     threads = [threading.Thread(target=lambda n=n: results.append(app.invoke({"x": n}))) for n in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(one["x"] for one in results) == list(range(8))
-    assert all(one["log"] == ["a", "b"] for one in results)
+    assert sorted(result["x"] for result in results) == list(range(8))
+    assert all(result["log"] == ["a", "b"] for result in results)
 
 
-# -- what a call takes
+# -- the arguments of a call
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "said"),
+    ("options", "error", "message"),
     [
         ({"recursion_limt": 3}, InvalidConfig, "Unknown keyword 'recursion_limt'. Did you mean 'recursion_limit'"),
         ({"config": {"recursionlimit": 3}}, InvalidConfig, "unknown key 'recursionlimit'"),
@@ -171,30 +171,32 @@ def test_a_graph_may_be_run_from_many_threads_at_once() -> None:
         ({"stream_mode": "updates", "version": "v3"}, InvalidConfig, "version is 'v3'"),
     ],
 )
-def test_what_a_call_refuses(call: Any, options: dict[str, Any], error: type[StatewrightError], said: str) -> None:
+def test_a_call_refuses_invalid_options(
+    call: Any, options: dict[str, Any], error: type[StatewrightError], message: str
+) -> None:
     with pytest.raises(error) as caught:
         call(chain("a").compile(), {"x": 1}, **options)
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
-@pytest.mark.parametrize("given", [5, "text", ["x"], object()], ids=["number", "text", "list", "object"])
-def test_input_of_the_wrong_shape_is_refused(call: Any, given: Any) -> None:
+@pytest.mark.parametrize("value", [5, "text", ["x"], object()], ids=["number", "text", "list", "object"])
+def test_a_call_refuses_input_of_the_wrong_type(call: Any, value: Any) -> None:
     with pytest.raises(InvalidUpdateError):
-        call(chain("a").compile(), given)
+        call(chain("a").compile(), value)
 
 
-def test_nothing_to_start_with_is_refused(call: Any) -> None:
+def test_a_call_without_input_is_refused(call: Any) -> None:
     with pytest.raises(EmptyInputError):
         call(chain("a").compile(), None)
 
 
-def test_a_graph_that_keeps_threads_needs_to_know_which(call: Any) -> None:
+def test_a_graph_with_a_checkpointer_needs_a_thread_id(call: Any) -> None:
     with pytest.raises(InvalidConfig, match="needs a thread_id"):
-        call(kept("a"), {"x": 1})
+        call(saved_chain("a"), {"x": 1})
 
 
-def test_a_thread_without_a_checkpointer_is_only_a_name(call: Any) -> None:
-    app = alone(lambda state, runtime: {"log": [runtime.execution_info.thread_id]}).compile()
+def test_a_node_sees_the_thread_id_without_a_checkpointer(call: Any) -> None:
+    app = single_node(lambda state, runtime: {"log": [runtime.execution_info.thread_id]}).compile()
     assert call(app, {"x": 1}, thread_id="t")["log"] == ["t"]
 
 
@@ -206,8 +208,8 @@ def test_a_thread_without_a_checkpointer_is_only_a_name(call: Any) -> None:
         {"configurable": {"thread_id": "other"}, "thread_id": "t"},
     ],
 )
-def test_a_thread_is_named_in_several_ways(config: dict[str, Any]) -> None:
-    app = kept("a")
+def test_the_thread_id_can_be_at_the_top_of_the_config_or_configurable(config: dict[str, Any]) -> None:
+    app = saved_chain("a")
     app.invoke({"x": 1}, config)
     assert app.get_state(thread_id="t").values == {"x": 1, "log": ["a"]}
 
@@ -217,7 +219,7 @@ def test_a_keyword_wins_over_the_same_key_in_the_config(call: Any) -> None:
         call(chain("a", "b").compile(), {"x": 1}, {"recursion_limit": 100}, recursion_limit=1)
 
 
-def test_a_context_given_as_a_mapping_becomes_an_instance_of_its_schema(call: Any) -> None:
+def test_a_mapping_as_context_is_converted_to_the_context_schema(call: Any) -> None:
     @dataclass
     class Context:
         user: str
@@ -226,7 +228,7 @@ def test_a_context_given_as_a_mapping_becomes_an_instance_of_its_schema(call: An
     def node(state: Any, runtime: Runtime[Context]) -> dict[str, Any]:
         return {"log": [runtime.context.user, runtime.context.age]}
 
-    app = alone(node, context_schema=Context).compile()
+    app = single_node(node, context_schema=Context).compile()
     assert call(app, {"x": 1}, context={"user": "Ada"})["log"] == ["Ada", 0]
     assert call(app, {"x": 1}, context=Context("Bob", 3))["log"] == ["Bob", 3]
     with pytest.raises(StatewrightError):
@@ -241,7 +243,7 @@ def test_the_budget_of_a_call_wins_over_that_of_the_graph(call: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("compiled", "given", "due"),
+    ("compile_options", "call_options", "due"),
     [
         ({"interrupt_before": "b"}, {}, ("b",)),
         ({}, {"interrupt_before": ["b"]}, ("b",)),
@@ -251,23 +253,23 @@ def test_the_budget_of_a_call_wins_over_that_of_the_graph(call: Any) -> None:
     ],
 )
 def test_a_run_stops_at_breakpoints(
-    call: Any, compiled: dict[str, Any], given: dict[str, Any], due: tuple[str, ...]
+    call: Any, compile_options: dict[str, Any], call_options: dict[str, Any], due: tuple[str, ...]
 ) -> None:
-    app = chain("a", "b", "c").compile(InMemorySaver(), **compiled)
-    call(app, {"x": 1}, thread_id="1", **given)
+    app = chain("a", "b", "c").compile(InMemorySaver(), **compile_options)
+    call(app, {"x": 1}, thread_id="1", **call_options)
     assert app.get_state(thread_id="1").next == due
     while app.get_state(thread_id="1").next:
         call(app, None, thread_id="1")
     assert app.get_state(thread_id="1").values["log"] == ["a", "b", "c"]
 
 
-# -- from outside
+# -- resuming by time and event
 
 
-def test_what_is_due_is_gone_on_with_when_its_time_has_come() -> None:
+def test_resume_due_resumes_a_thread_at_its_due_time() -> None:
     clock = FakeClock()
-    built = alone(lambda state: sleep(60) or {"log": ["awake"]})
-    app = built.compile(InMemorySaver(), clock=clock)
+    graph = single_node(lambda state: sleep(60) or {"log": ["awake"]})
+    app = graph.compile(InMemorySaver(), clock=clock)
     app.invoke({"x": 1}, thread_id="1")
     assert app.resume_due(thread_id="1") is None
     assert asyncio.run(app.aresume_due(thread_id="1")) is None
@@ -278,13 +280,13 @@ def test_what_is_due_is_gone_on_with_when_its_time_has_come() -> None:
     assert asyncio.run(app.aresume_due(thread_id="2"))["log"] == ["awake"]
 
 
-@pytest.mark.parametrize("colour", ["sync", "async"])
-def test_an_event_goes_to_whoever_waits_for_it(colour: str) -> None:
-    app = alone(lambda state: {"log": [wait_for_event("paid")]}).compile(InMemorySaver())
+@pytest.mark.parametrize("caller", ["sync", "async"])
+def test_send_event_resumes_the_task_that_waits_for_the_event(caller: str) -> None:
+    app = single_node(lambda state: {"log": [wait_for_event("paid")]}).compile(InMemorySaver())
     app.invoke({"x": 1}, thread_id="1")
 
     def send(name: str, payload: Any) -> Any:
-        if colour == "sync":
+        if caller == "sync":
             return app.send_event(name, payload, thread_id="1")
         return asyncio.run(app.asend_event(name, payload, thread_id="1"))
 
@@ -299,7 +301,7 @@ def test_an_event_goes_to_whoever_waits_for_it(colour: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "look",
+    "operation",
     [
         lambda app: app.get_state(thread_id="1"),
         lambda app: list(app.get_state_history(thread_id="1")),
@@ -309,13 +311,13 @@ def test_an_event_goes_to_whoever_waits_for_it(colour: str) -> None:
         lambda app: asyncio.run(app.aget_state(thread_id="1")),
     ],
 )
-def test_threads_need_a_checkpointer(look: Callable[[CompiledGraph], Any]) -> None:
+def test_thread_operations_need_a_checkpointer(operation: Callable[[CompiledGraph], Any]) -> None:
     with pytest.raises(InvalidConfig, match="compile\\(checkpointer="):
-        look(chain("a").compile())
+        operation(chain("a").compile())
 
 
-def test_a_thread_that_nobody_has_begun_is_empty() -> None:
-    state = kept("a").get_state(thread_id="1")
+def test_the_state_of_a_new_thread_is_empty() -> None:
+    state = saved_chain("a").get_state(thread_id="1")
     assert (state.next, state.tasks, state.interrupts, state.created_at, state.parent_config) == (
         (),
         (),
@@ -324,44 +326,44 @@ def test_a_thread_that_nobody_has_begun_is_empty() -> None:
         None,
     )
     assert state.values == {}
-    assert list(kept("a").get_state_history(thread_id="1")) == []
+    assert list(saved_chain("a").get_state_history(thread_id="1")) == []
 
 
-def test_the_state_of_a_thread_says_where_it_stands() -> None:
-    app = asking()
+def test_get_state_returns_the_values_tasks_questions_and_metadata() -> None:
+    app = questioning_app()
     app.invoke({"x": 1}, thread_id="1", run_id="r")
     state = app.get_state(thread_id="1")
     assert (state.values["x"], state.next) == (1, ("a",))
-    assert [one.value for one in state.interrupts] == ["how many?"]
+    assert [question.value for question in state.interrupts] == ["how many?"]
     assert [(task.name, len(task.interrupts)) for task in state.tasks] == [("a", 1)]
     assert (state.metadata["source"], state.metadata["step"], state.metadata["run_id"]) == ("input", 0, "r")
     assert asyncio.run(app.aget_state(thread_id="1")) == state
 
 
-def test_a_checkpoint_that_is_not_there_is_not_found() -> None:
-    app = kept("a")
+def test_getting_a_missing_checkpoint_is_refused() -> None:
+    app = saved_chain("a")
     app.invoke({"x": 1}, thread_id="1")
-    with pytest.raises(CheckpointNotFound, match="'nowhere'"):
-        app.get_state(thread_id="1", checkpoint_id="nowhere")
+    with pytest.raises(CheckpointNotFound, match="'missing'"):
+        app.get_state(thread_id="1", checkpoint_id="missing")
 
 
 def history(app: CompiledGraph, **options: Any) -> list[tuple[Any, ...]]:
-    return [(one.metadata["source"], one.next) for one in app.get_state_history(thread_id="1", **options)]
+    return [(state.metadata["source"], state.next) for state in app.get_state_history(thread_id="1", **options)]
 
 
-def test_the_history_of_a_thread_is_the_newest_first() -> None:
-    app = kept("a", "b")
+def test_the_history_of_a_thread_is_newest_first() -> None:
+    app = saved_chain("a", "b")
     app.invoke({"x": 1}, thread_id="1")
     assert history(app) == [("loop", ()), ("loop", ("b",)), ("input", ("a",))]
 
     async def read() -> list[Any]:
-        return [one async for one in app.aget_state_history(thread_id="1")]
+        return [state async for state in app.aget_state_history(thread_id="1")]
 
     assert asyncio.run(read()) == list(app.get_state_history(thread_id="1"))
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "expected"),
     [
         ({"limit": 1}, [("loop", ())]),
         ({"limit": 0}, []),
@@ -371,30 +373,30 @@ def test_the_history_of_a_thread_is_the_newest_first() -> None:
         ({"filter": {"nothing": 1}}, []),
     ],
 )
-def test_the_history_can_be_cut_and_filtered(options: dict[str, Any], found: list[Any]) -> None:
-    app = kept("a", "b")
+def test_the_history_can_be_limited_and_filtered(options: dict[str, Any], expected: list[Any]) -> None:
+    app = saved_chain("a", "b")
     app.invoke({"x": 1}, thread_id="1")
-    assert history(app, **options) == found
+    assert history(app, **options) == expected
 
 
-def test_the_history_before_a_checkpoint_is_named_by_its_config() -> None:
-    app = kept("a", "b")
+def test_the_history_before_a_config_contains_the_older_checkpoints() -> None:
+    app = saved_chain("a", "b")
     app.invoke({"x": 1}, thread_id="1")
     newest, *older = app.get_state_history(thread_id="1")
     assert list(app.get_state_history(thread_id="1", before=newest.config)) == older
 
 
-def test_every_config_in_the_history_leads_to_its_checkpoint() -> None:
-    app = kept("a", "b")
+def test_every_config_in_the_history_loads_its_checkpoint() -> None:
+    app = saved_chain("a", "b")
     app.invoke({"x": 1}, thread_id="1")
-    for one in app.get_state_history(thread_id="1"):
-        assert app.get_state(one.config) == one
-        if one.parent_config is not None:
-            assert app.get_state(one.parent_config).metadata["step"] == one.metadata["step"] - 1
+    for state in app.get_state_history(thread_id="1"):
+        assert app.get_state(state.config) == state
+        if state.parent_config is not None:
+            assert app.get_state(state.parent_config).metadata["step"] == state.metadata["step"] - 1
 
 
-def test_a_state_is_updated_as_if_a_node_had_answered() -> None:
-    app = kept("a", "b", "c")
+def test_an_update_as_a_node_continues_after_the_node() -> None:
+    app = saved_chain("a", "b", "c")
     app.invoke({"x": 1}, thread_id="1", interrupt_before="b")
     config = app.update_state({"thread_id": "1"}, {"log": ["by hand"]}, as_node="b")
     state = app.get_state(config)
@@ -402,8 +404,8 @@ def test_a_state_is_updated_as_if_a_node_had_answered() -> None:
     assert app.invoke(None, thread_id="1")["log"] == ["a", "by hand", "c"]
 
 
-def test_an_update_without_a_node_is_that_of_the_one_that_ran_last() -> None:
-    app = kept("a", "b", "c")
+def test_an_update_without_a_node_is_of_the_last_node_that_ran() -> None:
+    app = saved_chain("a", "b", "c")
     app.invoke({"x": 1}, thread_id="1", interrupt_after="b")
     asyncio.run(app.aupdate_state({"thread_id": "1"}, {"x": 5}))
     assert app.get_state(thread_id="1").next == ("c",)
@@ -417,8 +419,8 @@ def test_an_update_without_a_node_is_that_of_the_one_that_ran_last() -> None:
         ([({"log": ["end"]}, END)], ["end"], ()),
     ],
 )
-def test_several_updates_are_one_superstep(updates: Any, log: list[str], due: tuple[str, ...]) -> None:
-    app = kept("a", "b", "c")
+def test_a_bulk_update_is_one_superstep(updates: Any, log: list[str], due: tuple[str, ...]) -> None:
+    app = saved_chain("a", "b", "c")
     app.invoke({"x": 1}, thread_id="1", interrupt_before="a")
     app.bulk_update_state({"thread_id": "1"}, updates)
     state = app.get_state(thread_id="1")
@@ -426,24 +428,24 @@ def test_several_updates_are_one_superstep(updates: Any, log: list[str], due: tu
 
 
 @pytest.mark.parametrize(
-    ("updates", "said"),
+    ("updates", "message"),
     [
         ([({"x": 1}, "z")], "as_node is 'z'"),
         ([({"x": 1}, None), ({"x": 2}, None)], "needs as_node"),
         ([(5, "a")], "'a'"),
     ],
 )
-def test_what_no_update_is(updates: Any, said: str) -> None:
-    app = kept("a", "b")
+def test_an_invalid_bulk_update_is_refused_and_changes_nothing(updates: Any, message: str) -> None:
+    app = saved_chain("a", "b")
     app.invoke({"x": 1}, thread_id="1")
     before = app.get_state(thread_id="1")
-    with pytest.raises(InvalidUpdateError, match=said):
+    with pytest.raises(InvalidUpdateError, match=message):
         app.bulk_update_state({"thread_id": "1"}, updates)
     assert app.get_state(thread_id="1") == before
 
 
-def test_a_fork_begins_a_branch_at_a_checkpoint() -> None:
-    app = kept("a", "b")
+def test_a_fork_starts_a_branch_at_a_checkpoint() -> None:
+    app = saved_chain("a", "b")
     app.invoke({"x": 1}, thread_id="1")
     _, middle, _ = app.get_state_history(thread_id="1")
     config = app.fork(middle.config, branch="other")
@@ -454,20 +456,20 @@ def test_a_fork_begins_a_branch_at_a_checkpoint() -> None:
         app.fork(middle.config, branch="other")
 
 
-def test_the_log_of_a_thread_is_read_run_by_run() -> None:
-    app = kept("a")
+def test_events_of_a_thread_are_ordered_by_run() -> None:
+    app = saved_chain("a")
     app.invoke({"x": 1}, thread_id="1", run_id="one")
     app.invoke({"x": 1}, thread_id="1", run_id="two")
-    everything = app.get_events(thread_id="1")
-    assert [event.run_id for event in everything] == sorted(event.run_id for event in everything)
-    one = app.get_events(thread_id="1", run_id="one")
-    assert {event.run_id for event in one} == {"one"}
-    assert [event.seq for event in one] == list(range(1, len(one) + 1))
-    assert app.get_events(thread_id="1", run_id="one", after=1) == one[1:]
-    assert app.get_events(thread_id="1", run_id="one", after=1, limit=1) == one[1:2]
+    events = app.get_events(thread_id="1")
+    assert [event.run_id for event in events] == sorted(event.run_id for event in events)
+    of_run = app.get_events(thread_id="1", run_id="one")
+    assert {event.run_id for event in of_run} == {"one"}
+    assert [event.seq for event in of_run] == list(range(1, len(of_run) + 1))
+    assert app.get_events(thread_id="1", run_id="one", after=1) == of_run[1:]
+    assert app.get_events(thread_id="1", run_id="one", after=1, limit=1) == of_run[1:2]
 
 
-# -- looking
+# -- inspecting
 
 
 def nested() -> CompiledGraph:
@@ -477,23 +479,23 @@ def nested() -> CompiledGraph:
 
 
 @pytest.mark.parametrize(
-    ("options", "found"),
+    ("options", "expected"),
     [
         ({}, ["middle"]),
         ({"recurse": True}, ["middle", "middle|deep"]),
         ({"namespace": "middle"}, ["middle"]),
         ({"namespace": "middle|deep"}, ["middle|deep"]),
         ({"namespace": "middle:123|deep:456"}, ["middle|deep"]),
-        ({"namespace": "nowhere"}, []),
+        ({"namespace": "missing"}, []),
     ],
 )
-def test_the_graphs_inside_a_graph_are_found(options: dict[str, Any], found: list[str]) -> None:
+def test_get_subgraphs_returns_subgraphs_by_path(options: dict[str, Any], expected: list[str]) -> None:
     graphs = dict(nested().get_subgraphs(**options))
-    assert list(graphs) == found
+    assert list(graphs) == expected
     assert all(graph.name == path.rpartition("|")[2] for path, graph in graphs.items())
 
 
-def test_a_graph_shows_itself() -> None:
+def test_a_compiled_graph_has_a_name_a_repr_and_a_picture() -> None:
     app = chain("a", "b", name="mine").compile()
     assert (app.name, repr(app)) == ("mine", "CompiledGraph('mine', 2 nodes)")
     shown = app._repr_mimebundle_(include=None, exclude=None)
@@ -502,19 +504,19 @@ def test_a_graph_shows_itself() -> None:
     assert app.get_graph().name == "mine"
 
 
-def test_what_goes_in_and_what_comes_out_is_described() -> None:
-    class Given(TypedDict):
+def test_a_compiled_graph_has_json_schemas_of_input_output_state_and_context() -> None:
+    class Question(TypedDict):
         question: str
 
-    class State(Given, total=False):
+    class State(Question, total=False):
         x: int
 
     @dataclass
     class Context:
         user: str
 
-    built = StateGraph(State, Context, input_schema=Given, output_schema=Shown, name="mine")
-    app = built.add_node("a", lambda state: {"x": 1}).add_edge(START, "a").compile()
+    graph = StateGraph(State, Context, input_schema=Question, output_schema=OnlyX, name="mine")
+    app = graph.add_node("a", lambda state: {"x": 1}).add_edge(START, "a").compile()
     assert app.get_input_jsonschema()["title"] == "mineInput"
     assert set(app.get_input_jsonschema()["properties"]) == {"question"}
     assert set(app.get_output_jsonschema()["properties"]) == {"x"}
@@ -525,57 +527,57 @@ def test_what_goes_in_and_what_comes_out_is_described() -> None:
     assert chain("a").compile().get_context_jsonschema() is None
 
 
-# -- inside a node
+# -- calls inside a node
 
 
 def test_a_call_inside_a_node_belongs_to_the_run_of_the_node() -> None:
     seen: list[Any] = []
 
-    def look(state: Any, runtime: Runtime[Any]) -> None:
+    def record_info(state: Any, runtime: Runtime[Any]) -> None:
         info = runtime.execution_info
         seen.append((info.thread_id, info.run_id, runtime.context, bool(info.namespace)))
 
-    inner = alone(look).compile()
-    app = alone(lambda state: inner.invoke({"x": 1}) and None).compile(InMemorySaver())
+    inner = single_node(record_info).compile()
+    app = single_node(lambda state: inner.invoke({"x": 1}) and None).compile(InMemorySaver())
     app.invoke({"x": 1}, thread_id="t", run_id="r", context="dependencies")
     assert seen == [("t", "r", "dependencies", True)]
 
 
-def test_a_question_of_a_graph_that_a_node_calls_is_a_question_of_the_thread() -> None:
-    inner = alone(lambda state: {"x": interrupt("how many?")}).compile()
-    app = alone(lambda state: {"log": [inner.invoke({"x": 1})["x"]]}).compile(InMemorySaver())
-    assert [one.value for one in app.invoke({"x": 1}, thread_id="1")["__interrupt__"]] == ["how many?"]
+def test_a_question_of_a_graph_called_in_a_node_is_a_question_of_the_thread() -> None:
+    inner = single_node(lambda state: {"x": interrupt("how many?")}).compile()
+    app = single_node(lambda state: {"log": [inner.invoke({"x": 1})["x"]]}).compile(InMemorySaver())
+    assert [question.value for question in app.invoke({"x": 1}, thread_id="1")["__interrupt__"]] == ["how many?"]
     assert app.invoke(Command(resume=7), thread_id="1")["log"] == [7]
 
 
-def test_a_call_inside_a_node_that_names_another_thread_is_a_run_of_its_own() -> None:
+def test_a_call_inside_a_node_with_another_thread_id_is_a_separate_run() -> None:
     saver = InMemorySaver()
     inner = chain("inner").compile(saver)
-    app = alone(lambda state: inner.invoke({"x": 1}, thread_id="other") and None).compile(InMemorySaver())
+    app = single_node(lambda state: inner.invoke({"x": 1}, thread_id="other") and None).compile(InMemorySaver())
     app.invoke({"x": 1}, thread_id="1")
     assert inner.get_state(thread_id="other").values["log"] == ["inner"]
 
 
-def test_options_of_a_call_are_those_that_are_documented() -> None:
+def test_call_options_include_the_documented_ones() -> None:
     from statewright.runtime.config import ON_BUSY
 
     known = set(CallOptions.__annotations__)
     assert {"thread_id", "checkpoint_id", "recursion_limit", "max_concurrency", "durability", "on_busy"} <= known
     for choice in ON_BUSY:
-        assert kept("a").invoke({"x": 1}, thread_id="1", on_busy=choice)["log"] == ["a"]
+        assert saved_chain("a").invoke({"x": 1}, thread_id="1", on_busy=choice)["log"] == ["a"]
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_however_a_run_is_saved_its_thread_ends_where_it_ended(call: Any, durability: str) -> None:
-    app = kept("a", "b")
+def test_the_final_state_is_saved_with_every_durability(call: Any, durability: str) -> None:
+    app = saved_chain("a", "b")
     result = call(app, {"x": 1}, thread_id="1", durability=durability)
     state = app.get_state(thread_id="1")
     assert (state.values, state.next) == (result, ())
     assert (("loop", ("b",)) in history(app)) == (durability != "exit")
 
 
-def test_an_input_is_not_changed_by_running() -> None:
-    given = {"x": 1, "log": ["given"]}
-    before = copy.deepcopy(given)
-    chain("a", "b").compile().invoke(given)
-    assert given == before
+def test_a_run_does_not_change_its_input() -> None:
+    value = {"x": 1, "log": ["given"]}
+    before = copy.deepcopy(value)
+    chain("a", "b").compile().invoke(value)
+    assert value == before

@@ -1,4 +1,4 @@
-"""The settings of a call, read and checked."""
+"""Reading and checking the settings of a call."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from statewright.runtime.config import ON_BUSY, checked_choice, read_settings
 
 
 @pytest.mark.parametrize(
-    ("config", "keywords", "found"),
+    ("config", "keywords", "expected"),
     [
         (None, {}, {"thread_id": None, "branch": "main", "recursion_limit": 1000, "max_concurrency": None}),
         ({}, {}, {"thread_id": None, "branch": "main"}),
@@ -28,10 +28,12 @@ from statewright.runtime.config import ON_BUSY, checked_choice, read_settings
         ({"configurable": {"user": "ann"}}, {}, {"thread_id": None}),
     ],
 )
-def test_where_settings_come_from(config: Any, keywords: dict[str, Any], found: dict[str, Any]) -> None:
+def test_settings_come_from_keywords_then_the_config_then_configurable(
+    config: Any, keywords: dict[str, Any], expected: dict[str, Any]
+) -> None:
     settings = read_settings(config, **keywords)
 
-    assert {name: getattr(settings, name) for name in found} == found
+    assert {name: getattr(settings, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize(
@@ -67,14 +69,14 @@ def test_where_settings_come_from(config: Any, keywords: dict[str, Any], found: 
         ),
     ],
 )
-def test_what_is_unknown_or_wrong_is_refused(config: Any, keywords: dict[str, Any], reason: str) -> None:
+def test_unknown_keys_and_invalid_values_are_refused(config: Any, keywords: dict[str, Any], reason: str) -> None:
     with pytest.raises(InvalidConfig, match=reason):
         read_settings(config, **keywords)
 
 
-def test_nodes_see_what_the_caller_gave_with_the_ids_of_the_run() -> None:
-    given = {"configurable": {"user": "ann", "thread_id": 7}, "tags": ["t"]}
-    settings = read_settings(given, recursion_limit=5)
+def test_the_config_of_nodes_has_the_callers_values_and_the_run_id() -> None:
+    config = {"configurable": {"user": "ann", "thread_id": 7}, "tags": ["t"]}
+    settings = read_settings(config, recursion_limit=5)
 
     assert settings.as_config("", "run") == {
         "configurable": {"user": "ann", "thread_id": "7"},
@@ -83,21 +85,21 @@ def test_nodes_see_what_the_caller_gave_with_the_ids_of_the_run() -> None:
         "recursion_limit": 5,
         "max_concurrency": None,
     }
-    assert given == {"configurable": {"user": "ann", "thread_id": 7}, "tags": ["t"]}
+    assert config == {"configurable": {"user": "ann", "thread_id": 7}, "tags": ["t"]}
 
 
-def test_nodes_of_a_subgraph_see_their_namespace() -> None:
+def test_the_config_of_nodes_of_a_subgraph_has_the_namespace() -> None:
     settings = read_settings(None, thread_id="1")
 
     assert settings.as_config("sub:1", "run")["configurable"] == {"thread_id": "1", "namespace": "sub:1"}
 
 
 @pytest.mark.parametrize("value", [None, *ON_BUSY])
-def test_a_choice_is_given_back(value: Any) -> None:
+def test_checked_choice_returns_a_valid_choice(value: Any) -> None:
     assert checked_choice("on_busy", value, ON_BUSY) == value
 
 
 @pytest.mark.parametrize("value", ["wait", "", 3, False])
-def test_another_choice_is_refused_with_those_that_there_are(value: Any) -> None:
+def test_an_invalid_choice_is_refused_with_a_list_of_the_choices(value: Any) -> None:
     with pytest.raises(InvalidConfig, match=r"on_busy is .*enqueue, interrupt, reject, rollback"):
         checked_choice("on_busy", value, ON_BUSY)

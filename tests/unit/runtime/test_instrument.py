@@ -1,4 +1,4 @@
-"""The port for those who observe: what they hear, on which thread, and that a run does not notice them."""
+"""The port `Instrument`: the events it receives, the thread of its calls, and that it does not change a run."""
 
 from __future__ import annotations
 
@@ -18,43 +18,48 @@ SCHEMA = {"log": append, "x": int}
 
 
 def graph(**functions: Any) -> StateGraph:
-    built = StateGraph(SCHEMA)
+    builder = StateGraph(SCHEMA)
     for name, function in functions.items():
-        built.add_node(name, function).add_edge(START, name)
-    return built
+        builder.add_node(name, function).add_edge(START, name)
+    return builder
 
 
-def say(word: str) -> Any:
+def log_word(word: str) -> Any:
     return lambda state: {"log": [word]}
 
 
-def test_an_instrument_that_overrides_nothing_costs_no_events() -> None:
-    app = graph(a=say("a")).compile(instruments=[Instrument()])
+def test_an_instrument_without_overrides_is_accepted() -> None:
+    app = graph(a=log_word("a")).compile(instruments=[Instrument()])
     assert app.invoke({"x": 1}) == {"x": 1, "log": ["a"]}
 
 
-def test_what_the_data_of_each_event_is() -> None:
+def test_every_kind_of_event_has_its_data() -> None:
     record = RecordingInstrument()
-    graph(a=say("a")).compile(InMemorySaver(), instruments=[record]).invoke({"x": 1}, thread_id="1")
+    graph(a=log_word("a")).compile(InMemorySaver(), instruments=[record]).invoke({"x": 1}, thread_id="1")
     kinds = {event.kind: event.data for event in record.events}
     assert kinds["run_started"] == {"x": 1}
     assert isinstance(kinds["run_finished"], RunOutcome)
     assert [task.node for task in kinds["superstep_started"]] == ["a"]
-    task, given = kinds["task_started"]
-    assert (task.node, given["x"]) == ("a", 1)
+    task, task_input = kinds["task_started"]
+    assert (task.node, task_input["x"]) == ("a", 1)
     assert isinstance(kinds["task_finished"], TaskResult)
     assert isinstance(kinds["committed"], Commit)
 
 
-def test_events_carry_the_run_and_the_step() -> None:
+def test_events_have_the_run_thread_node_and_step() -> None:
     record = RecordingInstrument()
-    app = graph(a=say("a")).add_node("b", say("b")).add_edge("a", "b").compile(InMemorySaver(), instruments=[record])
+    app = (
+        graph(a=log_word("a"))
+        .add_node("b", log_word("b"))
+        .add_edge("a", "b")
+        .compile(InMemorySaver(), instruments=[record])
+    )
     app.invoke({"x": 1}, thread_id="t", run_id="r")
     assert {(event.run_id, event.thread_id) for event in record.events} == {("r", "t")}
     assert [(event.node, event.step) for event in record.of_kind("task_finished")] == [("a", 1), ("b", 2)]
 
 
-def test_a_failed_task_is_told_with_its_error_and_the_run_with_its_rest() -> None:
+def test_events_of_a_failed_run_have_the_error_and_the_outcome() -> None:
     record = RecordingInstrument()
     with pytest.raises(ZeroDivisionError):
         graph(a=lambda state: 1 / 0).compile(instruments=[record]).invoke({"x": 1})
@@ -65,7 +70,7 @@ def test_a_failed_task_is_told_with_its_error_and_the_run_with_its_rest() -> Non
     assert (finished.data.status, finished.data.node) == ("failed", "a")
 
 
-def test_a_run_that_waits_is_told_as_waiting() -> None:
+def test_the_last_event_of_a_waiting_run_has_its_questions() -> None:
     from statewright import interrupt
 
     record = RecordingInstrument()
@@ -73,44 +78,44 @@ def test_a_run_that_waits_is_told_as_waiting() -> None:
         {}, thread_id="1"
     )
     (finished,) = record.of_kind("run_finished")
-    assert (finished.data.status, [one.value for one in finished.data.interrupts]) == ("waiting", ["?"])
+    assert (finished.data.status, [question.value for question in finished.data.interrupts]) == ("waiting", ["?"])
 
 
-def test_several_instruments_hear_the_same_in_their_order() -> None:
-    heard: list[tuple[str, str]] = []
+def test_instruments_receive_each_event_in_their_order() -> None:
+    received: list[tuple[str, str]] = []
 
-    class Named(Instrument):
+    class NamedInstrument(Instrument):
         def __init__(self, name: str) -> None:
             self.name = name
 
         def on_superstep(self, event: Event) -> None:
-            heard.append((self.name, event.kind))
+            received.append((self.name, event.kind))
 
-    graph(a=say("a")).compile(instruments=[Named("one"), Named("two")]).invoke({})
-    assert heard == [("one", "superstep_started"), ("two", "superstep_started")]
+    graph(a=log_word("a")).compile(instruments=[NamedInstrument("one"), NamedInstrument("two")]).invoke({})
+    assert received == [("one", "superstep_started"), ("two", "superstep_started")]
 
 
-def test_an_instrument_is_called_on_the_thread_where_it_happened() -> None:
+def test_an_instrument_is_called_in_the_thread_of_the_node() -> None:
     threads: dict[str, set[threading.Thread]] = {"node": set(), "instrument": set()}
-    together = threading.Barrier(2)
+    barrier = threading.Barrier(2)
 
     def node(state: Any) -> None:
-        together.wait(600)
+        barrier.wait(600)
         threads["node"].add(threading.current_thread())
 
-    class Hearing(Instrument):
+    class ThreadInstrument(Instrument):
         def on_task_started(self, event: Event) -> None:
             threads["instrument"].add(threading.current_thread())
 
-    graph(a=node, b=node).compile(instruments=[Hearing()]).invoke({})
+    graph(a=node, b=node).compile(instruments=[ThreadInstrument()]).invoke({})
     assert threads["node"] == threads["instrument"]
     assert len(threads["node"]) == 2
 
 
-def test_instruments_hear_of_subgraphs_too_in_their_namespace() -> None:
+def test_instruments_receive_events_of_subgraphs_with_their_namespace() -> None:
     outer, inner = RecordingInstrument(), RecordingInstrument()
-    called = graph(deep=say("deep")).compile(instruments=[inner])
-    StateGraph(SCHEMA).add_node("sub", called).add_edge(START, "sub").compile(instruments=[outer]).invoke({"x": 1})
+    subgraph = graph(deep=log_word("deep")).compile(instruments=[inner])
+    StateGraph(SCHEMA).add_node("sub", subgraph).add_edge(START, "sub").compile(instruments=[outer]).invoke({"x": 1})
     assert [(event.node, event.namespace.partition(":")[0]) for event in outer.of_kind("task_started")] == [
         ("sub", ""),
         ("deep", "sub"),
@@ -118,15 +123,15 @@ def test_instruments_hear_of_subgraphs_too_in_their_namespace() -> None:
     assert [event.node for event in inner.of_kind("task_started")] == ["deep"]
 
 
-@pytest.mark.parametrize("way", ["invoke", "ainvoke", "stream", "astream", "iter", "batch"])
-def test_however_a_graph_is_run_its_instruments_hear_of_it(way: str) -> None:
+@pytest.mark.parametrize("method", ["invoke", "ainvoke", "stream", "astream", "iter", "batch"])
+def test_every_method_that_runs_a_graph_sends_events_to_instruments(method: str) -> None:
     record = RecordingInstrument()
-    app = graph(a=say("a")).compile(instruments=[record])
+    app = graph(a=log_word("a")).compile(instruments=[record])
 
     async def read() -> list[Any]:
         return [part async for part in app.astream({"x": 1})]
 
-    ways: dict[str, Any] = {
+    calls: dict[str, Any] = {
         "invoke": lambda: app.invoke({"x": 1}),
         "ainvoke": lambda: asyncio.run(app.ainvoke({"x": 1})),
         "stream": lambda: list(app.stream({"x": 1})),
@@ -134,27 +139,30 @@ def test_however_a_graph_is_run_its_instruments_hear_of_it(way: str) -> None:
         "iter": lambda: list(app.iter({"x": 1})),
         "batch": lambda: app.batch([{"x": 1}]),
     }
-    ways[way]()
+    calls[method]()
     task = ["task_started", "task_ended", "task_finished"]
     assert record.kinds == ["run_started", "superstep_started", *task, "run_finished"]
 
 
-def test_a_run_is_the_same_with_an_instrument_and_without() -> None:
-    built = graph(a=say("a"), b=say("b")).add_node("c", say("c")).add_edge(["a", "b"], "c")
-    watched, alone = built.compile(InMemorySaver(), instruments=[RecordingInstrument()]), built.compile(InMemorySaver())
-    for app in (watched, alone):
+def test_an_instrument_does_not_change_a_run() -> None:
+    builder = graph(a=log_word("a"), b=log_word("b")).add_node("c", log_word("c")).add_edge(["a", "b"], "c")
+    instrumented, plain = (
+        builder.compile(InMemorySaver(), instruments=[RecordingInstrument()]),
+        builder.compile(InMemorySaver()),
+    )
+    for app in (instrumented, plain):
         app.invoke({"x": 1}, thread_id="1")
-    assert watched.get_state(thread_id="1").values == alone.get_state(thread_id="1").values
-    assert [one.values for one in watched.get_state_history(thread_id="1")] == [
-        one.values for one in alone.get_state_history(thread_id="1")
+    assert instrumented.get_state(thread_id="1").values == plain.get_state(thread_id="1").values
+    assert [state.values for state in instrumented.get_state_history(thread_id="1")] == [
+        state.values for state in plain.get_state_history(thread_id="1")
     ]
 
 
-def test_the_commit_that_is_told_holds_the_checkpoint_that_was_saved() -> None:
+def test_committed_events_have_the_saved_checkpoints() -> None:
     record = RecordingInstrument()
-    app = graph(a=say("a")).compile(InMemorySaver(), instruments=[record])
+    app = graph(a=log_word("a")).compile(InMemorySaver(), instruments=[record])
     app.invoke({"x": 1}, thread_id="1")
-    saved = [one.config["configurable"]["checkpoint_id"] for one in app.get_state_history(thread_id="1")]
-    told = [event.data.checkpoint for event in record.of_kind("committed")]
-    assert all(isinstance(one, Checkpoint) for one in told)
-    assert [one.id for one in told] == saved[::-1]
+    saved = [state.config["configurable"]["checkpoint_id"] for state in app.get_state_history(thread_id="1")]
+    checkpoints = [event.data.checkpoint for event in record.of_kind("committed")]
+    assert all(isinstance(checkpoint, Checkpoint) for checkpoint in checkpoints)
+    assert [checkpoint.id for checkpoint in checkpoints] == saved[::-1]

@@ -1,4 +1,4 @@
-"""The builder that compiles."""
+"""Compiling a `StateGraph`."""
 
 from __future__ import annotations
 
@@ -39,49 +39,49 @@ class Model(BaseModel):
     x: int = 0
 
 
-def nothing(state: Any) -> None: ...
+def no_op(state: Any) -> None: ...
 
 
 def graph(schema: Any = Typed, **options: Any) -> StateGraph:
-    return StateGraph(schema, **options).add_node("a", nothing).add_edge(START, "a")
+    return StateGraph(schema, **options).add_node("a", no_op).add_edge(START, "a")
 
 
 @pytest.mark.parametrize("schema", [Typed, Data, Model, {"x": int}], ids=["TypedDict", "dataclass", "pydantic", "dict"])
-def test_a_schema_of_any_kind_is_compiled_and_run(schema: Any) -> None:
+def test_a_schema_of_every_kind_compiles_and_runs(schema: Any) -> None:
     app = graph(schema).compile()
     assert isinstance(app, CompiledGraph)
     assert app.invoke({"x": 3})["x"] == 3
 
 
-def test_a_state_may_be_one_bare_value() -> None:
+def test_a_state_can_be_one_bare_value() -> None:
     app = StateGraph(int).add_node("a", lambda state: state + 1).add_edge(START, "a").compile()
     assert app.invoke(3) == 4
 
 
-def test_compiling_leaves_the_builder_as_it_was() -> None:
-    built = graph()
-    first = built.compile()
-    built.add_node("b", nothing).add_edge("a", "b")
-    second = built.compile()
+def test_a_builder_can_be_extended_after_compiling() -> None:
+    builder = graph()
+    first = builder.compile()
+    builder.add_node("b", no_op).add_edge("a", "b")
+    second = builder.compile()
     assert (list(first.graph.nodes), list(second.graph.nodes)) == (["a"], ["a", "b"])
 
 
 @pytest.mark.parametrize(
-    ("built", "given", "name"),
+    ("builder", "name", "expected"),
     [(graph(), None, "Graph"), (graph(name="mine"), None, "mine"), (graph(name="mine"), "other", "other")],
 )
-def test_the_name_is_that_of_the_call_or_of_the_builder(built: StateGraph, given: str | None, name: str) -> None:
-    assert built.compile(name=given).name == name
+def test_compile_can_rename_the_graph(builder: StateGraph, name: str | None, expected: str) -> None:
+    assert builder.compile(name=name).name == expected
 
 
-def test_what_is_given_is_kept() -> None:
+def test_a_compiled_graph_has_the_saver_cache_and_store_of_the_call() -> None:
     saver, cache, store = InMemorySaver(), InMemoryCache(), InMemoryStore()
     app = graph().compile(saver, cache=cache, store=store, clock=FakeClock())
     assert (app.checkpointer, app.cache, app.store) == (saver, cache, store)
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
+    ("options", "message"),
     [
         ({"checkpointer": "memory"}, "checkpointer= is 'memory' of type str.*InMemorySaver"),
         ({"checkpointer": InMemorySaver}, "checkpointer= is .* of type type.*InMemorySaver"),
@@ -95,49 +95,54 @@ def test_what_is_given_is_kept() -> None:
         ({"budget": Budget(max_steps=3, on_budget="b")}, "'b'"),
     ],
 )
-def test_what_is_wrong_with_the_call_is_a_problem_of_the_graph(options: dict[str, Any], said: str) -> None:
-    with pytest.raises(InvalidGraph, match=said):
+def test_an_invalid_argument_of_compile_is_a_problem_of_the_graph(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidGraph, match=message):
         graph().compile(**options)
 
 
-def test_problems_of_the_call_and_of_the_graph_are_found_together() -> None:
-    built = graph(name="mine").add_edge("a", "nowhere").add_node("a", nothing)
+def test_compile_reports_problems_of_arguments_and_graph_together() -> None:
+    builder = graph(name="mine").add_edge("a", "missing").add_node("a", no_op)
     with pytest.raises(InvalidGraph) as caught:
-        built.compile(checkpointer="memory", unknown_keys="ignore")  # type: ignore[arg-type]
-    said = str(caught.value)
-    assert said.startswith(f"mine has {len(caught.value.problems)} problems:")
-    assert [part for part in ("'nowhere'", "added twice", "checkpointer=", "unknown_keys=") if part not in said] == []
+        builder.compile(checkpointer="memory", unknown_keys="ignore")  # type: ignore[arg-type]
+    message = str(caught.value)
+    assert message.startswith(f"mine has {len(caught.value.problems)} problems:")
+    assert [
+        part for part in ("'missing'", "added twice", "checkpointer=", "unknown_keys=") if part not in message
+    ] == []
 
 
-def test_problems_of_shape_are_warnings_if_they_are_to_be_tolerated() -> None:
-    built = graph().add_edge("a", "nowhere")
-    with pytest.warns(GraphWarning, match="'nowhere'"):
-        app = built.compile(strict=False)
+def test_problems_of_shape_are_warnings_without_strict() -> None:
+    builder = graph().add_edge("a", "missing")
+    with pytest.warns(GraphWarning, match="'missing'"):
+        app = builder.compile(strict=False)
     assert app.invoke({"x": 1})["x"] == 1
 
 
-def test_problems_that_nothing_can_work_with_are_never_tolerated() -> None:
+def test_invalid_arguments_are_refused_without_strict() -> None:
     with pytest.raises(InvalidGraph, match="checkpointer="):
         graph().compile(checkpointer="memory", strict=False)  # type: ignore[arg-type]
 
 
-def test_every_node_may_be_a_breakpoint() -> None:
+def test_a_star_sets_a_breakpoint_before_every_node() -> None:
     app = graph().compile(InMemorySaver(), interrupt_before="*")
     app.invoke({"x": 1}, thread_id="1")
     assert app.get_state(thread_id="1").next == ("a",)
 
 
-def test_a_graph_of_messages_takes_bare_answers() -> None:
-    built = MessagesStateGraph().add_node("a", lambda state: Message("hello", role="assistant")).add_edge(START, "a")
-    found = built.compile().invoke({"messages": ["hi"]})
-    assert [(one.role, one.content) for one in found["messages"]] == [("user", "hi"), ("assistant", "hello")]
+def test_nodes_of_a_messages_graph_can_return_a_bare_message() -> None:
+    builder = MessagesStateGraph().add_node("a", lambda state: Message("hello", role="assistant")).add_edge(START, "a")
+    result = builder.compile().invoke({"messages": ["hi"]})
+    assert [(message.role, message.content) for message in result["messages"]] == [
+        ("user", "hi"),
+        ("assistant", "hello"),
+    ]
 
 
-def test_a_graph_of_messages_may_have_a_state_of_its_own() -> None:
+def test_a_messages_graph_can_have_another_state_schema() -> None:
     class More(TypedDict, total=False):
         messages: Annotated[list[Message], append]
         x: int
 
-    built = MessagesStateGraph(More, name="chat").add_node("a", lambda state: {"x": 2}).add_edge(START, "a")
-    app = built.compile()
+    builder = MessagesStateGraph(More, name="chat").add_node("a", lambda state: {"x": 2}).add_edge(START, "a")
+    app = builder.compile()
     assert (app.name, app.invoke({"x": 1})["x"]) == ("chat", 2)

@@ -1,4 +1,4 @@
-"""Fields of results that are worked out when somebody looks."""
+"""Derived fields: fields of results that are computed when they are read."""
 
 from typing import Annotated, Any, TypedDict
 
@@ -18,40 +18,40 @@ class Result(TypedDict, total=False):
     total: Annotated[int, Derived(lambda values: sum(values.get("counts", ())))]
 
 
-def counting() -> StateGraph:
+def counting_graph() -> StateGraph:
     graph = StateGraph(State, output_schema=Result)
     return graph.add_node("count", lambda state: {"counts": [2, 3]}).add_edge(START, "count")
 
 
-def test_results_and_snapshots_show_it() -> None:
-    app = counting().compile(InMemorySaver())
+def test_results_snapshots_and_streams_have_derived_fields() -> None:
+    app = counting_graph().compile(InMemorySaver())
     assert app.invoke({"counts": [1]}, thread_id="t") == {"counts": [1, 2, 3], "total": 6}
     assert app.get_state({"configurable": {"thread_id": "t"}}).values["total"] == 6
     assert [part["total"] for part in app.stream({"counts": [1]}, thread_id="u", stream_mode="values")] == [1, 6]
 
 
-def test_it_is_not_stored() -> None:
+def test_checkpoints_do_not_store_derived_fields() -> None:
     saver = InMemorySaver()
-    counting().compile(saver).invoke({}, thread_id="t")
+    counting_graph().compile(saver).invoke({}, thread_id="t")
     saved = saver.load("t")
     assert saved is not None
     assert list(saved.checkpoint.values) == ["counts"]
 
 
-def test_the_json_schema_of_results_has_it() -> None:
-    properties = counting().compile().get_output_jsonschema()["properties"]
+def test_the_json_schema_of_the_output_has_derived_fields() -> None:
+    properties = counting_graph().compile().get_output_jsonschema()["properties"]
     assert properties["total"] == {"title": "Total", "type": "integer"}
 
 
-def test_a_node_cannot_write_it() -> None:
+def test_a_node_cannot_write_a_derived_field() -> None:
     graph = StateGraph(State, output_schema=Result).add_node("a", lambda state: {"total": 1}).add_edge(START, "a")
     with pytest.warns(UserWarning, match="total"):
         assert graph.compile().invoke({}) == {"counts": [], "total": 0}
 
 
-@pytest.mark.parametrize("which", ["state", "input"])
-def test_only_an_output_schema_may_hold_it(which: str) -> None:
-    schemas: dict[str, Any] = {"state_schema": Result} if which == "state" else {"input_schema": Result}
+@pytest.mark.parametrize("kind", ["state", "input"])
+def test_state_and_input_schemas_cannot_have_derived_fields(kind: str) -> None:
+    schemas: dict[str, Any] = {"state_schema": Result} if kind == "state" else {"input_schema": Result}
     graph = StateGraph(**{"state_schema": State, **schemas}).add_node("a", lambda state: None).add_edge(START, "a")
-    with pytest.raises(InvalidGraph, match=f"{which} schema contains 'total'"):
+    with pytest.raises(InvalidGraph, match=f"{kind} schema contains 'total'"):
         graph.compile()

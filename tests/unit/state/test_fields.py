@@ -1,4 +1,4 @@
-"""One field: what an annotation says about its type, its channel and its first value."""
+"""Fields: the type, channel and default of an annotation."""
 
 import collections.abc
 import operator
@@ -54,20 +54,20 @@ class Colour(Enum):
 
 
 class Counter:
-    """A class that can."""
+    """A class that can be called without arguments."""
 
     def __init__(self, count: int = 0) -> None:
         self.count = count
 
 
 class Failing:
-    """A class whose constructor raises something of its own."""
+    """A class whose constructor raises an error."""
 
     def __init__(self) -> None:
         raise LookupError("not here")
 
 
-def stored(name: str, annotation: Any, default: Any = None) -> Field:
+def stored_field(name: str, annotation: Any, default: Any = None) -> Field:
     field = read_field(name, annotation, default)
     assert isinstance(field, Field)
     return field
@@ -94,7 +94,7 @@ def stored(name: str, annotation: Any, default: Any = None) -> Field:
         (list[Annotated[int, "a"]], list[Annotated[int, "a"]], ()),
     ],
 )
-def test_an_annotation_is_a_bare_type_and_the_metadata_around_it(
+def test_split_annotation_returns_the_type_and_the_metadata(
     annotation: Any, hint: Any, metadata: tuple[Any, ...]
 ) -> None:
     assert split_annotation(annotation) == (hint, metadata)
@@ -105,7 +105,7 @@ def test_an_annotation_is_a_bare_type_and_the_metadata_around_it(
     [
         (list, list),
         (list[str], list),
-        (typing.List[str], list),  # noqa: UP006  # as older code writes it
+        (typing.List[str], list),  # noqa: UP006  # as in older code
         (typing.List, list),  # noqa: UP006
         (collections.abc.Sequence, list),
         (collections.abc.Sequence[str], list),
@@ -122,7 +122,7 @@ def test_an_annotation_is_a_bare_type_and_the_metadata_around_it(
         (Counter, Counter),
     ],
 )
-def test_an_abstract_collection_stands_for_the_built_in_one(hint: Any, kind: type) -> None:
+def test_the_concrete_class_of_an_abstract_collection_is_the_builtin(hint: Any, kind: type) -> None:
     assert concrete_class(hint) is kind
 
 
@@ -142,14 +142,14 @@ def test_an_abstract_collection_stands_for_the_built_in_one(hint: Any, kind: typ
         (collections.abc.Set[str], set()),
     ],
 )
-def test_the_first_value_is_an_empty_one_of_the_type(hint: Any, value: Any) -> None:
+def test_the_initial_value_is_an_empty_value_of_the_type(hint: Any, value: Any) -> None:
     make = initial_value_factory(hint)
     assert make is not None
     assert make() == value
     assert type(make()) is type(value)
 
 
-def test_a_class_without_required_arguments_makes_its_own_first_value() -> None:
+def test_the_initial_value_of_a_class_is_a_new_instance() -> None:
     make = initial_value_factory(Counter)
     assert make is not None
     assert (make().count, make() is make()) == (0, False)
@@ -173,12 +173,12 @@ def test_a_class_without_required_arguments_makes_its_own_first_value() -> None:
         "text",
     ],
 )
-def test_a_type_that_cannot_be_called_without_arguments_has_no_first_value(hint: Any) -> None:
+def test_a_type_that_needs_arguments_has_no_initial_value(hint: Any) -> None:
     assert initial_value_factory(hint) is None
 
 
 @pytest.mark.parametrize("value", [[1], {"a": [1]}, {1}])
-def test_a_default_is_copied_each_time_since_it_may_be_mutable(value: Any) -> None:
+def test_a_mutable_default_is_copied_each_time(value: Any) -> None:
     make = Constant(value)
     assert make() == value
     assert make() is not value
@@ -190,7 +190,7 @@ def test_a_falsy_default_is_a_default(value: Any) -> None:
     assert Constant(value)() is value
 
 
-def test_a_default_is_copied_to_the_bottom() -> None:
+def test_a_default_is_copied_deeply() -> None:
     value = {"a": [1]}
     Constant(value)()["a"].append(2)
     assert value == {"a": [1]}
@@ -200,8 +200,8 @@ def test_a_default_is_copied_to_the_bottom() -> None:
     ("annotation", "hint"),
     [(int, int), (Any, Any), (Annotated[int, "doc", 3], int), (NotRequired[list[str]], list[str]), (None, None)],
 )
-def test_a_field_without_reducer_is_plain(annotation: Any, hint: Any) -> None:
-    field = stored("x", annotation)
+def test_a_field_without_a_reducer_keeps_the_last_value(annotation: Any, hint: Any) -> None:
+    field = stored_field("x", annotation)
     assert (field.name, field.hint, field.channel, field.start) == ("x", hint, LastValue(), None)
     assert not field.has_reducer
 
@@ -227,76 +227,76 @@ def test_a_field_without_reducer_is_plain(annotation: Any, hint: Any) -> None:
         (Annotated[Annotated[int, max], "doc"], Reduced(max, start=int)),
     ],
 )
-def test_an_annotated_reducer_says_how_a_field_merges(annotation: Any, channel: Channel) -> None:
-    field = stored("x", annotation)
+def test_an_annotated_reducer_sets_the_channel_of_a_field(annotation: Any, channel: Channel) -> None:
+    field = stored_field("x", annotation)
     assert field.channel == channel
     assert field.start is None
     assert field.has_reducer
 
 
-def test_the_reducer_overwrite_takes_several_writers_unlike_a_plain_field() -> None:
-    field = stored("x", Annotated[int, replace_value])
+def test_the_reducer_overwrite_allows_several_writers() -> None:
+    field = stored_field("x", Annotated[int, replace_value])
 
     assert (field.channel, field.has_reducer) == (AnyValue(), True)
 
 
-class Chosen(NamedTuple):
+class Point(NamedTuple):
     x: int
 
 
-class Sharing(Protocol):
+class Appendable(Protocol):
     def append(self, item: Any) -> None: ...
 
 
-class Mine(list[int]):
+class IntList(list[int]):
     pass
 
 
 @pytest.mark.parametrize(
     "hint",
-    [int, str, bool, float, bytes, None, tuple, tuple[int, ...], frozenset[int], Colour, Chosen, Mine, Literal["a"]],
+    [int, str, bool, float, bytes, None, tuple, tuple[int, ...], frozenset[int], Colour, Point, IntList, Literal["a"]],
 )
-def test_some_types_rule_out_a_container(hint: Any) -> None:
+def test_scalars_and_immutable_types_cannot_hold_a_container(hint: Any) -> None:
     assert not may_hold_container(hint)
     assert not may_hold_container(Annotated[hint, "note"])
-    assert not may_hold_container(typing.Union[int, hint])  # noqa: UP007  # some of them are no operands of |
+    assert not may_hold_container(typing.Union[int, hint])  # noqa: UP007  # some of them do not support |
     assert not may_hold_container(NewType("Other", hint))
 
 
 @pytest.mark.parametrize(
     "hint",
-    [Any, object, list, list[int], dict[str, int], set, Sequence[int], Mapping[str, int], Iterable[int], Sharing],
+    [Any, object, list, list[int], dict[str, int], set, Sequence[int], Mapping[str, int], Iterable[int], Appendable],
 )
-def test_a_type_that_does_not_say_may_be_a_container(hint: Any) -> None:
+def test_collections_and_open_types_may_hold_a_container(hint: Any) -> None:
     assert may_hold_container(hint)
     assert may_hold_container(Annotated[hint, "note"])
-    assert may_hold_container(typing.Union[int, hint])  # noqa: UP007  # some of them are no operands of |
+    assert may_hold_container(typing.Union[int, hint])  # noqa: UP007  # some of them do not support |
     assert may_hold_container(NewType("Other", hint))
 
 
-def test_what_is_no_class_may_be_anything() -> None:
+def test_type_variables_and_strings_may_hold_a_container() -> None:
     assert may_hold_container(TypeVar("T"))
-    assert may_hold_container("a name that was not resolved")
+    assert may_hold_container("Unresolved")
 
 
-def test_a_default_comes_before_the_types_own_first_value() -> None:
-    field = stored("x", Annotated[int, max], Constant(7))
+def test_a_default_wins_over_the_initial_value_of_the_type() -> None:
+    field = stored_field("x", Annotated[int, max], Constant(7))
     assert (field.start, field.channel.start()) == (Constant(7), 7)
 
 
 @pytest.mark.parametrize("value", [None, 0, ""])
-def test_a_falsy_default_still_comes_first(value: Any) -> None:
-    assert stored("x", Annotated[list[str], max], Constant(value)).channel.start() is value
+def test_a_falsy_default_wins_over_the_initial_value_of_the_type(value: Any) -> None:
+    assert stored_field("x", Annotated[list[str], max], Constant(value)).channel.start() is value
 
 
-def test_a_plain_field_has_a_default_and_its_channel_none() -> None:
-    field = stored("x", int, Constant(7))
+def test_the_default_of_a_plain_field_is_not_in_its_channel() -> None:
+    field = stored_field("x", int, Constant(7))
     assert field.start == Constant(7)
     assert field.channel.start() is MISSING
 
 
 @pytest.mark.parametrize(
-    ("annotation", "said"),
+    ("annotation", "names"),
     [
         (Annotated[list[str], append, max], "append and max"),
         (Annotated[list[str], Topic, Topic], "Topic and Topic"),
@@ -304,8 +304,8 @@ def test_a_plain_field_has_a_default_and_its_channel_none() -> None:
         (Annotated[int, Topic(), max], "Topic"),
     ],
 )
-def test_two_reducers_are_refused_and_both_named(annotation: Any, said: str) -> None:
-    with pytest.raises(InvalidSchema, match=rf"Field 'x' has two reducers, .*{said}.*Keep one"):
+def test_two_reducers_of_a_field_are_refused_with_their_names(annotation: Any, names: str) -> None:
+    with pytest.raises(InvalidSchema, match=rf"Field 'x' has two reducers, .*{names}.*Keep one"):
         read_field("x", annotation)
 
 
@@ -315,5 +315,5 @@ def test_a_reducer_with_too_few_parameters_is_refused() -> None:
 
 
 @pytest.mark.parametrize("annotation", [IsLastStep, RemainingSteps, NotRequired[IsLastStep]])
-def test_a_managed_annotation_is_no_field(annotation: Any) -> None:
+def test_a_managed_annotation_is_a_managed_value(annotation: Any) -> None:
     assert isinstance(read_field("x", annotation), Managed)

@@ -1,4 +1,4 @@
-"""JSON Schema of what a graph takes and gives."""
+"""JSON Schemas of the state, input, output and context of graphs."""
 
 import operator
 from dataclasses import dataclass, field
@@ -50,13 +50,13 @@ class Model(BaseModel):
     count: Annotated[int, Described(ge=0)] = 3
 
 
-def described(source: Any, title: str = "State") -> dict[str, Any]:
+def state_json_schema(source: Any, title: str = "State") -> dict[str, Any]:
     schema = read_schema(source)
     return json_schema(schema, schema.fields, title=title)
 
 
-def types(found: dict[str, Any]) -> dict[str, Any]:
-    return {name: about.get("type") for name, about in found["properties"].items()}
+def types(schema: dict[str, Any]) -> dict[str, Any]:
+    return {name: details.get("type") for name, details in schema["properties"].items()}
 
 
 @pytest.mark.parametrize(
@@ -71,39 +71,39 @@ def types(found: dict[str, Any]) -> dict[str, Any]:
         ({}, {}, set()),
     ],
 )
-def test_every_kind_of_schema_is_an_object_with_its_fields(
+def test_every_kind_of_state_schema_is_an_object_with_its_fields(
     source: Any, properties: dict[str, Any], required: set[str]
 ) -> None:
-    found = described(source)
-    assert (found["type"], types(found), set(found.get("required", ()))) == ("object", properties, required)
+    schema = state_json_schema(source)
+    assert (schema["type"], types(schema), set(schema.get("required", ()))) == ("object", properties, required)
 
 
 @pytest.mark.parametrize("source", [Typed, Data, Model, int, list[str], {"x": int}, MessagesState, Nested])
-def test_the_title_is_the_one_that_was_given(source: Any) -> None:
-    assert described(source, title="Order")["title"] == "Order"
+def test_the_json_schema_has_the_given_title(source: Any) -> None:
+    assert state_json_schema(source, title="Order")["title"] == "Order"
 
 
-def test_what_is_in_a_list_and_what_may_be_null_is_described() -> None:
-    properties = described(Typed)["properties"]
+def test_the_json_schema_describes_items_of_lists_and_null() -> None:
+    properties = state_json_schema(Typed)["properties"]
     assert properties["log"]["items"] == {"type": "string"}
     assert properties["note"]["anyOf"] == [{"type": "string"}, {"type": "null"}]
 
 
-def test_computed_fields_are_neither_taken_nor_given() -> None:
-    assert "last" not in described(Typed)["properties"]
+def test_the_json_schema_has_no_computed_fields() -> None:
+    assert "last" not in state_json_schema(Typed)["properties"]
 
 
-def test_the_defaults_of_a_dataclass_are_not_told_and_those_of_a_model_are() -> None:
-    assert not any("default" in about for about in described(Data)["properties"].values())
-    assert described(Model)["properties"]["count"]["default"] == 3
+def test_the_json_schema_has_defaults_of_models_but_not_of_dataclasses() -> None:
+    assert not any("default" in details for details in state_json_schema(Data)["properties"].values())
+    assert state_json_schema(Model)["properties"]["count"]["default"] == 3
 
 
-def test_the_constraints_of_a_model_are_described() -> None:
-    assert described(Model)["properties"]["count"]["minimum"] == 0
+def test_the_json_schema_has_the_constraints_of_a_model() -> None:
+    assert state_json_schema(Model)["properties"]["count"]["minimum"] == 0
 
 
 @pytest.mark.parametrize(
-    ("source", "about"),
+    ("source", "expected"),
     [
         (int, {"type": "integer"}),
         (list[str], {"type": "array", "items": {"type": "string"}}),
@@ -111,38 +111,38 @@ def test_the_constraints_of_a_model_are_described() -> None:
         (Any, {}),
     ],
 )
-def test_a_bare_value_is_described_by_its_type(source: Any, about: dict[str, Any]) -> None:
-    assert described(source, "Root") == {**about, "title": "Root"}
+def test_the_json_schema_of_a_bare_value_is_that_of_its_type(source: Any, expected: dict[str, Any]) -> None:
+    assert state_json_schema(source, "Root") == {**expected, "title": "Root"}
 
 
-def test_a_definition_that_is_used_twice_is_written_once() -> None:
-    found = described(Nested)
-    assert list(found["$defs"]) == ["Address"]
-    assert found["$defs"]["Address"]["required"] == ["street"]
-    assert found["required"] == ["home"]
+def test_the_json_schema_has_each_definition_once() -> None:
+    schema = state_json_schema(Nested)
+    assert list(schema["$defs"]) == ["Address"]
+    assert schema["$defs"]["Address"]["required"] == ["street"]
+    assert schema["required"] == ["home"]
 
 
-def test_messages_are_described_in_the_form_in_which_they_travel() -> None:
-    items = described(MessagesState)["properties"]["messages"]["items"]
+def test_messages_are_described_as_open_objects() -> None:
+    items = state_json_schema(MessagesState)["properties"]["messages"]["items"]
     assert items == {"type": "object", "additionalProperties": True}
 
 
-def test_how_the_graph_merges_a_field_counts_more_than_how_the_input_declares_it() -> None:
-    plain, whole = StateSchema({"messages": str}, closed=True), read_schema(MessagesState)
+def test_the_merged_field_wins_over_the_declaration_of_the_input() -> None:
+    plain, full = StateSchema({"messages": str}, closed=True), read_schema(MessagesState)
 
-    found = json_schema(plain, merge_fields([plain, whole]), title="Input")
-    assert types(found) == {"messages": "array"}
+    schema = json_schema(plain, merge_fields([plain, full]), title="Input")
+    assert types(schema) == {"messages": "array"}
 
 
 @pytest.mark.parametrize(
     ("source", "required"),
     [(Address, ["street"]), (Data, ["name"]), (Model, ["name"])],
 )
-def test_a_context_class_is_described_under_its_own_name(source: Any, required: list[str]) -> None:
-    found = context_json_schema(source)
-    assert found is not None
-    assert (found["title"], found["type"], found["required"]) == (source.__name__, "object", required)
+def test_the_json_schema_of_a_context_has_the_name_of_its_class(source: Any, required: list[str]) -> None:
+    schema = context_json_schema(source)
+    assert schema is not None
+    assert (schema["title"], schema["type"], schema["required"]) == (source.__name__, "object", required)
 
 
-def test_a_graph_without_context_has_no_schema_of_it() -> None:
+def test_there_is_no_json_schema_without_a_context() -> None:
     assert context_json_schema(None) is None

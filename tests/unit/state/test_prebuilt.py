@@ -1,4 +1,4 @@
-"""The state that most conversations need."""
+"""`MessagesState` and the states of agents."""
 
 from typing import Annotated, Any
 
@@ -18,14 +18,14 @@ class Support(MessagesState):
     notes: Annotated[list[str], append]
 
 
-def test_it_has_one_field_that_merges_messages() -> None:
+def test_messages_state_has_one_field_that_merges_messages() -> None:
     schema = read_schema(MessagesState)
     assert schema.channels == {"messages": Messages()}
     assert schema.fields["messages"].hint == list[Message]
     assert schema.closed
 
 
-def test_a_state_that_derives_from_it_keeps_its_messages() -> None:
+def test_a_subclass_of_messages_state_keeps_its_messages() -> None:
     channels = read_schema(Support).channels
     assert list(channels) == ["messages", "customer", "notes"]
     assert channels["messages"] == Messages()
@@ -36,16 +36,16 @@ def test_a_state_that_derives_from_it_keeps_its_messages() -> None:
 def test_messages_are_merged_by_id() -> None:
     channel = read_schema(MessagesState).channels["messages"]
     first = channel.apply(MISSING, [channel.prepare([Message("a", id="1")], "t1")])
-    then = channel.apply(first, [channel.prepare([Message("A", id="1"), "b"], "t2")])
-    assert [message.text for message in then] == ["A", "b"]
+    second = channel.apply(first, [channel.prepare([Message("A", id="1"), "b"], "t2")])
+    assert [message.text for message in second] == ["A", "b"]
 
 
-class More(MessagesState):
+class CountedState(MessagesState):
     count: int
 
 
-@pytest.mark.parametrize("state", [MessagesState, More, AgentState, PlannerState, ReflectionState])
-def test_a_class_of_pydantic_may_have_it_as_a_field(state: Any) -> None:
+@pytest.mark.parametrize("state", [MessagesState, CountedState, AgentState, PlannerState, ReflectionState])
+def test_a_pydantic_model_can_have_a_messages_state_as_a_field(state: Any) -> None:
     adapter = TypeAdapter(state)
     message = Message("hi", id="1")
     assert adapter.validate_python({"messages": [message], "count": 1})["messages"] == [message]

@@ -1,4 +1,4 @@
-"""Hints that were once misread."""
+"""Type hints that were once handled incorrectly."""
 
 from typing import Annotated, Any, Dict, List, Literal, NotRequired, Optional, Set, TypedDict  # noqa: UP035
 
@@ -27,7 +27,7 @@ class Outer(TypedDict):
 
 
 @pytest.mark.parametrize("hint", [list[str], Optional[int], Literal["a"], dict[str, int]])  # noqa: UP045
-def test_a_type_in_a_dict_schema_is_no_reducer(hint: Any) -> None:
+def test_a_type_in_a_dict_schema_is_not_a_reducer(hint: Any) -> None:
     field = StateSchema({"x": hint}).fields["x"]
     assert type(field.channel) is LastValue
     assert field.hint == hint
@@ -45,12 +45,12 @@ def test_nested_typeddicts_are_checked_with_their_qualifiers(value: Any) -> None
     assert check_value("x", Outer, {"inners": [value], "tree": None}) == {"inners": [value], "tree": None}
 
 
-def test_constraints_inside_a_typeddict_count() -> None:
+def test_constraints_inside_a_typeddict_are_checked() -> None:
     with pytest.raises(InvalidUpdateError, match="greater than 0"):
         check_value("x", list[Inner], [{"n": -1}])
 
 
-def test_a_typeddict_may_contain_itself() -> None:
+def test_a_typeddict_can_contain_itself() -> None:
     tree = {"value": 1, "children": [{"value": 2}]}
     assert check_value("x", Tree, tree) == tree
     app = StateGraph(Tree).add_node("n", lambda s: None).add_edge(START, "n").compile()
@@ -65,14 +65,14 @@ def test_fields_with_odd_names_and_types_have_a_json_schema() -> None:
         unknown: object
 
     class Foreign:
-        """Nothing that pydantic knows."""
+        """A class that pydantic does not know."""
 
     Odd.__annotations__["unknown"] = Foreign
     app = StateGraph(Odd).add_node("n", lambda s: None).add_edge(START, "n").compile()
     assert set(app.get_input_jsonschema()["properties"]) == {"_private", "model_config", "copy", "unknown"}
 
 
-def test_a_default_that_is_made_from_other_fields_is_left_to_the_model() -> None:
+def test_the_model_computes_a_default_that_depends_on_other_fields() -> None:
     class Model(BaseModel):
         first: str = "Ada"
         greeting: str = Field(default_factory=lambda data: f"Hello, {data['first']}!")

@@ -1,4 +1,4 @@
-"""A class, or a dict of reducers, read as channels."""
+"""Reading classes and dicts as state schemas."""
 
 import operator
 from dataclasses import KW_ONLY, InitVar, dataclass, field
@@ -46,7 +46,7 @@ class Partial(TypedDict, total=False):
     count: int
 
 
-class Longer(Typed):
+class Extended(Typed):
     total: Annotated[int, operator.add]
 
 
@@ -105,16 +105,16 @@ class Bare:
 
 
 class Unresolved(TypedDict):
-    x: "Nowhere"  # noqa: F821  # that is the point
+    x: "Nowhere"  # noqa: F821  # deliberately
 
 
 class Empty(TypedDict):
     pass
 
 
-def first(schema: StateSchema) -> dict[str, Any]:
-    """The declared defaults, made."""
-    return {name: one.start() for name, one in schema.fields.items() if one.start is not None}
+def defaults(schema: StateSchema) -> dict[str, Any]:
+    """Return new values of the declared defaults."""
+    return {name: field.start() for name, field in schema.fields.items() if field.start is not None}
 
 
 # -- classes
@@ -125,7 +125,7 @@ def first(schema: StateSchema) -> dict[str, Any]:
     [
         (Typed, SchemaKind.MAPPING, ["log", "count", "note"]),
         (Partial, SchemaKind.MAPPING, ["log", "count"]),
-        (Longer, SchemaKind.MAPPING, ["log", "count", "note", "total"]),
+        (Extended, SchemaKind.MAPPING, ["log", "count", "note", "total"]),
         (Foreign, SchemaKind.MAPPING, ["log", "seen"]),
         (Empty, SchemaKind.MAPPING, []),
         (Data, SchemaKind.DATACLASS, ["title", "log", "count", "note", "last"]),
@@ -134,18 +134,18 @@ def first(schema: StateSchema) -> dict[str, Any]:
         (MoreModel, SchemaKind.PYDANTIC, ["title", "log", "count", "note", "made", "shown", "total"]),
     ],
 )
-def test_the_fields_of_a_class_are_read_in_their_order(source: type, kind: SchemaKind, names: list[str]) -> None:
+def test_read_schema_returns_the_fields_of_a_class_in_order(source: type, kind: SchemaKind, names: list[str]) -> None:
     schema = read_schema(source)
     assert (schema.kind, list(schema.fields)) == (kind, names)
     assert (schema.source, schema.name, schema.closed) == (source, source.__name__, True)
 
 
-@pytest.mark.parametrize("source", [Typed, Partial, Longer, Foreign, Data, MoreData, Model, MoreModel])
-def test_an_annotated_reducer_is_found_in_every_kind_of_class(source: type) -> None:
+@pytest.mark.parametrize("source", [Typed, Partial, Extended, Foreign, Data, MoreData, Model, MoreModel])
+def test_read_schema_finds_reducers_in_every_kind_of_class(source: type) -> None:
     fields = read_schema(source).fields
     assert type(fields["log"].channel) is Append
     assert fields["log"].hint == list[str]
-    assert [name for name, one in fields.items() if one.has_reducer] == [n for n in ("log", "total") if n in fields]
+    assert [name for name, field in fields.items() if field.has_reducer] == [n for n in ("log", "total") if n in fields]
 
 
 @pytest.mark.parametrize(
@@ -158,25 +158,25 @@ def test_an_annotated_reducer_is_found_in_every_kind_of_class(source: type) -> N
         (MoreModel, {"log": [], "count": 3, "note": None, "made": [1], "shown": 1, "total": 1}),
     ],
 )
-def test_a_default_is_a_first_value_and_a_factory_makes_one(source: type, values: dict[str, Any]) -> None:
+def test_defaults_and_factories_are_initial_values(source: type, values: dict[str, Any]) -> None:
     schema = read_schema(source)
-    assert first(schema) == values
-    again = first(schema)
-    assert not any(again[name] is value for name, value in first(schema).items() if isinstance(value, list))
+    assert defaults(schema) == values
+    again = defaults(schema)
+    assert not any(again[name] is value for name, value in defaults(schema).items() if isinstance(value, list))
 
 
 @pytest.mark.parametrize(("source", "start"), [(Typed, []), (Data, ["made"]), (Model, [])])
-def test_a_reduced_field_starts_with_its_default_else_empty(source: type, start: list[str]) -> None:
+def test_a_field_with_a_reducer_starts_with_its_default_or_empty(source: type, start: list[str]) -> None:
     assert read_schema(source).channels["log"].start() == start
 
 
-def test_changing_a_first_value_changes_no_default() -> None:
+def test_changing_an_initial_value_does_not_change_the_default() -> None:
     schema = read_schema(Model)
-    first(schema)["log"].append("x")
-    assert first(schema)["log"] == []
+    defaults(schema)["log"].append("x")
+    assert defaults(schema)["log"] == []
 
 
-def test_computed_fields_are_kept_apart_and_named_last() -> None:
+def test_managed_values_are_separate_and_last_in_the_keys() -> None:
     schema = read_schema(Steps)
     assert list(schema.fields) == list(schema.channels) == ["count"]
     assert list(schema.managed) == ["last", "left"]
@@ -191,18 +191,18 @@ def test_computed_fields_are_kept_apart_and_named_last() -> None:
         (Typed, {"log": [], "count": 1}),
     ],
 )
-def test_an_instance_is_one_of_the_users_class(source: Any, values: dict[str, Any]) -> None:
-    made = read_schema(source).instance(values)
-    assert made == source(**values)
-    assert type(made) is type(source(**values))
+def test_instance_returns_an_instance_of_the_users_class(source: Any, values: dict[str, Any]) -> None:
+    instance = read_schema(source).instance(values)
+    assert instance == source(**values)
+    assert type(instance) is type(source(**values))
 
 
-def test_a_class_with_annotations_that_is_no_schema_is_refused() -> None:
+def test_a_class_with_annotations_that_is_not_a_schema_is_refused() -> None:
     with pytest.raises(InvalidSchema, match=r"Annotations has annotations but is neither.*@dataclass"):
         read_schema(Annotations)
 
 
-def test_an_annotation_that_cannot_be_resolved_is_named() -> None:
+def test_an_unresolvable_annotation_is_refused() -> None:
     with pytest.raises(InvalidSchema, match=r"Unresolved cannot be resolved.*Nowhere"):
         read_schema(Unresolved)
 
@@ -224,7 +224,7 @@ def test_an_annotation_that_cannot_be_resolved_is_named() -> None:
         (Annotated[list[Any], add_messages], list[Any], Messages()),
     ],
 )
-def test_any_other_type_is_a_state_of_one_bare_value(source: Any, hint: Any, channel: Channel) -> None:
+def test_any_other_type_is_a_root_state(source: Any, hint: Any, channel: Channel) -> None:
     schema = read_schema(source)
     assert (schema.kind, schema.closed, list(schema.fields)) == (SchemaKind.ROOT, True, [ROOT])
     assert (schema.fields[ROOT].hint, schema.channels[ROOT]) == (hint, channel)
@@ -258,34 +258,34 @@ def test_an_entry_is_a_reducer_a_channel_or_a_type(entry: object, hint: Any, cha
 
 
 @pytest.mark.parametrize("entry", ["append", 3, [append], {"a": append}, 0, ""])
-def test_an_entry_that_is_nothing_of_these_is_refused(entry: object) -> None:
+def test_other_entries_are_refused(entry: object) -> None:
     with pytest.raises(InvalidSchema, match=rf"Field 'x'.*type {type(entry).__name__}.*reducer, a channel or a type"):
         StateSchema({"x": entry})
 
 
-def test_a_dict_is_open_unless_told_otherwise() -> None:
+def test_a_dict_schema_is_open_by_default() -> None:
     assert not read_schema({"x": int}).closed
     assert not StateSchema().closed
     assert StateSchema({"x": int}, closed=True).closed
 
 
-def test_a_schema_written_by_hand_is_read_as_itself() -> None:
+def test_read_schema_returns_a_state_schema_unchanged() -> None:
     schema = StateSchema({"x": append})
     assert read_schema(schema) is schema
 
 
-def test_a_reducer_can_be_registered_later_and_replaces_the_former() -> None:
+def test_register_reducer_replaces_the_channel_of_a_field() -> None:
     schema = StateSchema({"x": int})
     assert schema.register_reducer("x", append).register_reducer("y", max) is schema
     assert schema.channels == {"x": Append(), "y": Reduced(max)}
 
 
-def test_a_mapping_need_not_be_a_dict_and_may_be_empty() -> None:
+def test_a_schema_can_be_empty() -> None:
     assert read_schema({}).fields == {}
     assert StateSchema().keys == ()
 
 
-def test_a_schema_shows_its_name_and_keys() -> None:
+def test_the_repr_of_a_schema_shows_its_name_and_keys() -> None:
     assert repr(read_schema(Steps)) == "StateSchema(Steps: count, last, left)"
     assert repr(StateSchema({"a": int})) == "StateSchema(State: a)"
 
@@ -293,33 +293,33 @@ def test_a_schema_shows_its_name_and_keys() -> None:
 # -- several schemas of one graph
 
 
-def test_a_plain_declaration_gives_way_to_one_that_says_how_to_merge() -> None:
+def test_a_declaration_with_a_reducer_wins_over_a_plain_one() -> None:
     plain, merging = StateSchema({"x": list}), StateSchema({"x": append})
     assert merge_fields([plain, merging])["x"].channel == Append()
     assert merge_fields([merging, plain])["x"].channel == Append()
 
 
-def test_of_two_plain_declarations_the_first_stands() -> None:
+def test_the_first_of_two_plain_declarations_wins() -> None:
     assert merge_fields([StateSchema({"x": int}), StateSchema({"x": str})])["x"].hint is int
 
 
-def test_one_reducer_may_be_declared_twice() -> None:
-    merged = merge_fields([read_schema(Typed), read_schema(Longer), StateSchema({"other": int})])
+def test_the_same_reducer_can_be_declared_twice() -> None:
+    merged = merge_fields([read_schema(Typed), read_schema(Extended), StateSchema({"other": int})])
     assert list(merged) == ["log", "count", "note", "total", "other"]
 
 
-@pytest.mark.parametrize(("one", "other"), [(append, max), (max, min), (Topic(), Topic(accumulate=True))])
-def test_two_reducers_for_one_field_are_refused_and_both_shown(one: object, other: object) -> None:
+@pytest.mark.parametrize(("first", "second"), [(append, max), (max, min), (Topic(), Topic(accumulate=True))])
+def test_schemas_with_different_reducers_of_a_field_are_refused(first: object, second: object) -> None:
     with pytest.raises(InvalidSchema, match=r"Field 'x' is declared twice, as .* and as .*Use one reducer"):
-        merge_fields([StateSchema({"x": one}), StateSchema({"x": other})])
+        merge_fields([StateSchema({"x": first}), StateSchema({"x": second})])
 
 
-def test_no_schemas_have_no_fields() -> None:
+def test_merging_no_schemas_returns_no_fields() -> None:
     assert merge_fields([]) == {}
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "expected"),
     [
         (Model, True),
         (BaseModel, True),
@@ -330,5 +330,5 @@ def test_no_schemas_have_no_fields() -> None:
         (None, False),
     ],
 )
-def test_a_pydantic_model_class_is_told_from_everything_else(source: Any, told: bool) -> None:
-    assert is_pydantic(source) is told
+def test_is_pydantic_recognises_model_classes_only(source: Any, expected: bool) -> None:
+    assert is_pydantic(source) is expected

@@ -1,4 +1,4 @@
-"""Updates turned into writes."""
+"""Reading updates as writes."""
 
 import warnings
 from collections import UserDict
@@ -26,7 +26,7 @@ class Data:
 
 
 @dataclass
-class Needed:
+class Required:
     x: int | None
 
 
@@ -35,15 +35,15 @@ class Model(BaseModel):
     y: int = 0
 
 
-class Refused:
-    """An object that no update is."""
+class Unreadable:
+    """An object that is not an update, with a long repr."""
 
     def __repr__(self) -> str:
         return "<" + "refused " * 20 + ">"
 
 
 class NoIds:
-    """Ids that must not be asked for."""
+    """Ids that must not be read."""
 
     @property
     def id(self) -> str:
@@ -54,7 +54,7 @@ def reader(**options: Any) -> UpdateReader:
     return UpdateReader(CHANNELS, **{"closed": True, **options})
 
 
-# -- what an update is
+# -- forms of updates
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def reader(**options: Any) -> UpdateReader:
         (Data(x=1, y=2, log=["a"]), {"x": 1, "y": 2, "log": ["a"]}),
         (Data(), {"y": 0, "log": []}),
         (Data(y=None), {"y": None, "log": []}),
-        (Needed(None), {"x": None}),
+        (Required(None), {"x": None}),
         (Model(), {"y": 0}),
         (Model(x=None), {"x": None, "y": 0}),
         (Model(x=1), {"x": 1, "y": 0}),
@@ -78,37 +78,37 @@ def reader(**options: Any) -> UpdateReader:
         ([("x", 1), ("x", 2)], {"x": 2}),
     ],
 )
-def test_what_an_update_means(update: Any, writes: dict[str, Any]) -> None:
+def test_reading_an_update_returns_its_writes(update: Any, writes: dict[str, Any]) -> None:
     assert reader().read(update, "node", NoIds()) == writes
 
 
 @pytest.mark.parametrize(
     "update", ["text", 3, 0, False, "", [], (), [3], [("x",)], [("x", 1, 2)], [["x", 1]], Data, {1}]
 )
-def test_what_no_update_is(update: Any) -> None:
+def test_an_invalid_update_is_refused(update: Any) -> None:
     with pytest.raises(
         InvalidUpdateError, match=rf"Node 'node' returned .*type {type(update).__name__}.*'log', 'x', 'y'"
     ):
         reader().read(update, "node", IDS)
 
 
-def test_an_input_that_is_no_update_is_told_so() -> None:
+def test_an_invalid_input_is_refused_as_input() -> None:
     with pytest.raises(InvalidUpdateError, match=r"The input is 'text' of type str\. Pass a mapping"):
         reader().read("text", "__start__", IDS)
 
 
-def test_a_long_update_is_shown_in_short() -> None:
-    with pytest.raises(InvalidUpdateError, match=r"<refused .*\.\.\. of type Refused") as caught:
-        reader().read(Refused(), "node", IDS)
-    assert repr(Refused()) not in str(caught.value)
+def test_the_error_shortens_a_long_update() -> None:
+    with pytest.raises(InvalidUpdateError, match=r"<refused .*\.\.\. of type Unreadable") as caught:
+        reader().read(Unreadable(), "node", IDS)
+    assert repr(Unreadable()) not in str(caught.value)
 
 
-def test_where_there_are_no_fields_the_error_says_so() -> None:
+def test_the_error_of_a_schema_without_fields_says_so() -> None:
     with pytest.raises(InvalidUpdateError, match="Fields: none"):
         UpdateReader({}, closed=True).read("text", "node", IDS)
 
 
-def test_every_refused_update_is_counted() -> None:
+def test_refused_updates_are_counted() -> None:
     counting = reader(unknown_keys="error")
     counting.read({"x": 1}, "node", IDS)
     assert counting.refused == 0
@@ -122,24 +122,24 @@ def test_every_refused_update_is_counted() -> None:
 
 
 @pytest.mark.parametrize("update", [{"xx": 1, "x": 2}, [("xx", 1), ("x", 2)], UserDict(xx=1, x=2)])
-def test_an_unknown_key_is_dropped_with_a_warning_that_helps(update: Any) -> None:
+def test_an_unknown_key_is_dropped_with_a_warning_and_a_suggestion(update: Any) -> None:
     with pytest.warns(
         UnknownKeyWarning, match=r"node 'node' .*unknown key 'xx'. Did you mean 'x'\?.*log, x, y.*dropped"
     ):
         assert reader().read(update, "node", IDS) == {"x": 2}
 
 
-def test_an_unknown_key_of_the_input_is_warned_of_as_such() -> None:
+def test_the_warning_of_an_unknown_input_key_names_the_input() -> None:
     with pytest.warns(UnknownKeyWarning, match="The input has the unknown key 'z'"):
         reader().read({"z": 1}, "__start__", IDS)
 
 
-def test_a_warning_comes_once_for_each_node_and_key() -> None:
-    warned = reader()
+def test_each_node_and_key_is_warned_about_once() -> None:
+    warning_reader = reader()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for node, key in [("a", "z"), ("a", "z"), ("b", "z"), ("a", "w"), ("b", "z")]:
-            assert warned.read({key: 1}, node, IDS) == {}
+            assert warning_reader.read({key: 1}, node, IDS) == {}
     assert len(caught) == 3
 
 
@@ -148,41 +148,41 @@ def test_unknown_keys_can_be_refused() -> None:
         reader(unknown_keys="error").read({"x": 1, "z": 1}, "node", IDS)
 
 
-def test_unknown_keys_can_be_dropped_in_silence() -> None:
+def test_unknown_keys_can_be_dropped_without_a_warning() -> None:
     assert reader(unknown_keys="drop").read({"x": 1, "z": 1}, "node", IDS) == {"x": 1}
 
 
-def test_a_key_that_is_no_text_is_as_unknown_as_another() -> None:
+def test_keys_that_are_not_strings_are_unknown() -> None:
     assert reader(unknown_keys="drop").read({1: 1, None: 2, "x": 3}, "node", IDS) == {"x": 3}
 
 
-def test_dropping_a_key_leaves_the_callers_mapping_alone() -> None:
+def test_dropping_a_key_does_not_change_the_callers_mapping() -> None:
     update = {"x": 1, "z": 1}
     reader(unknown_keys="drop").read(update, "node", IDS)
     assert update == {"x": 1, "z": 1}
 
 
 @pytest.mark.parametrize("unknown_keys", ["warn", "error", "drop"])
-def test_an_open_state_takes_every_key(unknown_keys: str) -> None:
+def test_an_open_state_accepts_every_key(unknown_keys: str) -> None:
     assert reader(closed=False, unknown_keys=unknown_keys).read({"z": 1}, "node", IDS) == {"z": 1}
 
 
-# -- what reading does to the values
+# -- checking and preparing values
 
 
-def test_a_mapping_is_returned_itself_where_nothing_has_to_change() -> None:
+def test_a_mapping_that_needs_no_change_is_not_copied() -> None:
     update = {"x": 1}
     assert reader().read(update, "node", IDS) is update
 
 
-def test_values_are_checked_and_may_be_converted() -> None:
+def test_a_check_can_convert_values() -> None:
     update = {"x": "1"}
     checked = reader(check=lambda values: {name: int(value) for name, value in values.items()})
     assert checked.read(update, "node", IDS) == {"x": 1}
     assert update == {"x": "1"}
 
 
-def test_unknown_keys_are_gone_before_values_are_checked() -> None:
+def test_unknown_keys_are_dropped_before_the_check() -> None:
     seen: list[dict[str, Any]] = []
 
     def check(values: dict[str, Any]) -> dict[str, Any]:
@@ -193,22 +193,22 @@ def test_unknown_keys_are_gone_before_values_are_checked() -> None:
     assert seen == [{"x": 1}]
 
 
-def test_a_channel_that_prepares_gets_the_id_and_the_update_stays_as_it_was() -> None:
-    prepared = UpdateReader({"messages": Messages(), "x": LastValue()}, closed=True)
+def test_messages_get_ids_of_the_task_and_the_update_does_not_change() -> None:
+    message_reader = UpdateReader({"messages": Messages(), "x": LastValue()}, closed=True)
     update = {"messages": ["a", "b"], "x": 1}
 
-    writes = prepared.read(update, "node", IDS)
+    writes = message_reader.read(update, "node", IDS)
     assert [message.id for message in writes["messages"].items] == ["task-0", "task-1"]
     assert (writes["x"], update["messages"]) == (1, ["a", "b"])
 
 
-def test_an_id_is_asked_for_only_where_a_channel_wants_one() -> None:
-    prepared = UpdateReader({"messages": Messages(), "x": LastValue()}, closed=True)
-    assert prepared.read({"x": 1}, "node", NoIds()) == {"x": 1}
+def test_the_task_id_is_read_only_for_channels_that_need_it() -> None:
+    message_reader = UpdateReader({"messages": Messages(), "x": LastValue()}, closed=True)
+    assert message_reader.read({"x": 1}, "node", NoIds()) == {"x": 1}
 
 
 @pytest.mark.parametrize(
-    ("made", "known"),
+    ("update_reader", "plain_keys"),
     [
         (reader(), {"log", "x", "y"}),
         (UpdateReader({}, closed=True), set()),
@@ -219,8 +219,8 @@ def test_an_id_is_asked_for_only_where_a_channel_wants_one() -> None:
         (UpdateReader({ROOT: LastValue()}, closed=True), None),
     ],
 )
-def test_which_updates_need_no_reading(made: UpdateReader, known: set[str] | None) -> None:
-    assert made.plain_keys == known
+def test_plain_keys_are_the_keys_that_need_no_reading(update_reader: UpdateReader, plain_keys: set[str] | None) -> None:
+    assert update_reader.plain_keys == plain_keys
 
 
 # -- bare values and bare messages
@@ -254,23 +254,23 @@ def conversation() -> UpdateReader:
         ([], []),
     ],
 )
-def test_a_conversation_takes_messages_without_a_mapping(update: Any, texts: list[str]) -> None:
+def test_a_conversation_accepts_bare_messages(update: Any, texts: list[str]) -> None:
     writes = conversation().read(update, "node", IDS)
     assert [message.text for message in writes["messages"].items] == texts
 
 
 @pytest.mark.parametrize(("update", "writes"), [(None, {}), ({"x": 1}, {"x": 1})])
-def test_a_conversation_takes_other_updates_too(update: Any, writes: dict[str, Any]) -> None:
+def test_a_conversation_accepts_other_updates(update: Any, writes: dict[str, Any]) -> None:
     assert conversation().read(update, "node", IDS) == writes
 
 
 @pytest.mark.parametrize("update", [3, {}, {"z": 1}])
-def test_what_is_neither_an_update_nor_a_message_is_refused(update: Any) -> None:
+def test_a_conversation_refuses_other_values(update: Any) -> None:
     with pytest.raises(InvalidUpdateError):
         conversation().read(update, "node", IDS)
 
 
-def test_a_list_may_be_an_update_of_bare_values_and_messages_only() -> None:
+def test_only_bare_values_and_messages_accept_lists() -> None:
     assert conversation().takes_lists
     assert UpdateReader({ROOT: LastValue()}, closed=True).takes_lists
     assert not reader().takes_lists
@@ -285,33 +285,33 @@ def test_a_list_may_be_an_update_of_bare_values_and_messages_only() -> None:
         (Data(), {"y": 0, "log": []}),
         (Data(x=0), {"x": 0, "y": 0, "log": []}),
         (Data(y=None), {"y": None, "log": []}),
-        (Needed(None), {"x": None}),
+        (Required(None), {"x": None}),
         (Model(), {"y": 0}),
         (Model(x=None), {"x": None, "y": 0}),
         (Model.model_construct(x=None), {"x": None, "y": 0}),
     ],
 )
-def test_a_field_that_is_none_by_default_says_nothing(value: Any, values: dict[str, Any]) -> None:
+def test_instance_values_omit_fields_left_at_their_default_of_none(value: Any, values: dict[str, Any]) -> None:
     assert instance_values(value) == values
 
 
 @pytest.mark.parametrize("value", [Data, Model, {"x": 1}, 3, None, object(), [Data()]])
-def test_other_values_are_no_instances(value: Any) -> None:
+def test_instance_values_of_other_values_are_none(value: Any) -> None:
     assert instance_values(value) is None
 
 
-def test_the_values_of_an_instance_are_not_copied() -> None:
+def test_instance_values_are_not_copied() -> None:
     log = ["a"]
     values = instance_values(Data(log=log))
     assert values is not None
     assert values["log"] is log
 
 
-# -- inputs that are looked at before a run
+# -- checking inputs before a run
 
 
 @pytest.mark.parametrize(
-    ("options", "update", "said"),
+    ("options", "update", "message"),
     [
         ({}, {"x": 1, "lgo": 2}, "The input has the unknown key 'lgo'. Did you mean 'log'? Fields: log, x, y."),
         ({"unknown_keys": "error"}, {"z": 1}, "The input has the unknown key 'z'. Fields: log, x, y."),
@@ -323,10 +323,12 @@ def test_the_values_of_an_instance_are_not_copied() -> None:
         ({}, [("z", 1)], None),
     ],
 )
-def test_an_unknown_key_of_an_input_is_found_without_reading_it(options: Any, update: Any, said: str | None) -> None:
+def test_unknown_key_message_describes_the_unknown_key_of_an_input(
+    options: Any, update: Any, message: str | None
+) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert reader(**options).unknown_key_message(update) == said
+        assert reader(**options).unknown_key_message(update) == message
 
 
 def test_a_bare_message_has_no_unknown_keys() -> None:

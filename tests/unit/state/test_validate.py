@@ -1,4 +1,4 @@
-"""Values checked against the types of a schema."""
+"""Checking values against the types of a schema."""
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
@@ -30,10 +30,10 @@ class Colour(enum.Enum):
 
 
 class Opaque:
-    """A class that pydantic knows nothing of."""
+    """A class that pydantic does not know."""
 
 
-class MoreOpaque(Opaque):
+class OpaqueSubclass(Opaque):
     pass
 
 
@@ -63,7 +63,7 @@ class Bounded(BaseModel):
     best: Annotated[int, max, Described(ge=0)] = 0
 
 
-OPAQUE, MORE, POINT = Opaque(), MoreOpaque(), Point(1)
+OPAQUE, OPAQUE_SUBCLASS, POINT = Opaque(), OpaqueSubclass(), Point(1)
 
 
 # -- one value
@@ -82,7 +82,7 @@ OPAQUE, MORE, POINT = Opaque(), MoreOpaque(), Point(1)
         (Any, OPAQUE),
         (object, OPAQUE),
         (Opaque, OPAQUE),
-        (Opaque, MORE),
+        (Opaque, OPAQUE_SUBCLASS),
         (Point, POINT),
         (Colour, Colour.RED),
         (Literal["a", 1], "a"),
@@ -109,7 +109,7 @@ OPAQUE, MORE, POINT = Opaque(), MoreOpaque(), Point(1)
         (Outer, {"inner": {"n": 1, "note": "a"}}),
     ],
 )
-def test_a_value_that_conforms_stays_as_it_is(hint: Any, value: Any) -> None:
+def test_a_valid_value_is_returned_unchanged(hint: Any, value: Any) -> None:
     checked = check_value("x", hint, value)
     assert checked == value
     assert type(checked) is type(value)
@@ -135,14 +135,14 @@ def test_a_value_that_conforms_stays_as_it_is(hint: Any, value: Any) -> None:
         (Annotated[int, Described(gt=0)], "3", 3),
     ],
 )
-def test_a_value_is_converted_where_its_type_asks_for_it(hint: Any, value: Any, converted: Any) -> None:
+def test_a_value_is_converted_to_its_type(hint: Any, value: Any, converted: Any) -> None:
     checked = check_value("x", hint, value)
     assert checked == converted
     assert type(checked) is type(converted)
 
 
 @pytest.mark.parametrize(
-    ("hint", "value", "place", "found"),
+    ("hint", "value", "path", "actual"),
     [
         (int, "three", "", "'three' of type str"),
         (int, None, "", "None of type NoneType"),
@@ -165,12 +165,12 @@ def test_a_value_is_converted_where_its_type_asks_for_it(hint: Any, value: Any, 
         (Annotated[int, Described(gt=0)], 0, "", "0 of type int"),
     ],
 )
-def test_a_value_that_does_not_conform_is_refused_with_its_place(hint: Any, value: Any, place: str, found: str) -> None:
-    with pytest.raises(InvalidUpdateError, match=rf"^Field 'count'{place}: .*; found .*{found}\.$"):
+def test_an_invalid_value_is_refused_with_its_path(hint: Any, value: Any, path: str, actual: str) -> None:
+    with pytest.raises(InvalidUpdateError, match=rf"^Field 'count'{path}: .*; found .*{actual}\.$"):
         check_value("count", hint, value)
 
 
-def test_a_check_can_be_used_again_and_again() -> None:
+def test_a_check_can_be_reused() -> None:
     check = FieldCheck(Field("x", int, LastValue(), None))
     for _ in range(2):
         assert [check(value) for value in (1, "2", 3.0)] == [1, 2, 3]
@@ -178,14 +178,14 @@ def test_a_check_can_be_used_again_and_again() -> None:
             check("a")
 
 
-def test_an_annotation_given_besides_counts_instead_of_the_fields_type() -> None:
+def test_another_annotation_replaces_the_type_of_the_field() -> None:
     check = FieldCheck(Field("x", int, LastValue(), None), Annotated[int, Described(gt=0)])
     assert check(1) == 1
     with pytest.raises(InvalidUpdateError, match="greater than 0"):
         check(-1)
 
 
-# -- the cheap test
+# -- the fast check
 
 
 @pytest.mark.parametrize(
@@ -207,10 +207,10 @@ def test_an_annotation_given_besides_counts_instead_of_the_fields_type() -> None
         (Model, Model(n=1)),
     ],
 )
-def test_a_glance_sees_that_a_value_conforms(hint: Any, value: Any) -> None:
-    glance = glance_for(hint)
-    assert glance is not None
-    assert glance(value) is True
+def test_a_fast_check_accepts_valid_values(hint: Any, value: Any) -> None:
+    fast_check = glance_for(hint)
+    assert fast_check is not None
+    assert fast_check(value) is True
 
 
 @pytest.mark.parametrize(
@@ -231,21 +231,21 @@ def test_a_glance_sees_that_a_value_conforms(hint: Any, value: Any) -> None:
         (dict[str, int], {1: 1}),
         (dict[str, int], {"a": "b"}),
         (set[int], frozenset({1})),
-        (Opaque, MORE),
+        (Opaque, OPAQUE_SUBCLASS),
         (int | Sequence[int], [1]),
     ],
 )
-def test_a_glance_leaves_what_is_not_certain_to_a_closer_look(hint: Any, value: Any) -> None:
-    glance = glance_for(hint)
-    assert glance is not None
-    assert glance(value) is False
+def test_a_fast_check_leaves_uncertain_values_to_the_full_check(hint: Any, value: Any) -> None:
+    fast_check = glance_for(hint)
+    assert fast_check is not None
+    assert fast_check(value) is False
 
 
 @pytest.mark.parametrize(
     "hint",
     [Inner, Sequence[int], tuple[int, str], list[Sequence[int]], list[Inner], Callable[[], int], Annotated[int, "a"]],
 )
-def test_there_is_no_glance_at_what_takes_a_closer_look(hint: Any) -> None:
+def test_complex_types_have_no_fast_check(hint: Any) -> None:
     assert glance_for(hint) is None
 
 
@@ -256,12 +256,12 @@ def checks(**fields: Any) -> SchemaChecks:
     return SchemaChecks(StateSchema(fields).fields, {})
 
 
-def test_an_update_that_conforms_is_returned_itself() -> None:
+def test_a_valid_update_is_returned_itself() -> None:
     update = {"a": 1, "b": "x"}
     assert checks(a=int, b=str).check(update) is update
 
 
-def test_a_converted_value_stands_in_a_new_update() -> None:
+def test_a_converted_value_is_in_a_new_update() -> None:
     update = {"a": "1", "b": "x", "c": "2"}
     assert checks(a=int, b=str, c=int).check(update) == {"a": 1, "b": "x", "c": 2}
     assert update == {"a": "1", "b": "x", "c": "2"}
@@ -276,18 +276,18 @@ def test_a_converted_value_stands_in_a_new_update() -> None:
         ({"a": Overwrite(1)}, {"a": Overwrite(1)}),
     ],
 )
-def test_what_a_check_makes_of_an_update(update: dict[str, Any], checked: dict[str, Any]) -> None:
+def test_a_check_converts_overwrites_and_ignores_unknown_keys(update: dict[str, Any], checked: dict[str, Any]) -> None:
     assert checks(a=int).check(update) == checked
 
 
 @pytest.mark.parametrize("update", [{"a": "x"}, {"a": Overwrite("x")}, {"a": None}, {"b": "x", "a": Overwrite(None)}])
-def test_a_bad_value_is_refused_by_the_name_of_its_field(update: dict[str, Any]) -> None:
+def test_an_invalid_value_is_refused_with_the_name_of_its_field(update: dict[str, Any]) -> None:
     with pytest.raises(InvalidUpdateError, match="Field 'a'"):
         checks(a=int, b=str).check(update)
 
 
 @pytest.mark.parametrize(
-    ("channel", "whether"),
+    ("channel", "expected"),
     [
         (LastValue(), True),
         (Append(items=False), True),
@@ -296,11 +296,11 @@ def test_a_bad_value_is_refused_by_the_name_of_its_field(update: dict[str, Any])
         (Topic(), False),
     ],
 )
-def test_an_update_is_checked_where_it_has_the_type_of_its_field(channel: Any, whether: bool) -> None:
-    assert is_checkable(Field("x", list[int], channel, None)) is whether
+def test_fields_whose_updates_have_their_type_are_checkable(channel: Any, expected: bool) -> None:
+    assert is_checkable(Field("x", list[int], channel, None)) is expected
 
 
-def test_updates_for_a_reducer_of_the_users_own_are_not_checked() -> None:
+def test_updates_of_fields_with_reducers_are_not_checked() -> None:
     fields = {"x": Field("x", int, Reduced(max), None), "log": Field("log", list[int], Append(), None)}
     update = {"x": "text", "log": "text"}
     assert SchemaChecks(fields, {}).check(update) is update
@@ -309,7 +309,7 @@ def test_updates_for_a_reducer_of_the_users_own_are_not_checked() -> None:
 # -- pydantic's constraints
 
 
-def test_the_constraints_of_a_model_are_part_of_its_types() -> None:
+def test_the_constraints_of_a_model_are_checked() -> None:
     schema = read_schema(Bounded)
     bounded = SchemaChecks(schema.fields, constrained_annotations(schema))
 
@@ -324,7 +324,7 @@ def test_the_constraints_of_a_model_are_part_of_its_types() -> None:
             bounded.check(update)
 
 
-def test_only_fields_with_constraints_have_an_annotation_of_their_own() -> None:
+def test_constrained_annotations_are_of_fields_with_constraints_only() -> None:
     assert set(constrained_annotations(read_schema(Bounded))) == {"count", "name", "best"}
 
 
@@ -340,11 +340,11 @@ def test_other_kinds_of_schema_have_no_constraints(source: Any) -> None:
     ("annotation", "value"),
     [(int, 1), (Opaque, OPAQUE), (list[Opaque], [OPAQUE]), (Model, Model(n=1)), (Point, POINT), (Inner, {"n": 1})],
 )
-def test_there_is_an_adapter_for_every_kind_of_annotation(annotation: Any, value: Any) -> None:
+def test_every_kind_of_annotation_has_a_type_adapter(annotation: Any, value: Any) -> None:
     assert type_adapter(annotation).validate_python(value) == value
 
 
-def test_a_typed_dict_becomes_one_that_pydantic_knows_with_the_same_keys() -> None:
+def test_modern_typeddict_keeps_the_name_and_keys() -> None:
     modern = modern_typeddict(Outer)
     assert typing_extensions.is_typeddict(modern)
     assert (modern.__name__, modern.__required_keys__, modern.__optional_keys__) == ("Outer", set(), {"inner"})
@@ -352,5 +352,5 @@ def test_a_typed_dict_becomes_one_that_pydantic_knows_with_the_same_keys() -> No
 
 
 @pytest.mark.parametrize("annotation", [int, list[int], Point, Model, None, Any])
-def test_any_other_annotation_is_left_alone(annotation: Any) -> None:
+def test_modern_typeddict_returns_other_annotations_unchanged(annotation: Any) -> None:
     assert modern_typeddict(annotation) is annotation

@@ -1,4 +1,4 @@
-"""Drawings of many shapes, with which each output format is tested."""
+"""Drawings of various shapes, for the tests of all output formats."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from statewright.graph.draw import Drawing, DrawnEdge, DrawnNode
 
 
-def of(nodes: str, *edges: str) -> Drawing:
+def drawing_of(nodes: str, *edges: str) -> Drawing:
     """Return a drawing of named nodes, with edges such as `a-b`."""
     drawn_edges = tuple(DrawnEdge(*edge.split("-")) for edge in edges)
     return Drawing("shape", tuple(DrawnNode(name, name) for name in nodes.split()), drawn_edges)
@@ -17,27 +17,27 @@ def of(nodes: str, *edges: str) -> Drawing:
 
 def random_shape(seed: int) -> Drawing:
     """Return a drawing with loops, parallel edges and unconnected nodes."""
-    draw = random.Random(seed)
-    names = [f"node{number}{'x' * draw.randrange(8)}" for number in range(draw.randrange(2, 14))]
-    edges = [f"{draw.choice(names)}-{draw.choice(names)}" for _ in range(draw.randrange(1, 24))]
-    return of(" ".join(names), *edges)
+    rng = random.Random(seed)
+    names = [f"node{number}{'x' * rng.randrange(8)}" for number in range(rng.randrange(2, 14))]
+    edges = [f"{rng.choice(names)}-{rng.choice(names)}" for _ in range(rng.randrange(1, 24))]
+    return drawing_of(" ".join(names), *edges)
 
 
 SHAPES = {
-    "one node": of("a"),
-    "chain": of("a b c d", "a-b", "b-c", "c-d"),
-    "diamond": of("a b c d", "a-b", "a-c", "b-d", "c-d"),
-    "self loop": of("a b", "a-a", "a-b"),
-    "lone self loop": of("a", "a-a"),
-    "circle": of("a b c", "a-b", "b-c", "c-a"),
-    "two circles": of("a b c", "a-b", "b-a", "b-c", "c-b"),
-    "skipped layers": of("a b c d e", "a-b", "b-c", "c-d", "d-e", "a-e", "a-d", "b-e"),
-    "twice the same": of("a b", "a-b", "a-b"),
-    "crossing": of("a b c d", "a-d", "b-c"),
-    "each to each": of("a b c d e f", *(f"{source}-{target}" for source in "abc" for target in "def")),
-    "two parts": of("a b c d", "a-b", "c-d"),
-    "fan": of("root " + " ".join(f"leaf{n}" for n in range(9)), *(f"root-leaf{n}" for n in range(9))),
-    "different widths": of("a looooooooooooong b c", "a-looooooooooooong", "a-b", "a-c", "b-c"),
+    "one node": drawing_of("a"),
+    "chain": drawing_of("a b c d", "a-b", "b-c", "c-d"),
+    "diamond": drawing_of("a b c d", "a-b", "a-c", "b-d", "c-d"),
+    "self loop": drawing_of("a b", "a-a", "a-b"),
+    "only a self loop": drawing_of("a", "a-a"),
+    "cycle": drawing_of("a b c", "a-b", "b-c", "c-a"),
+    "two cycles": drawing_of("a b c", "a-b", "b-a", "b-c", "c-b"),
+    "skipped layers": drawing_of("a b c d e", "a-b", "b-c", "c-d", "d-e", "a-e", "a-d", "b-e"),
+    "parallel edges": drawing_of("a b", "a-b", "a-b"),
+    "crossing": drawing_of("a b c d", "a-d", "b-c"),
+    "complete bipartite": drawing_of("a b c d e f", *(f"{source}-{target}" for source in "abc" for target in "def")),
+    "two components": drawing_of("a b c d", "a-b", "c-d"),
+    "fan": drawing_of("root " + " ".join(f"leaf{n}" for n in range(9)), *(f"root-leaf{n}" for n in range(9))),
+    "different widths": drawing_of("a looooooooooooong b c", "a-looooooooooooong", "a-b", "a-c", "b-c"),
     **{f"random {seed}": random_shape(seed) for seed in range(12)},
 }
 

@@ -1,4 +1,4 @@
-"""Drawings for Graphviz."""
+"""The output for Graphviz."""
 
 from __future__ import annotations
 
@@ -13,55 +13,55 @@ NODE = re.compile(rf"    {TEXT} \[label={TEXT} shape=(\w+)\];")
 EDGE = re.compile(rf"    {TEXT} -> {TEXT} \[style=(\w+)(?: label={TEXT})?\];")
 
 
-def plain(text: str | None) -> str:
+def unescape(text: str | None) -> str:
     return re.sub(r"\\(.)", r"\1", text or "")
 
 
-def parts(text: str) -> tuple[str, dict[str, tuple[str, str]], list[tuple[str, str, str, str]]]:
-    """The name, (label, shape) by id, and edges as (source, target, style, label). Every line has to be one."""
+def parse(text: str) -> tuple[str, dict[str, tuple[str, str]], list[tuple[str, str, str, str]]]:
+    """Return the name, (label, shape) by id, and edges as (source, target, style, label). Fail for any other line."""
     head, _, *lines, end = text.splitlines()
-    named = HEAD.fullmatch(head)
-    assert named
+    header = HEAD.fullmatch(head)
+    assert header
     assert end == "}"
-    nodes = {plain(found[1]): (plain(found[2]), found[3]) for line in lines if (found := NODE.fullmatch(line))}
+    nodes = {unescape(match[1]): (unescape(match[2]), match[3]) for line in lines if (match := NODE.fullmatch(line))}
     edges = [
-        (plain(found[1]), plain(found[2]), found[3], plain(found[4]))
+        (unescape(match[1]), unescape(match[2]), match[3], unescape(match[4]))
         for line in lines
-        if (found := EDGE.fullmatch(line))
+        if (match := EDGE.fullmatch(line))
     ]
     assert len(lines) == len(nodes) + len(edges)
-    return plain(named[1]), nodes, edges
+    return unescape(header[1]), nodes, edges
 
 
-def test_every_node_and_every_edge_has_a_line(shape: Drawing) -> None:
-    name, nodes, edges = parts(dot(shape))
+def test_every_node_and_edge_has_a_line(shape: Drawing) -> None:
+    name, nodes, edges = parse(dot(shape))
     assert name == shape.name
     assert {node: label for node, (label, _) in nodes.items()} == {node.id: node.label for node in shape.nodes}
-    assert [(source, target) for source, target, _, _ in edges] == [(one.source, one.target) for one in shape.edges]
+    assert [(source, target) for source, target, _, _ in edges] == [(edge.source, edge.target) for edge in shape.edges]
 
 
-def test_kinds_of_edges_are_told_apart_and_labels_are_kept(kinds: Drawing) -> None:
-    _, _, edges = parts(dot(kinds))
-    styles = {edge.kind: found[2] for edge, found in zip(kinds.edges, edges, strict=True)}
+def test_kinds_of_edges_have_different_styles_and_edges_have_their_labels(kinds: Drawing) -> None:
+    _, _, edges = parse(dot(kinds))
+    styles = {edge.kind: parsed[2] for edge, parsed in zip(kinds.edges, edges, strict=True)}
     assert len(set(styles.values())) == 4
     assert [label for *_, label in edges] == [edge.label for edge in kinds.edges]
 
 
-def test_kinds_of_nodes_are_told_apart(kinds: Drawing) -> None:
-    _, nodes, _ = parts(dot(kinds))
+def test_kinds_of_nodes_have_different_shapes(kinds: Drawing) -> None:
+    _, nodes, _ = parse(dot(kinds))
     shapes = dict(nodes.values())
     assert shapes["start"] == shapes["end"]
     assert len(set(shapes.values())) == 4
 
 
-def test_odd_names_stay_between_their_quotes(odd: str) -> None:
+def test_special_characters_in_names_are_escaped(odd: str) -> None:
     drawing = Drawing(odd, (DrawnNode(odd, odd), DrawnNode("b", "b")), (DrawnEdge(odd, "b", "plain", odd),))
-    name, nodes, edges = parts(dot(drawing))
+    name, nodes, edges = parse(dot(drawing))
     assert (name, nodes[odd][0]) == (odd, odd)
     assert edges == [(odd, "b", "solid", odd)]
 
 
-def test_a_name_of_several_lines_stays_on_one() -> None:
+def test_line_breaks_in_names_become_spaces() -> None:
     drawing = Drawing("two\nlines", (DrawnNode("a", "one\ntwo"),), (DrawnEdge("a", "a", "plain", "three\nfour"),))
-    name, nodes, edges = parts(dot(drawing))
+    name, nodes, edges = parse(dot(drawing))
     assert (name, nodes["a"][0], edges[0][3]) == ("two lines", "one two", "three four")

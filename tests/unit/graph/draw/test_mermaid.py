@@ -1,4 +1,4 @@
-"""Mermaid flowcharts: a line a node, a line an edge, and names that mean nothing to Mermaid."""
+"""The output for Mermaid: a line for each node and edge, and escaped names."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ NODE = re.compile(r'    (n\d+)(\(\[|\[\[|\[/|\[)"([^"]*)"(\]\)|\]\]|/\]|\])')
 EDGE = re.compile(r'    (n\d+) (-->|==>|-\.->)(?:\|"([^"]*)"\|)? (n\d+)')
 
 
-def parts(text: str) -> tuple[dict[str, str], list[tuple[str, str, str, str]]]:
-    """The labels by id, and the edges as (source label, arrow, label, target label). Every line has to be one."""
+def parse(text: str) -> tuple[dict[str, str], list[tuple[str, str, str, str]]]:
+    """Return labels by id, and edges as (source label, arrow, label, target label). Fail for any other line."""
     lines = text.splitlines()[1:]
-    nodes = {found[1]: unescape(found[3]) for line in lines if (found := NODE.fullmatch(line))}
+    nodes = {match[1]: unescape(match[3]) for line in lines if (match := NODE.fullmatch(line))}
     edges = [
-        (nodes[found[1]], found[2], unescape(found[3] or ""), nodes[found[4]])
+        (nodes[match[1]], match[2], unescape(match[3] or ""), nodes[match[4]])
         for line in lines
-        if (found := EDGE.fullmatch(line))
+        if (match := EDGE.fullmatch(line))
     ]
     assert len(lines) == len(nodes) + len(edges)
     return nodes, edges
 
 
-def test_every_node_and_every_edge_has_a_line(shape: Drawing) -> None:
-    nodes, edges = parts(mermaid(shape, "TD"))
+def test_every_node_and_edge_has_a_line(shape: Drawing) -> None:
+    nodes, edges = parse(mermaid(shape, "TD"))
     assert list(nodes.values()) == [node.label for node in shape.nodes]
-    assert [(one[0], one[3]) for one in edges] == [(edge.source, edge.target) for edge in shape.edges]
+    assert [(source, target) for source, _, _, target in edges] == [(edge.source, edge.target) for edge in shape.edges]
 
 
 @pytest.mark.parametrize("direction", ["TD", "LR"])
-def test_the_first_line_says_which_way_it_runs(direction: str, kinds: Drawing) -> None:
+def test_the_first_line_has_the_direction(direction: str, kinds: Drawing) -> None:
     assert kinds.draw_mermaid(direction=direction).splitlines()[0] == f"flowchart {direction}"
 
 
-def test_kinds_of_edges_are_told_apart(kinds: Drawing) -> None:
-    _, edges = parts(mermaid(kinds, "TD"))
+def test_kinds_of_edges_have_different_arrows(kinds: Drawing) -> None:
+    _, edges = parse(mermaid(kinds, "TD"))
     assert edges == [
         ("start", "-->", "", "plain"),
         ("plain", "-.->", "if so", "waiting"),
@@ -49,28 +49,28 @@ def test_kinds_of_edges_are_told_apart(kinds: Drawing) -> None:
     ]
 
 
-def test_kinds_of_nodes_are_told_apart(kinds: Drawing) -> None:
-    found = [NODE.fullmatch(line) for line in mermaid(kinds, "TD").splitlines()]
-    shapes = {one[3]: one[2] + one[4] for one in found if one}
+def test_kinds_of_nodes_have_different_shapes(kinds: Drawing) -> None:
+    matches = [NODE.fullmatch(line) for line in mermaid(kinds, "TD").splitlines()]
+    shapes = {match[3]: match[2] + match[4] for match in matches if match}
     assert shapes["start"] == shapes["end"]
     assert len(set(shapes.values())) == 4
 
 
-def test_odd_names_are_labels_and_never_ids(odd: str) -> None:
+def test_names_with_special_characters_are_labels_and_not_ids(odd: str) -> None:
     drawing = Drawing(odd, (DrawnNode(odd, odd), DrawnNode("b", "b")), (DrawnEdge(odd, "b", "plain", odd),))
-    nodes, edges = parts(mermaid(drawing, "TD"))
+    nodes, edges = parse(mermaid(drawing, "TD"))
     assert list(nodes.values()) == [odd, "b"]
     assert edges == [(odd, "-->", odd, "b")]
 
 
-def test_a_name_of_several_lines_stays_on_one() -> None:
+def test_line_breaks_in_names_become_spaces() -> None:
     drawing = Drawing("lines", (DrawnNode("a", "one\ntwo"),), (DrawnEdge("a", "a", "plain", "three\nfour"),))
-    nodes, edges = parts(mermaid(drawing, "TD"))
+    nodes, edges = parse(mermaid(drawing, "TD"))
     assert list(nodes.values()) == ["one two"]
     assert edges == [("one two", "-->", "three four", "one two")]
 
 
-def test_unreachable_nodes_have_a_class_of_their_own() -> None:
+def test_unreachable_nodes_have_a_separate_class() -> None:
     drawing = Drawing("lost", (DrawnNode("a", "a"), DrawnNode("b", "b", "unreachable")), ())
     assert mermaid(drawing, "TD").splitlines()[-1] == "    class n1 unreachable"
     assert "class" not in mermaid(Drawing("fine", (DrawnNode("a", "a"),), ()), "TD")

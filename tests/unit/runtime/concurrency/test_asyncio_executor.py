@@ -1,4 +1,4 @@
-"""The executor for what awaits: an asyncio task for each task in flight, and no more than may be."""
+"""The executor on an event loop: one asyncio task per running task, up to a limit."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.core.effects import RunTasks
 from statewright.runtime.invocation.outcome import Failure
 
-WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
+CURRENT: contextvars.ContextVar[str] = contextvars.ContextVar("current", default="none")
 
 
-class Running:
+class RunningSuperstep:
     """A superstep of coroutine functions on the running loop."""
 
     def __init__(self, make: Any, functions: Sequence[Callable[..., Any]]) -> None:
@@ -39,10 +39,10 @@ class Running:
     async def end(self) -> list[Any]:
         await asyncio.wait_for(self._closed, 600)
         await asyncio.sleep(0)
-        return [one.writes if isinstance(one, TaskResult) else one for one in self.step.outcomes]
+        return [outcome.writes if isinstance(outcome, TaskResult) else outcome for outcome in self.step.outcomes]
 
 
-def answering(number: int) -> Callable[..., Any]:
+def returning(number: int) -> Callable[..., Any]:
     async def node(state: Any) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"y": number}
@@ -50,9 +50,9 @@ def answering(number: int) -> Callable[..., Any]:
     return node
 
 
-def test_outcomes_land_in_their_places(make: Any) -> None:
+def test_outcomes_are_in_task_order(make: Any) -> None:
     async def main() -> list[Any]:
-        running = Running(make, [answering(number) for number in range(20)])
+        running = RunningSuperstep(make, [returning(number) for number in range(20)])
         running.start(3)
         return await running.end()
 
@@ -60,19 +60,19 @@ def test_outcomes_land_in_their_places(make: Any) -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7, 100])
-def test_as_many_are_in_flight_as_may_be_and_never_more(make: Any, limit: int) -> None:
-    flying, most = 0, 0
+def test_tasks_run_concurrently_up_to_the_limit(make: Any, limit: int) -> None:
+    running_count, most = 0, 0
 
-    async def fly(state: Any) -> None:
-        nonlocal flying, most
-        flying += 1
-        most = max(most, flying)
+    async def count_running(state: Any) -> None:
+        nonlocal running_count, most
+        running_count += 1
+        most = max(most, running_count)
         for _ in range(5):
             await asyncio.sleep(0)
-        flying -= 1
+        running_count -= 1
 
     async def main() -> None:
-        running = Running(make, [fly] * 20)
+        running = RunningSuperstep(make, [count_running] * 20)
         running.start(limit)
         await running.end()
 
@@ -80,10 +80,10 @@ def test_as_many_are_in_flight_as_may_be_and_never_more(make: Any, limit: int) -
     assert most == min(limit, 20)
 
 
-def test_those_that_wait_for_a_place_are_no_asyncio_tasks_yet(make: Any) -> None:
+def test_waiting_tasks_have_no_asyncio_task(make: Any) -> None:
     async def main() -> int:
         before = len(asyncio.all_tasks())
-        running = Running(make, [answering(number) for number in range(50)])
+        running = RunningSuperstep(make, [returning(number) for number in range(50)])
         running.start(4)
         count = len(asyncio.all_tasks()) - before
         await running.end()
@@ -92,37 +92,37 @@ def test_those_that_wait_for_a_place_are_no_asyncio_tasks_yet(make: Any) -> None
     assert asyncio.run(main()) == 4
 
 
-def test_a_long_queue_of_coroutines_that_never_wait_needs_no_recursion(make: Any) -> None:
+def test_a_long_queue_of_coroutines_needs_no_recursion(make: Any) -> None:
     async def node(state: Any) -> dict[str, Any]:
         return {"y": 1}
 
     async def main() -> int:
-        running = Running(make, [node] * 3000)
+        running = RunningSuperstep(make, [node] * 3000)
         running.start(1)
         return len(await running.end())
 
     assert asyncio.run(main()) == 3000
 
 
-def test_what_one_node_does_to_its_context_the_next_does_not_see(make: Any) -> None:
+def test_each_task_has_a_copy_of_the_callers_context(make: Any) -> None:
     seen: list[str] = []
 
-    async def look(state: Any) -> None:
-        seen.append(WHO.get())
-        WHO.set("a node")
+    async def read_context(state: Any) -> None:
+        seen.append(CURRENT.get())
+        CURRENT.set("a node")
 
     async def main() -> str:
-        WHO.set("the caller")
-        running = Running(make, [look] * 5)
+        CURRENT.set("the caller")
+        running = RunningSuperstep(make, [read_context] * 5)
         running.start(1)
         await running.end()
-        return WHO.get()
+        return CURRENT.get()
 
     assert asyncio.run(main()) == "the caller"
     assert seen == ["the caller"] * 5
 
 
-def test_after_a_failure_nothing_is_started(make: Any) -> None:
+def test_no_task_is_started_after_a_failure(make: Any) -> None:
     started: list[int] = []
 
     def node(number: int) -> Callable[..., Any]:
@@ -134,7 +134,7 @@ def test_after_a_failure_nothing_is_started(make: Any) -> None:
         return start
 
     async def main() -> list[Any]:
-        running = Running(make, [node(number) for number in range(10)])
+        running = RunningSuperstep(make, [node(number) for number in range(10)])
         running.start(1)
         outcomes = await running.end()
         for _ in range(10):
@@ -147,7 +147,7 @@ def test_after_a_failure_nothing_is_started(make: Any) -> None:
     assert outcomes[3:] == [None] * 7
 
 
-def test_cancelling_waits_until_everything_has_cleaned_up(make: Any) -> None:
+def test_cancelling_waits_for_the_cleanup_of_all_tasks(make: Any) -> None:
     cleaned: list[str] = []
 
     async def forever(state: Any) -> None:
@@ -158,7 +158,7 @@ def test_cancelling_waits_until_everything_has_cleaned_up(make: Any) -> None:
             cleaned.append("clean")
 
     async def main() -> tuple[bool, bool]:
-        running = Running(make, [forever] * 3)
+        running = RunningSuperstep(make, [forever] * 3)
         running.start()
         await asyncio.sleep(0)
         running.step.close()
@@ -170,9 +170,9 @@ def test_cancelling_waits_until_everything_has_cleaned_up(make: Any) -> None:
     assert cleaned == ["clean"] * 3
 
 
-def test_nothing_runs_when_everything_has_ended(make: Any) -> None:
+def test_has_running_is_false_after_all_tasks_have_ended(make: Any) -> None:
     async def main() -> bool:
-        running = Running(make, [answering(1), answering(2)])
+        running = RunningSuperstep(make, [returning(1), returning(2)])
         running.start()
         await running.end()
         await running.executor.cancel()
@@ -181,13 +181,13 @@ def test_nothing_runs_when_everything_has_ended(make: Any) -> None:
     assert asyncio.run(main()) is False
 
 
-def test_plain_functions_run_beside_the_loop(make: Any) -> None:
+def test_plain_functions_run_in_another_thread(make: Any) -> None:
     import threading
 
     threads: list[threading.Thread] = []
 
     async def main() -> None:
-        running = Running(make, [lambda state: threads.append(threading.current_thread()), answering(1)])
+        running = RunningSuperstep(make, [lambda state: threads.append(threading.current_thread()), returning(1)])
         running.start()
         await running.end()
 

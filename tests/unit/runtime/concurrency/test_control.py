@@ -1,4 +1,4 @@
-"""Asking a run to stop."""
+"""`RunControl`: draining and cancelling runs."""
 
 import signal
 import threading
@@ -11,25 +11,25 @@ from statewright import RunControl, StateGraph
 from statewright.errors import RunCancelled
 
 
-def test_nothing_is_asked_at_first() -> None:
+def test_a_new_control_has_no_requests() -> None:
     control = RunControl()
 
     assert not control.drain_requested
     assert not control.cancel_requested
 
 
-@pytest.mark.parametrize("what", ["drain", "cancel"])
+@pytest.mark.parametrize("kind", ["drain", "cancel"])
 @pytest.mark.parametrize("reason", ["because", ""])
-def test_a_request_is_kept_with_its_reason(what: str, reason: str) -> None:
+def test_a_request_has_its_reason(kind: str, reason: str) -> None:
     control = RunControl()
-    getattr(control, f"request_{what}")(reason)
+    getattr(control, f"request_{kind}")(reason)
 
-    assert getattr(control, f"{what}_requested")
-    assert getattr(control, f"{what}_reason") == reason
-    assert (control.drain_requested, control.cancel_requested) == (what == "drain", what == "cancel")
+    assert getattr(control, f"{kind}_requested")
+    assert getattr(control, f"{kind}_reason") == reason
+    assert (control.drain_requested, control.cancel_requested) == (kind == "drain", kind == "cancel")
 
 
-def test_those_who_run_are_called_back_when_the_run_is_cancelled() -> None:
+def test_cancelling_calls_the_callbacks_in_order() -> None:
     control, calls = RunControl(), list[str]()
     with control.on_cancel(lambda: calls.append("outer")), control.on_cancel(lambda: calls.append("inner")):
         assert calls == []
@@ -38,7 +38,7 @@ def test_those_who_run_are_called_back_when_the_run_is_cancelled() -> None:
     assert calls == ["outer", "inner"]
 
 
-def test_draining_calls_nobody_back() -> None:
+def test_draining_calls_no_callback() -> None:
     control, calls = RunControl(), list[str]()
     with control.on_cancel(lambda: calls.append("called")):
         control.request_drain()
@@ -46,7 +46,7 @@ def test_draining_calls_nobody_back() -> None:
     assert calls == []
 
 
-def test_who_begins_after_the_run_was_cancelled_is_called_back_at_once() -> None:
+def test_a_callback_added_after_cancelling_is_called_at_once() -> None:
     control, calls = RunControl(), list[str]()
     control.request_cancel()
     with control.on_cancel(lambda: calls.append("called")):
@@ -54,7 +54,7 @@ def test_who_begins_after_the_run_was_cancelled_is_called_back_at_once() -> None
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_who_is_done_is_not_called_back(fails: bool) -> None:
+def test_a_callback_is_not_called_after_its_block(fails: bool) -> None:
     control, calls = RunControl(), list[str]()
 
     def work() -> None:
@@ -71,22 +71,22 @@ def test_who_is_done_is_not_called_back(fails: bool) -> None:
     assert calls == []
 
 
-def test_a_callback_may_cancel_again() -> None:
+def test_a_callback_can_cancel_again() -> None:
     control, calls = RunControl(), list[Any]()
 
-    def again() -> None:
+    def cancel_again() -> None:
         calls.append("called")
         if len(calls) == 1:
             control.request_cancel("again")
 
-    with control.on_cancel(again):
+    with control.on_cancel(cancel_again):
         control.request_cancel("first")
 
     assert calls == ["called", "called"]
     assert control.cancel_reason == "again"
 
 
-def test_nothing_is_under_way_before_anybody_runs_and_after_all_are_done() -> None:
+def test_a_control_has_stopped_outside_all_blocks() -> None:
     control = RunControl()
     seen = [control.has_stopped]
     with control.on_cancel(list):
@@ -100,33 +100,33 @@ def test_nothing_is_under_way_before_anybody_runs_and_after_all_are_done() -> No
     assert seen == [True, False, False, False, True]
 
 
-def test_a_block_that_ends_while_its_run_is_cancelled_is_not_in_the_way() -> None:
-    """Its event loop may be closed by then."""
+def test_an_error_of_a_callback_whose_block_has_ended_is_ignored() -> None:
+    """Its event loop may already be closed."""
     control, seen = RunControl(), list[str]()
     blocks = ExitStack()
 
-    def closes() -> None:
+    def close_and_fail() -> None:
         blocks.close()
         raise RuntimeError("Event loop is closed")
 
-    blocks.enter_context(control.on_cancel(closes))
+    blocks.enter_context(control.on_cancel(close_and_fail))
     with control.on_cancel(lambda: seen.append("called")):
         control.request_cancel()
     assert seen == ["called"]
 
 
-def test_what_goes_wrong_within_a_block_is_raised() -> None:
+def test_an_error_of_a_callback_in_its_block_is_raised() -> None:
     control = RunControl()
 
-    def fails() -> None:
+    def fail() -> None:
         raise RuntimeError("broken")
 
-    with control.on_cancel(fails), pytest.raises(RuntimeError, match="broken"):
+    with control.on_cancel(fail), pytest.raises(RuntimeError, match="broken"):
         control.request_cancel()
 
 
-def test_a_run_is_cancelled_in_a_signal_handler() -> None:
-    """Whatever lock the interrupted thread holds: the handler runs at many places of waiting runs."""
+def test_a_signal_handler_can_cancel_a_run() -> None:
+    """Even if the interrupted thread holds a lock: the handler runs at various points of waiting runs."""
     control = RunControl()
     before = signal.signal(signal.SIGALRM, lambda *_: control.request_cancel("signal"))
     released = threading.Event()

@@ -1,4 +1,4 @@
-"""Coroutine nodes of a run that is driven without an event loop."""
+"""Coroutine nodes of runs without an event loop."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from statewright.runtime.concurrency.private_loop import borrow_loop, return_loo
 from statewright.runtime.concurrency.superstep import Superstep
 from statewright.runtime.core.effects import RunTasks
 
-LONG = 600.0
-WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
+TIMEOUT = 600.0
+CURRENT: contextvars.ContextVar[str] = contextvars.ContextVar("current", default="none")
 
 
 def superstep(make: Any, functions: Sequence[Callable[..., Any]]) -> tuple[Superstep, threading.Event]:
-    """A superstep with a task for each function, and what is set when it is closed."""
+    """Return a superstep with a task for each function, and an event that is set when it is closed."""
     graph = StateGraph(make.state)
     for number, function in enumerate(functions):
         graph.add_node(f"n{number}", function).add_edge(START, f"n{number}")
@@ -32,14 +32,14 @@ def superstep(make: Any, functions: Sequence[Callable[..., Any]]) -> tuple[Super
 
 
 def next_loop() -> asyncio.AbstractEventLoop:
-    """The loop that would be lent next."""
+    """Return the loop that would be borrowed next."""
     loop = borrow_loop()
     return_loop(loop, idle=True)
     return loop
 
 
 @pytest.mark.parametrize("limit", [None, 1, 3])
-def test_coroutines_run_on_one_loop_beside_the_caller(make: Any, limit: int | None) -> None:
+def test_coroutines_of_a_superstep_run_on_one_loop(make: Any, limit: int | None) -> None:
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def node(state: Any) -> dict[str, Any]:
@@ -49,32 +49,32 @@ def test_coroutines_run_on_one_loop_beside_the_caller(make: Any, limit: int | No
 
     step, closed = superstep(make, [node] * 5)
     coroutines = start_coroutines(step, range(5), limit)
-    assert closed.wait(LONG)
+    assert closed.wait(TIMEOUT)
     coroutines.end(wait=True)
-    assert [one.writes for one in step.outcomes if isinstance(one, TaskResult)] == [{"y": 1}] * 5
+    assert [outcome.writes for outcome in step.outcomes if isinstance(outcome, TaskResult)] == [{"y": 1}] * 5
     assert (len(set(loops)), len(loops)) == (1, 5)
 
 
-def test_they_see_the_context_of_the_caller_and_leave_it_alone(make: Any) -> None:
+def test_coroutines_have_copies_of_the_callers_context(make: Any) -> None:
     seen: list[str] = []
 
-    async def look(state: Any) -> None:
-        seen.append(WHO.get())
-        WHO.set("a node")
+    async def read_context(state: Any) -> None:
+        seen.append(CURRENT.get())
+        CURRENT.set("a node")
 
     def run() -> str:
-        WHO.set("the caller")
-        step, closed = superstep(make, [look] * 3)
+        CURRENT.set("the caller")
+        step, closed = superstep(make, [read_context] * 3)
         coroutines = start_coroutines(step, range(3), 1)
-        assert closed.wait(LONG)
+        assert closed.wait(TIMEOUT)
         coroutines.end(wait=True)
-        return WHO.get()
+        return CURRENT.get()
 
     assert contextvars.copy_context().run(run) == "the caller"
     assert seen == ["the caller"] * 3
 
 
-def test_the_loop_is_given_back_when_all_is_over(make: Any) -> None:
+def test_the_loop_is_returned_after_all_coroutines_have_ended(make: Any) -> None:
     loops: list[asyncio.AbstractEventLoop] = []
 
     async def node(state: Any) -> None:
@@ -82,12 +82,12 @@ def test_the_loop_is_given_back_when_all_is_over(make: Any) -> None:
 
     step, closed = superstep(make, [node])
     coroutines = start_coroutines(step, [0], None)
-    assert closed.wait(LONG)
+    assert closed.wait(TIMEOUT)
     coroutines.end(wait=True)
     assert next_loop() is loops[0]
 
 
-def test_ending_cancels_what_still_runs_and_waits_until_it_has_cleaned_up(make: Any) -> None:
+def test_ending_cancels_running_coroutines_and_waits_for_their_cleanup(make: Any) -> None:
     running, cleaned = threading.Event(), list[str]()
 
     async def forever(state: Any) -> None:
@@ -100,35 +100,35 @@ def test_ending_cancels_what_still_runs_and_waits_until_it_has_cleaned_up(make: 
 
     step, _ = superstep(make, [forever])
     coroutines = start_coroutines(step, [0], None)
-    assert running.wait(LONG)
+    assert running.wait(TIMEOUT)
     step.close()
     coroutines.end(wait=True)
     assert cleaned == ["clean"]
 
 
-def test_ending_without_waiting_leaves_the_cleaning_up_to_the_loop(make: Any) -> None:
-    running, go_on, cleaned = threading.Event(), threading.Event(), threading.Event()
+def test_ending_without_waiting_leaves_the_cleanup_to_the_loop(make: Any) -> None:
+    running, proceed, cleaned = threading.Event(), threading.Event(), threading.Event()
 
     async def forever(state: Any) -> None:
         try:
             running.set()
             await asyncio.Event().wait()
         finally:
-            while not go_on.is_set():
+            while not proceed.is_set():
                 await asyncio.sleep(0)
             cleaned.set()
 
     step, _ = superstep(make, [forever])
     coroutines = start_coroutines(step, [0], None)
-    assert running.wait(LONG)
+    assert running.wait(TIMEOUT)
     step.close()
     coroutines.end(wait=False)
     assert not cleaned.is_set()
-    go_on.set()
-    assert cleaned.wait(LONG)
+    proceed.set()
+    assert cleaned.wait(TIMEOUT)
 
 
-def test_nothing_is_started_of_a_superstep_that_is_closed(make: Any) -> None:
+def test_tasks_of_a_closed_superstep_are_not_started(make: Any) -> None:
     ran: list[str] = []
 
     async def node(state: Any) -> None:
@@ -138,5 +138,5 @@ def test_nothing_is_started_of_a_superstep_that_is_closed(make: Any) -> None:
     step.close()
     coroutines = start_coroutines(step, [0], None)
     coroutines.end(wait=True)
-    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), next_loop()).result(LONG)
+    asyncio.run_coroutine_threadsafe(asyncio.sleep(0), next_loop()).result(TIMEOUT)
     assert ran == []

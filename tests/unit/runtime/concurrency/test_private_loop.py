@@ -1,4 +1,4 @@
-"""Event loops that are lent: each to one borrower at a time, the last one given back first."""
+"""Private event loops: each has one borrower at a time, and the last returned is borrowed first."""
 
 from __future__ import annotations
 
@@ -19,62 +19,62 @@ from statewright.runtime.concurrency.private_loop import (
 )
 
 
-def on(loop: asyncio.AbstractEventLoop, coroutine: Any) -> Any:
+def run_on(loop: asyncio.AbstractEventLoop, coroutine: Any) -> Any:
     return asyncio.run_coroutine_threadsafe(coroutine, loop).result(600)
 
 
-async def where() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
+async def current_location() -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
     return asyncio.get_running_loop(), threading.current_thread()
 
 
-def test_a_borrowed_loop_runs_on_a_daemon_thread_of_its_own() -> None:
+def test_a_borrowed_loop_runs_in_its_own_daemon_thread() -> None:
     loop = borrow_loop()
-    running, thread = on(loop, where())
+    running, thread = run_on(loop, current_location())
     return_loop(loop, idle=True)
     assert running is loop
     assert (thread.daemon, thread.name) == (True, "statewright-loop")
     assert thread is not threading.current_thread()
 
 
-def test_nobody_shares_a_loop() -> None:
+def test_borrowed_loops_are_different() -> None:
     loops = [borrow_loop() for _ in range(3)]
     for loop in loops:
         return_loop(loop, idle=True)
     assert len(set(loops)) == 3
 
 
-def test_the_loop_given_back_last_comes_first() -> None:
+def test_the_last_returned_loop_is_borrowed_first() -> None:
     first, second = borrow_loop(), borrow_loop()
     return_loop(first, idle=True)
     return_loop(second, idle=True)
-    again = borrow_loop()
-    return_loop(again, idle=True)
-    assert again is second
+    last = borrow_loop()
+    return_loop(last, idle=True)
+    assert last is second
 
 
-def test_a_busy_loop_is_lent_again_when_it_finds_time() -> None:
-    loop, go_on = borrow_loop(), threading.Event()
-    loop.call_soon_threadsafe(go_on.wait)
+def test_a_busy_loop_is_borrowed_again_only_after_it_becomes_idle() -> None:
+    loop, proceed = borrow_loop(), threading.Event()
+    loop.call_soon_threadsafe(proceed.wait)
     return_loop(loop, idle=False)
     meanwhile = borrow_loop()
     assert meanwhile is not loop
-    go_on.set()
-    on(loop, where())  # it has turned once
-    again = borrow_loop()
-    return_loop(again, idle=True)
+    proceed.set()
+    run_on(loop, current_location())  # so that it has run once
+    last = borrow_loop()
+    return_loop(last, idle=True)
     return_loop(meanwhile, idle=True)
-    assert again is loop
+    assert last is loop
 
 
-def test_a_coroutine_function_is_called_privately_for_its_answer() -> None:
-    async def add(one: int, other: int) -> int:
+def test_run_on_private_loop_returns_the_result() -> None:
+    async def add(left: int, right: int) -> int:
         await asyncio.sleep(0)
-        return one + other
+        return left + right
 
     assert run_on_private_loop(add, 1, 2) == 3
 
 
-def test_what_a_coroutine_raises_comes_through_and_the_loop_is_given_back() -> None:
+def test_run_on_private_loop_raises_errors_and_returns_the_loop() -> None:
     async def fail() -> None:
         raise LookupError("no luck")
 
@@ -82,12 +82,12 @@ def test_what_a_coroutine_raises_comes_through_and_the_loop_is_given_back() -> N
     return_loop(loop, idle=True)
     with pytest.raises(LookupError, match="no luck"):
         run_on_private_loop(fail)
-    again = borrow_loop()
-    return_loop(again, idle=True)
-    assert again is loop
+    last = borrow_loop()
+    return_loop(last, idle=True)
+    assert last is loop
 
 
-def test_a_coroutine_that_blocks_its_loop_for_another_one_gets_its_answer() -> None:
+def test_nested_calls_of_run_on_private_loop_use_different_loops() -> None:
     async def outer(depth: int) -> list[Any]:
         own = asyncio.get_running_loop()
         return [own, *(run_on_private_loop(outer, depth - 1) if depth else [])]
@@ -96,41 +96,41 @@ def test_a_coroutine_that_blocks_its_loop_for_another_one_gets_its_answer() -> N
     assert len(set(loops)) == 4
 
 
-def test_one_after_another_calls_share_a_loop() -> None:
-    assert run_on_private_loop(where)[0] is run_on_private_loop(where)[0]
+def test_successive_calls_reuse_a_loop() -> None:
+    assert run_on_private_loop(current_location)[0] is run_on_private_loop(current_location)[0]
 
 
-def test_the_loop_is_the_event_loop_of_its_thread() -> None:
+def test_a_private_loop_is_the_event_loop_of_its_thread() -> None:
     async def policy_loop() -> bool:
         return asyncio.get_event_loop() is asyncio.get_running_loop()
 
     assert run_on_private_loop(policy_loop)
 
 
-# -- on the present thread
+# -- on the current thread
 
 
-def test_a_coroutine_runs_here_on_a_loop_that_runs_for_it_alone() -> None:
-    loop, thread = run_on_this_thread(where)
+def test_run_on_this_thread_uses_one_loop_in_the_current_thread() -> None:
+    loop, thread = run_on_this_thread(current_location)
     assert thread is threading.current_thread()
     assert not loop.is_running()
-    assert run_on_this_thread(where)[0] is loop, "the same loop serves the next one: clients that are bound to it last"
+    assert run_on_this_thread(current_location)[0] is loop, "the loop is reused, so that clients bound to it stay valid"
 
 
-def test_within_a_loop_it_runs_on_another_thread() -> None:
+def test_run_on_this_thread_inside_a_loop_uses_another_thread() -> None:
     async def nested() -> Any:
-        return run_on_this_thread(where)
+        return run_on_this_thread(current_location)
 
     _, thread = asyncio.run(nested())
     assert thread.name == "statewright-loop"
 
 
-def test_two_threads_do_not_share_a_loop() -> None:
-    together, loops = threading.Barrier(2), list[Any]()
+def test_run_on_this_thread_uses_different_loops_in_two_threads() -> None:
+    barrier, loops = threading.Barrier(2), list[Any]()
 
     async def meet() -> None:
         loops.append(asyncio.get_running_loop())
-        await asyncio.to_thread(together.wait, 20)
+        await asyncio.to_thread(barrier.wait, 20)
 
     threads = [threading.Thread(target=run_on_this_thread, args=(meet,)) for _ in range(2)]
     for thread in threads:
@@ -140,16 +140,16 @@ def test_two_threads_do_not_share_a_loop() -> None:
     assert len(set(map(id, loops))) == 2
 
 
-def test_what_it_raises_is_raised_and_the_loop_serves_on() -> None:
+def test_run_on_this_thread_raises_errors_and_keeps_the_loop() -> None:
     async def fail() -> None:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
         run_on_this_thread(fail)
-    assert run_on_this_thread(where)[1] is threading.current_thread()
+    assert run_on_this_thread(current_location)[1] is threading.current_thread()
 
 
-def test_a_control_cancels_it() -> None:
+def test_a_control_cancels_run_on_this_thread() -> None:
     control, ended = RunControl(), list[str]()
 
     async def wait() -> None:
@@ -165,7 +165,7 @@ def test_a_control_cancels_it() -> None:
     assert control.has_stopped
 
 
-def test_an_interrupt_from_the_keyboard_lets_it_clean_up() -> None:
+def test_run_on_this_thread_cleans_up_after_a_keyboard_interrupt() -> None:
     ended = list[str]()
 
     async def wait() -> None:
@@ -175,7 +175,7 @@ def test_an_interrupt_from_the_keyboard_lets_it_clean_up() -> None:
         finally:
             ended.append("cleaned up")
 
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background may ignore it
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # background jobs may ignore it
     try:
         with pytest.raises(KeyboardInterrupt):
             run_on_this_thread(wait)

@@ -1,4 +1,4 @@
-"""The tasks of one superstep while they run: outcomes in task order, and when it is closed."""
+"""Running supersteps: outcomes in task order, and closing."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from statewright.runtime.core.effects import RunTasks
 from statewright.runtime.invocation.outcome import Failure, Pause
 
 
-class Closing:
-    """A superstep of so many tasks, and how often it said that it was closed."""
+class RunningSuperstep:
+    """A superstep of several tasks that counts the calls of its callback."""
 
     def __init__(self, make: Any, count: int) -> None:
         names = [f"n{number}" for number in range(count)]
@@ -26,74 +26,78 @@ class Closing:
         self.tasks = make.tasks(*names)
         self.checkpoint = make.checkpoint({"x": 1}, self.tasks)
         self.times_closed = 0
-        self.step = Superstep(self.run, RunTasks(self.checkpoint, self.tasks), self._closed)
+        self.step = Superstep(self.run, RunTasks(self.checkpoint, self.tasks), self._count_close)
         self.results = [make.result(task) for task in self.tasks]
 
-    def _closed(self) -> None:
+    def _count_close(self) -> None:
         self.times_closed += 1
 
 
 @pytest.fixture
-def three(make: Any) -> Closing:
-    return Closing(make, 3)
+def running(make: Any) -> RunningSuperstep:
+    return RunningSuperstep(make, 3)
 
 
 @pytest.mark.parametrize("arrival", list(itertools.permutations(range(3))))
-def test_outcomes_are_in_task_order_whatever_the_order_of_arrival(three: Closing, arrival: tuple[int, ...]) -> None:
+def test_outcomes_are_in_task_order_for_every_order_of_arrival(
+    running: RunningSuperstep, arrival: tuple[int, ...]
+) -> None:
     for index in arrival:
-        assert not three.step.closed
-        three.step.accept(index, three.results[index])
-    assert three.step.outcomes == three.results
-    assert (three.step.closed, three.times_closed) == (True, 1)
+        assert not running.step.closed
+        running.step.accept(index, running.results[index])
+    assert running.step.outcomes == running.results
+    assert (running.step.closed, running.times_closed) == (True, 1)
 
 
 @pytest.mark.parametrize("before", [0, 1, 2])
-def test_the_first_failure_closes_it_and_what_arrives_later_is_dropped(three: Closing, before: int) -> None:
+def test_the_first_failure_closes_a_superstep_and_later_outcomes_are_dropped(
+    running: RunningSuperstep, before: int
+) -> None:
     for index in range(before):
-        three.step.accept(index, three.results[index])
-    failure = Failure(three.tasks[before], ValueError("no luck"))
-    three.step.accept(before, failure)
-    assert (three.step.closed, three.times_closed) == (True, 1)
+        running.step.accept(index, running.results[index])
+    failure = Failure(running.tasks[before], ValueError("no luck"))
+    running.step.accept(before, failure)
+    assert (running.step.closed, running.times_closed) == (True, 1)
     for index in range(before + 1, 3):
-        three.step.accept(index, three.results[index])
-    assert three.step.outcomes == [*three.results[:before], failure, *[None] * (2 - before)]
-    assert three.times_closed == 1
+        running.step.accept(index, running.results[index])
+    assert running.step.outcomes == [*running.results[:before], failure, *[None] * (2 - before)]
+    assert running.times_closed == 1
 
 
-def test_a_pause_closes_nothing_while_others_run(three: Closing) -> None:
-    pause = Pause(three.tasks[0], ())
-    three.step.accept(0, pause)
-    three.step.accept(1, three.results[1])
-    assert not three.step.closed
-    three.step.accept(2, three.results[2])
-    assert three.step.outcomes == [pause, three.results[1], three.results[2]]
+def test_a_pause_does_not_close_a_superstep(running: RunningSuperstep) -> None:
+    pause = Pause(running.tasks[0], ())
+    running.step.accept(0, pause)
+    running.step.accept(1, running.results[1])
+    assert not running.step.closed
+    running.step.accept(2, running.results[2])
+    assert running.step.outcomes == [pause, running.results[1], running.results[2]]
 
 
-def test_closed_from_outside_it_takes_nothing_and_calls_nobody(three: Closing) -> None:
-    three.step.accept(0, three.results[0])
-    three.step.close()
-    three.step.accept(1, three.results[1])
-    three.step.accept(2, Failure(three.tasks[2], ValueError("no luck")))
-    assert three.step.outcomes == [three.results[0], None, None]
-    assert (three.step.closed, three.times_closed) == (True, 0)
+def test_a_superstep_that_was_closed_drops_outcomes_without_a_callback(running: RunningSuperstep) -> None:
+    running.step.accept(0, running.results[0])
+    running.step.close()
+    running.step.accept(1, running.results[1])
+    running.step.accept(2, Failure(running.tasks[2], ValueError("no luck")))
+    assert running.step.outcomes == [running.results[0], None, None]
+    assert (running.step.closed, running.times_closed) == (True, 0)
 
 
-def test_tasks_land_from_many_threads_at_once(three: Closing) -> None:
-    together = threading.Barrier(3)
+def test_outcomes_are_accepted_from_several_threads_at_once(running: RunningSuperstep) -> None:
+    barrier = threading.Barrier(3)
 
-    def land(index: int) -> None:
-        together.wait(600)
-        three.step.accept(index, three.results[index])
+    def accept(index: int) -> None:
+        barrier.wait(600)
+        running.step.accept(index, running.results[index])
 
-    threads = [threading.Thread(target=land, args=(index,)) for index in range(3)]
+    threads = [threading.Thread(target=accept, args=(index,)) for index in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert three.step.outcomes == three.results
-    assert three.times_closed == 1
+    assert running.step.outcomes == running.results
+    assert running.times_closed == 1
 
 
-def test_the_node_of_each_task_is_known(three: Closing) -> None:
-    assert [node.name for node in three.step.task_nodes()] == ["n0", "n1", "n2"]
-    assert three.step.checkpoint is three.checkpoint
+def test_a_superstep_has_the_node_of_each_task(running: RunningSuperstep) -> None:
+    assert [node.name for node in running.step.task_nodes()] == ["n0", "n1", "n2"]
+    assert running.step.checkpoint is running.checkpoint

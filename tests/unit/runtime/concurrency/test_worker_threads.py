@@ -1,4 +1,4 @@
-"""Daemon threads for plain functions: every job runs, none waits for another, none is kept alive."""
+"""Worker threads: jobs run on reusable daemon threads, without waiting for each other."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tests.interruptions import interruptions, on_another_thread
 from statewright.runtime.concurrency import worker_threads
 from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, WorkerThreads
 
-LONG = 600.0
-"""Seconds after which a test is given up. No test waits that long if it passes."""
+TIMEOUT = 600.0
+"""Seconds after which a test fails."""
 
 
-def comes_true(condition: Callable[[], bool], seconds: float = LONG) -> bool:
-    """Whether a condition holds before long."""
+def wait_until(condition: Callable[[], bool], seconds: float = TIMEOUT) -> bool:
+    """Wait until a condition holds, and return whether it does within a time limit."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() > end:
@@ -31,58 +31,58 @@ def comes_true(condition: Callable[[], bool], seconds: float = LONG) -> bool:
     return True
 
 
-def thread_of(pool: WorkerThreads) -> threading.Thread:
-    """The thread on which the next job of a pool ran."""
+def thread_of_next_job(pool: WorkerThreads) -> threading.Thread:
+    """Run a job, and return its thread."""
     ran, done = list[threading.Thread](), threading.Event()
     pool.submit(lambda: (ran.append(threading.current_thread()), done.set()))
-    assert done.wait(LONG)
+    assert done.wait(TIMEOUT)
     return ran[0]
 
 
-def test_a_job_runs_on_a_daemon_thread_of_ours() -> None:
-    thread = thread_of(WorkerThreads())
+def test_a_job_runs_in_a_daemon_thread_of_the_pool() -> None:
+    thread = thread_of_next_job(WorkerThreads())
     assert (thread.daemon, thread.name) == (True, "statewright-worker")
     assert thread is not threading.current_thread()
 
 
-def test_jobs_that_wait_for_each_other_all_run() -> None:
-    together = threading.Barrier(50)
+def test_jobs_that_wait_for_each_other_run_concurrently() -> None:
+    barrier = threading.Barrier(50)
     pool, ended = WorkerThreads(), list[int]()
 
     def job(number: int) -> None:
-        together.wait(LONG)
+        barrier.wait(TIMEOUT)
         ended.append(number)
 
     for number in range(50):
         pool.submit(lambda number=number: job(number))
-    assert comes_true(lambda: len(ended) == 50)
+    assert wait_until(lambda: len(ended) == 50)
     assert sorted(ended) == list(range(50))
 
 
-def test_an_idle_thread_is_used_again() -> None:
+def test_an_idle_thread_is_reused() -> None:
     pool = WorkerThreads()
-    assert comes_true(lambda: thread_of(pool) is thread_of(pool))
+    assert wait_until(lambda: thread_of_next_job(pool) is thread_of_next_job(pool))
 
 
-def test_every_job_runs_once_though_threads_end_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_job_runs_once_while_idle_threads_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_threads, "IDLE_SECONDS", 0.0005)
     pool, ran = WorkerThreads(), list[int]()
     for number in range(300):
         pool.submit(lambda number=number: ran.append(number))
         if number % 10 == 0:
             time.sleep(0.001)
-    assert comes_true(lambda: len(ran) >= 300)
+    assert wait_until(lambda: len(ran) >= 300)
     assert sorted(ran) == list(range(300))
 
 
-def test_a_thread_that_has_nothing_to_do_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_idle_thread_ends_after_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_threads, "IDLE_SECONDS", 0.001)
-    thread = thread_of(WorkerThreads())
-    assert comes_true(lambda: not thread.is_alive())
+    thread = thread_of_next_job(WorkerThreads())
+    assert wait_until(lambda: not thread.is_alive())
 
 
 class Job:
-    """A job that can be seen to be forgotten."""
+    """A job that weak references can observe."""
 
     def __init__(self) -> None:
         self.done = threading.Event()
@@ -92,35 +92,35 @@ class Job:
         self.done.set()
 
 
-def forgotten_by(pool: WorkerThreads) -> tuple[threading.Thread, weakref.ref[Job]]:
-    """The thread on which a job ran, and the job, if it is still there."""
+def run_and_forget(pool: WorkerThreads) -> tuple[threading.Thread, weakref.ref[Job]]:
+    """Run a job, and return its thread and a weak reference to it."""
     job = Job()
     pool.submit(job)
-    assert job.done.wait(LONG)
+    assert job.done.wait(TIMEOUT)
     return job.thread, weakref.ref(job)
 
 
-def is_gone(job: weakref.ref[Job]) -> bool:
+def is_collected(job: weakref.ref[Job]) -> bool:
     gc.collect()
     return job() is None
 
 
-def test_a_thread_that_waits_has_forgotten_its_last_job() -> None:
+def test_an_idle_thread_does_not_keep_its_last_job_alive() -> None:
     pool = WorkerThreads()
-    first, _ = forgotten_by(pool)
+    first, _ = run_and_forget(pool)
     while True:
-        thread, job = forgotten_by(pool)
-        if thread is first:  # not the job with which it began
+        thread, job = run_and_forget(pool)
+        if thread is first:  # a thread that has run another job before
             break
-    assert comes_true(lambda: is_gone(job))
+    assert wait_until(lambda: is_collected(job))
 
 
-def test_a_thread_that_waits_has_forgotten_its_first_job() -> None:
-    _, job = forgotten_by(WorkerThreads())
-    assert comes_true(lambda: is_gone(job), 0.05)
+def test_an_idle_thread_does_not_keep_its_first_job_alive() -> None:
+    _, job = run_and_forget(WorkerThreads())
+    assert wait_until(lambda: is_collected(job), 0.05)
 
 
-def test_what_a_job_raises_is_reported_and_hurts_no_other_job(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_a_job_is_reported_and_does_not_affect_other_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[type[BaseException]] = []
     monkeypatch.setattr(threading, "excepthook", lambda args: reported.append(args.exc_type))
     pool = WorkerThreads()
@@ -130,11 +130,11 @@ def test_what_a_job_raises_is_reported_and_hurts_no_other_job(monkeypatch: pytes
 
     for _ in range(3):
         pool.submit(fail)
-    assert comes_true(lambda: reported == [LookupError] * 3)
-    assert thread_of(pool).name == "statewright-worker"
+    assert wait_until(lambda: reported == [LookupError] * 3)
+    assert thread_of_next_job(pool).name == "statewright-worker"
 
 
-def test_there_are_threads_for_more_than_one_plain_function() -> None:
+def test_the_default_number_of_threads_is_more_than_one() -> None:
     assert 1 < DEFAULT_THREADS <= 32
 
 
@@ -156,20 +156,20 @@ assert os.waitpid(child, 0)[1] == 0
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="the system does not fork")
-def test_a_child_process_has_threads_of_its_own() -> None:
+def test_a_forked_process_has_its_own_threads() -> None:
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", FORKING], capture_output=True, timeout=600, check=False
     )
     assert (done.returncode, done.stderr) == (0, b"")
 
 
-def test_idle_threads_are_counted_on_however_others_were_interrupted_that_did_so() -> None:
+def test_an_interrupted_submit_leaves_the_pool_usable() -> None:
     pools: list[WorkerThreads] = []
 
-    def begin() -> None:
+    def start() -> None:
         pools.append(WorkerThreads())
-        thread_of(pools[-1])
-        assert comes_true(lambda: len(pools[-1]._idle) == 1)
+        thread_of_next_job(pools[-1])
+        assert wait_until(lambda: len(pools[-1]._idle) == 1)
 
-    for _ in interruptions(lambda: pools[-1].submit(int), begin):
-        assert on_another_thread(lambda: thread_of(pools[-1])).name == "statewright-worker"
+    for _ in interruptions(lambda: pools[-1].submit(int), start):
+        assert on_another_thread(lambda: thread_of_next_job(pools[-1])).name == "statewright-worker"

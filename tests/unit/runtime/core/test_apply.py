@@ -1,4 +1,4 @@
-"""The next checkpoint, from a checkpoint and results sent by hand."""
+"""Applying results to a checkpoint, and the deltas to store."""
 
 import copy
 from typing import Annotated, Any, TypedDict
@@ -30,7 +30,7 @@ class Fields(TypedDict, total=False):
     handle: Annotated[Any, Untracked()]
 
 
-def entered(graph: Any) -> Any:
+def with_entry_edges(graph: Any) -> Any:
     for name in graph.nodes:
         graph.add_edge(START, name)
     return graph
@@ -38,21 +38,21 @@ def entered(graph: Any) -> Any:
 
 @pytest.fixture
 def program(make: Any) -> Any:
-    return make.program(entered(make.graph("a", "b", "c", schema=Fields)).add_edge("a", "b"))
+    return make.program(with_entry_edges(make.graph("a", "b", "c", schema=Fields)).add_edge("a", "b"))
 
 
 @pytest.fixture
 def waiting_program(make: Any) -> Any:
-    graph = entered(make.graph("a", "b", "c", schema=Fields, c={"join": "idle"}))
+    graph = with_entry_edges(make.graph("a", "b", "c", schema=Fields, c={"join": "idle"}))
     return make.program(graph.add_edge("a", "b").add_edge(["b", "c"], "a"))
 
 
-def frozen(checkpoint: Checkpoint) -> Checkpoint:
-    """What a checkpoint looks like now, out of reach of changes in place."""
+def copy_of(checkpoint: Checkpoint) -> Checkpoint:
+    """Return a copy that changes in place cannot reach."""
     return copy.deepcopy(checkpoint)
 
 
-def test_one_superstep_is_one_step_further_under_the_id_of_its_commit(make: Any, program: Any) -> None:
+def test_the_next_checkpoint_has_the_next_step_and_the_id_of_its_commit(make: Any, program: Any) -> None:
     before = make.checkpoint({"x": 1, "log": ["old"]}, make.tasks("a"), step=7)
 
     after = apply_results(program, before, [make.result("a", {"log": ["a"]}, ["b"])], "commit", "commit")
@@ -77,7 +77,7 @@ def test_one_superstep_is_one_step_further_under_the_id_of_its_commit(make: Any,
     ],
 )
 @pytest.mark.parametrize("program_name", ["program", "waiting_program"])
-def test_what_follows_one_task(
+def test_the_targets_of_a_task_are_the_next_tasks(
     make: Any, request: pytest.FixtureRequest, program_name: str, targets: Any, due: list[str]
 ) -> None:
     program = request.getfixturevalue(program_name)
@@ -85,17 +85,17 @@ def test_what_follows_one_task(
 
     after = apply_results(program, before, [make.result("a", {}, targets, goto=True)], "commit", "commit")
 
-    found = [*after.frontier, *(one.task for one in after.deferred)]
-    assert sorted(task.node for task in found) == due
+    tasks = [*after.frontier, *(deferred.task for deferred in after.deferred)]
+    assert sorted(task.node for task in tasks) == due
 
 
-def test_ids_of_tasks_come_from_the_origin_not_from_the_commit(make: Any, program: Any) -> None:
+def test_ids_of_tasks_depend_on_the_origin_and_not_on_the_commit(make: Any, program: Any) -> None:
     before, results = make.checkpoint(frontier=make.tasks("a")), [make.result("a", {}, ["b"])]
 
-    one, other = (apply_results(program, before, results, commit, "origin") for commit in ("one", "other"))
+    first, second = (apply_results(program, before, results, commit, "origin") for commit in ("one", "other"))
 
-    assert (one.id, other.id) == ("one", "other")
-    assert one.frontier[0].id == other.frontier[0].id
+    assert (first.id, second.id) == ("one", "other")
+    assert first.frontier[0].id == second.frontier[0].id
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_ids_of_tasks_come_from_the_origin_not_from_the_commit(make: Any, progra
     ],
 )
 @pytest.mark.parametrize("program_name", ["program", "waiting_program"])
-def test_a_checkpoint_is_never_changed_in_place_and_gives_the_same_next_one(
+def test_applying_results_is_repeatable_and_does_not_change_the_checkpoint(
     make: Any, request: pytest.FixtureRequest, program_name: str, results_of: Any
 ) -> None:
     program, results = request.getfixturevalue(program_name), results_of(make)
@@ -119,17 +119,17 @@ def test_a_checkpoint_is_never_changed_in_place_and_gives_the_same_next_one(
         [DeferredTask(make.task("c", origin="earlier"))],
         joins={"'b' + 'c' -> 'a'": frozenset("c")},
     )
-    as_it_was = frozen(before)
+    original = copy_of(before)
 
-    once = apply_results(program, before, results, "commit", "commit")
-    looked_once = frozen(once)
-    again = apply_results(program, before, results, "commit", "commit")
+    first = apply_results(program, before, results, "commit", "commit")
+    first_copy = copy_of(first)
+    second = apply_results(program, before, results, "commit", "commit")
 
-    assert before == as_it_was
-    assert again == once == looked_once
+    assert before == original
+    assert second == first == first_copy
 
 
-def test_a_conflict_leaves_the_checkpoint_as_it_was(make: Any, program: Any) -> None:
+def test_a_conflict_does_not_change_the_checkpoint(make: Any, program: Any) -> None:
     before = make.checkpoint({"x": 0, "log": []}, make.tasks("a", "b"))
     results = [make.result("a", {"log": [1], "x": 1}), make.result("b", {"log": [2], "x": 2})]
 
@@ -138,7 +138,7 @@ def test_a_conflict_leaves_the_checkpoint_as_it_was(make: Any, program: Any) -> 
     assert before == make.checkpoint({"x": 0, "log": []}, make.tasks("a", "b"))
 
 
-def test_what_is_held_starts_when_its_turn_has_come(make: Any, waiting_program: Any) -> None:
+def test_a_deferred_task_starts_when_its_node_is_ready(make: Any, waiting_program: Any) -> None:
     before = make.checkpoint(frontier=make.tasks("a", "b"))
     results = [make.result("a", {}, ["b", "c"]), make.result("b")]
 
@@ -146,32 +146,32 @@ def test_what_is_held_starts_when_its_turn_has_come(make: Any, waiting_program: 
     started = apply_results(waiting_program, held, [make.result("b")], "two", "two")
 
     assert [task.node for task in held.frontier] == ["b"]
-    assert [one.task.node for one in held.deferred] == ["c"]
+    assert [deferred.task.node for deferred in held.deferred] == ["c"]
     assert [task.id for task in started.frontier] == [held.deferred[0].task.id]
     assert started.deferred == ()
 
 
-def test_a_signal_lives_for_one_superstep_and_a_brief_one_for_none(make: Any, program: Any) -> None:
+def test_an_ephemeral_value_lasts_for_its_lifetime(make: Any, program: Any) -> None:
     before = make.checkpoint({"x": 0}, make.tasks("a"))
 
-    one = apply_results(program, before, [make.result("a", {"signal": "s", "brief": "b"}, ["b"])], "one", "one")
-    two = apply_results(program, one, [make.result("b", {"x": 1}, ["c"])], "two", "two")
+    first = apply_results(program, before, [make.result("a", {"signal": "s", "brief": "b"}, ["b"])], "one", "one")
+    second = apply_results(program, first, [make.result("b", {"x": 1}, ["c"])], "two", "two")
 
-    assert one.values == {"x": 0, "signal": "s"}
-    assert two.values == {"x": 1}
+    assert first.values == {"x": 0, "signal": "s"}
+    assert second.values == {"x": 1}
 
 
-def test_a_signal_goes_also_where_several_tasks_ran(make: Any, program: Any) -> None:
+def test_an_ephemeral_value_is_cleared_after_several_tasks(make: Any, program: Any) -> None:
     before = make.checkpoint({"signal": "s"}, make.tasks("a", "b"))
     results = [make.result("a", {"x": 1}), make.result("b", {"y": 1})]
 
     assert folded_values(program, before.values, results) == {"x": 1, "y": 1}
 
 
-# -- from outside a superstep
+# -- results from outside a superstep
 
 
-def test_results_from_outside_leave_what_was_due_due_beside_what_follows(make: Any, program: Any) -> None:
+def test_external_results_keep_due_and_deferred_tasks(make: Any, program: Any) -> None:
     due = make.tasks("a", origin="earlier")
     held = [DeferredTask(make.task("b", "kept", origin="earlier"), gather=True, sender="a")]
     before = make.checkpoint({"log": []}, due, held)
@@ -182,13 +182,13 @@ def test_results_from_outside_leave_what_was_due_due_beside_what_follows(make: A
     assert (after.id, after.step) == ("commit", before.step + 1)
     assert [task.node for task in after.frontier] == ["a", "b"]
     assert after.frontier[0] is due[0]
-    assert [one.task.arg for one in after.deferred] == ["kept"]
+    assert [deferred.task.arg for deferred in after.deferred] == ["kept"]
 
 
-# -- what a caller of a subgraph is told
+# -- updates reported to the caller of a subgraph
 
 
-def test_reports_hold_what_was_written_to_fields_that_merge_in_order(make: Any, program: Any) -> None:
+def test_updates_of_fields_with_reducers_are_reported_in_order(make: Any, program: Any) -> None:
     before = make.checkpoint({}, make.tasks("a"), reported=(("log", ["earlier"]),))
     results = [make.result("a", [("log", [1]), ("x", 2), ("log", [3])]), make.result("b", {"total": 4, "signal": "s"})]
     after = make.checkpoint()
@@ -202,7 +202,7 @@ def test_reports_hold_what_was_written_to_fields_that_merge_in_order(make: Any, 
     )
 
 
-def test_a_field_that_holds_one_value_is_reported_once(make: Any, program: Any) -> None:
+def test_a_field_with_one_value_is_reported_once(make: Any, program: Any) -> None:
     before = make.checkpoint({}, make.tasks("a"), reported=(("x", None),))
 
     assert record_reported_updates(program, before, make.checkpoint(), [make.result("a", {"x": 3})]).reported == (
@@ -211,7 +211,7 @@ def test_a_field_that_holds_one_value_is_reported_once(make: Any, program: Any) 
 
 
 @pytest.mark.parametrize("update", [Overwrite([1]), {"__overwrite__": [1]}])
-def test_a_field_that_was_replaced_is_reported_by_its_value_and_stays_so(make: Any, program: Any, update: Any) -> None:
+def test_an_overwritten_field_is_reported_by_its_value_from_then_on(make: Any, program: Any, update: Any) -> None:
     before = make.checkpoint({}, make.tasks("a"), reported=(("log", ["lost"]), ("total", 4)))
 
     first = record_reported_updates(program, before, make.checkpoint({"log": [1]}), [make.result("a", {"log": update})])
@@ -220,7 +220,7 @@ def test_a_field_that_was_replaced_is_reported_by_its_value_and_stays_so(make: A
     assert second.reported == (("log", Overwrite([1, 2])), ("total", 4))
 
 
-# -- what has to be stored
+# -- deltas of one superstep
 
 
 @pytest.mark.parametrize(
@@ -240,21 +240,21 @@ def test_a_field_that_was_replaced_is_reported_by_its_value_and_stays_so(make: A
         ([[("log", [1]), ("log", [2])]], {"log": Added([1, 2])}),
     ],
 )
-def test_a_change_is_stored_as_small_as_its_channel_knows(make: Any, program: Any, writes: Any, stored: Any) -> None:
+def test_each_channel_computes_its_delta(make: Any, program: Any, writes: Any, stored: Any) -> None:
     values = {"x": 0, "log": ["old"], "total": 5}
-    results = [make.result(node, one) for node, one in zip("ab", writes, strict=False)]
+    results = [make.result(node, update) for node, update in zip("ab", writes, strict=False)]
 
     assert deltas_of_results(program, results, values, folded_values(program, values, results)) == stored
 
 
-def test_an_unlisted_key_of_an_open_state_is_stored_whole(make: Any) -> None:
-    program = make.program(entered(make.graph("a", schema={"log": append})))
+def test_the_delta_of_an_undeclared_key_is_its_value(make: Any) -> None:
+    program = make.program(with_entry_edges(make.graph("a", schema={"log": append})))
     results = [make.result("a", {"free": {"any": "thing"}})]
 
     assert deltas_of_results(program, results, {}, folded_values(program, {}, results)) == {"free": {"any": "thing"}}
 
 
-def test_a_brief_signal_that_is_gone_again_is_not_stored(make: Any, program: Any) -> None:
+def test_an_ephemeral_value_of_one_step_has_no_delta(make: Any, program: Any) -> None:
     results = [make.result("a", {"brief": "b", "x": 1})]
 
     assert deltas_of_results(program, results, {}, folded_values(program, {}, results)) == {"x": 1}
@@ -271,7 +271,7 @@ def test_a_brief_signal_that_is_gone_again_is_not_stored(make: Any, program: Any
         ({}, {}, {}),
     ],
 )
-def test_a_signal_that_is_gone_is_stored_as_missing(
+def test_the_delta_of_a_cleared_ephemeral_value_is_missing(
     make: Any, program: Any, old: Any, writes: Any, stored: Any
 ) -> None:
     results = [make.result("a", writes)]
@@ -279,29 +279,29 @@ def test_a_signal_that_is_gone_is_stored_as_missing(
     assert deltas_of_results(program, results, old, folded_values(program, old, results)) == stored
 
 
-def test_a_signal_that_no_checkpoint_keeps_is_not_stored_when_it_is_gone(make: Any) -> None:
+def test_clearing_an_unsaved_ephemeral_value_has_no_delta(make: Any) -> None:
     class Passing(Ephemeral):
         saved = False
 
-    program = make.program(entered(make.graph("a", schema={"passing": Passing()})))
+    program = make.program(with_entry_edges(make.graph("a", schema={"passing": Passing()})))
     results = [make.result("a", {})]
 
     assert deltas_of_results(program, results, {"passing": 1}, folded_values(program, {"passing": 1}, results)) == {}
 
 
-# -- what has to be stored of many supersteps
+# -- deltas of several supersteps
 
 
-GROWN, OTHER = ["old"], ["other"]
+LOG, OTHER_LOG = ["old"], ["other"]
 
 
 @pytest.mark.parametrize(
     ("old", "new", "stored"),
     [
-        ({"log": GROWN}, {"log": [*GROWN, "new"]}, {"log": Added(["new"])}),
-        ({"log": GROWN}, {"log": OTHER}, {"log": OTHER}),
-        ({"log": GROWN}, {"log": GROWN}, {}),
-        ({}, {"log": GROWN}, {"log": GROWN}),
+        ({"log": LOG}, {"log": [*LOG, "new"]}, {"log": Added(["new"])}),
+        ({"log": LOG}, {"log": OTHER_LOG}, {"log": OTHER_LOG}),
+        ({"log": LOG}, {"log": LOG}, {}),
+        ({}, {"log": LOG}, {"log": LOG}),
         ({"x": "same"}, {"x": "same"}, {}),
         ({"x": "one"}, {"x": "other"}, {"x": "other"}),
         ({"x": 1, "signal": "s"}, {"x": 1}, {"signal": MISSING}),
@@ -311,5 +311,5 @@ GROWN, OTHER = ["old"], ["other"]
         ({}, {}, {}),
     ],
 )
-def test_values_are_compared_where_many_supersteps_lie_between(program: Any, old: Any, new: Any, stored: Any) -> None:
+def test_deltas_of_several_supersteps_compare_the_values(program: Any, old: Any, new: Any, stored: Any) -> None:
     assert deltas_of_values(program, old, new) == stored

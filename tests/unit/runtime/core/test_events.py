@@ -1,4 +1,4 @@
-"""Who is told of what happens, and what waits for the reader of a stream."""
+"""Emitting events to listeners, and the buffer of a stream."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from statewright.runtime.instrument import METHOD_BY_KIND, Instrument
 from statewright.runtime.invocation.emitter import MAX_UNREAD_PARTS, EventEmitter, StreamBuffer, instrument_listeners
 
 
-def test_an_event_goes_to_those_who_want_its_kind_in_their_order() -> None:
-    told: list[tuple[str, str]] = []
-    watch = EventEmitter([("custom", lambda event: told.append(("first", event.kind)))])
-    watch.add("message", lambda event: told.append(("other", event.kind)))
-    watch.add("custom", lambda event: told.append(("second", event.kind)))
-    watch.emit(Event("custom"))
-    watch.emit(Event("committed"))
-    assert told == [("first", "custom"), ("second", "custom")]
+def test_an_event_is_emitted_to_the_listeners_of_its_kind_in_order() -> None:
+    received: list[tuple[str, str]] = []
+    emitter = EventEmitter([("custom", lambda event: received.append(("first", event.kind)))])
+    emitter.add("message", lambda event: received.append(("other", event.kind)))
+    emitter.add("custom", lambda event: received.append(("second", event.kind)))
+    emitter.emit(Event("custom"))
+    emitter.emit(Event("committed"))
+    assert received == [("first", "custom"), ("second", "custom")]
 
 
-def test_a_watch_wants_what_somebody_wants() -> None:
-    watch = EventEmitter([("custom", print)])
-    assert (watch.wants("custom"), watch.wants("message")) == (True, False)
+def test_an_emitter_wants_the_kinds_of_its_listeners() -> None:
+    emitter = EventEmitter([("custom", print)])
+    assert (emitter.wants("custom"), emitter.wants("message")) == (True, False)
     assert not EventEmitter().wants("custom")
 
 
-def test_a_joined_watch_tells_both_and_leaves_the_first_as_it_was() -> None:
-    told: list[str] = []
-    watch = EventEmitter([("custom", lambda event: told.append("own"))])
-    watch.buffer = StreamBuffer(live=True)
-    joined = watch.with_listeners([("custom", lambda event: told.append("theirs")), ("message", print)])
-    joined.emit(Event("custom"))
-    watch.emit(Event("custom"))
-    assert told == ["own", "theirs", "own"]
-    assert (joined.wants("message"), watch.wants("message")) == (True, False)
-    assert joined.buffer is watch.buffer
+def test_with_listeners_returns_an_emitter_with_both_listeners() -> None:
+    received: list[str] = []
+    emitter = EventEmitter([("custom", lambda event: received.append("own"))])
+    emitter.buffer = StreamBuffer(live=True)
+    extended = emitter.with_listeners([("custom", lambda event: received.append("other")), ("message", print)])
+    extended.emit(Event("custom"))
+    emitter.emit(Event("custom"))
+    assert received == ["own", "other", "own"]
+    assert (extended.wants("message"), emitter.wants("message")) == (True, False)
+    assert extended.buffer is emitter.buffer
 
 
 TASK_EVENTS = ("task_started", "task_finished", "attempt_failed", "call_finished", "message", "custom")
 
 
 def emit(kind: Any, scope: Any) -> None:
-    """Emit an event of a task in the way its kind is emitted."""
+    """Emit an event of a task by the function of its kind."""
     if kind == "task_started":
         emit_task_started(scope.run.emitter, scope, {"x": 1})
     elif kind == "task_finished":
@@ -56,7 +56,7 @@ def emit(kind: Any, scope: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", TASK_EVENTS)
-def test_events_of_a_task_say_where_they_happened(make: Any, kind: Any) -> None:
+def test_events_of_a_task_have_its_node_step_run_and_attempt(make: Any, kind: Any) -> None:
     events: list[Event] = []
     program = make.program(make.graph("a").add_edge("__start__", "a"))
     scope = make.scope(make.run(program, watched=[kind], seen=events), make.task("a"), make.checkpoint({}, step=3))
@@ -66,14 +66,14 @@ def test_events_of_a_task_say_where_they_happened(make: Any, kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", TASK_EVENTS)
-def test_an_event_without_a_receiver_is_not_made(make: Any, kind: str) -> None:
+def test_events_of_a_task_are_not_emitted_to_listeners_of_other_kinds(make: Any, kind: str) -> None:
     events: list[Event] = []
     program = make.program(make.graph("a").add_edge("__start__", "a"))
     emit(kind, make.scope(make.run(program, watched=["committed"], seen=events), make.task("a"), make.checkpoint()))
     assert events == []
 
 
-def test_an_event_of_a_run_names_the_run_and_its_program(make: Any) -> None:
+def test_an_event_of_a_run_has_the_run_and_its_program(make: Any) -> None:
     run = make.run(make.program(make.graph("a").add_edge("__start__", "a")), namespace="outer:1")
     event = run_event("run_started", run, {"x": 1}, 2)
     assert (event.kind, event.data, event.run_id, event.namespace, event.step) == (
@@ -90,7 +90,7 @@ def test_an_event_of_a_run_names_the_run_and_its_program(make: Any) -> None:
 # -- instruments
 
 
-def test_only_methods_that_are_overridden_listen() -> None:
+def test_an_instrument_listens_with_its_overridden_methods() -> None:
     class Some(Instrument):
         def on_run_started(self, event: Event) -> None: ...
         def on_commit(self, event: Event) -> None: ...
@@ -103,29 +103,31 @@ def test_only_methods_that_are_overridden_listen() -> None:
     assert {kind for kind, _ in instrument_listeners([More()])} == {"run_started", "committed", "superstep_started"}
 
 
-def test_every_method_listens_to_a_kind_of_its_own() -> None:
-    told: list[str] = []
-    every = type("Every", (Instrument,), {name: _telling(name, told) for name in METHOD_BY_KIND.values()})
-    for kind, listener in instrument_listeners([every()]):
+def test_every_method_of_an_instrument_listens_to_its_own_kind() -> None:
+    received: list[str] = []
+    instrument = type(
+        "Complete", (Instrument,), {name: recording_method(name, received) for name in METHOD_BY_KIND.values()}
+    )
+    for kind, listener in instrument_listeners([instrument()]):
         listener(Event(kind))
-    assert sorted(told) == sorted(METHOD_BY_KIND.values())
+    assert sorted(received) == sorted(METHOD_BY_KIND.values())
 
 
-def _telling(name: str, told: list[str]) -> Any:
-    return lambda self, event: told.append(name)
+def recording_method(name: str, received: list[str]) -> Any:
+    return lambda self, event: received.append(name)
 
 
 # -- the buffer
 
 
-def test_parts_are_taken_once_in_their_order() -> None:
+def test_parts_are_taken_once_in_order() -> None:
     buffer = StreamBuffer(live=False)
     for part in range(3):
         buffer.add(part)
     assert (buffer.take(), buffer.take()) == ([0, 1, 2], [])
 
 
-def test_whoever_waits_for_a_part_is_woken() -> None:
+def test_adding_a_part_wakes_the_reader() -> None:
     buffer, woken = StreamBuffer(live=True), list[list[Any]]()
     buffer.add("before")
     buffer.wake = lambda: woken.append(list(buffer.parts))
@@ -134,7 +136,7 @@ def test_whoever_waits_for_a_part_is_woken() -> None:
 
 
 @pytest.mark.parametrize(("may_drop", "kept", "dropped"), [(True, 0, 5), (False, 5, 0)])
-def test_live_parts_are_dropped_when_the_reader_is_far_behind(may_drop: bool, kept: int, dropped: int) -> None:
+def test_droppable_parts_are_dropped_if_the_reader_is_too_slow(may_drop: bool, kept: int, dropped: int) -> None:
     buffer = StreamBuffer(live=True)
     buffer.parts = ["waits"] * MAX_UNREAD_PARTS
     for _ in range(5):
@@ -142,7 +144,7 @@ def test_live_parts_are_dropped_when_the_reader_is_far_behind(may_drop: bool, ke
     assert (len(buffer.parts) - MAX_UNREAD_PARTS, buffer.dropped) == (kept, dropped)
 
 
-def test_a_reader_that_has_caught_up_misses_nothing_more() -> None:
+def test_no_part_is_dropped_after_the_reader_has_caught_up() -> None:
     buffer = StreamBuffer(live=True)
     buffer.parts = ["waits"] * MAX_UNREAD_PARTS
     buffer.add("dropped", may_drop=True)
@@ -151,7 +153,7 @@ def test_a_reader_that_has_caught_up_misses_nothing_more() -> None:
     assert (buffer.take(), buffer.dropped) == (["kept"], 1)
 
 
-def test_room_is_waited_for_until_the_reader_takes() -> None:
+def test_wait_until_read_waits_for_the_reader() -> None:
     async def main() -> tuple[bool, bool]:
         buffer = StreamBuffer(live=False)
         buffer.add("part")
@@ -166,18 +168,18 @@ def test_room_is_waited_for_until_the_reader_takes() -> None:
     assert asyncio.run(main()) == (False, True)
 
 
-def test_there_is_room_where_nothing_waits() -> None:
+def test_wait_until_read_returns_at_once_for_an_empty_buffer() -> None:
     async def main() -> None:
         await asyncio.wait_for(StreamBuffer(live=False).wait_until_read(), 600)
 
     asyncio.run(main())
 
 
-def test_parts_that_are_added_from_many_threads_all_arrive() -> None:
-    buffer, together = StreamBuffer(live=True), threading.Barrier(4)
+def test_parts_added_by_several_threads_are_all_taken() -> None:
+    buffer, barrier = StreamBuffer(live=True), threading.Barrier(4)
 
     def add(number: int) -> None:
-        together.wait(600)
+        barrier.wait(600)
         for part in range(500):
             buffer.add((number, part))
 

@@ -1,4 +1,4 @@
-"""Writes folded into the state by hand."""
+"""Folding writes into the state."""
 
 from typing import Annotated, Any, TypedDict
 
@@ -11,7 +11,7 @@ from statewright.runtime.core.fold import drop_transients, fold_results, fold_wr
 
 
 def bracket(old: str, new: str) -> str:
-    """Neither associative nor commutative, so that every order and grouping shows."""
+    """A reducer that is neither associative nor commutative, so that order and grouping are visible."""
     return f"({old}{new})"
 
 
@@ -61,19 +61,23 @@ ONE_WRITER: list[tuple[Any, dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize(("writes", "changed"), ONE_WRITER)
-def test_what_one_task_writes(make: Any, program: Any, writes: Any, changed: dict[str, Any]) -> None:
+def test_writes_of_one_task_are_folded_into_the_state(
+    make: Any, program: Any, writes: Any, changed: dict[str, Any]
+) -> None:
     assert fold_writes(program, START_VALUES, make.result("a", writes)) == {**START_VALUES, **changed}
 
 
 @pytest.mark.parametrize(("writes", "changed"), ONE_WRITER)
-def test_a_task_alone_writes_as_one_of_several_does(make: Any, program: Any, writes: Any, changed: Any) -> None:
+def test_writes_of_one_task_are_folded_alike_alone_and_among_others(
+    make: Any, program: Any, writes: Any, changed: Any
+) -> None:
     results = [make.result("a", writes), make.result("b")]
 
     assert fold_results(program, START_VALUES, results) == fold_writes(program, START_VALUES, results[0])
 
 
 @pytest.mark.parametrize(
-    ("first", "then", "folded"),
+    ("first", "second", "folded"),
     [
         ({"log": [1]}, {"log": [2]}, {"log": ["old", 1, 2]}),
         ({"log": [1]}, {"log": 2, "x": 3}, {"log": ["old", 1, 2], "x": 3}),
@@ -87,16 +91,16 @@ def test_a_task_alone_writes_as_one_of_several_does(make: Any, program: Any, wri
         ([("x", 1), ("x", 2)], {"y": 1}, {"x": 2, "y": 1}),
     ],
 )
-def test_several_tasks_write_in_the_order_of_their_results(
-    make: Any, program: Any, first: Any, then: Any, folded: dict[str, Any]
+def test_writes_of_several_tasks_are_folded_in_task_order(
+    make: Any, program: Any, first: Any, second: Any, folded: dict[str, Any]
 ) -> None:
-    results = [make.result("a", first), make.result("b", then)]
+    results = [make.result("a", first), make.result("b", second)]
 
     assert fold_results(program, START_VALUES, results) == {**START_VALUES, **folded}
 
 
 @pytest.mark.parametrize(
-    ("channel", "first", "then", "what"),
+    ("channel", "first", "second", "message"),
     [
         ("x", 1, 2, "keeps one value"),
         ("x", 1, 1, "keeps one value"),
@@ -106,24 +110,24 @@ def test_several_tasks_write_in_the_order_of_their_results(
         ("guarded", "a", "b", "guarded"),
     ],
 )
-def test_writes_that_exclude_each_other_name_the_channel_and_the_nodes(
-    make: Any, program: Any, channel: str, first: Any, then: Any, what: str
+def test_the_error_of_conflicting_writes_has_the_channel_and_the_nodes(
+    make: Any, program: Any, channel: str, first: Any, second: Any, message: str
 ) -> None:
-    results = [make.result("c", {channel: first}), make.result("b", {}), make.result("a", {channel: then})]
+    results = [make.result("c", {channel: first}), make.result("b", {}), make.result("a", {channel: second})]
 
-    with pytest.raises(ConflictingWrites, match=what) as caught:
+    with pytest.raises(ConflictingWrites, match=message) as caught:
         fold_results(program, START_VALUES, results)
     assert (caught.value.channel, caught.value.nodes) == (channel, ("c", "a"))
 
 
-def test_two_overwrites_in_one_answer_to_a_field_that_merges_conflict(make: Any, program: Any) -> None:
+def test_two_overwrites_of_a_reduced_field_in_one_result_conflict(make: Any, program: Any) -> None:
     result = make.result("a", [("log", Overwrite([1])), ("log", Overwrite([2]))])
 
     with pytest.raises(ConflictingWrites, match="one Overwrite"):
         fold_writes(program, START_VALUES, result)
 
 
-def test_two_sends_to_one_node_that_write_one_field_conflict(make: Any, program: Any) -> None:
+def test_two_tasks_of_one_node_that_write_a_plain_field_conflict(make: Any, program: Any) -> None:
     results = [make.result(make.task("a", number, position=number), {"x": number}) for number in range(2)]
 
     with pytest.raises(ConflictingWrites) as caught:
@@ -131,17 +135,17 @@ def test_two_sends_to_one_node_that_write_one_field_conflict(make: Any, program:
     assert caught.value.nodes == ("a", "a")
 
 
-def test_a_key_that_an_open_state_does_not_list_is_a_plain_field(make: Any, open_program: Any) -> None:
-    alone = fold_writes(open_program, {}, make.result("a", {"free": Overwrite(1)}))
-    beside = fold_results(open_program, {}, [make.result("a", {"free": Overwrite(1)}), make.result("b", {"more": 2})])
-    both = [make.result("a", {"free": 1}), make.result("b", {"free": 2})]
+def test_an_undeclared_key_of_an_open_state_is_a_plain_field(make: Any, open_program: Any) -> None:
+    single = fold_writes(open_program, {}, make.result("a", {"free": Overwrite(1)}))
+    several = fold_results(open_program, {}, [make.result("a", {"free": Overwrite(1)}), make.result("b", {"more": 2})])
+    conflicting = [make.result("a", {"free": 1}), make.result("b", {"free": 2})]
 
-    assert (alone, beside) == ({"free": 1}, {"free": 1, "more": 2})
+    assert (single, several) == ({"free": 1}, {"free": 1, "more": 2})
     with pytest.raises(ConflictingWrites, match="'free' was written by 'a' and 'b'"):
-        fold_results(open_program, {}, both)
+        fold_results(open_program, {}, conflicting)
 
 
-def test_an_error_of_a_reducer_says_what_was_folded(make: Any, program: Any) -> None:
+def test_an_error_of_a_reducer_has_a_note_with_the_channel_and_the_nodes(make: Any, program: Any) -> None:
     results = [make.result("a", {"x": 1}), make.result("b", {"log": [1]}), make.result("c", {"log": [2]})]
 
     with pytest.raises(Exception, match="Only a list") as caught:
@@ -150,7 +154,7 @@ def test_an_error_of_a_reducer_says_what_was_folded(make: Any, program: Any) -> 
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_the_old_values_are_left_alone(make: Any, program: Any, count: int) -> None:
+def test_folding_does_not_change_the_old_values(make: Any, program: Any, count: int) -> None:
     log = ["old"]
     values = {"x": 0, "log": log, "text": "-"}
     results = [make.result("a", {"x": 1, "log": [1], "text": "a"}), make.result("b", {"log": [2], "y": 2})][:count]
@@ -161,10 +165,10 @@ def test_the_old_values_are_left_alone(make: Any, program: Any, count: int) -> N
     assert (values, log) == ({"x": 0, "log": ["old"], "text": "-"}, ["old"])
 
 
-def test_a_list_that_a_node_wrote_is_not_the_list_in_the_state(make: Any, program: Any) -> None:
-    mine = [1]
-    new = fold_writes(program, {}, make.result("a", {"log": mine}))
-    mine.append(2)
+def test_a_written_list_is_copied_into_the_state(make: Any, program: Any) -> None:
+    written = [1]
+    new = fold_writes(program, {}, make.result("a", {"log": written}))
+    written.append(2)
 
     assert new["log"] == [1]
 
@@ -180,13 +184,13 @@ def test_a_list_that_a_node_wrote_is_not_the_list_in_the_state(make: Any, progra
         ([("signal", "new"), ("topic", ["new"])], {"x": 0, "signal": "s", "topic": ["t"]}),
     ],
 )
-def test_signals_go_unless_they_were_written_again(make: Any, program: Any, writes: Any, kept: Any) -> None:
+def test_transient_values_are_dropped_unless_written_again(make: Any, program: Any, writes: Any, kept: Any) -> None:
     values = {"x": 0, "signal": "s", "topic": ["t"], "brief": "b"}
 
     assert drop_transients(program, values, [make.result("a"), make.result("b", writes)]) == kept
 
 
-def test_the_writers_of_a_field_are_named_in_task_order(make: Any) -> None:
+def test_writing_nodes_are_in_task_order(make: Any) -> None:
     results = [make.result("c", {"x": 1}), make.result("a"), make.result("b", [("y", 1), ("x", 1)])]
 
     assert writing_nodes("x", results) == ["c", "b"]
@@ -196,5 +200,5 @@ def test_the_writers_of_a_field_are_named_in_task_order(make: Any) -> None:
     ("writes", "pairs"),
     [({"x": 1, "y": 2}, [("x", 1), ("y", 2)]), ([("x", 1), ("x", 2)], [("x", 1), ("x", 2)]), ({}, [])],
 )
-def test_writes_of_both_forms_are_pairs_in_order(make: Any, writes: Any, pairs: Any) -> None:
+def test_write_pairs_returns_pairs_for_both_forms_of_writes(make: Any, writes: Any, pairs: Any) -> None:
     assert list(write_pairs(make.result("a", writes))) == pairs

@@ -1,4 +1,4 @@
-"""What is due next and what waits, from results sent by hand."""
+"""The next frontier and the deferred tasks, computed from results."""
 
 from typing import Any
 
@@ -17,15 +17,15 @@ def nodes(tasks: Any) -> list[str]:
 
 
 def labels(tasks: Any) -> list[Any]:
-    """Nodes by name, Sends by argument."""
+    """Return the names of nodes and the arguments of Sends."""
     return [task.node if task.arg is NO_ARG else task.arg for task in tasks]
 
 
 def held_nodes(held: Any) -> list[str]:
-    return [one.task.node for one in held]
+    return [deferred.task.node for deferred in held]
 
 
-def following(program: Any, results: Any, *, joins: Any = None, due: Any = (), held: Any = ()) -> Any:
+def frontier_after(program: Any, results: Any, *, joins: Any = None, due: Any = (), held: Any = ()) -> Any:
     return next_frontier(program, joins or {}, results, "after", due, held)
 
 
@@ -33,44 +33,44 @@ def following(program: Any, results: Any, *, joins: Any = None, due: Any = (), h
 
 
 @pytest.mark.parametrize("simple", [True, False])
-def test_nodes_come_by_declaration_then_sends_by_sender_and_emission(make: Any, simple: bool) -> None:
+def test_nodes_are_in_order_of_declaration_before_sends_in_order_of_sender(make: Any, simple: bool) -> None:
     program = make.program(make.graph("z", "a", "w").add_edge(START, "z").add_edge(START, "a").add_edge(START, "w"))
     results = [
         make.result("z", targets=[Send("w", "z2"), "a", Send("w", "z1")], goto=True),
         make.result("a", targets=[Send("w", "a1"), "z"], goto=True),
     ]
 
-    due = simple_frontier(program, results, "after") if simple else following(program, results)[0]
+    due = simple_frontier(program, results, "after") if simple else frontier_after(program, results)[0]
 
     assert labels(due) == ["z", "a", "z2", "z1", "a1"]
 
 
 @pytest.mark.parametrize("simple", [True, False])
-def test_a_node_due_twice_runs_once_and_each_send_is_a_task(make: Any, simple: bool) -> None:
+def test_a_node_due_twice_is_one_task_and_each_send_is_a_task(make: Any, simple: bool) -> None:
     program = make.program(make.graph("a", "b", "c").add_edge(START, "a").add_edge(START, "b").add_edge("a", "c"))
     results = [make.result("a", targets=["c", "c", Send("c", 1)]), make.result("b", targets=["c", Send("c", 1)])]
 
-    due = simple_frontier(program, results, "after") if simple else following(program, results)[0]
+    due = simple_frontier(program, results, "after") if simple else frontier_after(program, results)[0]
 
     assert labels(due) == ["c", 1, 1]
     assert len({task.id for task in due}) == 3
 
 
-def test_ids_of_tasks_depend_on_the_commit_and_the_place_and_on_nothing_else(make: Any) -> None:
+def test_ids_of_tasks_depend_on_the_commit_and_the_position_only(make: Any) -> None:
     program = make.program(make.graph("a", "b").add_edge(START, "a").add_edge(START, "b"))
     results = [make.result("a", targets=["b", "a", Send("b", 1)])]
 
-    once, again, elsewhere = (simple_frontier(program, results, origin) for origin in ("one", "one", "two"))
+    first, repeated, other = (simple_frontier(program, results, origin) for origin in ("one", "one", "two"))
 
-    assert [task.id for task in once or ()] == [task.id for task in again or ()]
-    assert not {task.id for task in once or ()} & {task.id for task in elsewhere or ()}
+    assert [task.id for task in first or ()] == [task.id for task in repeated or ()]
+    assert not {task.id for task in first or ()} & {task.id for task in other or ()}
 
 
-def test_what_was_due_already_stays_due_with_its_id_and_is_not_due_twice(make: Any) -> None:
+def test_a_task_that_is_already_due_keeps_its_id_and_is_not_added_again(make: Any) -> None:
     program = make.program(make.graph("a", "b", "c").add_edge(START, "a").add_edge(START, "b").add_edge("a", "c"))
     waiting = Task("c", NO_ARG, "earlier", 4)
 
-    due, _, _ = following(program, [make.result("a", targets=["c", "b"])], due=[waiting])
+    due, _, _ = frontier_after(program, [make.result("a", targets=["c", "b"])], due=[waiting])
 
     assert nodes(due) == ["b", "c"]
     assert due[1] is waiting
@@ -79,21 +79,21 @@ def test_what_was_due_already_stays_due_with_its_id_and_is_not_due_twice(make: A
 # -- stop
 
 
-@pytest.mark.parametrize("place", [0, 1])
-def test_stop_clears_what_is_due_what_waits_and_who_arrived(make: Any, place: int) -> None:
+@pytest.mark.parametrize("position", [0, 1])
+def test_stop_clears_due_tasks_deferred_tasks_and_arrivals(make: Any, position: int) -> None:
     graph = make.graph("a", "b", "c").add_edge(START, "a").add_edge(START, "b").add_edge(["a", "b"], "c")
     program = make.program(graph)
     results = [make.result("a", targets=["b", Send("c", 1)]), make.result("b", targets=["c"])]
-    results[place].targets, results[place].goto = [STOP, "c"], True
+    results[position].targets, results[position].goto = [STOP, "c"], True
 
-    found = following(
+    frontier = frontier_after(
         program, results, joins={JOIN_AB: frozenset("a")}, due=make.tasks("b"), held=[DeferredTask(make.task("c"))]
     )
 
-    assert found == ((), (), {})
+    assert frontier == ((), (), {})
 
 
-def test_a_stop_or_a_gathered_send_is_left_to_the_thorough_way(make: Any) -> None:
+def test_a_stop_or_a_gathered_send_needs_the_full_frontier(make: Any) -> None:
     program = make.program(make.graph("a", "b").add_edge(START, "a").add_edge("a", "b"))
 
     assert simple_frontier(program, [make.result("a", targets=[STOP])], "after") is None
@@ -120,29 +120,29 @@ def join_program(make: Any) -> Any:
         ([["a", "b"], ["b"], ["a"]], [["c"], [], ["c"]]),
     ],
 )
-def test_a_join_is_due_once_when_all_have_arrived(make: Any, rounds: Any, due_after: Any) -> None:
+def test_a_join_is_due_once_after_all_starts_have_run(make: Any, rounds: Any, due_after: Any) -> None:
     program, joins, seen = join_program(make), {}, []
-    beside = make.task("d", arg="goes on")  # the run is not at rest meanwhile
+    other_task = make.task("d", arg="other")  # so that the run is not complete
     for arrivals in rounds:
-        due, _, joins = following(program, [make.result(node) for node in arrivals], joins=joins, due=[beside])
-        seen.append([task.node for task in due if task is not beside])
+        due, _, joins = frontier_after(program, [make.result(node) for node in arrivals], joins=joins, due=[other_task])
+        seen.append([task.node for task in due if task is not other_task])
 
     assert seen == due_after
 
 
-def test_arrivals_are_forgotten_when_nothing_is_left_to_do(make: Any) -> None:
-    program, beside = join_program(make), make.task("d", arg="goes on")
+def test_arrivals_are_cleared_when_the_run_is_complete(make: Any) -> None:
+    program, other_task = join_program(make), make.task("d", arg="other")
 
-    at_rest, going_on = (following(program, [make.result("a")], due=due) for due in ([], [beside]))
+    complete, unfinished = (frontier_after(program, [make.result("a")], due=due) for due in ([], [other_task]))
 
-    assert at_rest == ((), (), {})
-    assert going_on[2] == {JOIN_AB: frozenset("a")}
+    assert complete == ((), (), {})
+    assert unfinished[2] == {JOIN_AB: frozenset("a")}
 
 
-def test_the_arrivals_that_were_given_are_not_changed(make: Any) -> None:
+def test_the_previous_arrivals_are_not_changed(make: Any) -> None:
     joins = {JOIN_AB: frozenset("a")}
 
-    due, _, after = following(join_program(make), [make.result("b")], joins=joins)
+    due, _, after = frontier_after(join_program(make), [make.result("b")], joins=joins)
 
     assert nodes(due) == ["c"]
     assert after == {}
@@ -157,34 +157,36 @@ def test_the_arrivals_that_were_given_are_not_changed(make: Any) -> None:
         (["c", "d"], ["d"], {JOIN_AB: frozenset("a")}),
         ([Send("c", 1)], ["c"], {}),
     ],
-    ids=["to the end of the join", "elsewhere", "both", "a Send is no arrival"],
+    ids=["to the end of the join", "to another node", "to both", "a Send is not an arrival"],
 )
 def test_a_goto_to_the_end_of_a_join_is_an_arrival(make: Any, targets: Any, due: Any, arrived: Any) -> None:
-    beside = make.task("d", arg="goes on")
+    other_task = make.task("d", arg="other")
 
-    found, _, joins = following(join_program(make), [make.result("a", targets=targets, goto=True)], due=[beside])
+    tasks, _, joins = frontier_after(
+        join_program(make), [make.result("a", targets=targets, goto=True)], due=[other_task]
+    )
 
-    assert [task.node for task in found if task is not beside] == due
+    assert [task.node for task in tasks if task is not other_task] == due
     assert joins == arrived
 
 
-def test_a_goto_from_outside_the_join_is_none(make: Any) -> None:
-    due, _, joins = following(join_program(make), [make.result("d", targets=["c"], goto=True)])
+def test_a_goto_from_outside_the_join_is_not_an_arrival(make: Any) -> None:
+    due, _, joins = frontier_after(join_program(make), [make.result("d", targets=["c"], goto=True)])
 
     assert (nodes(due), joins) == (["c"], {})
 
 
-def test_a_node_due_by_a_join_and_by_an_edge_runs_once(make: Any) -> None:
+def test_a_node_due_by_a_join_and_an_edge_is_one_task(make: Any) -> None:
     graph = make.graph("a", "b", "c").add_edge(START, "a").add_edge(START, "b").add_edge("a", "c")
     program = make.program(graph.add_edge(["a", "b"], "c"))
 
-    assert nodes(following(program, [make.result("a", targets=["c"]), make.result("b")])[0]) == ["c"]
+    assert nodes(frontier_after(program, [make.result("a", targets=["c"]), make.result("b")])[0]) == ["c"]
 
 
-def test_a_join_that_ends_the_path_makes_nothing_due(make: Any) -> None:
+def test_a_join_to_end_adds_no_task(make: Any) -> None:
     graph = make.graph("a", "b").add_edge(START, "a").add_edge(START, "b").add_edge(["a", "b"], END)
 
-    assert following(make.program(graph), [make.result("a"), make.result("b")]) == ((), (), {})
+    assert frontier_after(make.program(graph), [make.result("a"), make.result("b")]) == ((), (), {})
 
 
 def test_a_goto_to_the_end_of_two_joins_is_an_arrival_at_both(make: Any) -> None:
@@ -194,7 +196,7 @@ def test_a_goto_to_the_end_of_two_joins_is_an_arrival_at_both(make: Any) -> None
     program = make.program(graph.add_edge(["a", "b"], "c").add_edge(["a", "e"], "c"))
     results = [make.result("a", targets=["c"], goto=True), make.result("e")]
 
-    assert nodes(following(program, results)[0]) == ["c"]
+    assert nodes(frontier_after(program, results)[0]) == ["c"]
 
 
 # -- subscriptions
@@ -210,27 +212,27 @@ def test_a_goto_to_the_end_of_two_joins_is_an_arrival_at_both(make: Any) -> None
         ([("y", 1), ("x", 1)], ["w", "v"]),
     ],
 )
-def test_nodes_wake_by_declaration_when_what_they_watch_is_written(make: Any, writes: Any, due: list[str]) -> None:
+def test_subscribers_of_a_written_field_are_due_in_order_of_declaration(make: Any, writes: Any, due: list[str]) -> None:
     graph = make.graph("w", "a", "v", w={"on": ["x"]}, v={"on": ["y", "x"]}).add_edge(START, "a")
 
-    assert nodes(following(make.program(graph), [make.result("a", writes)])[0]) == due
+    assert nodes(frontier_after(make.program(graph), [make.result("a", writes)])[0]) == due
 
 
-def test_a_node_woken_and_led_to_runs_once(make: Any) -> None:
+def test_a_node_due_by_a_subscription_and_an_edge_is_one_task(make: Any) -> None:
     graph = make.graph("a", "w", w={"on": ["x"]}).add_edge(START, "a").add_edge("a", "w")
 
-    assert nodes(following(make.program(graph), [make.result("a", {"x": 1}, ["w"])])[0]) == ["w"]
+    assert nodes(frontier_after(make.program(graph), [make.result("a", {"x": 1}, ["w"])])[0]) == ["w"]
 
 
-# -- waiting
+# -- deferred tasks
 
 
-def waiting_program(make: Any, ways: dict[str, str], joins: dict[str, str]) -> Any:
-    """A graph whose entry `a` names nodes, with ways as `{"a": "bc"}` and how nodes join."""
-    names = dict.fromkeys("".join([*ways, *ways.values()]))
+def waiting_program(make: Any, edges: dict[str, str], joins: dict[str, str]) -> Any:
+    """Return a program with edges such as `{"a": "bc"}` and the joins of nodes."""
+    names = dict.fromkeys("".join([*edges, *edges.values()]))
     ordered = sorted(names)
     graph = make.graph(*ordered, **{name: {"join": join} for name, join in joins.items()})
-    for start, ends in ways.items():
+    for start, ends in edges.items():
         for end in ends:
             graph.add_edge(start, end)
     for name in ordered:
@@ -239,7 +241,7 @@ def waiting_program(make: Any, ways: dict[str, str], joins: dict[str, str]) -> A
 
 
 @pytest.mark.parametrize(
-    ("ways", "joins", "due", "held", "starts"),
+    ("edges", "joins", "due", "held", "released"),
     [
         ({"a": "b", "b": "z"}, {"z": "reachable"}, "a", "z", ""),
         ({"a": "b", "b": "z"}, {"z": "reachable"}, "b", "z", ""),
@@ -267,83 +269,85 @@ def waiting_program(make: Any, ways: dict[str, str], joins: dict[str, str]) -> A
         "one step away",
         "out of reach of what is due",
         "nothing is due",
-        "idle waits for anything at all",
+        "idle waits for any due task",
         "idle and nothing is due",
-        "two that do not reach each other start together",
+        "two unconnected nodes start together",
         "the first reaches the second",
         "the second reaches the first",
-        "through a node that does not wait",
-        "idle ones start together",
-        "idle ones by reach",
-        "the one that need not wait for idleness goes first",
-        "an idle one that reaches another goes first",
-        "a cycle is broken by declaration",
-        "a cycle of idle ones too",
+        "reached through a node that does not wait",
+        "idle nodes start together",
+        "idle nodes in order of reach",
+        "reachable starts before idle",
+        "an idle node that reaches another starts first",
+        "a cycle starts in order of declaration",
+        "a cycle of idle nodes",
         "a cycle of three",
         "a cycle through a node that does not wait",
-        "what follows a cycle waits for it",
+        "a node after a cycle waits for it",
         "a node that reaches itself does not block itself",
     ],
 )
-def test_who_of_those_that_wait_may_start(make: Any, ways: Any, joins: Any, due: str, held: str, starts: str) -> None:
-    program = waiting_program(make, ways, joins)
-    waiting = [DeferredTask(Task(name, NO_ARG, "before", place)) for place, name in enumerate(held)]
+def test_deferred_tasks_are_released_when_no_task_can_reach_them(
+    make: Any, edges: Any, joins: Any, due: str, held: str, released: str
+) -> None:
+    program = waiting_program(make, edges, joins)
+    waiting = [DeferredTask(Task(name, NO_ARG, "before", position)) for position, name in enumerate(held)]
 
-    frontier, still = release_ready(program, list(make.tasks(*due, origin="due")), waiting)
+    frontier, remaining = release_ready(program, list(make.tasks(*due, origin="due")), waiting)
 
-    assert "".join(nodes(frontier)) == "".join(sorted(due + starts))
-    assert "".join(held_nodes(still)) == "".join(name for name in held if name not in starts)
+    assert "".join(nodes(frontier)) == "".join(sorted(due + released))
+    assert "".join(held_nodes(remaining)) == "".join(name for name in held if name not in released)
 
 
-def test_a_waiting_node_led_to_again_is_held_once_with_its_first_id(make: Any) -> None:
+def test_a_node_deferred_twice_is_one_task_with_its_first_id(make: Any) -> None:
     program = waiting_program(make, {"a": "bz", "b": "cz", "c": "z"}, {"z": "reachable"})
-    _, held, _ = following(program, [make.result("a", targets=["b", "z"])])
-    due, held_again, _ = next_frontier(program, {}, [make.result("b", targets=["c", "z"])], "later", (), held)
+    _, held, _ = frontier_after(program, [make.result("a", targets=["b", "z"])])
+    due, held_later, _ = next_frontier(program, {}, [make.result("b", targets=["c", "z"])], "later", (), held)
 
     assert nodes(due) == ["c"]
-    assert [one.task.id for one in held_again] == [one.task.id for one in held]
+    assert [deferred.task.id for deferred in held_later] == [deferred.task.id for deferred in held]
 
 
-def test_a_task_keeps_its_id_while_it_waits(make: Any) -> None:
+def test_a_deferred_task_keeps_its_id(make: Any) -> None:
     program = waiting_program(make, {"a": "bz", "b": "z"}, {"z": "reachable"})
-    _, held, _ = following(program, [make.result("a", targets=["b", "z"])])
-    due, still, _ = next_frontier(program, {}, [make.result("b")], "later", (), held)
+    _, held, _ = frontier_after(program, [make.result("a", targets=["b", "z"])])
+    due, remaining, _ = next_frontier(program, {}, [make.result("b")], "later", (), held)
 
     assert [task.id for task in due] == [held[0].task.id]
-    assert still == ()
+    assert remaining == ()
 
 
-def test_sends_to_a_node_that_waits_wait_too_and_stay_tasks_of_their_own(make: Any) -> None:
+def test_sends_to_a_deferred_node_are_deferred_separately(make: Any) -> None:
     program = waiting_program(make, {"a": "bz", "b": "c"}, {"z": "idle"})
-    _, held, _ = following(program, [make.result("a", targets=["b", Send("z", 1), Send("z", 2)], goto=True)])
-    due, still, _ = following(program, [make.result("b")], held=held)
+    _, held, _ = frontier_after(program, [make.result("a", targets=["b", Send("z", 1), Send("z", 2)], goto=True)])
+    due, remaining, _ = frontier_after(program, [make.result("b")], held=held)
 
     assert held_nodes(held) == ["z", "z"]
     assert labels(due) == [1, 2]
-    assert still == ()
+    assert remaining == ()
 
 
-def test_a_send_that_waits_is_no_reason_for_its_node_not_to_be_due(make: Any) -> None:
+def test_a_deferred_send_does_not_replace_the_task_of_its_node(make: Any) -> None:
     program = waiting_program(make, {"a": "bz", "b": "c"}, {"z": "idle"})
-    _, held, _ = following(program, [make.result("a", targets=["b", Send("z", 1)], goto=True)])
+    _, held, _ = frontier_after(program, [make.result("a", targets=["b", Send("z", 1)], goto=True)])
     due, _, _ = next_frontier(program, {}, [make.result("b", targets=["z"])], "later", (), held)
 
     assert labels(due) == ["z", 1]
 
 
-def test_a_send_and_a_gathered_one_to_a_node_that_waits_have_ids_of_their_own(make: Any) -> None:
+def test_a_send_and_a_gathered_send_to_a_deferred_node_have_different_ids(make: Any) -> None:
     program = waiting_program(make, {"a": "z"}, {"z": "idle"})
 
-    due, _, _ = following(program, [make.result("a", targets=[Send("z", 1), gather(2, "z")], goto=True)])
+    due, _, _ = frontier_after(program, [make.result("a", targets=[Send("z", 1), gather(2, "z")], goto=True)])
 
     assert labels(due) == [1, [2]]
     assert len({task.id for task in due}) == 2
 
 
-def test_pending_sends_keep_an_idle_node_waiting(make: Any) -> None:
+def test_an_idle_node_waits_for_sends(make: Any) -> None:
     program = waiting_program(make, {"a": "bz"}, {"z": "idle"})
 
-    due, held, _ = following(program, [make.result("a", targets=["z", Send("b", 1)], goto=True)])
+    due, held, _ = frontier_after(program, [make.result("a", targets=["z", Send("b", 1)], goto=True)])
 
     assert labels(due) == [1]
     assert held_nodes(held) == ["z"]
@@ -356,42 +360,42 @@ def gather(arg: Any, node: str = "g") -> Send:
     return Send(node, arg, gather=True)
 
 
-def test_gathered_sends_become_one_task_by_declaration_of_senders_then_emission(make: Any) -> None:
+def test_gathered_sends_are_one_task_in_order_of_senders(make: Any) -> None:
     program = waiting_program(make, {"a": "g", "b": "g", "c": "d"}, {})
-    _, held, _ = following(program, [make.result("b", targets=["c", "a", gather("b1"), gather("b2")], goto=True)])
-    due, still, _ = following(program, [make.result("a", targets=[gather("a1")], goto=True)], held=held)
+    _, held, _ = frontier_after(program, [make.result("b", targets=["c", "a", gather("b1"), gather("b2")], goto=True)])
+    due, remaining, _ = frontier_after(program, [make.result("a", targets=[gather("a1")], goto=True)], held=held)
 
     assert labels(due) == [["a1", "b1", "b2"]]
-    assert still == ()
+    assert remaining == ()
 
 
 def test_gathered_sends_wait_while_their_node_can_be_reached(make: Any) -> None:
     program = waiting_program(make, {"a": "b", "b": "g", "c": "d"}, {})
 
-    reaching = following(program, [make.result("a", targets=["b", gather(1)], goto=True)])
-    beside = following(program, [make.result("a", targets=["c", gather(1)], goto=True)])
+    reachable = frontier_after(program, [make.result("a", targets=["b", gather(1)], goto=True)])
+    unreachable = frontier_after(program, [make.result("a", targets=["c", gather(1)], goto=True)])
 
-    assert (labels(reaching[0]), held_nodes(reaching[1])) == (["b"], ["g"])
-    assert (labels(beside[0]), held_nodes(beside[1])) == (["c", [1]], [])
+    assert (labels(reachable[0]), held_nodes(reachable[1])) == (["b"], ["g"])
+    assert (labels(unreachable[0]), held_nodes(unreachable[1])) == (["c", [1]], [])
 
 
-def test_one_gathered_send_is_still_a_list(make: Any) -> None:
+def test_one_gathered_send_is_a_list(make: Any) -> None:
     program = waiting_program(make, {"a": "g"}, {})
 
-    assert labels(following(program, [make.result("a", targets=[gather("only")], goto=True)])[0]) == [["only"]]
+    assert labels(frontier_after(program, [make.result("a", targets=[gather("only")], goto=True)])[0]) == [["only"]]
 
 
-def test_plain_sends_and_gathered_ones_to_one_node_are_kept_apart(make: Any) -> None:
+def test_plain_and_gathered_sends_to_one_node_are_separate_tasks(make: Any) -> None:
     program = waiting_program(make, {"a": "g"}, {})
     targets = [gather(1), Send("g", 2), gather(3), "g"]
 
-    due, _, _ = following(program, [make.result("a", targets=targets, goto=True)])
+    due, _, _ = frontier_after(program, [make.result("a", targets=targets, goto=True)])
 
     assert labels(due) == ["g", 2, [1, 3]]
     assert len({task.id for task in due}) == 3
 
 
-def test_what_start_sends_is_gathered_before_what_nodes_send(make: Any) -> None:
+def test_sends_of_start_are_gathered_before_sends_of_nodes(make: Any) -> None:
     program = waiting_program(make, {"a": "g"}, {})
     held = [DeferredTask(make.task("g", "from a"), gather=True, sender="a")]
     held.append(DeferredTask(make.task("g", "from start", position=1), gather=True, sender=START))
@@ -399,42 +403,42 @@ def test_what_start_sends_is_gathered_before_what_nodes_send(make: Any) -> None:
     assert labels(release_ready(program, [], held)[0]) == [["from start", "from a"]]
 
 
-def test_a_gathered_task_has_the_id_of_one_that_it_gathers(make: Any) -> None:
+def test_a_gathered_task_has_the_id_of_one_of_its_sends(make: Any) -> None:
     program = waiting_program(make, {"a": "g", "b": "g"}, {})
     held = [
-        DeferredTask(make.task("g", sender, position=place), gather=True, sender=sender)
-        for place, sender in enumerate("ba")
+        DeferredTask(make.task("g", sender, position=position), gather=True, sender=sender)
+        for position, sender in enumerate("ba")
     ]
 
     (task,), _ = release_ready(program, [], held)
 
     assert task.arg == ["a", "b"]
-    assert task.id in {one.task.id for one in held}
+    assert task.id in {deferred.task.id for deferred in held}
 
 
-def test_gathered_sends_to_several_nodes_are_gathered_node_by_node(make: Any) -> None:
+def test_gathered_sends_are_gathered_by_node(make: Any) -> None:
     program = waiting_program(make, {"a": "gh"}, {})
     targets = [gather(1, "h"), gather(2, "g"), gather(3, "h")]
 
-    due, _, _ = following(program, [make.result("a", targets=targets, goto=True)])
+    due, _, _ = frontier_after(program, [make.result("a", targets=targets, goto=True)])
 
     assert [(task.node, task.arg) for task in due] == [("g", [2]), ("h", [1, 3])]
 
 
-def test_a_cycle_of_gathering_nodes_is_broken_by_declaration(make: Any) -> None:
+def test_a_cycle_of_gathering_nodes_starts_in_order_of_declaration(make: Any) -> None:
     program = waiting_program(make, {"a": "g", "g": "h", "h": "g"}, {})
     held = [
         DeferredTask(make.task("h", 1), gather=True, sender="a"),
         DeferredTask(make.task("g", 2), gather=True, sender="a"),
     ]
 
-    due, still = release_ready(program, [], held)
+    due, remaining = release_ready(program, [], held)
 
     assert [(task.node, task.arg) for task in due] == [("g", [2])]
-    assert held_nodes(still) == ["h"]
+    assert held_nodes(remaining) == ["h"]
 
 
-def test_what_an_error_handler_leads_to_is_what_its_node_leads_to(make: Any) -> None:
+def test_an_error_handler_reaches_the_successors_of_its_node(make: Any) -> None:
     graph = make.graph("a", "b", "z", a={"error_handler": lambda state, error: None}, z={"join": "reachable"})
     graph.add_edge(START, "a").add_edge(START, "b").add_edge("a", "z")
     program = make.program(graph)

@@ -1,4 +1,4 @@
-"""Graphs with every question answered that can be answered before they run."""
+"""Programs: what is computed from a graph before it runs."""
 
 from dataclasses import dataclass, field
 from typing import Annotated, Any, TypedDict
@@ -35,30 +35,35 @@ class Result:
     y: int = 7
 
 
-async def awaits(state: Any) -> None:
+async def coroutine_node(state: Any) -> None:
     """A coroutine function."""
 
 
-def plain(state: Any) -> None:
+def plain_node(state: Any) -> None:
     """A plain function."""
 
 
-def goes(state: Any) -> str:
+def plain_path(state: Any) -> str:
     return END
 
 
-async def asks(state: Any) -> str:
+async def coroutine_path(state: Any) -> str:
     return END
 
 
 def single(
-    make: Any, action: Any = plain, *, compiled: dict[str, Any] | None = None, path: Any = None, **options: Any
+    make: Any,
+    action: Any = plain_node,
+    *,
+    program_options: dict[str, Any] | None = None,
+    path: Any = None,
+    **options: Any,
 ) -> Any:
-    """A program with the one node `a`."""
+    """Return a program with the one node `a`."""
     graph = make.graph(schema=options.pop("schema", Fields)).add_node("a", action, **options).add_edge(START, "a")
     if path is not None:
         graph.add_conditional_edges("a", path, ["a", END])
-    return make.program(graph, **(compiled or {}))
+    return make.program(graph, **(program_options or {}))
 
 
 # -- values
@@ -75,11 +80,11 @@ def single(
         ({}, {}),
     ],
 )
-def test_the_values_that_a_state_has_before_its_first_update(make: Any, schema: Any, values: dict[str, Any]) -> None:
+def test_start_values_come_from_reducers_and_defaults(make: Any, schema: Any, values: dict[str, Any]) -> None:
     assert single(make, schema=schema).start_values() == values
 
 
-def test_start_values_are_made_afresh(make: Any) -> None:
+def test_start_values_are_new_each_time(make: Any) -> None:
     program = single(make)
     program.start_values()["log"].append("mine")
 
@@ -87,7 +92,7 @@ def test_start_values_are_made_afresh(make: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "output", "shown"),
+    ("schema", "output", "expected"),
     [
         (Fields, None, {"x": 1, "log": [2], "total": 3, "topic": [4], "handle": "h"}),
         (Fields, Output, {"x": 1}),
@@ -99,34 +104,34 @@ def test_start_values_are_made_afresh(make: Any) -> None:
     ],
     ids=["closed", "an output schema", "open"],
 )
-def test_what_a_caller_sees_of_the_state(make: Any, schema: Any, output: Any, shown: dict[str, Any]) -> None:
+def test_the_output_has_the_visible_fields(make: Any, schema: Any, output: Any, expected: dict[str, Any]) -> None:
     graph = make.graph("a", schema=schema).add_edge(START, "a")
     graph.output_schema = output
     values = {"x": 1, "log": [2], "total": 3, "topic": [4], "signal": "s", "brief": "b", "handle": "h"}
 
-    assert make.program(graph).output(values) == shown
+    assert make.program(graph).output(values) == expected
 
 
-def test_a_caller_sees_the_fields_that_have_a_value_and_may_change_the_mapping(make: Any) -> None:
+def test_changing_the_output_does_not_change_the_state(make: Any) -> None:
     program, values = single(make), {"x": 1}
-    shown = program.output(values)
-    shown["x"] = 2
+    output = program.output(values)
+    output["x"] = 2
 
-    assert (shown, values) == ({"x": 2}, {"x": 1})
+    assert (output, values) == ({"x": 2}, {"x": 1})
 
 
 @pytest.mark.parametrize("values", [{"__root__": [1]}, {}])
-def test_a_caller_sees_a_bare_state_bare(make: Any, values: dict[str, Any]) -> None:
+def test_the_output_of_a_bare_state_is_its_value(make: Any, values: dict[str, Any]) -> None:
     assert single(make, schema=Annotated[list[Any], append]).output(values) == values.get("__root__")
 
 
 @pytest.mark.parametrize(("validate", "result"), [("input", {"x": 1}), ("all", Result(1)), ("off", {"x": 1})])
-def test_a_result_is_an_instance_where_everything_is_validated(make: Any, validate: str, result: Any) -> None:
-    assert single(make, schema=Result, compiled={"validate": validate}).output({"x": 1}) == result
+def test_the_output_is_an_instance_if_everything_is_validated(make: Any, validate: str, result: Any) -> None:
+    assert single(make, schema=Result, program_options={"validate": validate}).output({"x": 1}) == result
 
 
 @pytest.mark.parametrize(
-    ("writes", "shown"),
+    ("writes", "expected"),
     [
         ({"x": 1}, {"x": 1}),
         ({}, None),
@@ -135,16 +140,14 @@ def test_a_result_is_an_instance_where_everything_is_validated(make: Any, valida
         ([], None),
     ],
 )
-def test_readers_of_updates_see_writes_pair_by_pair_where_a_field_was_written_twice(
-    make: Any, writes: Any, shown: Any
-) -> None:
-    assert single(make).visible_writes(make.result("a", writes)) == shown
+def test_visible_writes_are_a_list_if_a_field_was_written_twice(make: Any, writes: Any, expected: Any) -> None:
+    assert single(make).visible_writes(make.result("a", writes)) == expected
 
 
 # -- channels
 
 
-def test_channels_are_known_by_how_they_merge_and_how_long_they_keep(make: Any) -> None:
+def test_channels_are_grouped_by_merging_and_lifetime(make: Any) -> None:
     program = single(make)
 
     assert set(program.merging) == {"log", "total", "signal", "brief", "handle", "topic"}
@@ -155,7 +158,7 @@ def test_channels_are_known_by_how_they_merge_and_how_long_they_keep(make: Any) 
 
 
 @pytest.mark.parametrize(("output", "reported"), [(None, {"log", "total", "handle", "topic"}), (Output, set())])
-def test_a_caller_is_told_of_fields_that_merge_and_that_it_is_shown(make: Any, output: Any, reported: set[str]) -> None:
+def test_reported_fields_are_visible_fields_with_reducers(make: Any, output: Any, reported: set[str]) -> None:
     graph = make.graph("a", schema=Fields).add_edge(START, "a")
     graph.output_schema = output
 
@@ -173,12 +176,14 @@ def test_input_is_read_by_the_input_schema(make: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("validate", "input_is", "answers_are"), [("input", True, False), ("all", True, True), ("off", False, False)]
+    ("validate", "checks_input", "checks_results"), [("input", True, False), ("all", True, True), ("off", False, False)]
 )
-def test_what_is_checked_against_the_types(make: Any, validate: str, input_is: bool, answers_are: bool) -> None:
-    program, task = single(make, compiled={"validate": validate}), make.task("a")
+def test_validate_decides_whether_input_and_results_are_checked(
+    make: Any, validate: str, checks_input: bool, checks_results: bool
+) -> None:
+    program, task = single(make, program_options={"validate": validate}), make.task("a")
 
-    for reader, is_checked in ((program.start.updates, input_is), (program.updates, answers_are)):
+    for reader, is_checked in ((program.start.updates, checks_input), (program.updates, checks_results)):
         if is_checked:
             with pytest.raises(InvalidUpdateError, match="x"):
                 reader.read({"x": "text"}, "a", task)
@@ -186,28 +191,28 @@ def test_what_is_checked_against_the_types(make: Any, validate: str, input_is: b
             assert reader.read({"x": "text"}, "a", task) == {"x": "text"}
 
 
-def test_a_default_is_there_in_the_form_that_its_channel_keeps(make: Any) -> None:
+def test_a_default_is_prepared_by_its_channel(make: Any) -> None:
     @dataclass
-    class Talk:
+    class Conversation:
         messages: Annotated[list[Any], add_messages] = field(
             default_factory=lambda: [{"role": "user", "content": "hi"}]
         )
 
-    values = single(make, schema=Talk).start_values()
+    values = single(make, schema=Conversation).start_values()
 
     assert [(type(message), message.role) for message in values["messages"]] == [(Message, "user")]
 
 
-def test_those_who_watch_a_field_are_known_by_declaration(make: Any) -> None:
+def test_subscribers_of_a_field_are_in_the_order_of_declaration(make: Any) -> None:
     graph = make.graph("a", "b", "c", schema=Fields, b={"on": ["log", "x"]}, c={"on": ["x"]}).add_edge(START, "a")
 
     assert make.program(graph).subscribers == {"x": ("b", "c"), "log": ("b",)}
 
 
-# -- what follows a node
+# -- successors
 
 
-def test_what_follows_a_node_are_its_edges_without_the_end(make: Any) -> None:
+def test_successors_of_a_node_are_its_edges_without_end(make: Any) -> None:
     graph = make.graph("a", "b", "c").add_edge(START, "a").add_edge("a", "c").add_edge("a", "b").add_edge("a", END)
     program = make.program(graph)
 
@@ -217,7 +222,7 @@ def test_what_follows_a_node_are_its_edges_without_the_end(make: Any) -> None:
 
 
 @pytest.mark.parametrize(("edge", "joined"), [(None, {"c": True, "b": False}), (("a", "c"), {"c": False, "b": False})])
-def test_a_goto_to_the_end_of_a_join_is_known_unless_an_edge_leads_there_too(
+def test_a_node_is_joined_to_the_end_of_a_join_unless_an_edge_leads_there(
     make: Any, edge: Any, joined: dict[str, bool]
 ) -> None:
     graph = make.graph("a", "b", "c").add_edge(START, "a").add_edge(START, "b").add_edge(["a", "b"], "c")
@@ -228,8 +233,8 @@ def test_a_goto_to_the_end_of_a_join_is_known_unless_an_edge_leads_there_too(
     assert {target: bool(node.joined_to(target)) for target in joined} == joined
 
 
-def test_an_error_handler_is_a_hidden_node_that_goes_on_where_its_node_does(make: Any) -> None:
-    graph = make.graph("b", "c").add_node("a", plain, error_handler=lambda state, error: None, writes=["x"])
+def test_an_error_handler_is_a_hidden_node_with_the_edges_of_its_node(make: Any) -> None:
+    graph = make.graph("b", "c").add_node("a", plain_node, error_handler=lambda state, error: None, writes=["x"])
     graph.add_edge(START, "a").add_edge(START, "b").add_edge("a", "c").add_edge(["a", "b"], "c")
     program = make.program(graph)
     node = program.nodes["a"]
@@ -241,7 +246,7 @@ def test_an_error_handler_is_a_hidden_node_that_goes_on_where_its_node_does(make
     assert (handler.edge_source, handler.writes) == ("a", frozenset({"x"}))
 
 
-def test_where_a_node_may_go_is_what_it_declares_and_where_its_edges_lead(make: Any) -> None:
+def test_allowed_targets_are_the_destinations_and_the_edges(make: Any) -> None:
     graph = make.graph("a", "b", "c", "d", a={"destinations": ["c"]}).add_edge(START, "a").add_edge("a", "b")
     program = make.program(graph.add_edge("b", "d"))
 
@@ -250,18 +255,18 @@ def test_where_a_node_may_go_is_what_it_declares_and_where_its_edges_lead(make: 
     assert program.targets == {"a", "b", "c", "d", END, STOP}
 
 
-def test_a_conditional_edge_reads_the_schema_that_it_names(make: Any) -> None:
+def test_a_conditional_edge_reads_the_schema_of_its_type_hint(make: Any) -> None:
     def by_class(result: Result) -> str:
         return END
 
     def by_state(state: Fields) -> str:
         return END
 
-    def by_nothing(state: Any) -> str:
+    def by_any(state: Any) -> str:
         return END
 
     graph = make.graph("a", "b", schema=Fields, b={"input_schema": Result}).add_edge(START, "a").add_edge("a", "b")
-    for path in (by_class, by_state, by_nothing):
+    for path in (by_class, by_state, by_any):
         graph.add_conditional_edges("a", path, ["b", END])
     routes = make.program(graph).nodes["a"].routes
 
@@ -269,41 +274,41 @@ def test_a_conditional_edge_reads_the_schema_that_it_names(make: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path_map", "meanings"),
+    ("path_map", "targets"),
     [({"go": "a", True: END}, {"go": "a", True: END}), (["a"], {"a": "a"}), (None, {"a": "a", END: END, STOP: STOP})],
 )
-def test_what_a_conditional_edge_may_mean(make: Any, path_map: Any, meanings: dict[Any, str]) -> None:
-    graph = make.graph("a").add_edge(START, "a").add_conditional_edges("a", goes, path_map)
+def test_targets_by_choice_come_from_the_path_map(make: Any, path_map: Any, targets: dict[Any, str]) -> None:
+    graph = make.graph("a").add_edge(START, "a").add_conditional_edges("a", plain_path, path_map)
     (route,) = make.program(graph).nodes["a"].routes
 
-    assert dict(route.targets_by_choice) == meanings
+    assert dict(route.targets_by_choice) == targets
 
 
-# -- where nodes run
+# -- lanes
 
 
 @pytest.mark.parametrize(
-    ("action", "options", "alone", "beside", "on_a_loop"),
+    ("action", "options", "sync", "concurrent", "async_"),
     [
-        (plain, {}, "thread", "thread", "thread"),
-        (awaits, {}, "loop", "loop", "loop"),
-        (plain, {"inline": True}, "inline", "inline", "inline"),
-        (plain, {"retry_policy": RetryPolicy()}, "thread", "loop", "loop"),
-        (plain, {"max_concurrency": 1}, "thread", "loop", "loop"),
-        (plain, {"path": goes}, "thread", "thread", "thread"),
-        (plain, {"path": asks}, "loop", "loop", "loop"),
+        (plain_node, {}, "thread", "thread", "thread"),
+        (coroutine_node, {}, "loop", "loop", "loop"),
+        (plain_node, {"inline": True}, "inline", "inline", "inline"),
+        (plain_node, {"retry_policy": RetryPolicy()}, "thread", "loop", "loop"),
+        (plain_node, {"max_concurrency": 1}, "thread", "loop", "loop"),
+        (plain_node, {"path": plain_path}, "thread", "thread", "thread"),
+        (plain_node, {"path": coroutine_path}, "loop", "loop", "loop"),
     ],
-    ids=["plain", "coroutine", "inline", "with a policy", "with a limit", "plain edge", "edge that awaits"],
+    ids=["plain", "coroutine", "inline", "retry policy", "concurrency limit", "plain path", "coroutine path"],
 )
-def test_where_a_node_runs(
-    make: Any, action: Any, options: dict[str, Any], alone: str, beside: str, on_a_loop: str
+def test_a_node_has_a_lane_for_every_kind_of_driver(
+    make: Any, action: Any, options: dict[str, Any], sync: str, concurrent: str, async_: str
 ) -> None:
     node = single(make, action, **options).nodes["a"]
 
-    assert (node.sync_lane, node.concurrent_lane, node.async_lane) == (alone, beside, on_a_loop)
+    assert (node.sync_lane, node.concurrent_lane, node.async_lane) == (sync, concurrent, async_)
 
 
-def test_a_subgraph_runs_where_the_run_is(make: Any) -> None:
+def test_a_subgraph_runs_in_the_lane_of_its_run(make: Any) -> None:
     inner = make.graph("inner").add_edge(START, "inner").compile()
     node = single(make, inner).nodes["a"]
 
@@ -312,32 +317,32 @@ def test_a_subgraph_runs_where_the_run_is(make: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "beside"), [({}, "thread"), ({"timeout": 1}, "loop"), ({"retry_policy": RetryPolicy()}, "loop")]
+    ("options", "concurrent"), [({}, "thread"), ({"timeout": 1}, "loop"), ({"retry_policy": RetryPolicy()}, "loop")]
 )
-def test_an_error_handler_is_tried_and_timed_like_its_node(make: Any, options: dict[str, Any], beside: str) -> None:
+def test_an_error_handler_has_the_guards_of_its_node(make: Any, options: dict[str, Any], concurrent: str) -> None:
     program = single(make, error_handler=lambda state, error: None, **options)
     handler = program.nodes[program.nodes["a"].handler]
 
-    assert (handler.guards is not None) is (beside == "loop")
-    assert (handler.sync_lane, handler.concurrent_lane, handler.async_lane) == ("thread", beside, beside)
+    assert (handler.guards is not None) is (concurrent == "loop")
+    assert (handler.sync_lane, handler.concurrent_lane, handler.async_lane) == ("thread", concurrent, concurrent)
 
 
-# -- short cuts
+# -- fast paths
 
 
 @pytest.mark.parametrize(
     ("build", "simple"),
     [
         (lambda graph: graph.add_edge("a", "b"), True),
-        (lambda graph: graph.add_conditional_edges("a", goes, ["b"]), True),
+        (lambda graph: graph.add_conditional_edges("a", plain_path, ["b"]), True),
         (lambda graph: graph.add_edge(["a", "b"], "c"), False),
-        (lambda graph: graph.add_node("d", plain, on=["x"]), False),
-        (lambda graph: graph.add_node("d", plain, join="idle").add_edge("a", "d"), False),
-        (lambda graph: graph.add_node("d", plain, join="reachable").add_edge("a", "d"), False),
-        (lambda graph: graph.add_node("d", plain, defer=True).add_edge("a", "d"), False),
+        (lambda graph: graph.add_node("d", plain_node, on=["x"]), False),
+        (lambda graph: graph.add_node("d", plain_node, join="idle").add_edge("a", "d"), False),
+        (lambda graph: graph.add_node("d", plain_node, join="reachable").add_edge("a", "d"), False),
+        (lambda graph: graph.add_node("d", plain_node, defer=True).add_edge("a", "d"), False),
     ],
 )
-def test_targets_alone_decide_what_follows_unless_somebody_waits(make: Any, build: Any, simple: bool) -> None:
+def test_a_graph_without_joins_and_subscriptions_has_a_simple_frontier(make: Any, build: Any, simple: bool) -> None:
     graph = make.graph("a", "b", "c")
     for name in "abc":
         graph.add_edge(START, name)
@@ -351,44 +356,44 @@ class Computed(TypedDict, total=False):
 
 
 @pytest.mark.parametrize(
-    ("options", "lean"),
+    ("options", "expected"),
     [
         ({}, True),
-        ({"compiled": {"debug": True}}, False),
+        ({"program_options": {"debug": True}}, False),
         ({"schema": Computed}, False),
-        ({"error_handler": plain}, False),
-        ({"path": goes}, True),
+        ({"error_handler": plain_node}, False),
+        ({"path": plain_path}, True),
     ],
 )
-def test_a_task_only_reads_and_calls_unless_something_has_to_be_computed(
-    make: Any, options: dict[str, Any], lean: bool
+def test_a_program_allows_the_fast_path_without_debug_managed_values_and_handlers(
+    make: Any, options: dict[str, Any], expected: bool
 ) -> None:
-    assert single(make, **options).allows_fast_path is lean
+    assert single(make, **options).allows_fast_path is expected
 
 
 @pytest.mark.parametrize(
-    ("options", "takes_the_short_way"),
+    ("options", "is_single"),
     [
-        ({"path": goes}, True),
-        ({"path": asks}, False),
+        ({"path": plain_path}, True),
+        ({"path": coroutine_path}, False),
         ({"path": lambda state, config: END}, False),
-        ({"path": goes, "schema": Computed}, False),
+        ({"path": plain_path, "schema": Computed}, False),
         ({}, False),
     ],
 )
-def test_a_lone_plain_conditional_edge_takes_the_short_way(
-    make: Any, options: dict[str, Any], takes_the_short_way: bool
-) -> None:
-    assert (single(make, **options).nodes["a"].single_route is not None) is takes_the_short_way
+def test_a_single_plain_conditional_edge_is_a_single_route(make: Any, options: dict[str, Any], is_single: bool) -> None:
+    assert (single(make, **options).nodes["a"].single_route is not None) is is_single
 
 
-def test_a_conditional_edge_beside_a_plain_one_does_not(make: Any) -> None:
-    graph = make.graph("a", "b").add_edge(START, "a").add_edge("a", "b").add_conditional_edges("a", goes, ["b", END])
+def test_a_conditional_edge_with_a_plain_edge_is_not_a_single_route(make: Any) -> None:
+    graph = (
+        make.graph("a", "b").add_edge(START, "a").add_edge("a", "b").add_conditional_edges("a", plain_path, ["b", END])
+    )
 
     assert make.program(graph).nodes["a"].single_route is None
 
 
-def test_nodes_with_one_schema_share_its_reader(make: Any) -> None:
+def test_nodes_with_the_same_schema_share_a_reader(make: Any) -> None:
     graph = make.graph("a", "b", "c", schema=Fields, c={"input_schema": Result})
     for name in "abc":
         graph.add_edge(START, name)
@@ -397,7 +402,7 @@ def test_nodes_with_one_schema_share_its_reader(make: Any) -> None:
     assert nodes["a"].read is nodes["b"].read is not nodes["c"].read
 
 
-def test_a_builtin_without_a_signature_takes_the_state(make: Any) -> None:
+def test_a_builtin_without_a_signature_receives_the_state(make: Any) -> None:
     node = single(make, dict).nodes["a"]
 
     assert node.takes_state
@@ -405,44 +410,44 @@ def test_a_builtin_without_a_signature_takes_the_state(make: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("action", "options", "whole", "bare"),
+    ("action", "options", "reads_all", "state_only"),
     [
-        (plain, {}, True, True),
+        (plain_node, {}, True, True),
         (lambda state, config: None, {}, True, False),
         (lambda *, config: None, {}, True, False),
-        (plain, {"input_schema": Result}, False, True),
-        (plain, {"reads": ["x"]}, False, True),
+        (plain_node, {"input_schema": Result}, False, True),
+        (plain_node, {"reads": ["x"]}, False, True),
     ],
 )
-def test_a_node_that_takes_the_state_and_nothing_else_is_called_with_it(
-    make: Any, action: Any, options: dict[str, Any], whole: bool, bare: bool
+def test_reads_all_and_state_only_follow_from_the_signature_and_options(
+    make: Any, action: Any, options: dict[str, Any], reads_all: bool, state_only: bool
 ) -> None:
     node = single(make, action, **options).nodes["a"]
 
-    assert (node.reads_all, node.state_only) == (whole, bare)
+    assert (node.reads_all, node.state_only) == (reads_all, state_only)
 
 
 @pytest.mark.parametrize(
-    ("schema", "options", "known"),
+    ("schema", "options", "plain_keys"),
     [
         ({"x": int}, {}, None),
         (StateSchema({"x": int, "y": int}, closed=True), {}, {"x", "y"}),
         (StateSchema({"x": int, "y": int}, closed=True), {"writes": ["x"]}, {"x"}),
         ({"x": int}, {"writes": ["x"]}, None),
-        (StateSchema({"x": int}, closed=True), {"compiled": {"validate": "all"}}, None),
+        (StateSchema({"x": int}, closed=True), {"program_options": {"validate": "all"}}, None),
     ],
 )
-def test_an_answer_with_known_keys_needs_no_reading_unless_something_is_done_to_it(
-    make: Any, schema: Any, options: dict[str, Any], known: Any
+def test_plain_keys_of_a_node_are_the_keys_that_need_no_reading(
+    make: Any, schema: Any, options: dict[str, Any], plain_keys: Any
 ) -> None:
-    assert single(make, schema=schema, **options).nodes["a"].plain_keys == known
+    assert single(make, schema=schema, **options).nodes["a"].plain_keys == plain_keys
 
 
 # -- names
 
 
 @pytest.mark.parametrize(
-    ("build", "handed_over"),
+    ("build", "expected"),
     [
         (lambda make, handler: make.result("a", {}, [Send(handler, None)], goto=True), True),
         (lambda make, handler: make.result("a", {}, [Send("b", None)], goto=True), False),
@@ -450,21 +455,21 @@ def test_an_answer_with_known_keys_needs_no_reading_unless_something_is_done_to_
         (lambda make, handler: make.result("a", {"x": Overwrite(1)}, ["b"]), False),
     ],
 )
-def test_whether_an_error_handler_will_answer(make: Any, build: Any, handed_over: bool) -> None:
-    handler = single(make, error_handler=plain).nodes["a"].handler
+def test_is_error_handled_recognises_a_send_to_the_error_handler(make: Any, build: Any, expected: bool) -> None:
+    handler = single(make, error_handler=plain_node).nodes["a"].handler
 
-    assert is_error_handled(build(make, handler)) is handed_over
+    assert is_error_handled(build(make, handler)) is expected
 
 
-def test_users_know_an_error_handler_by_the_name_of_its_node(make: Any) -> None:
-    handler = make.task(single(make, error_handler=plain).nodes["a"].handler)
+def test_the_display_name_of_an_error_handler_is_the_name_of_its_node(make: Any) -> None:
+    handler = make.task(single(make, error_handler=plain_node).nodes["a"].handler)
     node = make.task("a")
 
     assert display_name(handler) == display_name(node) == "a"
     assert (is_hidden(handler), is_hidden(node)) == (True, False)
 
 
-def test_plain_fields_are_those_that_simply_become_what_was_written(make: Any) -> None:
+def test_fields_without_reducers_are_not_merging(make: Any) -> None:
     program = single(make, schema={"x": LastValue(), "y": int, "log": append})
 
     assert set(program.channels) - set(program.merging) == {"x", "y"}

@@ -1,4 +1,4 @@
-"""Checkpoints in the form in which they are saved."""
+"""The saved form of checkpoints."""
 
 from typing import Annotated, Any, TypedDict
 
@@ -23,13 +23,13 @@ def program(make: Any) -> Any:
     return make.program(make.graph("a", schema=Fields).add_edge(START, "a"))
 
 
-def test_nothing_is_rebuilt_where_everything_is_saved(make: Any) -> None:
+def test_a_checkpoint_without_untracked_values_is_not_copied(make: Any) -> None:
     checkpoint = make.checkpoint({"x": 1}, make.tasks("a"))
 
     assert saved_form(make.program(make.graph("a").add_edge(START, "a")), checkpoint) is checkpoint
 
 
-def test_untracked_values_are_left_out_and_everything_else_is_kept(make: Any, program: Any) -> None:
+def test_only_untracked_values_are_omitted(make: Any, program: Any) -> None:
     checkpoint = make.checkpoint(
         {"x": 1, "signal": "s", "handle": HANDLE},
         [make.task("a"), make.task("a", {"x": 2}, position=1), make.task("a", "text", position=2)],
@@ -50,7 +50,7 @@ def test_untracked_values_are_left_out_and_everything_else_is_kept(make: Any, pr
     )
 
 
-def test_untracked_values_are_stripped_from_sends_and_reports(make: Any, program: Any) -> None:
+def test_untracked_values_are_removed_from_sends_and_reports(make: Any, program: Any) -> None:
     arg = {"x": 1, "handle": HANDLE}
     checkpoint = make.checkpoint(
         frontier=[make.task("a", arg)],
@@ -65,7 +65,7 @@ def test_untracked_values_are_stripped_from_sends_and_reports(make: Any, program
     assert saved.reported == (("x", 1),)
 
 
-def test_tasks_keep_their_ids_when_they_are_stripped(make: Any, program: Any) -> None:
+def test_tasks_without_untracked_values_keep_their_ids(make: Any, program: Any) -> None:
     tasks = [make.task("a", {"handle": HANDLE}, "earlier", 4), make.task("a", {"handle": HANDLE}, "earlier", 5)]
 
     saved = saved_form(program, make.checkpoint(frontier=tasks[:1], held=[DeferredTask(tasks[1])]))
@@ -73,14 +73,14 @@ def test_tasks_keep_their_ids_when_they_are_stripped(make: Any, program: Any) ->
     assert [saved.frontier[0].id, saved.deferred[0].task.id] == [task.id for task in tasks]
 
 
-def test_the_checkpoint_that_goes_on_keeps_what_is_not_saved(make: Any, program: Any) -> None:
+def test_the_original_checkpoint_keeps_untracked_values(make: Any, program: Any) -> None:
     checkpoint = make.checkpoint({"handle": HANDLE}, [make.task("a", {"handle": HANDLE})])
     saved_form(program, checkpoint)
 
     assert checkpoint.values == checkpoint.frontier[0].arg == {"handle": HANDLE}
 
 
-def test_untracked_values_are_stripped_from_gathered_sends_too(make: Any, program: Any) -> None:
+def test_untracked_values_are_removed_from_gathered_sends(make: Any, program: Any) -> None:
     gathered = make.task("a", [{"x": 1, "handle": HANDLE}, {"x": 2}])
 
     assert saved_form(program, make.checkpoint(frontier=[gathered])).frontier[0].arg == [{"x": 1}, {"x": 2}]

@@ -1,4 +1,4 @@
-"""What passes between a graph and one that it calls."""
+"""Calls of subgraphs: results, namespaces and retries."""
 
 import asyncio
 import threading
@@ -19,8 +19,8 @@ from statewright.runtime.lifecycle.subgraph_call import CallInProgress, begin_ca
 from statewright.testing import FakeClock
 
 
-class Undecided:
-    """Cannot be told equal by one truth value, like an array."""
+class Incomparable:
+    """Cannot be compared by one truth value, like an array."""
 
     def __eq__(self, other: object) -> Any:
         raise ValueError("ambiguous")
@@ -28,14 +28,14 @@ class Undecided:
     __hash__ = None
 
 
-UNDECIDED = Undecided()
+INCOMPARABLE = Incomparable()
 
 
-# -- what a result means to the caller
+# -- the result for the caller
 
 
 @pytest.mark.parametrize(
-    ("result", "known", "meant"),
+    ("result", "fields", "expected"),
     [
         ({"x": 1, "own": 2}, {"x", "z"}, {"x": 1}),
         ({"own": 2}, {"x"}, {}),
@@ -44,12 +44,12 @@ UNDECIDED = Undecided()
         (None, {"x"}, None),
     ],
 )
-def test_a_caller_sees_the_fields_that_both_have(result: Any, known: Any, meant: Any) -> None:
-    assert common_fields(result, None if known is None else frozenset(known)) == meant
+def test_a_caller_receives_the_common_fields(result: Any, fields: Any, expected: Any) -> None:
+    assert common_fields(result, None if fields is None else frozenset(fields)) == expected
 
 
 @pytest.mark.parametrize(
-    ("result", "given", "update"),
+    ("result", "graph_input", "update"),
     [
         ({"x": 1}, {"x": 1}, {}),
         ({"x": [1]}, {"x": [1]}, {}),
@@ -58,37 +58,39 @@ def test_a_caller_sees_the_fields_that_both_have(result: Any, known: Any, meant:
         ({"x": None}, {"x": None}, {}),
         ({"x": 2, "y": 1}, {"x": 1, "y": 1}, {"x": 2}),
         ({"log": [1, 2]}, {"log": [1]}, {}),
-        ({"x": UNDECIDED}, {"x": UNDECIDED}, {}),
-        ({"x": Undecided()}, {"x": UNDECIDED}, ...),
+        ({"x": INCOMPARABLE}, {"x": INCOMPARABLE}, {}),
+        ({"x": Incomparable()}, {"x": INCOMPARABLE}, ...),
         ({"x": 1}, "no mapping", {"x": 1}),
     ],
 )
-def test_what_is_new_is_what_is_not_simply_what_was_given(result: Any, given: Any, update: Any) -> None:
-    found = collect_changes(result, given, [], frozenset({"log"}))
+def test_collect_changes_returns_the_values_that_differ_from_the_input(
+    result: Any, graph_input: Any, update: Any
+) -> None:
+    changes = collect_changes(result, graph_input, [], frozenset({"log"}))
 
-    assert type(found) is SubgraphResult
+    assert type(changes) is SubgraphResult
     if update is ...:
-        assert found.update["x"] is result["x"]
+        assert changes.update["x"] is result["x"]
     else:
-        assert found.update == update
+        assert changes.update == update
 
 
-def test_fields_that_both_merge_are_told_as_they_were_written() -> None:
+def test_common_fields_with_reducers_are_returned_as_writes() -> None:
     written = [("log", [1]), ("own", 5), ("log", [2])]
 
-    found = collect_changes({"log": [0, 1, 2], "x": 1}, {"log": [0]}, written, frozenset({"log"}))
+    changes = collect_changes({"log": [0, 1, 2], "x": 1}, {"log": [0]}, written, frozenset({"log"}))
 
-    assert found.update == {"x": 1}
-    assert found.writes == [("log", [1]), ("log", [2])]
+    assert changes.update == {"x": 1}
+    assert changes.writes == [("log", [1]), ("log", [2])]
 
 
 @pytest.mark.parametrize("result", ["bare", None, 3])
-def test_a_bare_result_is_passed_on(result: Any) -> None:
+def test_a_bare_result_is_returned_unchanged(result: Any) -> None:
     assert collect_changes(result, {"x": 1}, [], frozenset()) is result
 
 
-class Called:
-    """A compiled graph, as far as the task that calls it is concerned: it counts, and reports what it wrote."""
+class FakeSubgraph:
+    """A compiled graph as its caller sees it: increments a number, and reports its writes."""
 
     reported = frozenset({"log", "own"})
     passes_state_on = True
@@ -100,8 +102,8 @@ class Called:
         return {"x": state["x"] + 1, "hidden": 0, "log": ["all"], "memory": memory}, [("log", ["new"]), ("own", [1])]
 
 
-def test_calling_a_subgraph_answers_what_it_did_to_the_callers_state() -> None:
-    call, _ = subgraph_calls(Called(), "thread", frozenset({"x", "log", "memory"}), frozenset({"log", "other"}))  # type: ignore[arg-type]  # all that is used of one
+def test_calling_a_subgraph_returns_its_changes_of_the_callers_state() -> None:
+    call, _ = subgraph_calls(FakeSubgraph(), "thread", frozenset({"x", "log", "memory"}), frozenset({"log", "other"}))  # type: ignore[arg-type]
 
     answer = call({"x": 1, "log": []})
 
@@ -109,9 +111,9 @@ def test_calling_a_subgraph_answers_what_it_did_to_the_callers_state() -> None:
     assert answer.writes == [("log", ["new"])]
 
 
-def test_what_is_an_answer_as_a_whole_is_passed_on() -> None:
-    called = Called(passes_state_on=False)
-    call, _ = subgraph_calls(called, "call", frozenset({"x", "log"}), frozenset({"log"}))  # type: ignore[arg-type]
+def test_a_subgraph_without_common_state_returns_its_whole_result() -> None:
+    subgraph = FakeSubgraph(passes_state_on=False)
+    call, _ = subgraph_calls(subgraph, "call", frozenset({"x", "log"}), frozenset({"log"}))  # type: ignore[arg-type]
 
     assert call({"x": 1, "log": []}) == {"x": 2, "hidden": 0, "log": ["all"], "memory": "call"}
 
@@ -121,7 +123,7 @@ def test_what_is_an_answer_as_a_whole_is_passed_on() -> None:
 
 @pytest.fixture
 def scope_in(make: Any) -> Any:
-    """The scope of a task, in a run within a namespace."""
+    """Return a function that returns the scope of a task, in a run in a namespace."""
     program = make.program(make.graph("a").add_edge(START, "a"))
 
     def scope(namespace: str = "", **options: Any) -> Any:
@@ -144,23 +146,25 @@ def scope_in(make: Any) -> Any:
         ("thread", ["key"], ["a:key"]),
     ],
 )
-def test_where_a_call_is_saved(scope_in: Any, outer: str, memory: Any, keys: Any, segments: list[str]) -> None:
+def test_the_namespace_of_a_call_depends_on_memory_key_and_number(
+    scope_in: Any, outer: str, memory: Any, keys: Any, segments: list[str]
+) -> None:
     scope = scope_in(outer)
     prefix = f"{outer}|" if outer else ""
 
-    found = [begin_call(scope, object(), memory, options={"call_key": key}).namespace for key in keys]
+    namespaces = [begin_call(scope, object(), memory, options={"call_key": key}).namespace for key in keys]
 
-    assert found == [prefix + segment.replace("ID", scope.task.id) for segment in segments]
+    assert namespaces == [prefix + segment.replace("ID", scope.task.id) for segment in segments]
 
 
 @pytest.mark.parametrize("memory", ["call", "thread"])
-def test_a_call_key_is_no_ordinal(scope_in: Any, memory: Any) -> None:
+def test_call_keys_and_numbers_have_different_namespaces(scope_in: Any, memory: Any) -> None:
     scope = scope_in()
     keys = (None, "1", None, None, "", "#1", "#2", "%", "%#1", "a|b", "a%7Cb", "a", "a:b")
-    found = [begin_call(scope, object(), memory, options={"call_key": key}).namespace for key in keys]
+    namespaces = [begin_call(scope, object(), memory, options={"call_key": key}).namespace for key in keys]
 
-    assert len(set(found)) == len(keys)
-    assert not any("|" in namespace for namespace in found), "no key is a path"
+    assert len(set(namespaces)) == len(keys)
+    assert not any("|" in namespace for namespace in namespaces), "no key is a path"
 
 
 GRAPH, CONTEXT = object(), threading.Lock()
@@ -188,14 +192,14 @@ CALL: dict[str, Any] = {
         ({"options": {"context": CONTEXT, "recursion_limit": 3, "control": RunControl()}}, True),
     ],
 )
-def test_only_the_same_call_takes_the_place_of_a_failed_one(
+def test_only_the_same_call_can_retry_a_failed_one(
     scope_in: Any, make: Any, change: dict[str, Any], is_same: bool
 ) -> None:
     scope = scope_in()
 
     def call(**changed: Any) -> SubgraphCall:
-        terms = {**CALL, **changed}
-        return begin_call(scope, **{**terms, "options": {**terms["options"], "call_key": "k"}})
+        arguments = {**CALL, **changed}
+        return begin_call(scope, **{**arguments, "options": {**arguments["options"], "call_key": "k"}})
 
     first = call()
     run = make.run(scope.run.program)
@@ -207,12 +211,12 @@ def test_only_the_same_call_takes_the_place_of_a_failed_one(
         with pytest.raises(InvalidUpdateError, match="used the call_key 'k' twice"):
             call(**change)
         return
-    again = call(**change)
+    retry = call(**change)
 
-    assert again.is_retry
-    assert again.namespace == first.namespace
+    assert retry.is_retry
+    assert retry.namespace == first.namespace
 
-    run.call = again
+    run.call = retry
     with pytest.raises(asyncio.CancelledError), CallInProgress(run):
         raise asyncio.CancelledError
     resumed = call(**change)
@@ -228,12 +232,12 @@ def test_a_call_without_a_key_is_never_a_retry(scope_in: Any, make: Any) -> None
     with CallInProgress(run):
         pass
 
-    again = begin_call(scope, GRAPH, graph_input={"item": "shoes"})
-    assert not again.is_retry
-    assert again.namespace == f"{run.call.namespace}:#1"
+    second = begin_call(scope, GRAPH, graph_input={"item": "shoes"})
+    assert not second.is_retry
+    assert second.namespace == f"{run.call.namespace}:#1"
 
 
-def test_two_live_calls_with_one_memory_are_refused(scope_in: Any) -> None:
+def test_two_running_calls_in_one_namespace_are_refused(scope_in: Any) -> None:
     scope = scope_in()
     take_namespace(scope.copy(), "a")
     take_namespace(scope.copy(), "a:key")
@@ -243,7 +247,7 @@ def test_two_live_calls_with_one_memory_are_refused(scope_in: Any) -> None:
     assert caught.value.namespace == "a"
 
 
-def test_a_call_whose_attempt_was_given_up_has_its_namespace_no_more(scope_in: Any) -> None:
+def test_a_call_of_an_abandoned_attempt_loses_its_namespace(scope_in: Any) -> None:
     scope = scope_in()
     scope.begin_attempt(Attempt(1, FakeClock()))
     first = scope.copy()
@@ -270,17 +274,17 @@ def test_a_call_whose_attempt_was_given_up_has_its_namespace_no_more(scope_in: A
         ("none", False, False, False),
     ],
 )
-def test_which_calls_are_saved_and_which_go_with_their_task(
+def test_memory_and_keep_decide_if_a_call_is_saved_and_dropped(
     scope_in: Any, memory: Any, keep: bool, saved: bool, dropped: bool
 ) -> None:
     scope = scope_in(saver=InMemorySaver(), branch="side")
 
-    line = call_line(scope, "a:1", memory, keep=keep)
+    branch_key = call_line(scope, "a:1", memory, keep=keep)
 
-    assert (line == ("thread", "a:1", "side")) is saved
-    assert (line is None) is not saved
+    assert (branch_key == ("thread", "a:1", "side")) is saved
+    assert (branch_key is None) is not saved
     assert ("a:1" in scope.run.open_namespaces) is dropped
 
 
-def test_nothing_is_saved_where_the_caller_saves_nothing(scope_in: Any) -> None:
+def test_a_call_is_not_saved_if_its_caller_is_not(scope_in: Any) -> None:
     assert call_line(scope_in(), "a:1", "call", keep=False) is None

@@ -1,4 +1,4 @@
-"""The driver of plain calls: where nodes run, how a reader drives it, and what it leaves behind."""
+"""The driver of plain calls: lanes of nodes, readers and cancellation."""
 
 from __future__ import annotations
 
@@ -18,124 +18,124 @@ from statewright.runtime.drivers.sync import drive_sync, indices_by_lane
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.scope import current_scope
 
-LONG = 600.0
+TIMEOUT = 600.0
 SCHEMA = {"log": append, "x": int}
-WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who", default="nobody")
-Place = tuple[threading.Thread, "asyncio.AbstractEventLoop | None"]
+CURRENT: contextvars.ContextVar[str] = contextvars.ContextVar("current", default="none")
+Location = tuple[threading.Thread, "asyncio.AbstractEventLoop | None"]
 
 
-def where() -> Place:
-    """The thread of the caller, and its running loop."""
+def current_location() -> Location:
+    """Return the current thread and its running loop."""
     try:
         return threading.current_thread(), asyncio.get_running_loop()
     except RuntimeError:
         return threading.current_thread(), None
 
 
-def place_of(found: list[Place]) -> Callable[[Any], None]:
-    return lambda state: found.append(where())
+def locating_node(locations: list[Location]) -> Callable[[Any], None]:
+    return lambda state: locations.append(current_location())
 
 
-def coroutine_place_of(found: list[Place]) -> Callable[[Any], Any]:
+def locating_coroutine(locations: list[Location]) -> Callable[[Any], Any]:
     async def node(state: Any) -> None:
-        found.append(where())
+        locations.append(current_location())
 
     return node
 
 
 def graph(**functions: Callable[..., Any]) -> StateGraph:
-    """A graph that starts with each of the functions."""
-    built = StateGraph(SCHEMA)
+    """Return a graph that starts with all functions."""
+    builder = StateGraph(SCHEMA)
     for name, function in functions.items():
-        built.add_node(name, function).add_edge(START, name)
-    return built
+        builder.add_node(name, function).add_edge(START, name)
+    return builder
 
 
 # -- where nodes run
 
 
-def test_a_lone_plain_function_is_called_on_the_thread_of_the_caller() -> None:
-    found: list[Place] = []
-    graph(a=place_of(found)).compile().invoke({})
-    assert found == [(threading.current_thread(), None)]
+def test_a_single_plain_function_runs_in_the_thread_of_the_caller() -> None:
+    locations: list[Location] = []
+    graph(a=locating_node(locations)).compile().invoke({})
+    assert locations == [(threading.current_thread(), None)]
 
 
-def test_plain_functions_beside_each_other_run_on_threads() -> None:
-    together, found = threading.Barrier(3), list[Place]()
+def test_concurrent_plain_functions_run_in_threads() -> None:
+    barrier, locations = threading.Barrier(3), list[Location]()
 
     def node(state: Any) -> None:
-        together.wait(LONG)
-        found.append(where())
+        barrier.wait(TIMEOUT)
+        locations.append(current_location())
 
     graph(a=node, b=node, c=node).compile().invoke({})
-    assert len({thread for thread, _ in found}) == 3
-    assert threading.current_thread() not in {thread for thread, _ in found}
+    assert len({thread for thread, _ in locations}) == 3
+    assert threading.current_thread() not in {thread for thread, _ in locations}
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_coroutines_run_on_a_loop_of_ours(beside: bool) -> None:
-    found: list[Place] = []
-    node = coroutine_place_of(found)
-    graph(**{"a": node, "b": node} if beside else {"a": node}).compile().invoke({})
-    assert all(loop is not None and thread is not threading.current_thread() for thread, loop in found)
-    assert len({loop for _, loop in found}) == 1
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_coroutines_run_on_a_private_loop(concurrent: bool) -> None:
+    locations: list[Location] = []
+    node = locating_coroutine(locations)
+    graph(**{"a": node, "b": node} if concurrent else {"a": node}).compile().invoke({})
+    assert all(loop is not None and thread is not threading.current_thread() for thread, loop in locations)
+    assert len({loop for _, loop in locations}) == 1
 
 
-def test_inline_nodes_run_on_the_thread_of_the_caller_beside_others_too() -> None:
-    found: list[Place] = []
-    built = graph(other=lambda state: None).add_node("a", place_of(found), inline=True).add_edge(START, "a")
-    built.compile().invoke({})
-    assert found == [(threading.current_thread(), None)]
+def test_inline_nodes_run_in_the_thread_of_the_caller_among_others() -> None:
+    locations: list[Location] = []
+    builder = graph(other=lambda state: None).add_node("a", locating_node(locations), inline=True).add_edge(START, "a")
+    builder.compile().invoke({})
+    assert locations == [(threading.current_thread(), None)]
 
 
-def test_a_run_inside_a_running_loop_does_not_use_that_loop() -> None:
-    found: list[Place] = []
+def test_a_run_inside_a_running_loop_uses_another_loop() -> None:
+    locations: list[Location] = []
 
     async def main() -> asyncio.AbstractEventLoop:
-        graph(a=coroutine_place_of(found)).compile().invoke({})
+        graph(a=locating_coroutine(locations)).compile().invoke({})
         return asyncio.get_running_loop()
 
     running = asyncio.run(main())
-    assert found[0][1] is not None
-    assert found[0][1] is not running
+    assert locations[0][1] is not None
+    assert locations[0][1] is not running
 
 
-def test_a_coroutine_node_may_call_a_graph_of_coroutines_without_an_event_loop() -> None:
+def test_a_coroutine_node_can_invoke_a_graph_of_coroutines() -> None:
     async def inner(state: Any) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"x": 7}
 
-    called = graph(inner=inner).compile()
+    subgraph = graph(inner=inner).compile()
 
     async def outer(state: Any) -> dict[str, Any]:
-        return called.invoke({})
+        return subgraph.invoke({})
 
     assert graph(outer=outer).compile().invoke({})["x"] == 7
 
 
-@pytest.mark.parametrize("lone", [True, False])
-def test_nodes_see_the_context_of_the_caller(lone: bool) -> None:
+@pytest.mark.parametrize("single", [True, False])
+def test_nodes_see_the_context_variables_of_the_caller(single: bool) -> None:
     seen: list[str] = []
 
-    def look(state: Any) -> None:
-        seen.append(WHO.get())
+    def read_context(state: Any) -> None:
+        seen.append(CURRENT.get())
 
-    async def look_too(state: Any) -> None:
-        seen.append(WHO.get())
+    async def read_context_async(state: Any) -> None:
+        seen.append(CURRENT.get())
 
     def run() -> None:
-        WHO.set("the caller")
-        if lone:
-            graph(a=look).compile().invoke({})
-            graph(a=look_too).compile().invoke({})
+        CURRENT.set("the caller")
+        if single:
+            graph(a=read_context).compile().invoke({})
+            graph(a=read_context_async).compile().invoke({})
         else:
-            graph(a=look, b=look_too).compile().invoke({})
+            graph(a=read_context, b=read_context_async).compile().invoke({})
 
     contextvars.copy_context().run(run)
     assert seen == ["the caller"] * 2
 
 
-def test_no_scope_is_left_behind() -> None:
+def test_the_scope_is_left_after_a_failed_run() -> None:
     app = graph(a=lambda state: None).add_node("b", lambda state: 1 / 0).add_edge("a", "b").compile()
     before = current_scope()
     with pytest.raises(ZeroDivisionError):
@@ -147,7 +147,7 @@ def test_no_scope_is_left_behind() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lanes", "limit", "found"),
+    ("lanes", "limit", "expected"),
     [
         (["thread", "thread"], None, {"thread": [0, 1]}),
         (["thread", "thread"], 1, {"thread": [0, 1]}),
@@ -161,18 +161,20 @@ def test_no_scope_is_left_behind() -> None:
         (["thread", "inline"], 1, {"inline": [1], "loop": [0]}),
     ],
 )
-def test_indices_by_lane(lanes: list[Lane], limit: int | None, found: dict[Lane, list[int]]) -> None:
-    assert {lane: list(indices) for lane, indices in indices_by_lane(lanes, limit).items()} == found
+def test_indices_by_lane_moves_threads_to_the_loop_to_keep_the_limit(
+    lanes: list[Lane], limit: int | None, expected: dict[Lane, list[int]]
+) -> None:
+    assert {lane: list(indices) for lane, indices in indices_by_lane(lanes, limit).items()} == expected
 
 
-def test_a_limit_holds_over_plain_functions_and_coroutines_together() -> None:
-    lock, flying, most = threading.Lock(), 0, 0
+def test_max_concurrency_limits_plain_functions_and_coroutines_together() -> None:
+    lock, running_count, most = threading.Lock(), 0, 0
 
     def enter(step: int) -> None:
-        nonlocal flying, most
+        nonlocal running_count, most
         with lock:
-            flying += step
-            most = max(most, flying)
+            running_count += step
+            most = max(most, running_count)
 
     def plain(state: Any) -> None:
         enter(1)
@@ -189,10 +191,10 @@ def test_a_limit_holds_over_plain_functions_and_coroutines_together() -> None:
     assert 1 <= most <= 2
 
 
-# -- reading drives
+# -- readers
 
 
-def test_the_driver_is_a_generator_that_ends_at_rest(make: Any) -> None:
+def test_the_driver_is_a_generator_that_sets_the_outcome(make: Any) -> None:
     run = make.run(make.program(graph(a=lambda state: {"log": ["a"]})))
     parts = drive_sync(run, run_until_idle(run, {"x": 1}))
     assert run.outcome is None
@@ -200,10 +202,10 @@ def test_the_driver_is_a_generator_that_ends_at_rest(make: Any) -> None:
     assert (run.outcome.status, run.outcome.checkpoint.values) == ("completed", {"x": 1, "log": ["a"]})
 
 
-def test_nothing_runs_until_the_reader_asks_for_it() -> None:
+def test_a_run_advances_only_when_a_part_is_read() -> None:
     ran: list[str] = []
-    built = graph(a=lambda state: ran.append("a")).add_node("b", lambda state: ran.append("b")).add_edge("a", "b")
-    parts = built.compile().stream({}, stream_mode="values")
+    builder = graph(a=lambda state: ran.append("a")).add_node("b", lambda state: ran.append("b")).add_edge("a", "b")
+    parts = builder.compile().stream({}, stream_mode="values")
     assert ran == []
     next(parts)
     assert ran == []
@@ -213,38 +215,38 @@ def test_nothing_runs_until_the_reader_asks_for_it() -> None:
     assert ran == ["a", "b"]
 
 
-def test_the_reader_is_no_part_of_the_run() -> None:
+def test_the_reader_is_outside_the_scope_of_the_run() -> None:
     scopes: list[Any] = []
-    built = graph(a=lambda state: {"x": 1}, b=lambda state: {"log": [1]})
-    for _ in built.compile().stream({}, stream_mode=["updates", "tasks", "values"]):
+    builder = graph(a=lambda state: {"x": 1}, b=lambda state: {"log": [1]})
+    for _ in builder.compile().stream({}, stream_mode=["updates", "tasks", "values"]):
         scopes.append(current_scope())
     assert scopes
     assert set(scopes) == {None}
 
 
-def test_what_a_lone_node_says_reaches_a_reader_while_it_runs() -> None:
+def test_custom_parts_of_a_single_node_arrive_while_it_runs() -> None:
     from statewright import Runtime
 
-    heard = threading.Event()
+    received = threading.Event()
 
     def node(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         runtime.stream_writer("hello")
-        return {"log": [heard.wait(LONG)]}
+        return {"log": [received.wait(TIMEOUT)]}
 
     parts: list[Any] = []
     for part in graph(a=node).compile().stream({}, stream_mode=["custom", "updates"]):
         parts.append(part)
-        heard.set()
+        received.set()
     assert parts == [("custom", "hello"), ("updates", {"a": {"log": [True]}})]
 
 
-@pytest.mark.parametrize("how", ["close", "forget"])
-def test_a_stream_that_is_abandoned_between_supersteps_runs_no_further(how: str) -> None:
+@pytest.mark.parametrize("method", ["close", "delete"])
+def test_an_abandoned_stream_runs_no_further_superstep(method: str) -> None:
     ran: list[str] = []
-    built = graph(a=lambda state: ran.append("a")).add_node("b", lambda state: ran.append("b")).add_edge("a", "b")
-    parts = built.compile().stream({}, stream_mode="tasks")
+    builder = graph(a=lambda state: ran.append("a")).add_node("b", lambda state: ran.append("b")).add_edge("a", "b")
+    parts = builder.compile().stream({}, stream_mode="tasks")
     next(parts)
-    if how == "close":
+    if method == "close":
         parts.close()
     else:
         del parts
@@ -253,23 +255,23 @@ def test_a_stream_that_is_abandoned_between_supersteps_runs_no_further(how: str)
     assert current_scope() is None
 
 
-def test_an_abandoned_thread_can_be_gone_on_with() -> None:
-    built = graph(a=lambda state: {"log": ["a"]}).add_node("b", lambda state: {"log": ["b"]}).add_edge("a", "b")
-    app = built.compile(InMemorySaver())
+def test_a_thread_of_an_abandoned_stream_can_be_continued() -> None:
+    builder = graph(a=lambda state: {"log": ["a"]}).add_node("b", lambda state: {"log": ["b"]}).add_edge("a", "b")
+    app = builder.compile(InMemorySaver())
     parts = app.stream({}, thread_id="1")
     assert next(parts) == {"a": {"log": ["a"]}}
     parts.close()
     assert app.invoke(None, thread_id="1")["log"] == ["a", "b"]
 
 
-# -- being stopped
+# -- cancellation
 
 
 def test_a_cancelled_run_does_not_wait_for_plain_functions() -> None:
-    control, go_on, ended = RunControl(), threading.Event(), threading.Event()
+    control, proceed, ended = RunControl(), threading.Event(), threading.Event()
 
     def slow(state: Any) -> dict[str, Any]:
-        go_on.wait(LONG)
+        proceed.wait(TIMEOUT)
         ended.set()
         return {"log": ["too late"]}
 
@@ -281,12 +283,12 @@ def test_a_cancelled_run_does_not_wait_for_plain_functions() -> None:
     with pytest.raises(RunCancelled, match="enough"):
         app.invoke({}, thread_id="1", control=control)
     assert not ended.is_set()
-    go_on.set()
-    assert ended.wait(LONG)
+    proceed.set()
+    assert ended.wait(TIMEOUT)
     assert "too late" not in app.get_state(thread_id="1").values.get("log", [])
 
 
-def test_a_cancelled_run_cancels_its_coroutines_and_waits_for_their_cleaning_up() -> None:
+def test_a_cancelled_run_waits_for_the_cleanup_of_its_coroutines() -> None:
     control, cleaned = RunControl(), list[str]()
 
     async def forever(state: Any) -> None:
@@ -297,15 +299,15 @@ def test_a_cancelled_run_cancels_its_coroutines_and_waits_for_their_cleaning_up(
             await asyncio.sleep(0.001)
             cleaned.append("clean")
 
-    async def beside(state: Any) -> None:
+    async def other(state: Any) -> None:
         await asyncio.sleep(0)
 
     with pytest.raises(RunCancelled, match="enough"):
-        graph(forever=forever, beside=beside).compile().invoke({}, control=control)
+        graph(forever=forever, other=other).compile().invoke({}, control=control)
     assert cleaned == ["clean"]
 
 
-def test_a_failure_cancels_coroutines_beside_it_before_it_is_raised() -> None:
+def test_a_failure_is_raised_after_concurrent_coroutines_were_cancelled() -> None:
     cleaned, waiting = list[str](), threading.Event()
 
     async def forever(state: Any) -> None:
@@ -316,7 +318,7 @@ def test_a_failure_cancels_coroutines_beside_it_before_it_is_raised() -> None:
             cleaned.append("clean")
 
     def fail(state: Any) -> None:
-        waiting.wait(LONG)
+        waiting.wait(TIMEOUT)
         raise LookupError("no luck")
 
     with pytest.raises(LookupError, match="no luck"):

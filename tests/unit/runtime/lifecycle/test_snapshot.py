@@ -1,4 +1,4 @@
-"""Saved checkpoints as users see them."""
+"""Snapshots of saved checkpoints."""
 
 from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
@@ -37,13 +37,13 @@ def program(make: Any) -> Any:
     return make.program(graph.add_edge(START, "a").add_edge(START, "b").add_edge(START, "c"))
 
 
-def test_values_are_what_a_result_would_show(make: Any, program: Any) -> None:
+def test_values_of_a_snapshot_omit_hidden_fields(make: Any, program: Any) -> None:
     saved = make.saved(make.checkpoint({"x": 1, "log": [1], "signal": "s"}))
 
     assert snapshot_of(program, saved).values == {"x": 1, "log": [1]}
 
 
-def test_next_are_the_nodes_that_are_due_or_wait_without_those_that_have_landed(make: Any, program: Any) -> None:
+def test_next_contains_due_and_deferred_nodes_that_have_not_completed(make: Any, program: Any) -> None:
     first, second = make.tasks("a", "b")
     held = DeferredTask(make.task("c", position=2))
     pending = Pending(completed={first.id: make.result(first, {"x": 1})})
@@ -54,7 +54,7 @@ def test_next_are_the_nodes_that_are_due_or_wait_without_those_that_have_landed(
     assert [task.id for task in snapshot.tasks] == [first.id, second.id, held.task.id]
 
 
-def test_a_task_shows_its_error_and_its_questions_that_are_open(make: Any, program: Any) -> None:
+def test_tasks_of_a_snapshot_have_their_error_and_open_questions(make: Any, program: Any) -> None:
     first, second = make.tasks("a", "b")
     pending = Pending(
         errors={second.id: "ValueError: no"},
@@ -67,7 +67,7 @@ def test_a_task_shows_its_error_and_its_questions_that_are_open(make: Any, progr
     assert snapshot.interrupts == (SECOND,)
 
 
-def test_the_metadata_say_where_a_checkpoint_comes_from(make: Any, program: Any) -> None:
+def test_metadata_contain_the_source_step_run_and_branch(make: Any, program: Any) -> None:
     saved = make.saved(
         make.checkpoint(step=4),
         source="update",
@@ -87,9 +87,9 @@ def test_the_metadata_say_where_a_checkpoint_comes_from(make: Any, program: Any)
 
 
 @pytest.mark.parametrize("namespace", ["", "sub:1"])
-def test_the_configs_name_the_checkpoint_and_its_parent(make: Any, program: Any, namespace: str) -> None:
-    line = BranchKey("thread", namespace, "side")
-    saved = make.saved(make.checkpoint(identity="here"), branch_key=line, parent_id=CheckpointId("there"))
+def test_configs_contain_the_ids_of_the_checkpoint_and_its_parent(make: Any, program: Any, namespace: str) -> None:
+    branch_key = BranchKey("thread", namespace, "side")
+    saved = make.saved(make.checkpoint(checkpoint_id="here"), branch_key=branch_key, parent_id=CheckpointId("there"))
     snapshot = snapshot_of(program, saved)
     common = {"thread_id": "thread", "branch": "side", **({"namespace": namespace} if namespace else {})}
 
@@ -101,7 +101,7 @@ def test_the_first_checkpoint_has_no_parent(make: Any, program: Any) -> None:
     assert snapshot_of(program, make.saved(make.checkpoint())).parent_config is None
 
 
-def test_a_thread_without_a_checkpoint_is_empty(make: Any, program: Any) -> None:
+def test_the_snapshot_of_a_thread_without_checkpoints_is_empty(make: Any, program: Any) -> None:
     snapshot = empty_snapshot(program, {"configurable": {"thread_id": "new"}})
 
     assert (snapshot.values, snapshot.next, snapshot.tasks, snapshot.interrupts) == ({}, (), (), ())
@@ -109,13 +109,13 @@ def test_a_thread_without_a_checkpoint_is_empty(make: Any, program: Any) -> None
     assert snapshot.created_at is snapshot.parent_config is None
 
 
-def test_a_thread_without_values_can_be_looked_at_where_results_are_instances(make: Any) -> None:
+def test_an_empty_snapshot_needs_no_required_fields(make: Any) -> None:
     program = make.program(make.graph("a", schema=Required).add_edge(START, "a"), validate="all")
 
     assert empty_snapshot(program, {}).next == ()
 
 
-def test_a_thread_with_some_values_can_be_looked_at_where_results_are_instances(make: Any) -> None:
+def test_a_snapshot_with_some_values_needs_no_required_fields(make: Any) -> None:
     program = make.program(make.graph("a", schema=Partial).add_edge(START, "a"), validate="all")
     saved = make.saved(make.checkpoint({"y": 1}, make.tasks("a")))
 

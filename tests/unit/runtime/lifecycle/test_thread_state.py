@@ -1,4 +1,4 @@
-"""Looking at threads and changing them from outside a run, against a saver in memory."""
+"""Reading, updating, forking and rolling back threads outside a run, on an in-memory saver."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ from statewright.runtime.lifecycle.thread_state import diff, fork_thread, load_s
 
 @pytest.fixture
 def program(make: Any) -> Any:
-    """`a`, then `b`; `c` beside `a`."""
+    """Return a program that runs `a` and `c`, then `b` after `a`."""
     return make.program(make.graph("a", "b", "c").add_edge(START, "a").add_edge(START, "c").add_edge("a", "b"))
 
 
@@ -26,30 +26,30 @@ def saver() -> InMemorySaver:
     return InMemorySaver()
 
 
-def fails(make: Any, *nodes: str) -> Any:
-    """Answers of tasks, some of which fail."""
-    ends = {"a": ["b"]}
+def outcomes_with_failures(make: Any, *nodes: str) -> Any:
+    """Return a function from tasks to outcomes, in which some nodes fail."""
+    successors = {"a": ["b"]}
 
-    def answer(task: Any) -> Any:
+    def outcome_of_task(task: Any) -> Any:
         if task.node in nodes:
             return Failure(task, ValueError(task.node))
-        return make.result(task, {"log": [task.node]}, ends.get(task.node, []))
+        return make.result(task, {"log": [task.node]}, successors.get(task.node, []))
 
-    return answer
+    return outcome_of_task
 
 
-def asks(task: Any) -> Pause:
+def pause(task: Any) -> Pause:
     return Pause(task, (Interrupt(id=InterruptId(task.node * 32), value="?"),))
 
 
 def update(
     make: Any, program: Any, saver: InMemorySaver, *updates: Any, cancel_pending: bool = False, **options: Any
 ) -> Any:
-    """Commit updates; what was asked for."""
+    """Commit updates, and return the driver."""
     run = make.run(program, saver=saver, **options)
-    hand = make.hand(run, update_thread(run, updates, cancel_pending=cancel_pending))
-    hand.finish()
-    return hand
+    driver = make.driver(run, update_thread(run, updates, cancel_pending=cancel_pending))
+    driver.finish()
+    return driver
 
 
 def head(saver: InMemorySaver, branch: str = "main") -> Any:
@@ -60,40 +60,40 @@ def due(saver: InMemorySaver, branch: str = "main") -> list[str]:
     return [task.node for task in head(saver, branch).checkpoint.frontier]
 
 
-# -- looking
+# -- reading
 
 
-def test_looking_loads_what_the_settings_name_and_changes_nothing(
+def test_load_saved_loads_the_head_or_the_checkpoint_of_the_settings(
     make: Any, program: Any, saver: InMemorySaver
 ) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1})
+    make.outcome_of(make.run(program, saver=saver), {"x": 1})
     oldest = saver.history("thread")[-1]
     runs = make.run(program, saver=saver), make.run(program, saver=saver, checkpoint_id=oldest.id)
-    hands = [make.hand(run, load_saved(run)) for run in runs]
+    drivers = [make.driver(run, load_saved(run)) for run in runs]
 
-    assert [hand.finish() for hand in hands] == [head(saver), oldest]
-    assert [[type(effect) for effect in hand.effects] for hand in hands] == [[Load], [Load]]
+    assert [driver.finish() for driver in drivers] == [head(saver), oldest]
+    assert [[type(effect) for effect in driver.effects] for driver in drivers] == [[Load], [Load]]
 
 
-def test_a_thread_that_is_not_there_is_none_and_a_checkpoint_is_not_found(
+def test_load_saved_returns_none_for_a_new_thread_and_refuses_a_missing_checkpoint(
     make: Any, program: Any, saver: InMemorySaver
 ) -> None:
     run = make.run(program, saver=saver)
-    named = make.run(program, saver=saver, checkpoint_id="nowhere")
+    at_missing = make.run(program, saver=saver, checkpoint_id="missing")
 
-    assert make.hand(run, load_saved(run)).finish() is None
-    with pytest.raises(CheckpointNotFound, match="'nowhere'"):
-        make.hand(named, load_saved(named)).finish()
+    assert make.driver(run, load_saved(run)).finish() is None
+    with pytest.raises(CheckpointNotFound, match="'missing'"):
+        make.driver(at_missing, load_saved(at_missing)).finish()
 
 
 # -- updating
 
 
-def test_an_update_is_what_its_node_might_have_answered(make: Any, program: Any, saver: InMemorySaver) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1})
-    hand = update(make, program, saver, ({"log": ["by hand"]}, "a"))
+def test_an_update_is_applied_like_the_result_of_its_node(make: Any, program: Any, saver: InMemorySaver) -> None:
+    make.outcome_of(make.run(program, saver=saver), {"x": 1})
+    driver = update(make, program, saver, ({"log": ["by hand"]}, "a"))
 
-    (save,) = hand.of(Save)
+    (save,) = driver.effects_of(Save)
     assert (save.commit.source, save.commit.deltas) == ("update", {"log": Added(["by hand"])})
     assert save.commit.metadata["nodes"] == ["a"]
     assert head(saver).checkpoint.values["log"] == ["a", "c", "b", "by hand"]
@@ -101,7 +101,7 @@ def test_an_update_is_what_its_node_might_have_answered(make: Any, program: Any,
 
 
 @pytest.mark.parametrize(
-    ("as_node", "cancel", "left"),
+    ("as_node", "cancel", "expected"),
     [
         ("a", False, ["b", "c"]),
         ("c", False, ["a"]),
@@ -112,41 +112,41 @@ def test_an_update_is_what_its_node_might_have_answered(make: Any, program: Any,
         ("b", True, []),
     ],
 )
-def test_what_is_due_after_an_update(
-    make: Any, program: Any, saver: InMemorySaver, as_node: str, cancel: bool, left: list[str]
+def test_an_update_replaces_the_task_of_its_node_by_its_successors(
+    make: Any, program: Any, saver: InMemorySaver, as_node: str, cancel: bool, expected: list[str]
 ) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1}, fails(make, "a", "c"))
+    make.outcome_of(make.run(program, saver=saver), {"x": 1}, outcomes_with_failures(make, "a", "c"))
     before = {task.node: task.id for task in head(saver).checkpoint.frontier}
     update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
     after = {task.node: task.id for task in head(saver).checkpoint.frontier}
 
-    assert due(saver) == left
+    assert due(saver) == expected
     assert head(saver).checkpoint.values["x"] == 2
-    kept = set(left) & set(before) - {"b"}
+    kept = set(expected) & set(before) - {"b"}
     assert {node: after[node] for node in kept} == {node: before[node] for node in kept}
 
 
-def test_results_that_had_landed_take_effect_with_the_update_that_ends_the_last_task(
+def test_saved_results_are_applied_with_the_update_of_the_last_task(
     make: Any, program: Any, saver: InMemorySaver
 ) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1}, fails(make, "c"))
+    make.outcome_of(make.run(program, saver=saver), {"x": 1}, outcomes_with_failures(make, "c"))
     update(make, program, saver, ({"x": 2}, "c"))
-    hand = make.call(make.run(program, saver=saver), None)
+    driver = make.call(make.run(program, saver=saver), None)
 
-    assert hand.finish().checkpoint.values == {"x": 2, "log": ["a", "b"]}
-    assert hand.nodes == [["b"]]
+    assert driver.finish().checkpoint.values == {"x": 2, "log": ["a", "b"]}
+    assert driver.nodes == [["b"]]
 
 
-def test_what_was_known_of_a_task_goes_with_it(make: Any, program: Any, saver: InMemorySaver) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1}, asks)
+def test_an_update_drops_the_questions_of_its_task(make: Any, program: Any, saver: InMemorySaver) -> None:
+    make.outcome_of(make.run(program, saver=saver), {"x": 1}, pause)
     assert len(head(saver).pending.open) == 2
     update(make, program, saver, ({"x": 2}, "a"))
 
     assert [question.id for question in head(saver).pending.open] == ["c" * 32]
 
 
-def test_several_updates_are_one_superstep_in_their_order(make: Any, program: Any, saver: InMemorySaver) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1})
+def test_several_updates_are_applied_in_order_in_one_superstep(make: Any, program: Any, saver: InMemorySaver) -> None:
+    make.outcome_of(make.run(program, saver=saver), {"x": 1})
     step = head(saver).checkpoint.step
     update(make, program, saver, ({"log": [1]}, "c"), ({"log": [2]}, "a"))
 
@@ -155,22 +155,20 @@ def test_several_updates_are_one_superstep_in_their_order(make: Any, program: An
     assert due(saver) == ["b"]
 
 
-def test_an_update_may_begin_a_thread(make: Any, program: Any, saver: InMemorySaver) -> None:
+def test_an_update_can_start_a_thread(make: Any, program: Any, saver: InMemorySaver) -> None:
     update(make, program, saver, ({"x": 1}, START))
 
     assert (head(saver).checkpoint.values, due(saver)) == ({"x": 1, "log": []}, ["a", "c"])
 
 
-def test_without_as_node_an_update_comes_from_the_node_that_ran_last(
-    make: Any, program: Any, saver: InMemorySaver
-) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1})
-    hand = update(make, program, saver, ({"x": 2}, None))
+def test_an_update_without_as_node_is_of_the_node_that_ran_last(make: Any, program: Any, saver: InMemorySaver) -> None:
+    make.outcome_of(make.run(program, saver=saver), {"x": 1})
+    driver = update(make, program, saver, ({"x": 2}, None))
 
-    assert hand.of(Save)[0].commit.metadata["nodes"] == ["b"]
+    assert driver.effects_of(Save)[0].commit.metadata["nodes"] == ["b"]
 
 
-def test_without_as_node_an_update_of_a_new_thread_is_input(make: Any, program: Any, saver: InMemorySaver) -> None:
+def test_an_update_without_as_node_is_the_input_of_a_new_thread(make: Any, program: Any, saver: InMemorySaver) -> None:
     update(make, program, saver, ({"x": 1}, None))
 
     assert due(saver) == ["a", "c"]
@@ -179,16 +177,16 @@ def test_without_as_node_an_update_of_a_new_thread_is_input(make: Any, program: 
 @pytest.mark.parametrize(
     ("updates", "reason"),
     [
-        ([({"x": 2}, "elsewhere")], "as_node is 'elsewhere', which is not a node"),
+        ([({"x": 2}, "unknown")], "as_node is 'unknown', which is not a node"),
         ([({"x": 2}, None), ({"y": 2}, "a")], "needs as_node"),
         ([(3, "a")], "'a' returned 3"),
         ([({"x": 2}, None)], "cannot be inferred: a, c ran last"),
     ],
 )
-def test_an_update_that_cannot_be_read_changes_nothing(
+def test_an_invalid_update_is_refused_and_changes_nothing(
     make: Any, program: Any, saver: InMemorySaver, updates: Any, reason: str
 ) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1}, fails(make, "b"))
+    make.outcome_of(make.run(program, saver=saver), {"x": 1}, outcomes_with_failures(make, "b"))
     before = head(saver)
 
     with pytest.raises(InvalidUpdateError, match=reason):
@@ -196,9 +194,9 @@ def test_an_update_that_cannot_be_read_changes_nothing(
     assert head(saver) == before
 
 
-def test_an_update_takes_conditional_edges_too(make: Any, saver: InMemorySaver) -> None:
+def test_an_update_follows_conditional_edges(make: Any, saver: InMemorySaver) -> None:
     graph = make.graph("a", "b", "c").add_edge(START, "a")
-    graph.add_conditional_edges("a", lambda state: "b" if state["x"] > 1 else "nowhere")
+    graph.add_conditional_edges("a", lambda state: "b" if state["x"] > 1 else "missing")
     program = make.program(graph)
     update(make, program, saver, ({"x": 2}, "a"))
 
@@ -207,19 +205,19 @@ def test_an_update_takes_conditional_edges_too(make: Any, saver: InMemorySaver) 
         update(make, program, saver, ({"x": 1}, "a"))
 
 
-def test_an_older_checkpoint_may_be_updated_and_becomes_the_head(make: Any, program: Any, saver: InMemorySaver) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1})
+def test_an_update_of_an_older_checkpoint_becomes_the_head(make: Any, program: Any, saver: InMemorySaver) -> None:
+    make.outcome_of(make.run(program, saver=saver), {"x": 1})
     oldest, newest = saver.history("thread")[-1], head(saver)
-    hand = update(make, program, saver, ({"x": 2}, "a"), checkpoint_id=oldest.id)
+    driver = update(make, program, saver, ({"x": 2}, "a"), checkpoint_id=oldest.id)
 
-    (save,) = hand.of(Save)
+    (save,) = driver.effects_of(Save)
     assert (save.commit.parent_id, save.commit.expected) == (oldest.id, newest.id)
     assert head(saver).checkpoint.values == {"x": 2, "log": []}
     assert due(saver) == ["b", "c"]
 
 
-def test_an_update_meets_the_head_that_it_has_read(make: Any, program: Any, saver: InMemorySaver) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1})
+def test_an_update_on_a_stale_head_is_refused(make: Any, program: Any, saver: InMemorySaver) -> None:
+    make.outcome_of(make.run(program, saver=saver), {"x": 1})
     run = make.run(program, saver=saver)
     core = update_thread(run, [({"x": 2}, "a")], cancel_pending=False)
     next(core)
@@ -231,45 +229,43 @@ def test_an_update_meets_the_head_that_it_has_read(make: Any, program: Any, save
         saver.commit(late.commit)
 
 
-@pytest.mark.parametrize(("as_node", "cancel", "gone"), [("a", False, "a"), ("b", False, ""), ("b", True, "ac")])
-def test_an_update_drops_the_calls_of_the_tasks_that_it_consumes(
-    make: Any, program: Any, saver: InMemorySaver, as_node: str, cancel: bool, gone: str
+@pytest.mark.parametrize(("as_node", "cancel", "consumed"), [("a", False, "a"), ("b", False, ""), ("b", True, "ac")])
+def test_an_update_drops_the_namespaces_of_the_tasks_that_it_consumes(
+    make: Any, program: Any, saver: InMemorySaver, as_node: str, cancel: bool, consumed: str
 ) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1}, fails(make, "a", "c"))
-    spaces = sorted(f"{task.node}:{task.id}" for task in head(saver).checkpoint.frontier if task.node in gone)
-    hand = update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
+    make.outcome_of(make.run(program, saver=saver), {"x": 1}, outcomes_with_failures(make, "a", "c"))
+    namespaces = sorted(f"{task.node}:{task.id}" for task in head(saver).checkpoint.frontier if task.node in consumed)
+    driver = update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
 
-    assert list(hand.of(Save)[0].commit.dropped_namespaces) == spaces
+    assert list(driver.effects_of(Save)[0].commit.dropped_namespaces) == namespaces
 
 
 @pytest.mark.parametrize(
     ("as_node", "cancel", "held"), [("b", False, ["z"]), ("z", False, []), ("b", True, []), (END, False, [])]
 )
-def test_what_waits_goes_on_waiting_unless_it_is_answered_or_cancelled(
+def test_deferred_tasks_remain_after_an_update_unless_replaced_or_cancelled(
     make: Any, saver: InMemorySaver, as_node: str, cancel: bool, held: list[str]
 ) -> None:
     graph = make.graph("a", "b", "z", z={"join": "idle"}).add_edge(START, "a").add_edge("a", "z").add_edge("a", "b")
     program = make.program(graph.add_edge("b", "a"))
-    make.rest_of(
+    make.outcome_of(
         make.run(program, saver=saver),
         {"x": 1},
         lambda task: Failure(task, ValueError()) if task.node == "b" else make.result(task, {}, ["b", "z"]),
     )
-    assert [one.task.node for one in head(saver).checkpoint.deferred] == ["z"]
+    assert [deferred.task.node for deferred in head(saver).checkpoint.deferred] == ["z"]
     update(make, program, saver, ({"x": 2}, as_node), cancel_pending=cancel)
     after = head(saver).checkpoint
 
-    assert [one.task.node for one in after.deferred] + [
+    assert [deferred.task.node for deferred in after.deferred] + [
         task.node for task in after.frontier if task.node == "z"
     ] == held
 
 
-def test_an_update_is_not_taken_for_that_of_the_node_that_ran_beside_one_that_is_gone(
-    make: Any, saver: InMemorySaver
-) -> None:
+def test_an_update_without_as_node_is_refused_if_a_removed_node_ran_last(make: Any, saver: InMemorySaver) -> None:
     before = make.program(make.graph("a", "old", "b").add_edge(START, "a").add_edge(START, "old").add_edge(START, "b"))
     after = make.program(make.graph("a", "b").add_edge(START, "a").add_edge(START, "b"))
-    make.rest_of(make.run(before, saver=saver), Command(goto=["a", "old"]), lambda task: make.result(task))
+    make.outcome_of(make.run(before, saver=saver), Command(goto=["a", "old"]), lambda task: make.result(task))
     with pytest.raises(InvalidUpdateError, match="ran last is 'old'"):
         update(make, after, saver, ({"x": 2}, None))
 
@@ -279,28 +275,26 @@ def test_an_update_is_not_taken_for_that_of_the_node_that_ran_beside_one_that_is
 
 def fork(make: Any, program: Any, saver: InMemorySaver, branch: str | None, **options: Any) -> Any:
     run = make.run(program, saver=saver, **options)
-    return make.hand(run, fork_thread(run, branch)).finish()
+    return make.driver(run, fork_thread(run, branch)).finish()
 
 
-def test_a_fork_makes_a_checkpoint_the_head_of_a_new_branch_with_the_same_tasks(
+def test_a_fork_copies_a_checkpoint_to_a_new_branch_with_the_same_tasks(
     make: Any, program: Any, saver: InMemorySaver
 ) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1})
+    make.outcome_of(make.run(program, saver=saver), {"x": 1})
     oldest, newest = saver.history("thread")[-1], head(saver)
-    line, identity = fork(make, program, saver, "side", checkpoint_id=oldest.id)
+    branch_key, checkpoint_id = fork(make, program, saver, "side", checkpoint_id=oldest.id)
 
     side = head(saver, "side")
-    assert (line.branch, side.id, side.parent_id, side.source) == ("side", identity, oldest.id, "fork")
+    assert (branch_key.branch, side.id, side.parent_id, side.source) == ("side", checkpoint_id, oldest.id, "fork")
     assert side.checkpoint.frontier == oldest.checkpoint.frontier
     assert head(saver) == newest
 
 
-def test_a_fork_takes_along_what_had_landed_and_what_is_asked_but_no_answers(
-    make: Any, program: Any, saver: InMemorySaver
-) -> None:
-    landing = fails(make)
-    make.rest_of(
-        make.run(program, saver=saver), {"x": 1}, lambda task: asks(task) if task.node == "c" else landing(task)
+def test_a_fork_keeps_results_and_questions_but_not_answers(make: Any, program: Any, saver: InMemorySaver) -> None:
+    successful = outcomes_with_failures(make)
+    make.outcome_of(
+        make.run(program, saver=saver), {"x": 1}, lambda task: pause(task) if task.node == "c" else successful(task)
     )
     saved = head(saver)
     saver.save_results(saved.branch_key, saved.id, Pending(answers={saved.pending.open[0].id: "yes"}))
@@ -312,10 +306,8 @@ def test_a_fork_takes_along_what_had_landed_and_what_is_asked_but_no_answers(
     assert pending.answers == {}
 
 
-def test_a_checkpoint_may_become_the_head_of_its_own_branch_again(
-    make: Any, program: Any, saver: InMemorySaver
-) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1})
+def test_a_fork_without_a_name_becomes_the_head_of_its_branch(make: Any, program: Any, saver: InMemorySaver) -> None:
+    make.outcome_of(make.run(program, saver=saver), {"x": 1})
     oldest = saver.history("thread")[-1]
     fork(make, program, saver, None, checkpoint_id=oldest.id)
 
@@ -323,15 +315,15 @@ def test_a_checkpoint_may_become_the_head_of_its_own_branch_again(
     assert head(saver).checkpoint.values == oldest.checkpoint.values
 
 
-def test_a_branch_that_exists_is_not_forked_over(make: Any, program: Any, saver: InMemorySaver) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1})
+def test_a_fork_to_an_existing_branch_is_refused(make: Any, program: Any, saver: InMemorySaver) -> None:
+    make.outcome_of(make.run(program, saver=saver), {"x": 1})
     fork(make, program, saver, "side")
 
     with pytest.raises(InvalidUpdateError, match="already has a branch 'side'"):
         fork(make, program, saver, "side")
 
 
-def test_there_must_be_something_to_fork(make: Any, program: Any, saver: InMemorySaver) -> None:
+def test_forking_a_new_thread_is_refused(make: Any, program: Any, saver: InMemorySaver) -> None:
     with pytest.raises(CheckpointNotFound, match="no checkpoint to fork"):
         fork(make, program, saver, "side")
 
@@ -340,15 +332,15 @@ def test_there_must_be_something_to_fork(make: Any, program: Any, saver: InMemor
 
 
 @pytest.mark.parametrize("runs", [1, 2])
-def test_a_rollback_is_where_the_branch_was_before_its_last_input(
+def test_a_rollback_restores_the_state_before_the_last_input(
     make: Any, program: Any, saver: InMemorySaver, runs: int
 ) -> None:
     for number in range(runs):
-        make.rest_of(make.run(program, saver=saver), {"x": number})
+        make.outcome_of(make.run(program, saver=saver), {"x": number})
     history = saver.history("thread")
     before = {1: {"log": []}, 2: {"x": 0, "log": ["a", "c", "b"]}}
     run = make.run(program, saver=saver)
-    make.hand(run, roll_back_thread(run)).finish()
+    make.driver(run, roll_back_thread(run)).finish()
 
     assert head(saver).checkpoint.values == before[runs]
     assert head(saver).checkpoint.is_complete
@@ -356,31 +348,31 @@ def test_a_rollback_is_where_the_branch_was_before_its_last_input(
     assert saver.load("thread", checkpoint_id=history[0].id) is not None
 
 
-def test_a_rollback_brings_back_what_had_landed_and_what_was_due(make: Any, program: Any, saver: InMemorySaver) -> None:
-    make.rest_of(make.run(program, saver=saver), {"x": 1}, fails(make, "c"))
-    landed = head(saver).pending.completed
-    make.rest_of(make.run(program, saver=saver), {"x": 2})
+def test_a_rollback_restores_saved_results_and_due_tasks(make: Any, program: Any, saver: InMemorySaver) -> None:
+    make.outcome_of(make.run(program, saver=saver), {"x": 1}, outcomes_with_failures(make, "c"))
+    completed = head(saver).pending.completed
+    make.outcome_of(make.run(program, saver=saver), {"x": 2})
     run = make.run(program, saver=saver)
-    make.hand(run, roll_back_thread(run)).finish()
+    make.driver(run, roll_back_thread(run)).finish()
 
     assert due(saver) == ["a", "c"]
-    assert head(saver).pending.completed == landed
+    assert head(saver).pending.completed == completed
     assert head(saver).checkpoint.values == {"x": 1, "log": []}
 
 
-def test_a_thread_without_a_checkpoint_is_not_rolled_back(make: Any, program: Any, saver: InMemorySaver) -> None:
+def test_rolling_back_a_new_thread_does_nothing(make: Any, program: Any, saver: InMemorySaver) -> None:
     run = make.run(program, saver=saver)
-    hand = make.hand(run, roll_back_thread(run))
-    hand.finish()
+    driver = make.driver(run, roll_back_thread(run))
+    driver.finish()
 
-    assert hand.of(Save) == []
+    assert driver.effects_of(Save) == []
 
 
 # -- comparing
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "found"),
+    ("before", "after", "expected"),
     [
         ({}, {}, {}),
         ({"x": 1}, {"x": 1}, {}),
@@ -391,9 +383,9 @@ def test_a_thread_without_a_checkpoint_is_not_rolled_back(make: Any, program: An
         ({"x": 1, "y": 1}, {"z": 1, "y": 1}, {"x": (1, None), "z": (None, 1)}),
     ],
 )
-def test_what_differs_between_two_states(before: Any, after: Any, found: Any) -> None:
-    assert diff(before, after) == found
+def test_diff_returns_the_changed_values(before: Any, after: Any, expected: Any) -> None:
+    assert diff(before, after) == expected
 
 
-def test_differences_come_in_the_order_of_the_keys() -> None:
+def test_diff_is_in_the_order_of_the_keys() -> None:
     assert list(diff({"z": 1, "a": 1}, {"m": 1, "a": 2, "z": 2})) == ["z", "a", "m"]

@@ -1,4 +1,4 @@
-"""Driving a run superstep by superstep."""
+"""Iterating over the supersteps of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Output(TypedDict):
     x: int
 
 
-def say(word: str, ran: list[str] | None = None) -> Any:
+def log_word(word: str, ran: list[str] | None = None) -> Any:
     def node(state: Any) -> dict[str, Any]:
         if ran is not None:
             ran.append(word)
@@ -26,13 +26,13 @@ def say(word: str, ran: list[str] | None = None) -> Any:
 
 
 def chain(*words: str, ran: list[str] | None = None) -> StateGraph:
-    built = StateGraph(SCHEMA)
+    builder = StateGraph(SCHEMA)
     for word in words:
-        built.add_node(word, say(word, ran))
-    return built.add_sequence([START, *words])
+        builder.add_node(word, log_word(word, ran))
+    return builder.add_sequence([START, *words])
 
 
-def test_there_is_a_step_for_each_superstep_with_what_ran_and_what_is_next() -> None:
+def test_each_superstep_is_a_step_with_its_nodes_values_and_next_nodes() -> None:
     steps = list(chain("a", "b", "c").compile().iter({"x": 1}))
     assert steps == [
         Step(1, ("a",), {"x": 1, "log": ["a"]}, ("b",)),
@@ -41,11 +41,11 @@ def test_there_is_a_step_for_each_superstep_with_what_ran_and_what_is_next() -> 
     ]
 
 
-def test_tasks_of_one_superstep_are_one_step() -> None:
-    built = StateGraph(SCHEMA).add_node("a", say("a")).add_node("b", say("b"))
-    built.add_edge(START, "b").add_edge(START, "a")
-    built.add_conditional_edges("a", lambda state: [Send("b", state), Send("b", state)], ["b"])
-    steps = list(built.compile().iter({}))
+def test_concurrent_tasks_are_one_step() -> None:
+    builder = StateGraph(SCHEMA).add_node("a", log_word("a")).add_node("b", log_word("b"))
+    builder.add_edge(START, "b").add_edge(START, "a")
+    builder.add_conditional_edges("a", lambda state: [Send("b", state), Send("b", state)], ["b"])
+    steps = list(builder.compile().iter({}))
     assert [(set(step.nodes), step.next) for step in steps] == [({"a", "b"}, ("b", "b")), ({"b"}, ())]
     assert [len(step.nodes) for step in steps] == [2, 2]
 
@@ -60,7 +60,7 @@ def test_nothing_runs_between_two_steps() -> None:
     assert ran == ["a", "b"]
 
 
-def test_how_the_run_came_to_rest_is_known_at_the_end() -> None:
+def test_the_outcome_is_available_after_the_last_step() -> None:
     steps = chain("a").compile().iter({})
     assert steps.rest is None
     list(steps)
@@ -68,7 +68,7 @@ def test_how_the_run_came_to_rest_is_known_at_the_end() -> None:
     assert (steps.rest.status, steps.halted, steps.interrupts) == ("completed", False, ())
 
 
-def test_a_condition_halts_it_after_the_step_that_meets_it() -> None:
+def test_iteration_halts_after_the_step_that_meets_the_condition() -> None:
     ran: list[str] = []
     steps = chain("a", "b", "c", ran=ran).compile().iter({}, halt=lambda step: "b" in step.nodes)
     assert [step.nodes for step in steps] == [("a",), ("b",)]
@@ -76,13 +76,13 @@ def test_a_condition_halts_it_after_the_step_that_meets_it() -> None:
     assert list(steps) == []
 
 
-def test_a_condition_that_is_never_met_halts_nothing() -> None:
+def test_an_unmet_condition_does_not_halt_the_iteration() -> None:
     steps = chain("a", "b").compile().iter({}, halt=lambda step: False)
     assert len(list(steps)) == 2
     assert not steps.halted
 
 
-def test_on_a_thread_a_run_that_was_halted_can_be_gone_on_with() -> None:
+def test_a_halted_run_on_a_thread_can_be_continued() -> None:
     app = chain("a", "b", "c").compile(InMemorySaver())
     with app.iter({"x": 1}, thread_id="1", halt=lambda step: step.number == 1) as steps:
         list(steps)
@@ -90,12 +90,12 @@ def test_on_a_thread_a_run_that_was_halted_can_be_gone_on_with() -> None:
     assert [step.nodes for step in app.iter(None, thread_id="1")] == [("b",), ("c",)]
 
 
-@pytest.mark.parametrize("how", ["close", "with"])
-def test_closing_it_abandons_the_run_where_it_is(how: str) -> None:
+@pytest.mark.parametrize("method", ["close", "with"])
+def test_closing_the_iterator_abandons_the_run(method: str) -> None:
     ran: list[str] = []
     app = chain("a", "b", ran=ran).compile(InMemorySaver())
     steps = app.iter({}, thread_id="1")
-    if how == "with":
+    if method == "with":
         with steps:
             next(steps)
     else:
@@ -105,7 +105,7 @@ def test_closing_it_abandons_the_run_where_it_is(how: str) -> None:
     assert (ran, app.get_state(thread_id="1").next) == (["a"], ("b",))
 
 
-def test_it_ends_at_a_breakpoint() -> None:
+def test_iteration_ends_at_a_breakpoint() -> None:
     app = chain("a", "b", "c").compile(InMemorySaver(), interrupt_before="c")
     steps = app.iter({}, thread_id="1")
     assert [step.nodes for step in steps] == [("a",), ("b",)]
@@ -114,19 +114,19 @@ def test_it_ends_at_a_breakpoint() -> None:
     assert [step.nodes for step in app.iter(None, thread_id="1")] == [("c",)]
 
 
-def test_it_ends_at_a_question_and_goes_on_with_the_answer() -> None:
-    built = chain("a").add_node("ask", lambda state: {"x": interrupt("how many?")}).add_edge("a", "ask")
-    app = built.compile(InMemorySaver())
+def test_iteration_ends_at_a_question_and_continues_with_the_answer() -> None:
+    builder = chain("a").add_node("ask", lambda state: {"x": interrupt("how many?")}).add_edge("a", "ask")
+    app = builder.compile(InMemorySaver())
     steps = app.iter({}, thread_id="1")
     assert [step.nodes for step in steps] == [("a",)]
-    assert [one.value for one in steps.interrupts] == ["how many?"]
+    assert [question.value for question in steps.interrupts] == ["how many?"]
     (step,) = app.iter(Command(resume=3), thread_id="1")
     assert (step.nodes, step.values["x"]) == (("ask",), 3)
 
 
-def test_what_a_node_raises_is_raised_after_the_steps_before_it() -> None:
-    built = chain("a").add_node("fail", lambda state: 1 / 0).add_edge("a", "fail")
-    steps = built.compile().iter({})
+def test_an_error_of_a_node_is_raised_after_the_steps_before_it() -> None:
+    builder = chain("a").add_node("fail", lambda state: 1 / 0).add_edge("a", "fail")
+    steps = builder.compile().iter({})
     assert next(steps).nodes == ("a",)
     with pytest.raises(ZeroDivisionError) as caught:
         next(steps)
@@ -137,19 +137,19 @@ def test_what_a_node_raises_is_raised_after_the_steps_before_it() -> None:
 
 def test_a_subgraph_is_part_of_the_step_of_its_node() -> None:
     inner = chain("deep", "deeper").compile()
-    built = StateGraph(SCHEMA).add_node("inner", inner).add_edge(START, "inner")
-    steps = list(built.compile().iter({"x": 1}))
+    builder = StateGraph(SCHEMA).add_node("inner", inner).add_edge(START, "inner")
+    steps = list(builder.compile().iter({"x": 1}))
     assert [step.nodes for step in steps] == [("inner",)]
     assert steps[0].values["log"] == ["deep", "deeper"]
 
 
-def test_values_are_what_the_output_schema_shows() -> None:
-    built = StateGraph(SCHEMA, output_schema=Output).add_node("a", lambda state: {"x": 2, "log": ["a"]})
-    (step,) = built.add_edge(START, "a").compile().iter({"x": 1})
+def test_values_of_a_step_have_only_fields_of_the_output_schema() -> None:
+    builder = StateGraph(SCHEMA, output_schema=Output).add_node("a", lambda state: {"x": 2, "log": ["a"]})
+    (step,) = builder.add_edge(START, "a").compile().iter({"x": 1})
     assert step.values == {"x": 2}
 
 
-def test_wrong_input_is_raised_by_the_first_step() -> None:
+def test_the_first_step_raises_the_error_of_an_invalid_input() -> None:
     from statewright.errors import InvalidUpdateError
 
     steps = chain("a").compile().iter(5)
@@ -157,7 +157,7 @@ def test_wrong_input_is_raised_by_the_first_step() -> None:
         next(steps)
 
 
-def test_a_node_that_raises_stop_iteration_does_not_look_like_the_end() -> None:
+def test_a_stop_iteration_of_a_node_is_an_error() -> None:
     def node(state: Any) -> Any:
         return next(iter(()))
 

@@ -1,4 +1,4 @@
-"""What a node may do by its runtime, beyond what the other tests of the engine need."""
+"""The runtime of a node: recorded events, the clock, messages and saveable values."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ def app(node: Any, saver: Any = None, **options: Any) -> Any:
     return graph.compile(saver, **options)
 
 
-def noting(runtime: Runtime[Any]) -> dict[str, int]:
+def record_events(runtime: Runtime[Any]) -> dict[str, int]:
     runtime.record("tool_called", {"tool": "add"})
     runtime.record("model_called", {"model": "m", "input_tokens": 3})
     return {"x": 1}
 
 
-class Heard(Instrument):
+class EventRecorder(Instrument):
     def __init__(self) -> None:
         self.events: list[Event] = []
 
@@ -46,55 +46,63 @@ class Heard(Instrument):
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_what_a_node_records_is_in_the_log_of_its_run(tmp_path: Any, durability: Any) -> None:
+def test_recorded_events_are_in_the_event_log(tmp_path: Any, durability: Any) -> None:
     with SqliteSaver(tmp_path / "x.db") as saver:
-        made = app(noting, saver)
-        made.invoke({"x": 0}, thread_id="t", durability=durability)
-        events = [one for one in made.get_events(thread_id="t") if one.kind in ("tool_called", "model_called")]
-    assert [(one.kind, one.node, one.step, one.data) for one in events] == [
+        compiled = app(record_events, saver)
+        compiled.invoke({"x": 0}, thread_id="t", durability=durability)
+        events = [
+            event for event in compiled.get_events(thread_id="t") if event.kind in ("tool_called", "model_called")
+        ]
+    assert [(event.kind, event.node, event.step, event.data) for event in events] == [
         ("tool_called", "node", 1, {"tool": "add"}),
         ("model_called", "node", 1, {"model": "m", "input_tokens": 3}),
     ]
-    assert all(one.seq is not None and one.task_id for one in events)
+    assert all(event.seq is not None and event.task_id for event in events)
 
 
-def test_what_was_recorded_before_a_failure_is_in_the_log_too() -> None:
+def test_events_recorded_before_a_failure_are_in_the_event_log() -> None:
     def failing(runtime: Runtime[Any]) -> None:
         runtime.record("model_called", {"model": "m"})
         raise ValueError("lost")
 
-    made = app(failing, InMemorySaver())
+    compiled = app(failing, InMemorySaver())
     with pytest.raises(ValueError, match="lost"):
-        made.invoke({"x": 0}, thread_id="t")
-    assert [one.kind for one in made.get_events(thread_id="t")] == ["run_started", "model_called", "run_finished"]
+        compiled.invoke({"x": 0}, thread_id="t")
+    assert [event.kind for event in compiled.get_events(thread_id="t")] == [
+        "run_started",
+        "model_called",
+        "run_finished",
+    ]
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_what_was_recorded_goes_with_what_is_done_once(tmp_path: Any, durability: Any) -> None:
-    deaths = [True]
+def test_events_recorded_in_a_step_are_saved_once_with_the_step(tmp_path: Any, durability: Any) -> None:
+    crashes = [True]
 
-    def asking(runtime: Runtime[Any]) -> dict[str, int]:
+    def ask_model(runtime: Runtime[Any]) -> dict[str, int]:
         runtime.step("ask", lambda: runtime.record("model_called", {"model": "m"}))
-        if deaths:
-            raise deaths.pop() and Crash
+        if crashes:
+            raise crashes.pop() and Crash
         return {"x": 1}
 
     with SqliteSaver(tmp_path / "x.db") as saver:
-        made = app(asking, saver)
+        compiled = app(ask_model, saver)
         with pytest.raises(Crash):
-            made.invoke({"x": 0}, thread_id="t", durability=durability)
-        assert [one.kind for one in made.get_events(thread_id="t")][:2] == ["run_started", "model_called"]
-        assert made.invoke(None, thread_id="t") == {"x": 1}
-        assert [one.kind for one in made.get_events(thread_id="t")].count("model_called") == 1
+            compiled.invoke({"x": 0}, thread_id="t", durability=durability)
+        assert [event.kind for event in compiled.get_events(thread_id="t")][:2] == ["run_started", "model_called"]
+        assert compiled.invoke(None, thread_id="t") == {"x": 1}
+        assert [event.kind for event in compiled.get_events(thread_id="t")].count("model_called") == 1
 
 
-def test_what_one_task_has_recorded_does_not_go_with_the_work_of_another(tmp_path: Any) -> None:
+def test_events_of_a_task_are_not_saved_with_steps_of_another_task(tmp_path: Any) -> None:
     recorded, stepped, seen = threading.Event(), threading.Event(), list[Any]()
 
     def kinds() -> list[str]:
-        return [one.kind for one in made.get_events(thread_id="t") if one.kind in ("tool_called", "model_called")]
+        return [
+            event.kind for event in compiled.get_events(thread_id="t") if event.kind in ("tool_called", "model_called")
+        ]
 
-    def asks(runtime: Runtime[Any]) -> dict[str, int]:
+    def record_and_step(runtime: Runtime[Any]) -> dict[str, int]:
         runtime.record("model_called", {"model": "m"})
         recorded.set()
         assert stepped.wait(600)
@@ -103,65 +111,68 @@ def test_what_one_task_has_recorded_does_not_go_with_the_work_of_another(tmp_pat
         seen.append(kinds())
         return {"x": 1}
 
-    def steps(runtime: Runtime[Any]) -> None:
+    def step(runtime: Runtime[Any]) -> None:
         assert recorded.wait(600)
         runtime.step("use", lambda: runtime.record("tool_called", {"tool": "t"}))
         stepped.set()
 
     graph = StateGraph({"x": int})
-    for node in (asks, steps):
+    for node in (record_and_step, step):
         graph.add_node(node.__name__, node)
         graph.add_edge(START, node.__name__)
     with SqliteSaver(tmp_path / "x.db") as saver:
-        made = graph.compile(saver)
-        assert made.invoke({"x": 0}, thread_id="t") == {"x": 1}
+        compiled = graph.compile(saver)
+        assert compiled.invoke({"x": 0}, thread_id="t") == {"x": 1}
         assert [*seen, kinds()] == [["tool_called"], *[["tool_called", "model_called"]] * 2]
 
 
-def test_what_a_called_task_records_is_that_of_its_node() -> None:
+def test_events_recorded_in_a_called_task_have_the_id_of_the_nodes_task() -> None:
     @task
     def ask() -> None:
         get_runtime().record("model_called", {"model": "m"})
 
-    def asking(runtime: Runtime[Any]) -> dict[str, str]:
+    def ask_model(runtime: Runtime[Any]) -> dict[str, str]:
         ask().result()
         return {"x": runtime.execution_info.task_id}
 
-    made = app(asking, InMemorySaver())
-    owner = made.invoke({"x": 0}, thread_id="t")["x"]
-    (event,) = [one for one in made.get_events(thread_id="t") if one.kind == "model_called"]
+    compiled = app(ask_model, InMemorySaver())
+    owner = compiled.invoke({"x": 0}, thread_id="t")["x"]
+    (event,) = [event for event in compiled.get_events(thread_id="t") if event.kind == "model_called"]
     assert event.task_id == owner
 
 
-def test_a_node_can_ask_for_the_clock_of_its_run() -> None:
+def test_a_runtime_has_the_clock_of_its_run() -> None:
     clock = FakeClock()
-    made = app(lambda state, runtime: {"x": runtime.clock is clock}, clock=clock)
-    assert made.invoke({"x": 0}) == {"x": True}
+    compiled = app(lambda state, runtime: {"x": runtime.clock is clock}, clock=clock)
+    assert compiled.invoke({"x": 0}) == {"x": True}
 
 
-def test_instruments_hear_of_it_at_once_with_and_without_a_saver() -> None:
+def test_instruments_receive_recorded_events_with_and_without_a_saver() -> None:
     for saver in (None, InMemorySaver()):
-        heard = Heard()
-        app(noting, saver, instruments=[heard]).invoke({"x": 0}, **({"thread_id": "t"} if saver else {}))
-        assert [(one.kind, one.node) for one in heard.events] == [("tool_called", "node"), ("model_called", "node")]
+        recorder = EventRecorder()
+        app(record_events, saver, instruments=[recorder]).invoke({"x": 0}, **({"thread_id": "t"} if saver else {}))
+        assert [(event.kind, event.node) for event in recorder.events] == [
+            ("tool_called", "node"),
+            ("model_called", "node"),
+        ]
 
 
-def test_a_node_can_ask_whether_somebody_reads_messages() -> None:
+def test_shows_messages_is_true_only_in_streams_of_messages() -> None:
     seen: list[bool] = []
 
     def node(runtime: Runtime[Any]) -> None:
         seen.append(runtime.shows_messages)
         runtime.push_message(Message("hi"))
 
-    made = app(node)
-    made.invoke({"x": 0})
-    list(made.stream({"x": 0}, stream_mode="updates"))
-    parts = list(made.stream({"x": 0}, stream_mode="messages"))
+    compiled = app(node)
+    compiled.invoke({"x": 0})
+    list(compiled.stream({"x": 0}, stream_mode="updates"))
+    parts = list(compiled.stream({"x": 0}, stream_mode="messages"))
     assert seen == [False, False, True]
     assert [part.text for part, _ in parts] == ["hi"]
 
 
-def test_a_value_can_be_tried_before_it_is_saved(tmp_path: Any) -> None:
+def test_check_saveable_refuses_a_function(tmp_path: Any) -> None:
     def node(runtime: Runtime[Any]) -> dict[str, int]:
         runtime.check_saveable({"fine": [1]})
         with pytest.raises(SerdeError, match="function"):
@@ -172,7 +183,7 @@ def test_a_value_can_be_tried_before_it_is_saved(tmp_path: Any) -> None:
         assert app(node, saver).invoke({"x": 0}, thread_id="t") == {"x": 1}
 
 
-def test_without_a_database_anything_can_be_kept() -> None:
+def test_check_saveable_accepts_everything_without_a_database() -> None:
     def node(runtime: Runtime[Any]) -> None:
         runtime.check_saveable(lambda: None)
 

@@ -1,4 +1,4 @@
-"""One execution of one task: from the state to a result, without a driver."""
+"""Executing a task synchronously, without a driver."""
 
 import asyncio
 from enum import StrEnum
@@ -38,14 +38,14 @@ class Name(StrEnum):
 VALUES: dict[str, Any] = {"x": 1, "log": ["old"]}
 
 
-class Bench:
-    """Performs the node `a` of a graph, which has nodes `b` and `c` too, and an edge from `a` to `b`."""
+class Executor:
+    """Performs the node `a` of a graph with nodes `a`, `b` and `c`, and an edge from `a` to `b`."""
 
     def __init__(self, make: Any) -> None:
         self.make = make
 
     def program(self, action: Any, edges: Any = (("a", "b"),), schema: Any = Fields, **options: Any) -> Any:
-        compiled = {name: options.pop(name) for name in ("debug", "unknown_keys", "validate") if name in options}
+        program_options = {name: options.pop(name) for name in ("debug", "unknown_keys", "validate") if name in options}
         paths = options.pop("paths", [])
         graph = self.make.graph("b", "c", schema=schema).add_node("a", action, **options)
         for name in "abc":
@@ -54,10 +54,10 @@ class Bench:
             graph.add_edge(start, end)
         for path in paths:
             graph.add_conditional_edges("a", *(path if isinstance(path, tuple) else (path,)))
-        return self.make.program(graph, **compiled)
+        return self.make.program(graph, **program_options)
 
     def perform(self, action: Any, *, task: Any = None, values: Any = None, run: Any = None, **options: Any) -> Any:
-        """The outcome of `a`."""
+        """Return the outcome of `a`."""
         settings = run or {}
         program = self.program(action, **options)
         task = task or self.make.task("a")
@@ -73,11 +73,11 @@ class Bench:
 
 
 @pytest.fixture
-def bench(make: Any) -> Bench:
-    return Bench(make)
+def executor(make: Any) -> Executor:
+    return Executor(make)
 
 
-# -- what an answer comes to
+# -- results
 
 
 @pytest.mark.parametrize(
@@ -97,33 +97,33 @@ def bench(make: Any) -> Bench:
         ([{"x": 2}, Command(goto="c"), {"y": 3}], [("x", 2), ("y", 3)], ["c"], True),
     ],
 )
-def test_what_a_node_answers_becomes_writes_and_targets(
-    bench: Bench, answer: Any, writes: Any, targets: Any, goto: bool
+def test_the_output_of_a_node_becomes_writes_and_targets(
+    executor: Executor, answer: Any, writes: Any, targets: Any, goto: bool
 ) -> None:
-    result = bench.perform(lambda state: answer)
+    result = executor.perform(lambda state: answer)
 
     assert (result.writes, list(result.targets), result.goto) == (writes, targets, goto)
 
 
 @pytest.mark.parametrize("answer", [3, "text", object(), [3]])
-def test_an_answer_that_is_none_fails_the_task(bench: Bench, answer: Any) -> None:
-    outcome = bench.perform(lambda state: answer)
+def test_an_invalid_output_fails_the_task(executor: Executor, answer: Any) -> None:
+    outcome = executor.perform(lambda state: answer)
 
     assert type(outcome) is Failure
     assert isinstance(outcome.error, InvalidUpdateError)
 
 
-def test_a_key_that_the_schema_does_not_know_fails_the_task_where_that_is_asked_for(bench: Bench) -> None:
-    outcome = bench.perform(lambda state: {"z": 1}, unknown_keys="error")
+def test_an_unknown_key_fails_the_task_if_unknown_keys_is_error(executor: Executor) -> None:
+    outcome = executor.perform(lambda state: {"z": 1}, unknown_keys="error")
 
     assert isinstance(outcome.error, InvalidUpdateError)
 
 
 @pytest.mark.parametrize(
-    "answer", [Command(goto="nowhere"), Command(goto=START), Send("nowhere", 1), Send(END, 1), Send(STOP, 1)]
+    "answer", [Command(goto="missing"), Command(goto=START), Send("missing", 1), Send(END, 1), Send(STOP, 1)]
 )
-def test_a_target_that_leads_nowhere_fails_the_task(bench: Bench, answer: Any) -> None:
-    outcome = bench.perform(lambda state: answer)
+def test_an_unknown_target_fails_the_task(executor: Executor, answer: Any) -> None:
+    outcome = executor.perform(lambda state: answer)
 
     assert isinstance(outcome.error, UnknownTarget)
     assert outcome.error.source == "a"
@@ -141,10 +141,10 @@ def test_a_target_that_leads_nowhere_fails_the_task(bench: Bench, answer: Any) -
         (Send("a", 1), False),
     ],
 )
-def test_a_node_that_declares_where_it_goes_goes_nowhere_else_but_along_its_edges(
-    bench: Bench, answer: Any, allowed: bool
+def test_a_node_can_only_go_to_its_destinations_and_along_its_edges(
+    executor: Executor, answer: Any, allowed: bool
 ) -> None:
-    outcome = bench.perform(lambda state: answer, destinations=["c"])
+    outcome = executor.perform(lambda state: answer, destinations=["c"])
 
     assert isinstance(getattr(outcome, "error", None), UnknownTarget) is not allowed
 
@@ -159,78 +159,78 @@ def test_a_node_that_declares_where_it_goes_goes_nowhere_else_but_along_its_edge
         (Command(update={"y": 1}), False),
     ],
 )
-def test_a_node_that_declares_what_it_writes_writes_nothing_else(bench: Bench, answer: Any, allowed: bool) -> None:
-    outcome = bench.perform(lambda state: answer, writes=["x"])
+def test_a_node_can_only_write_its_declared_fields(executor: Executor, answer: Any, allowed: bool) -> None:
+    outcome = executor.perform(lambda state: answer, writes=["x"])
 
     assert isinstance(getattr(outcome, "error", None), InvalidUpdateError) is not allowed
 
 
 @pytest.mark.parametrize("writes", [{"y": 1}, [("x", 1), ("y", 1)]])
-def test_the_error_names_the_field_that_was_not_declared(bench: Bench, writes: Any) -> None:
-    node = bench.program(lambda state: None, writes=["x"]).nodes["a"]
+def test_the_error_names_the_undeclared_field(executor: Executor, writes: Any) -> None:
+    node = executor.program(lambda state: None, writes=["x"]).nodes["a"]
 
     with pytest.raises(InvalidUpdateError, match="'a' wrote 'y', but declares writes="):
         check_declared(node, writes)
 
 
-@pytest.mark.parametrize("way", ["goto", "path"])
-def test_a_member_of_an_enumeration_of_names_is_a_name(bench: Bench, way: str) -> None:
-    if way == "goto":
-        result = bench.perform(lambda state: Command(goto=Name.B))
+@pytest.mark.parametrize("source", ["goto", "path"])
+def test_a_member_of_a_string_enumeration_is_a_node_name(executor: Executor, source: str) -> None:
+    if source == "goto":
+        result = executor.perform(lambda state: Command(goto=Name.B))
     else:
-        result = bench.perform(lambda state: None, edges=[], paths=[lambda state: Name.B])
+        result = executor.perform(lambda state: None, edges=[], paths=[lambda state: Name.B])
 
     assert [(type(target), target) for target in result.targets] == [(str, "b")]
 
 
-# -- what a node sees
+# -- the input of a node
 
 
-def test_a_node_sees_a_mapping_of_its_own(bench: Bench) -> None:
+def test_a_node_receives_its_own_mapping(executor: Executor) -> None:
     values = {"x": 1, "log": []}
 
     def node(state: Any) -> None:
         state["x"] = state["new"] = 5
 
-    bench.perform(node, values=values)
+    executor.perform(node, values=values)
 
     assert values == {"x": 1, "log": []}
 
 
-def test_a_task_with_an_argument_sees_that_instead_of_the_state(bench: Bench, make: Any) -> None:
-    result = bench.perform(lambda state: {"x": state}, task=make.task("a", {"own": 1}))
+def test_a_task_with_an_argument_receives_it_instead_of_the_state(executor: Executor, make: Any) -> None:
+    result = executor.perform(lambda state: {"x": state}, task=make.task("a", {"own": 1}))
 
     assert result.writes == {"x": {"own": 1}}
 
 
-def test_a_node_sees_the_fields_that_it_declares_to_read(bench: Bench) -> None:
-    assert bench.perform(lambda state: {"x": state}, reads=["log"]).writes == {"x": {"log": ["old"]}}
+def test_a_node_receives_its_declared_fields(executor: Executor) -> None:
+    assert executor.perform(lambda state: {"x": state}, reads=["log"]).writes == {"x": {"log": ["old"]}}
 
 
-def test_a_node_gets_what_it_asks_for_by_name_or_hint(bench: Bench) -> None:
+def test_parameters_are_injected_by_name_or_type_hint(executor: Executor) -> None:
     def node(state: Any, config: Any, writer: Any, store: Any, rt: Runtime[Any]) -> Any:
-        writer("nobody listens")
+        writer("ignored")
         return {"x": (config["run_id"], store, rt.context, rt.execution_info.step, rt.execution_info.node)}
 
-    result = bench.perform(node, run={"context": "dependencies", "run_id": "run-1"})
+    result = executor.perform(node, run={"context": "dependencies", "run_id": "run-1"})
 
     assert result.writes == {"x": ("run-1", None, "dependencies", 4, "a")}
 
 
-def test_a_node_may_take_nothing_of_the_state(bench: Bench) -> None:
+def test_a_node_need_not_receive_the_state(executor: Executor) -> None:
     def node(*, config: Any) -> Any:
         return {"x": config["run_id"]}
 
-    assert bench.perform(node, run={"run_id": "run-1"}).writes == {"x": "run-1"}
+    assert executor.perform(node, run={"run_id": "run-1"}).writes == {"x": "run-1"}
 
 
 @pytest.mark.parametrize(("limit", "last"), [(1, True), (2, False)])
-def test_computed_values_tell_how_far_the_run_may_go(bench: Bench, limit: int, last: bool) -> None:
+def test_managed_values_depend_on_the_recursion_limit(executor: Executor, limit: int, last: bool) -> None:
     class Computed(TypedDict, total=False):
         x: Any
         last: IsLastStep
 
-    result = bench.perform(lambda state: {"x": state["last"]}, schema=Computed, run={"recursion_limit": limit})
+    result = executor.perform(lambda state: {"x": state["last"]}, schema=Computed, run={"recursion_limit": limit})
 
     assert result.writes == {"x": last}
 
@@ -257,45 +257,45 @@ def test_computed_values_tell_how_far_the_run_may_go(bench: Bench, limit: int, l
         ([lambda state: "c", lambda state: "b"], ["c", "b"]),
     ],
 )
-def test_what_a_conditional_edge_names_comes_next(bench: Bench, paths: Any, targets: Any) -> None:
-    assert list(bench.perform(lambda state: None, edges=[], paths=paths).targets) == targets
+def test_a_conditional_edge_returns_the_next_targets(executor: Executor, paths: Any, targets: Any) -> None:
+    assert list(executor.perform(lambda state: None, edges=[], paths=paths).targets) == targets
 
 
 @pytest.mark.parametrize(
     "path",
     [
-        lambda state: "nowhere",
+        lambda state: "missing",
         lambda state: None,
         lambda state: 3,
-        lambda state: Send("nowhere", 1),
+        lambda state: Send("missing", 1),
         lambda state: Send(END, 1),
-        lambda state: ["c", "nowhere"],
+        lambda state: ["c", "missing"],
         (lambda state: "c", ["b"]),
         (lambda state: "b", {"go": "b"}),
         (lambda state: {"no": "name"}, {"go": "b"}),
     ],
 )
-def test_a_conditional_edge_that_names_no_target_fails_the_task(bench: Bench, path: Any) -> None:
-    outcome = bench.perform(lambda state: None, edges=[], paths=[path])
+def test_an_invalid_target_of_a_conditional_edge_fails_the_task(executor: Executor, path: Any) -> None:
+    outcome = executor.perform(lambda state: None, edges=[], paths=[path])
 
     assert type(outcome) is Failure
     assert isinstance(outcome.error, UnknownTarget)
 
 
-def test_plain_edges_and_conditional_ones_lead_on_together(bench: Bench) -> None:
-    assert list(bench.perform(lambda state: None, paths=[lambda state: "c"]).targets) == ["b", "c"]
+def test_targets_of_plain_and_conditional_edges_are_combined(executor: Executor) -> None:
+    assert list(executor.perform(lambda state: None, paths=[lambda state: "c"]).targets) == ["b", "c"]
 
 
-def test_a_goto_stands_instead_of_edges_and_conditional_edges(bench: Bench) -> None:
-    asked: list[Any] = []
-    result = bench.perform(lambda state: Command(goto="c"), paths=[asked.append])
+def test_a_goto_replaces_plain_and_conditional_edges(executor: Executor) -> None:
+    called: list[Any] = []
+    result = executor.perform(lambda state: Command(goto="c"), paths=[called.append])
 
     assert list(result.targets) == ["c"]
-    assert asked == []
+    assert called == []
 
 
 @pytest.mark.parametrize("count", [1, 2])
-def test_a_conditional_edge_sees_the_state_with_the_writes_of_its_own_task(bench: Bench, count: int) -> None:
+def test_a_conditional_edge_receives_the_state_with_the_writes_of_its_task(executor: Executor, count: int) -> None:
     seen: list[Any] = []
 
     def path(state: Any) -> str:
@@ -303,7 +303,7 @@ def test_a_conditional_edge_sees_the_state_with_the_writes_of_its_own_task(bench
         state["x"] = "changed"  # its own mapping
         return END
 
-    result = bench.perform(
+    result = executor.perform(
         lambda state: {"log": ["new"], "signal": "s"},
         values={**VALUES, "y": 5},
         edges=[],
@@ -314,11 +314,11 @@ def test_a_conditional_edge_sees_the_state_with_the_writes_of_its_own_task(bench
     assert result.folded == seen[0]
 
 
-def test_a_conditional_edge_that_raises_fails_its_task(bench: Bench) -> None:
+def test_an_error_of_a_conditional_edge_fails_its_task(executor: Executor) -> None:
     def path(state: Any) -> str:
         raise ValueError("no way")
 
-    outcome = bench.perform(lambda state: None, paths=[path])
+    outcome = executor.perform(lambda state: None, paths=[path])
 
     assert type(outcome) is Failure
     assert str(outcome.error) == "no way"
@@ -327,48 +327,48 @@ def test_a_conditional_edge_that_raises_fails_its_task(bench: Bench) -> None:
 # -- errors and pauses
 
 
-def test_the_error_of_a_node_is_an_outcome_with_a_note_where_it_was(bench: Bench) -> None:
+def test_an_error_of_a_node_is_a_failure_with_a_note_of_its_location(executor: Executor) -> None:
     error = ValueError("no")
 
     def node(state: Any) -> None:
         raise error
 
-    outcome = bench.perform(node)
+    outcome = executor.perform(node)
 
     assert (type(outcome), outcome.error) == (Failure, error)
     assert error.__notes__ == ["in node 'a', step 4, attempt 1"]
 
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit])
-def test_what_ends_the_process_is_not_caught(bench: Bench, signal: type[BaseException]) -> None:
+def test_signals_that_end_the_process_are_not_caught(executor: Executor, signal: type[BaseException]) -> None:
     def node(state: Any) -> None:
         raise signal
 
     with pytest.raises(signal):
-        bench.perform(node)
+        executor.perform(node)
 
 
-def test_a_cancellation_that_nobody_asked_for_is_an_error(bench: Bench) -> None:
+def test_an_unrequested_cancellation_fails_the_task(executor: Executor) -> None:
     def node(state: Any) -> None:
         raise asyncio.CancelledError
 
-    assert isinstance(bench.perform(node).error, NodeCancelledError)
+    assert isinstance(executor.perform(node).error, NodeCancelledError)
 
 
-def test_a_question_is_an_outcome(bench: Bench) -> None:
-    outcome = bench.perform(lambda state: {"x": interrupt("ok?")})
+def test_a_question_pauses_the_task(executor: Executor) -> None:
+    outcome = executor.perform(lambda state: {"x": interrupt("ok?")})
 
     assert type(outcome) is Pause
     assert [question.value for question in outcome.interrupts] == ["ok?"]
 
 
-def test_an_error_handler_gets_the_failed_input_and_the_error(bench: Bench) -> None:
+def test_an_error_handler_receives_the_input_and_the_error(executor: Executor) -> None:
     error = ValueError("no")
 
     def node(state: Any) -> None:
         raise error
 
-    result = bench.perform(node, error_handler=lambda state, error: None)
+    result = executor.perform(node, error_handler=lambda state, error: None)
 
     (send,) = result.targets
     assert (result.goto, result.writes) == (True, {})
@@ -377,20 +377,20 @@ def test_an_error_handler_gets_the_failed_input_and_the_error(bench: Bench) -> N
 
 
 @pytest.mark.parametrize("error", [RunCancelled("enough"), BudgetExceeded("tokens", 1, 2)])
-def test_an_error_handler_does_not_hear_that_the_run_is_over(bench: Bench, error: Exception) -> None:
+def test_an_error_handler_does_not_handle_the_end_of_the_run(executor: Executor, error: Exception) -> None:
     def node(state: Any) -> None:
         raise error
 
-    outcome = bench.perform(node, error_handler=lambda state, error: None)
+    outcome = executor.perform(node, error_handler=lambda state, error: None)
 
     assert (type(outcome), outcome.error) == (Failure, error)
 
 
 @pytest.mark.parametrize("nested", [True, False])
-def test_a_command_for_the_parent_needs_a_parent(bench: Bench, nested: bool) -> None:
+def test_a_command_for_the_parent_needs_a_parent_graph(executor: Executor, nested: bool) -> None:
     command: Command[Any] = Command(graph=Command.PARENT, goto="b")
-    call = bench.make.subgraph_call(bench.program(lambda state: command)) if nested else None
-    outcome = bench.perform(lambda state: command, run={"call": call})
+    call = executor.make.subgraph_call(executor.program(lambda state: command)) if nested else None
+    outcome = executor.perform(lambda state: command, run={"call": call})
 
     assert type(outcome) is Failure
     if nested:
@@ -399,24 +399,24 @@ def test_a_command_for_the_parent_needs_a_parent(bench: Bench, nested: bool) -> 
         assert isinstance(outcome.error, InvalidUpdateError)
 
 
-def test_a_command_of_a_subgraph_is_the_answer_of_the_node_that_called_it(bench: Bench) -> None:
+def test_a_command_of_a_subgraph_is_the_result_of_the_calling_node(executor: Executor) -> None:
     def node(state: Any) -> None:
         raise ChildCommand(Command(graph=Command.PARENT, update={"x": 2}, goto="c"))
 
-    result = bench.perform(node)
+    result = executor.perform(node)
 
     assert (result.writes, list(result.targets), result.goto) == ({"x": 2}, ["c"], True)
 
 
-def test_a_command_of_a_subgraph_to_nowhere_fails_the_node_that_called_it(bench: Bench) -> None:
+def test_a_command_of_a_subgraph_to_an_unknown_node_fails_the_calling_node(executor: Executor) -> None:
     def node(state: Any) -> None:
-        raise ChildCommand(Command(graph=Command.PARENT, goto="nowhere"))
+        raise ChildCommand(Command(graph=Command.PARENT, goto="missing"))
 
-    assert isinstance(bench.perform(node).error, UnknownTarget)
+    assert isinstance(executor.perform(node).error, UnknownTarget)
 
 
-def test_beside_others_even_what_ends_the_process_is_an_outcome(bench: Bench, make: Any) -> None:
-    program = bench.program(lambda state: None)
+def test_a_keyboard_interrupt_among_siblings_is_a_failure(executor: Executor, make: Any) -> None:
+    program = executor.program(lambda state: None)
     scope = make.scope(make.run(program), make.task("a"), make.checkpoint())
     scope.sibling_group = object()
 
@@ -425,32 +425,32 @@ def test_beside_others_even_what_ends_the_process_is_an_outcome(bench: Bench, ma
     assert isinstance(outcome.error, KeyboardInterrupt)
 
 
-# -- looking for changes in place
+# -- changes in place
 
 
 @pytest.mark.parametrize("debug", [True, False])
-def test_a_change_in_place_is_found_where_it_is_looked_for(bench: Bench, debug: bool) -> None:
+def test_a_change_in_place_fails_the_task_in_debug_mode(executor: Executor, debug: bool) -> None:
     def node(state: Any) -> Any:
-        state["log"].append("sneaked in")
+        state["log"].append("in place")
         return {"x": 2}
 
-    outcome = bench.perform(node, values={"x": 1, "log": ["old"]}, debug=debug)
+    outcome = executor.perform(node, values={"x": 1, "log": ["old"]}, debug=debug)
 
     assert isinstance(getattr(outcome, "error", None), MutatedState) is debug
     if debug:
         assert outcome.error.channels == ("log",)
 
 
-def test_a_proper_update_is_no_change_in_place(bench: Bench) -> None:
-    assert bench.perform(lambda state: {"log": [*state["log"], "new"]}, debug=True).writes == {"log": ["old", "new"]}
+def test_an_update_is_not_a_change_in_place(executor: Executor) -> None:
+    assert executor.perform(lambda state: {"log": [*state["log"], "new"]}, debug=True).writes == {"log": ["old", "new"]}
 
 
-# -- those who watch
+# -- events
 
 
-def test_those_who_watch_hear_of_the_input_and_the_outcome(bench: Bench) -> None:
+def test_events_of_a_task_have_its_input_and_outcome(executor: Executor) -> None:
     seen: list[Any] = []
-    result = bench.perform(lambda state: {"x": 2}, run={"watched": ("task_started", "task_finished"), "seen": seen})
+    result = executor.perform(lambda state: {"x": 2}, run={"watched": ("task_started", "task_finished"), "seen": seen})
 
     assert [(event.kind, event.node, event.step) for event in seen] == [
         ("task_started", "a", 4),
@@ -461,29 +461,29 @@ def test_those_who_watch_hear_of_the_input_and_the_outcome(bench: Bench) -> None
 
 
 @pytest.mark.parametrize("fails", [True, False])
-def test_a_task_that_failed_or_asks_has_finished_for_those_who_watch(bench: Bench, fails: bool) -> None:
+def test_failed_and_paused_tasks_emit_task_finished(executor: Executor, fails: bool) -> None:
     def node(state: Any) -> None:
         if fails:
             raise ValueError
         interrupt("ok?")
 
     seen: list[Any] = []
-    outcome = bench.perform(node, run={"watched": ("task_finished",), "seen": seen})
+    outcome = executor.perform(node, run={"watched": ("task_finished",), "seen": seen})
 
     assert [event.data for event in seen] == [outcome]
 
 
-# -- parts
+# -- helpers
 
 
-def test_targets_that_end_a_path_are_left_out(bench: Bench, make: Any) -> None:
-    program = bench.program(lambda state: None)
+def test_check_targets_omits_end(executor: Executor, make: Any) -> None:
+    program = executor.program(lambda state: None)
 
     assert check_targets(make.run(program), program.nodes["a"], [END, "b", Send("c", 1), END]) == ["b", Send("c", 1)]
 
 
-def test_the_input_is_an_answer_of_start(bench: Bench, make: Any) -> None:
-    program = bench.program(lambda state: None)
+def test_the_input_is_the_result_of_start(executor: Executor, make: Any) -> None:
+    program = executor.program(lambda state: None)
     base = make.checkpoint({"log": []})
     task = make.task(START)
     scope = make.scope(make.run(program, saver=InMemorySaver()), task, base)

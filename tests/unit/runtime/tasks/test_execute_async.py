@@ -1,4 +1,4 @@
-"""One execution of a task that awaits something."""
+"""Executing a task asynchronously."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ SCHEMA = {"log": append, "x": int}
 
 
 def graph(**functions: Callable[..., Any]) -> StateGraph:
-    """A graph that starts with each of the functions."""
-    built = StateGraph(SCHEMA)
+    """Return a graph that starts with all functions."""
+    builder = StateGraph(SCHEMA)
     for name, function in functions.items():
-        built.add_node(name, function).add_edge(START, name)
-    return built
+        builder.add_node(name, function).add_edge(START, name)
+    return builder
 
 
-def ran(built: StateGraph, given: Any = None) -> Any:
-    return asyncio.run(built.compile().ainvoke(given or {"x": 1}))
+def run(builder: StateGraph, value: Any = None) -> Any:
+    return asyncio.run(builder.compile().ainvoke(value or {"x": 1}))
 
 
 async def quick(state: Any) -> dict[str, Any]:
     return {"log": ["quick"]}
 
 
-def test_a_coroutine_node_is_awaited_with_the_state() -> None:
+def test_a_coroutine_node_receives_the_state() -> None:
     async def node(state: Any) -> dict[str, Any]:
         await asyncio.sleep(0)
         return {"x": state["x"] + 1}
 
-    assert ran(graph(node=node))["x"] == 2
+    assert run(graph(node=node))["x"] == 2
 
 
 def test_an_object_with_an_async_call_is_a_coroutine_node() -> None:
@@ -46,52 +46,52 @@ def test_an_object_with_an_async_call_is_a_coroutine_node() -> None:
             await asyncio.sleep(0)
             return {"x": state["x"] + 1}
 
-    assert ran(graph(node=Node()))["x"] == 2
+    assert run(graph(node=Node()))["x"] == 2
 
 
-def test_a_node_gets_what_it_asks_for() -> None:
+def test_parameters_are_injected_into_a_coroutine_node() -> None:
     async def node(state: Any, runtime: Runtime[Any], config: Any) -> dict[str, Any]:
         return {"log": [runtime.execution_info.node, runtime.execution_info.step, config["recursion_limit"]]}
 
-    assert ran(graph(node=node))["log"] == ["node", 1, 1000]
+    assert run(graph(node=node))["log"] == ["node", 1, 1000]
 
 
-def test_a_node_gets_the_argument_of_a_send() -> None:
+def test_a_coroutine_node_receives_the_argument_of_a_send() -> None:
     async def node(state: Any) -> dict[str, Any]:
         return {"log": [state]}
 
-    built = StateGraph(SCHEMA).add_node("node", node)
-    built.add_conditional_edges(START, lambda state: [Send("node", {"item": n}) for n in range(3)], ["node"])
-    assert ran(built)["log"] == [{"item": 0}, {"item": 1}, {"item": 2}]
+    builder = StateGraph(SCHEMA).add_node("node", node)
+    builder.add_conditional_edges(START, lambda state: [Send("node", {"item": n}) for n in range(3)], ["node"])
+    assert run(builder)["log"] == [{"item": 0}, {"item": 1}, {"item": 2}]
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_what_a_node_raises_is_raised_with_where(beside: bool) -> None:
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_an_error_of_a_node_is_raised_with_a_note_of_its_location(concurrent: bool) -> None:
     async def fail(state: Any) -> None:
         await asyncio.sleep(0)
         raise LookupError("no luck")
 
-    functions = {"fail": fail, **({"quick": quick} if beside else {})}
+    functions = {"fail": fail, **({"quick": quick} if concurrent else {})}
     with pytest.raises(LookupError, match="no luck") as caught:
-        ran(graph(**functions))
+        run(graph(**functions))
     assert any("in node 'fail'" in note for note in caught.value.__notes__)
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_a_node_that_raises_cancelled_though_nobody_cancelled_it_has_failed(beside: bool) -> None:
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_an_unrequested_cancellation_fails_the_node(concurrent: bool) -> None:
     async def node(state: Any) -> None:
         waiting = asyncio.get_running_loop().create_future()
         waiting.cancel()
         await waiting
 
-    functions = {"node": node, **({"quick": quick} if beside else {})}
+    functions = {"node": node, **({"quick": quick} if concurrent else {})}
     with pytest.raises(NodeCancelledError, match="'node'") as caught:
-        ran(graph(**functions))
+        run(graph(**functions))
     assert isinstance(caught.value.__cause__, asyncio.CancelledError)
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_a_run_that_is_cancelled_is_cancelled_and_has_not_failed(beside: bool) -> None:
+@pytest.mark.parametrize("concurrent", [False, True])
+def test_cancelling_a_run_raises_cancelled_error_and_cleans_up(concurrent: bool) -> None:
     cleaned: list[str] = []
 
     async def forever(state: Any) -> None:
@@ -102,7 +102,7 @@ def test_a_run_that_is_cancelled_is_cancelled_and_has_not_failed(beside: bool) -
             cleaned.append("clean")
 
     async def main() -> None:
-        functions = {"forever": forever, **({"quick": quick} if beside else {})}
+        functions = {"forever": forever, **({"quick": quick} if concurrent else {})}
         running = asyncio.ensure_future(graph(**functions).compile().ainvoke({"x": 1}))
         for _ in range(10):
             await asyncio.sleep(0)
@@ -114,14 +114,14 @@ def test_a_run_that_is_cancelled_is_cancelled_and_has_not_failed(beside: bool) -
     assert cleaned == ["clean"]
 
 
-def test_nobody_has_cancelled_a_task_that_runs() -> None:
+def test_is_cancelled_is_false_in_a_running_task() -> None:
     async def main() -> bool:
         return is_cancelled()
 
     assert asyncio.run(main()) is False
 
 
-def test_a_question_pauses_a_coroutine_node_and_its_answer_goes_on() -> None:
+def test_a_coroutine_node_pauses_at_a_question_and_continues_with_the_answer() -> None:
     async def ask(state: Any) -> dict[str, Any]:
         return {"log": [interrupt("how many?")]}
 
@@ -129,7 +129,7 @@ def test_a_question_pauses_a_coroutine_node_and_its_answer_goes_on() -> None:
 
     async def main() -> Any:
         waiting = await app.ainvoke({"x": 1}, thread_id="1")
-        assert [one.value for one in waiting["__interrupt__"]] == ["how many?"]
+        assert [question.value for question in waiting["__interrupt__"]] == ["how many?"]
         return await app.ainvoke(Command(resume=3), thread_id="1")
 
     assert asyncio.run(main())["log"] == [3]
@@ -138,74 +138,74 @@ def test_a_question_pauses_a_coroutine_node_and_its_answer_goes_on() -> None:
 # -- conditional edges that are coroutine functions
 
 
-def test_a_conditional_edge_may_be_a_coroutine_function() -> None:
+def test_a_conditional_edge_can_be_a_coroutine_function() -> None:
     async def choose(state: Any) -> str:
         await asyncio.sleep(0)
         return "more" if len(state["log"]) < 3 else END
 
-    built = graph(quick=quick).add_node("more", lambda state: {"log": ["more"]}).add_edge("more", "quick")
-    built.add_conditional_edges("quick", choose, ["more", END])
-    assert ran(built)["log"] == ["quick", "more", "quick"]
-    assert built.compile().invoke({"x": 1})["log"] == ["quick", "more", "quick"]
+    builder = graph(quick=quick).add_node("more", lambda state: {"log": ["more"]}).add_edge("more", "quick")
+    builder.add_conditional_edges("quick", choose, ["more", END])
+    assert run(builder)["log"] == ["quick", "more", "quick"]
+    assert builder.compile().invoke({"x": 1})["log"] == ["quick", "more", "quick"]
 
 
-def test_several_conditional_edges_are_asked_in_order_whatever_they_are() -> None:
+def test_plain_and_coroutine_conditional_edges_are_called_in_order() -> None:
     async def late(state: Any) -> str:
         await asyncio.sleep(0)
         return "a"
 
-    built = graph(quick=quick)
+    builder = graph(quick=quick)
     for name in "ab":
-        built.add_node(name, lambda state, name=name: {"log": [name]})
-    built.add_conditional_edges("quick", late, ["a"]).add_conditional_edges("quick", lambda state: "b", ["b"])
-    assert ran(built)["log"] == ["quick", "a", "b"]
+        builder.add_node(name, lambda state, name=name: {"log": [name]})
+    builder.add_conditional_edges("quick", late, ["a"]).add_conditional_edges("quick", lambda state: "b", ["b"])
+    assert run(builder)["log"] == ["quick", "a", "b"]
 
 
-def test_a_coroutine_edge_sees_what_its_node_has_just_written() -> None:
+def test_a_coroutine_edge_receives_the_writes_of_its_node() -> None:
     seen: list[Any] = []
 
     async def choose(state: Any) -> str:
         seen.append(dict(state))
         return END
 
-    ran(graph(quick=quick).add_conditional_edges("quick", choose, [END]))
+    run(graph(quick=quick).add_conditional_edges("quick", choose, [END]))
     assert seen == [{"log": ["quick"], "x": 1}]
 
 
-def test_a_goto_stands_instead_of_a_coroutine_edge() -> None:
+def test_a_goto_replaces_a_coroutine_edge() -> None:
     async def choose(state: Any) -> str:
-        raise AssertionError("it was asked")
+        raise AssertionError("called")
 
     async def jump(state: Any) -> Command[Any]:
         return Command(goto="other")
 
-    built = graph(jump=jump).add_node("other", lambda state: {"log": ["other"]})
-    built.add_conditional_edges("jump", choose, [END])
-    assert ran(built)["log"] == ["other"]
+    builder = graph(jump=jump).add_node("other", lambda state: {"log": ["other"]})
+    builder.add_conditional_edges("jump", choose, [END])
+    assert run(builder)["log"] == ["other"]
 
 
-def test_what_a_coroutine_edge_raises_and_where_it_must_not_go_is_said() -> None:
+def test_an_error_or_unknown_target_of_a_coroutine_edge_is_raised() -> None:
     async def fail(state: Any) -> str:
         raise LookupError("no luck")
 
-    async def astray(state: Any) -> str:
-        return "nowhere"
+    async def unknown(state: Any) -> str:
+        return "missing"
 
     with pytest.raises(LookupError, match="no luck"):
-        ran(graph(quick=quick).add_conditional_edges("quick", fail, [END]))
-    with pytest.raises(UnknownTarget, match="'nowhere'"):
-        ran(graph(quick=quick).add_conditional_edges("quick", astray, [END]))
+        run(graph(quick=quick).add_conditional_edges("quick", fail, [END]))
+    with pytest.raises(UnknownTarget, match="'missing'"):
+        run(graph(quick=quick).add_conditional_edges("quick", unknown, [END]))
 
 
-def test_an_answer_that_is_none_is_an_error_of_its_node() -> None:
+def test_an_invalid_output_is_an_error_of_its_node() -> None:
     async def node(state: Any) -> Any:
         return 3
 
     with pytest.raises(InvalidUpdateError, match="'node'"):
-        ran(graph(node=node))
+        run(graph(node=node))
 
 
-def test_an_error_handler_may_be_a_coroutine_function() -> None:
+def test_an_error_handler_can_be_a_coroutine_function() -> None:
     async def fail(state: Any) -> None:
         raise LookupError("no luck")
 
@@ -213,16 +213,16 @@ def test_an_error_handler_may_be_a_coroutine_function() -> None:
         await asyncio.sleep(0)
         return {"log": [f"{error.node}: {error.error}"]}
 
-    built = StateGraph(SCHEMA).add_node("fail", fail, error_handler=handle).add_edge(START, "fail")
-    assert ran(built)["log"] == ["fail: no luck"]
+    builder = StateGraph(SCHEMA).add_node("fail", fail, error_handler=handle).add_edge(START, "fail")
+    assert run(builder)["log"] == ["fail: no luck"]
 
 
-def test_a_plain_function_before_a_coroutine_edge_runs_beside_the_loop() -> None:
+def test_a_plain_function_before_a_coroutine_edge_runs_in_another_thread() -> None:
     threads: list[threading.Thread] = []
 
     async def choose(state: Any) -> str:
         return END
 
-    built = graph(plain=lambda state: threads.append(threading.current_thread()))
-    ran(built.add_conditional_edges("plain", choose, [END]))
+    builder = graph(plain=lambda state: threads.append(threading.current_thread()))
+    run(builder.add_conditional_edges("plain", choose, [END]))
     assert threads[0] is not threading.current_thread()

@@ -1,4 +1,4 @@
-"""Pausing from inside a node, with the scope of the node entered by hand."""
+"""Pausing inside a node: questions, timers and events."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
@@ -15,11 +15,11 @@ from statewright.runtime.tasks.scope import enter_scope, leave_scope
 from statewright.testing import FakeClock
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-Calls = Callable[[], Any]
+Action = Callable[[], Any]
 
 
 class Execution:
-    """Executions of one task, each as from its first line."""
+    """Executes actions in the scope of a task, each time from the start."""
 
     def __init__(self, make: Any, clock: FakeClock) -> None:
         self.make = make
@@ -27,11 +27,11 @@ class Execution:
         program = make.program(make.graph("a").add_edge(START, "a"))
         self.run = make.run(program, clock=clock)
 
-    def of(self, calls: Calls, task: Any = None) -> Any:
-        """What the calls give, or the question at which they stop."""
+    def call(self, action: Action, task: Any = None) -> Any:
+        """Return the result of an action, or the question at which it pauses."""
         token = enter_scope(self.make.scope(self.run, task or self.make.task("a"), self.make.checkpoint()))
         try:
-            return calls()
+            return action()
         except Paused as paused:
             (question,) = paused.interrupts
             return question
@@ -50,7 +50,7 @@ def execute(make: Any, clock: FakeClock) -> Execution:
 
 
 @pytest.mark.parametrize(
-    ("call", "described"),
+    ("action", "expected"),
     [
         (lambda: interrupt("ok?"), {"kind": "question", "value": "ok?"}),
         (lambda: interrupt(None), {"kind": "question", "value": None}),
@@ -65,82 +65,84 @@ def execute(make: Any, clock: FakeClock) -> Execution:
         (lambda: wait_for_event("paid", timeout=5), {"kind": "event", "due_at": NOON + timedelta(seconds=5)}),
     ],
 )
-def test_the_first_call_stops_the_node_and_says_what_it_waits_for(
-    execute: Execution, call: Calls, described: dict[str, Any]
+def test_the_first_call_pauses_the_node_with_its_question(
+    execute: Execution, action: Action, expected: dict[str, Any]
 ) -> None:
-    question = execute.of(call)
+    question = execute.call(action)
 
     assert isinstance(question, Interrupt)
     assert is_interrupt_id(question.id)
-    assert {name: getattr(question, name) for name in described} == described
+    assert {name: getattr(question, name) for name in expected} == expected
 
 
-@pytest.mark.parametrize("call", [lambda: interrupt("?"), lambda: wait_for_event("paid")])
+@pytest.mark.parametrize("action", [lambda: interrupt("?"), lambda: wait_for_event("paid")])
 @pytest.mark.parametrize("answer", ["yes", None, 0, {"a": 1}])
-def test_a_call_that_was_answered_returns_the_answer(execute: Execution, call: Calls, answer: Any) -> None:
-    execute.run.answers[execute.of(call).id] = answer
+def test_an_answered_call_returns_the_answer(execute: Execution, action: Action, answer: Any) -> None:
+    execute.run.answers[execute.call(action).id] = answer
 
-    assert execute.of(call) == answer
-
-
-def test_a_sleep_that_is_over_returns(execute: Execution) -> None:
-    execute.run.answers[execute.of(lambda: sleep(5)).id] = None
-
-    assert execute.of(lambda: sleep(5)) is None
+    assert execute.call(action) == answer
 
 
-def test_several_questions_are_told_apart_by_their_order(execute: Execution) -> None:
+def test_a_finished_sleep_returns(execute: Execution) -> None:
+    execute.run.answers[execute.call(lambda: sleep(5)).id] = None
+
+    assert execute.call(lambda: sleep(5)) is None
+
+
+def test_questions_are_identified_by_their_order(execute: Execution) -> None:
     def both() -> Any:
         return interrupt("first"), interrupt("second")
 
-    first = execute.of(both)
+    first = execute.call(both)
     execute.run.answers[first.id] = 1
-    second = execute.of(both)
+    second = execute.call(both)
     execute.run.answers[second.id] = 2
 
     assert (first.value, second.value) == ("first", "second")
-    assert execute.of(both) == (1, 2)
+    assert execute.call(both) == (1, 2)
 
 
-def test_questions_with_keys_are_found_again_in_another_order(execute: Execution) -> None:
-    one, other = execute.of(lambda: interrupt("?", key="one")), execute.of(lambda: interrupt("?", key="other"))
-    execute.run.answers.update({one.id: 1, other.id: 2})
+def test_questions_with_keys_can_change_their_order(execute: Execution) -> None:
+    first, second = execute.call(lambda: interrupt("?", key="one")), execute.call(lambda: interrupt("?", key="other"))
+    execute.run.answers.update({first.id: 1, second.id: 2})
 
-    assert execute.of(lambda: (interrupt("?", key="other"), interrupt("?", key="one"))) == (2, 1)
-
-
-def test_a_key_is_no_ordinal(execute: Execution) -> None:
-    assert execute.of(lambda: interrupt("?", key="0")).id != execute.of(lambda: interrupt("?")).id
+    assert execute.call(lambda: (interrupt("?", key="other"), interrupt("?", key="one"))) == (2, 1)
 
 
-def test_all_kinds_count_as_questions_of_one_task(execute: Execution) -> None:
-    ids = {execute.of(call).id for call in (lambda: interrupt("?"), lambda: sleep(1), lambda: wait_for_event("e"))}
+def test_a_key_differs_from_a_number(execute: Execution) -> None:
+    assert execute.call(lambda: interrupt("?", key="0")).id != execute.call(lambda: interrupt("?")).id
+
+
+def test_all_kinds_of_questions_share_one_numbering(execute: Execution) -> None:
+    ids = {
+        execute.call(action).id for action in (lambda: interrupt("?"), lambda: sleep(1), lambda: wait_for_event("e"))
+    }
 
     assert len(ids) == 1
 
 
-def test_the_id_of_a_question_stays_the_same_and_differs_from_task_to_task(execute: Execution, make: Any) -> None:
+def test_the_id_of_a_question_is_stable_and_unique_to_its_task(execute: Execution, make: Any) -> None:
     def ask() -> Any:
         return interrupt("?")
 
-    here, again = execute.of(ask).id, execute.of(ask).id
+    first, repeated = execute.call(ask).id, execute.call(ask).id
 
-    assert here == again != execute.of(ask, make.task("a", position=1)).id
+    assert first == repeated != execute.call(ask, make.task("a", position=1)).id
 
 
-@pytest.mark.parametrize("call", [lambda: sleep(60), lambda: interrupt("?", timeout=60)])
-def test_being_executed_again_does_not_put_the_end_of_a_wait_off(
-    execute: Execution, clock: FakeClock, call: Calls
+@pytest.mark.parametrize("action", [lambda: sleep(60), lambda: interrupt("?", timeout=60)])
+def test_executing_a_task_again_does_not_move_the_due_time(
+    execute: Execution, clock: FakeClock, action: Action
 ) -> None:
-    first = execute.of(call)
+    first = execute.call(action)
     execute.run.known_interrupts = {first.id: first}
     clock.advance(30)
 
-    assert execute.of(call).due_at == first.due_at == NOON + timedelta(seconds=60)
+    assert execute.call(action).due_at == first.due_at == NOON + timedelta(seconds=60)
 
 
 @pytest.mark.parametrize(
-    ("call", "reason"),
+    ("action", "reason"),
     [
         (lambda: sleep(), "Pass exactly one of them"),
         (lambda: sleep(1, until=NOON), "Pass exactly one of them"),
@@ -151,36 +153,36 @@ def test_being_executed_again_does_not_put_the_end_of_a_wait_off(
         (lambda: wait_for_event(""), "an empty name"),
     ],
 )
-def test_what_cannot_be_waited_for(execute: Execution, call: Calls, reason: str) -> None:
+def test_invalid_arguments_are_refused(execute: Execution, action: Action, reason: str) -> None:
     with pytest.raises(InvalidUpdateError, match=reason):
-        execute.of(call)
+        execute.call(action)
 
 
-def test_a_key_is_used_once_by_a_task(execute: Execution) -> None:
-    execute.run.answers[execute.of(lambda: interrupt("?", key="k")).id] = "yes"
+def test_using_a_key_twice_in_a_task_is_refused(execute: Execution) -> None:
+    execute.run.answers[execute.call(lambda: interrupt("?", key="k")).id] = "yes"
 
     with pytest.raises(InvalidUpdateError, match="'k' twice"):
-        execute.of(lambda: (interrupt("?", key="k"), interrupt("?", key="k")))
+        execute.call(lambda: (interrupt("?", key="k"), interrupt("?", key="k")))
 
 
 @pytest.mark.parametrize(
-    ("call", "name"),
+    ("action", "name"),
     [
         (lambda: interrupt("?"), r"interrupt\(\)"),
         (lambda: sleep(1), r"sleep\(\)"),
         (lambda: wait_for_event("e"), r"wait_for_event\(\)"),
     ],
 )
-def test_outside_a_node_nobody_can_wait(call: Calls, name: str) -> None:
+def test_pausing_outside_a_node_is_refused(action: Action, name: str) -> None:
     with pytest.raises(InvalidUpdateError, match=f"{name} was called outside a node"):
-        call()
+        action()
 
 
-def test_the_signal_is_no_error(execute: Execution) -> None:
-    def careless() -> str:
+def test_a_pause_is_not_caught_as_an_exception(execute: Execution) -> None:
+    def catch_exceptions() -> str:
         try:
             return interrupt("?")
         except Exception:
             return "swallowed"
 
-    assert isinstance(execute.of(careless), Interrupt)
+    assert isinstance(execute.call(catch_exceptions), Interrupt)

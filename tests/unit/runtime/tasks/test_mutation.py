@@ -1,4 +1,4 @@
-"""Whether a change in place is seen."""
+"""Detecting changes of the state in place."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -48,7 +48,7 @@ Change = Callable[[Any], object]
         ([1], lambda v: v.__setitem__(0, "1")),
     ],
 )
-def test_a_change_of_what_is_in_a_channel_is_seen(value: Any, change: Change) -> None:
+def test_changed_channels_detects_a_change_in_place(value: Any, change: Change) -> None:
     values = {"same": [0], "changed": value}
     before = take_snapshot(values)
     change(value)
@@ -60,20 +60,20 @@ def test_a_change_of_what_is_in_a_channel_is_seen(value: Any, change: Change) ->
     "value",
     [None, 1, "text", b"bytes", [1, [2]], {"a": (1,)}, {1}, frozenset({1}), Record([1]), Model(items=[1]), Opaque()],
 )
-def test_looking_and_reading_change_nothing(value: Any) -> None:
+def test_an_unchanged_value_is_not_reported(value: Any) -> None:
     values = {"x": value}
     before = take_snapshot(values)
 
     assert changed_channels(before, values) == changed_channels(take_snapshot(values), values) == []
 
 
-def test_a_number_that_is_not_equal_to_itself_is_not_changed() -> None:
+def test_nan_is_not_reported_as_changed() -> None:
     values = {"x": float("nan"), "inside": [float("nan")]}
 
     assert changed_channels(take_snapshot(values), values) == []
 
 
-def test_what_an_opaque_object_holds_is_its_own_business() -> None:
+def test_changes_inside_opaque_objects_are_not_detected() -> None:
     value = Opaque()
     before = take_snapshot({"x": value})
     value.items.append(2)
@@ -81,7 +81,7 @@ def test_what_an_opaque_object_holds_is_its_own_business() -> None:
     assert changed_channels(before, {"x": value}) == []
 
 
-def test_a_value_that_holds_itself_can_be_looked_at() -> None:
+def test_a_value_that_contains_itself_can_be_compared() -> None:
     value: list[Any] = [1]
     value.append(value)
     before = take_snapshot({"x": value})
@@ -91,13 +91,13 @@ def test_a_value_that_holds_itself_can_be_looked_at() -> None:
     assert changed_channels(before, {"x": value}) == ["x"]
 
 
-def test_channels_that_came_or_went_are_not_changed() -> None:
-    before = take_snapshot({"gone": [1], "kept": [1]})
+def test_added_and_removed_channels_are_not_reported() -> None:
+    before = take_snapshot({"removed": [1], "kept": [1]})
 
     assert changed_channels(before, {"kept": [1], "new": [1]}) == []
 
 
-def test_channels_are_named_in_the_order_of_the_state() -> None:
+def test_changed_channels_are_in_the_order_of_the_state() -> None:
     values = {"z": [1], "a": [1], "m": [1]}
     before = take_snapshot(values)
     for name in ("m", "z"):

@@ -1,4 +1,4 @@
-"""What one execution of a task counts, and what is renewed with it."""
+"""The scope of a task: counters, keys, copies and signs of life."""
 
 from typing import Any
 
@@ -12,8 +12,8 @@ from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, l
 from statewright.testing import FakeClock
 
 
-def label_of_call(scope: Scope, key: str | None) -> str:
-    """What tells the next subgraph call from the others of its task."""
+def next_call_label(scope: Scope, key: str | None) -> str:
+    """Return the part of its namespace that distinguishes the next subgraph call from others of its task."""
     assert scope.task is not None
     namespace = begin_call(scope, object(), options={"call_key": key}).namespace
     return namespace.removeprefix(f"{scope.task.node}:{scope.task.id}").removeprefix(":")
@@ -25,50 +25,50 @@ def scope(make: Any) -> Any:
     return make.scope(run, make.task("a"), make.checkpoint())
 
 
-def test_questions_are_counted_and_keys_are_not(scope: Any) -> None:
+def test_questions_without_keys_are_numbered(scope: Any) -> None:
     assert [scope.next_question(key) for key in (None, "k", None, "l", None)] == [0, "k", 1, "l", 2]
 
 
-def test_steps_are_counted_by_name_and_apart_from_questions(scope: Any) -> None:
+def test_steps_are_numbered_by_name_and_separately_from_questions(scope: Any) -> None:
     assert [scope.next_position(name) for name in ("charge", "mail", "charge")] == [0, 0, 1]
     assert scope.next_question(None) == 0
 
 
-def test_calls_of_subgraphs_are_counted_from_the_second(scope: Any) -> None:
-    assert [label_of_call(scope, key) for key in (None, None, "k", None)] == ["", "#1", "k", "#2"]
+def test_subgraph_calls_without_keys_are_numbered_from_the_second(scope: Any) -> None:
+    assert [next_call_label(scope, key) for key in (None, None, "k", None)] == ["", "#1", "k", "#2"]
 
 
 @pytest.mark.parametrize(
-    ("take", "named"), [(Scope.next_question, "interrupt key 'k'"), (label_of_call, "call_key 'k'")]
+    ("use_key", "description"), [(Scope.next_question, "interrupt key 'k'"), (next_call_label, "call_key 'k'")]
 )
-def test_a_key_is_used_once_by_a_task(scope: Any, take: Any, named: str) -> None:
-    take(scope, "k")
+def test_using_a_key_twice_in_a_task_is_refused(scope: Any, use_key: Any, description: str) -> None:
+    use_key(scope, "k")
 
-    with pytest.raises(InvalidUpdateError, match=f"Node 'a' used the {named} twice"):
-        take(scope, "k")
-
-
-def test_a_key_of_a_question_may_be_that_of_a_call(scope: Any) -> None:
-    assert (scope.next_question("k"), label_of_call(scope, "k")) == ("k", "k")
+    with pytest.raises(InvalidUpdateError, match=f"Node 'a' used the {description} twice"):
+        use_key(scope, "k")
 
 
-@pytest.mark.parametrize("renewal", ["another task", "another attempt"])
-def test_counts_and_keys_begin_anew(scope: Any, make: Any, renewal: str) -> None:
-    for take in (Scope.next_question, label_of_call):
-        take(scope, None)
-        take(scope, "k")
+def test_a_question_and_a_call_can_have_the_same_key(scope: Any) -> None:
+    assert (scope.next_question("k"), next_call_label(scope, "k")) == ("k", "k")
+
+
+@pytest.mark.parametrize("change", ["another task", "another attempt"])
+def test_another_task_or_attempt_resets_counters_and_keys(scope: Any, make: Any, change: str) -> None:
+    for use in (Scope.next_question, next_call_label):
+        use(scope, None)
+        use(scope, "k")
     scope.next_position("charge")
-    if renewal == "another task":
+    if change == "another task":
         scope.task = make.task("a", position=1)
     else:
         scope.begin_attempt(Attempt(2, FakeClock()))
 
     assert (scope.next_question(None), scope.next_question("k")) == (0, "k")
-    assert (label_of_call(scope, None), label_of_call(scope, "k")) == ("", "k")
+    assert (next_call_label(scope, None), next_call_label(scope, "k")) == ("", "k")
     assert scope.next_position("charge") == 0
 
 
-def test_a_copy_stays_with_its_task_and_attempt(scope: Any, make: Any) -> None:
+def test_a_copy_keeps_its_task_and_attempt(scope: Any, make: Any) -> None:
     attempt, task = Attempt(1, FakeClock()), scope.task
     scope.begin_attempt(attempt)
     copy = scope.copy()
@@ -79,7 +79,7 @@ def test_a_copy_stays_with_its_task_and_attempt(scope: Any, make: Any) -> None:
     assert copy.attempt is attempt
 
 
-def test_an_execution_is_abandoned_with_its_attempt(scope: Any) -> None:
+def test_a_scope_is_abandoned_with_its_attempt(scope: Any) -> None:
     attempt = Attempt(1, FakeClock())
 
     assert not scope.abandoned
@@ -91,7 +91,7 @@ def test_an_execution_is_abandoned_with_its_attempt(scope: Any) -> None:
     assert not scope.abandoned
 
 
-def test_entering_is_undone_by_leaving(scope: Any) -> None:
+def test_leaving_a_scope_restores_the_previous_one(scope: Any) -> None:
     before = current_scope()
     token = enter_scope(scope)
     within = current_scope()
@@ -100,7 +100,7 @@ def test_entering_is_undone_by_leaving(scope: Any) -> None:
     assert (before, within, current_scope()) == (None, scope, None)
 
 
-def test_a_task_beside_others_has_a_scope_of_its_own(scope: Any, make: Any) -> None:
+def test_enter_sibling_enters_a_separate_scope(scope: Any, make: Any) -> None:
     token = enter_scope(scope)
     try:
         sibling = scope.enter_sibling(make.task("b"), 3)
@@ -113,20 +113,20 @@ def test_a_task_beside_others_has_a_scope_of_its_own(scope: Any, make: Any) -> N
 
 
 @pytest.mark.parametrize(
-    ("heartbeat_only", "sign", "idle_since"),
+    ("heartbeat_only", "signal", "idle_since"),
     [(False, None, 10.0), (False, "other", 15.0), (False, "beat", 15.0), (True, "other", 10.0), (True, "beat", 15.0)],
 )
-def test_since_when_an_attempt_has_given_no_sign_of_life(
-    scope: Any, heartbeat_only: bool, sign: str | None, idle_since: float
+def test_idle_since_is_the_time_of_the_last_sign_of_life(
+    scope: Any, heartbeat_only: bool, signal: str | None, idle_since: float
 ) -> None:
     clock = FakeClock()
     clock.advance(10)
     attempt, begin = Attempt(1, clock, heartbeat_only=heartbeat_only), clock.monotonic()
     scope.begin_attempt(attempt)
     clock.advance(5)
-    if sign == "beat":
+    if signal == "beat":
         attempt.beat()
-    elif sign == "other":
+    elif signal == "other":
         scope.reset_idle_timeout()
     clock.advance(5)
 
