@@ -125,8 +125,10 @@ class House:
 
     async def announce(self, count: int = 1) -> None:
         told = {"workflowRunId": "run_1", "output": {"text": "fünf €"}}
-        one = Announce("a", "workflow.completed", told, self.clock.now(), "run_1")
-        await aresolve(self.ledger.write([one] * count))
+        now = self.clock.now()
+        await aresolve(
+            self.ledger.write([Announce("a", "workflow.completed", told, now, "run_1") for _ in range(count)])
+        )
 
     async def sweep(self) -> datetime | None:
         return await self.deliverer.sweep(self.clock.now())

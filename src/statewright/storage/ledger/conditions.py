@@ -45,16 +45,23 @@ def _condition(tables: Tables, table: Table[Any], condition: Condition) -> Sql:
         )
     if value is None:
         return {"=": f'"{name}" IS NULL', "!=": f'"{name}" IS NOT NULL'}.get(operator, "FALSE"), []
+    if operator in ("=", "!=") and _is_unstorable(value):
+        return "FALSE" if operator == "=" else "TRUE", []
     text = f'("{name}" <> ? OR "{name}" IS NULL)' if operator == "!=" else f'"{name}" {operator} ?'
     return text, [table.encoded(name, value)]
 
 
 def _in(tables: Tables, table: Table[Any], name: str, candidates: Sequence[Any]) -> Sql:
-    values = [table.encoded(name, value) for value in candidates if value is not None]
+    values = [table.encoded(name, value) for value in candidates if value is not None and not _is_unstorable(value)]
     text, parameters = ("FALSE", values) if not values else _in_list(tables, table, name, values)
     if any(value is None for value in candidates):
         text = f'({text} OR "{name}" IS NULL)'
     return text, parameters
+
+
+def _is_unstorable(value: Any) -> bool:
+    """Return whether no record can have a value, because of a null character."""
+    return isinstance(value, str) and "\0" in value
 
 
 def _in_list(tables: Tables, table: Table[Any], name: str, values: list[Any]) -> Sql:

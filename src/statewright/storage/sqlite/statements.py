@@ -7,19 +7,21 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Final
 
-from statewright.storage import scripts
 from statewright.storage.database import Connection
+from statewright.storage.scripts import script as read_script
+from statewright.storage.scripts import split_script
+from statewright.storage.scripts import statements as read_statements
 
 _PACKAGE: Final = "statewright.storage.sqlite"
-script = partial(scripts.script, _PACKAGE)
+script = partial(read_script, _PACKAGE)
 
 
 def statements(name: str) -> Mapping[str, str]:
     """Return the statements of a file by name."""
-    return scripts.statements(_PACKAGE, name)
+    return read_statements(_PACKAGE, name)
 
 
 def run_script(connection: sqlite3.Connection | Connection, name: str) -> None:
     """Execute the statements of a file in the open transaction, unlike `executescript`."""
-    for statement in scripts.split_script(_PACKAGE, name):
+    for statement in split_script(_PACKAGE, name):
         connection.execute(statement)

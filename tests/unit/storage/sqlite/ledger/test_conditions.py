@@ -9,7 +9,6 @@ from typing import Any, cast
 
 import pytest
 
-from statewright.errors import SerdeError
 from statewright.runs import (
     Among,
     Approval,
@@ -70,8 +69,12 @@ def test_long_lists_are_one_value() -> None:
     many = [f"r{n}" for n in range(5000)]
     text, values = conditions(TABLES, Run, [Condition("id", "in", many)])
     assert (text.count("?"), len(values)) == (1, 1)
-    with pytest.raises(SerdeError, match="a null character cannot be stored"):
-        conditions(TABLES, Run, [Condition("id", "in", [*many, "a\0b"])])
+    assert conditions(TABLES, Run, [Condition("id", "in", [*many, "a\0b"])]) == (text, values)
+
+
+def test_text_with_a_null_character_matches_no_record() -> None:
+    texts = [text_of(("id", "=", "a\0")), text_of(("id", "!=", "a\0")), text_of(("id", "in", ["a\0"]))]
+    assert texts == ["FALSE", "TRUE", "FALSE"]
 
 
 def test_order_is_by_ids_last() -> None:
