@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Gated, Places, run_to_rest, serving, until
+from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Places, run_to_rest, serving, until
 from tests.semantics.test_service_takeovers import gates_of_attempts
 
 from statewright import START, StateGraph, interrupt
@@ -155,7 +155,7 @@ class CancelledRollback:
     def __init__(self, places: Places) -> None:
         self.gates = gates_of_attempts()
         views = places.views()
-        self.service = self._service({name: Gated(view, self.gates) for name, view in views.items()})
+        self.service = self._service({name: GatedStorage(view, self.gates) for name, view in views.items()})
         self.other = self._service(places.views())
         self.run_id = f"run_{draw_run_id()}"
         self.outcome: tuple[RunStatus, Any] | None = None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Gated, Gates, Places, rested, until
+from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Gates, Places, rested, until
 
 from statewright import START, StateGraph, interrupt
 from statewright.async_futures import aresolve
@@ -126,7 +126,7 @@ class Takeover:
         self.start_kind, self.stall_until = start_kind, stall_until
         self.gates = gates_of_attempts()
         views = places.views()
-        self.first = Process({name: Gated(view, self.gates) for name, view in views.items()})
+        self.first = Process({name: GatedStorage(view, self.gates) for name, view in views.items()})
         self.other = OtherProcess(places.views())
         self.saver = views["saver"].for_workspace(WS)
         self.run_id = ""

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Gated, Gates, Places, rested, run_to_rest, types_of, until
+from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Gates, Places, rested, run_to_rest, types_of, until
 
 from statewright import START, Runtime, StateGraph, interrupt, wait_for_event
 from statewright.async_futures import aresolve
@@ -92,7 +92,7 @@ class Case:
         catalog.serve("child", StateGraph(State, name="child").add_node(ask).add_edge(START, "ask"))
         views = place.views()
         self.saver = views["saver"].for_workspace(WS)
-        gated: Any = Gated(views["saver"], self.gates)
+        gated: Any = GatedStorage(views["saver"], self.gates)
         options: Any = {"ledger": views["ledger"], "clock": self.clock}
         self.service = Service(catalog, saver=gated, settings=QUICK, **options)
         self.editor = Service(catalog, saver=views["saver"], **options)
