@@ -130,7 +130,7 @@ class SaverFailingOnce:
         return self._saver.commit(commit, **options)
 
 
-async def test_a_run_resumed_after_its_rollback_undoes_nothing_more(place: Places) -> None:
+async def test_a_repeated_attempt_after_a_rollback_undoes_nothing_more(place: Places) -> None:
     """Only the last run is undone, even if it had interrupted another run."""
     views, state = place.views(), dict[str, bool]()
     views["saver"] = SaverFailingOnce(views["saver"], state)
@@ -146,7 +146,7 @@ async def test_a_run_resumed_after_its_rollback_undoes_nothing_more(place: Place
     assert state == {"fails": False}
 
 
-# -- runs that are cancelled before they begin
+# -- runs that are cancelled while they begin
 
 
 class CancelledRollback:

@@ -91,7 +91,7 @@ class OnFailure(Instrument):
 
 
 @pytest.mark.parametrize("options", [{}, {"timeout": 3600}, {"max_concurrency": 1}], ids=lambda options: str(options))
-def test_5_5_a_failed_run_waits_for_plain_siblings_and_keeps_their_results(
+def test_5_5_a_failing_run_waits_for_plain_siblings_and_keeps_their_results(
     driver: Any, within: Any, saver: Any, options: Any
 ) -> None:
     pair = FailingPair()
@@ -189,7 +189,7 @@ def test_5_5_no_task_begins_after_a_failure(driver: Any, within: Any) -> None:
     assert begun == []
 
 
-def test_5_5_a_failed_run_does_not_wait_for_a_sibling_between_attempts(driver: Any, within: Any) -> None:
+def test_5_5_a_failing_run_does_not_wait_for_a_sibling_between_attempts(driver: Any, within: Any) -> None:
     clock, tried = FakeClock(), threading.Event()
 
     def flaky(state: State) -> State:
@@ -253,7 +253,7 @@ def test_5_5_coroutine_siblings_are_cancelled_at_once_at_any_depth(
 
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("has_sibling", [False, True])
-def test_5_5_a_failed_run_waits_for_plain_siblings_in_subgraphs(
+def test_5_5_a_failing_run_waits_for_plain_siblings_in_subgraphs(
     driver: Any, within: Any, saver: Any, depth: int, has_sibling: bool
 ) -> None:
     pair, after = FailingPair(), list[str]()
