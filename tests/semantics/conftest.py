@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from tests.semantics.on_services import Places
-from tests.semantics.surroundings import parametrize, repeats, surroundings, unsuited  # noqa: F401
+from tests.semantics.surroundings import items_for_memory_only, parametrize, repeated_items, surroundings  # noqa: F401
 from tests.work import FULL
 
 from statewright import InMemorySaver
@@ -24,7 +24,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Deselect tests that repeat another one in other surroundings, except in `make test-full`."""
-    deselected = [*unsuited(items), *([] if FULL else repeats(items))]
+    deselected = [*items_for_memory_only(items), *([] if FULL else repeated_items(items))]
     if deselected:
         config.hook.pytest_deselected(items=deselected)
         repeated = set(deselected)

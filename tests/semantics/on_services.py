@@ -1,4 +1,4 @@
-"""A service for tests: in memory or on SQLite, with small graphs."""
+"""Helpers for tests of a service, in memory or on SQLite."""
 
 from __future__ import annotations
 
@@ -59,6 +59,7 @@ async def run_to_rest(service: Service, graph: str, value: Any = None, **options
 
 
 async def rested(service: Service, run: Run) -> Run:
+    """Return the run once it is idle."""
     return await service.wait(WS, run.id, PATIENCE)
 
 
@@ -70,6 +71,7 @@ async def types_of(service: Service, run: Run) -> list[str]:
 
 
 async def events_of(service: Service, run: Run, kind: str) -> list[RunEvent]:
+    """Return the events of one type of a run."""
     return [event for event in await service.events(WS, run.id, limit=1000) if event.type == kind]
 
 
@@ -83,7 +85,7 @@ async def until(condition: Callable[[], Awaitable[Any]]) -> Any:
 
 
 class Gates:
-    """Counts calls of some methods of a storage, and calls a function just before one of them."""
+    """Counts the calls of some methods of a storage, and runs an action just before one of them."""
 
     def __init__(self, *methods: str, counts: Callable[[], bool] = lambda: True) -> None:
         self.methods = methods
@@ -94,27 +96,27 @@ class Gates:
         self._lock = threading.Lock()
 
     def arm(self, at: int, action: Callable[[], object]) -> None:
-        """Count from now on, and call the function before the call of this number, from 1."""
+        """Restart the count, and run the action just before call number `at`, counted from 1."""
         self.calls, self._at, self._action = 0, at, action
 
-    def pass_one(self) -> None:
+    def count_call(self) -> None:
         if self._action is None or not self._counts():
             return
         with self._lock:
             self.calls += 1
-            is_here = self.calls == self._at
-        if is_here:
+            is_reached = self.calls == self._at
+        if is_reached:
             self._action()
 
 
-class Gated:
+class GatedStorage:
     """A saver or a ledger whose calls are counted by gates."""
 
     def __init__(self, storage: Any, gates: Gates) -> None:
         self._storage, self._gates = storage, gates
 
-    def for_workspace(self, workspace: str) -> Gated:
-        return Gated(self._storage.for_workspace(workspace), self._gates)
+    def for_workspace(self, workspace: str) -> GatedStorage:
+        return GatedStorage(self._storage.for_workspace(workspace), self._gates)
 
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._storage, name)
@@ -122,7 +124,7 @@ class Gated:
             return method
 
         def call(*args: Any, **options: Any) -> Any:
-            self._gates.pass_one()
+            self._gates.count_call()
             return method(*args, **options)
 
         return call

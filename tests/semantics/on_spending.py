@@ -27,7 +27,9 @@ class State(TypedDict, total=False):
     """The payload of an event."""
 
 
-class FAILED(TypedDict, total=False):
+class FailedRun(TypedDict, total=False):
+    """The input of a run that handles the failure of another one."""
+
     runId: str
     graph: str
     input: Any
@@ -35,16 +37,15 @@ class FAILED(TypedDict, total=False):
     log: list[str]
 
 
-"""The input of a run that handles the failure of another one."""
-
-
-def thinking(*, tokens: int = 10, cost: float = 0.25) -> ScriptedModel:
+def fixed_usage_model(*, tokens: int = 10, cost: float = 0.25) -> ScriptedModel:
     """Return a model whose calls have a fixed usage."""
     answer = ModelResponse(Message("Yes.", role="assistant"), Usage(tokens - 4, 4, cost), "thinker")
     return ScriptedModel([answer], repeat_last=True)
 
 
-def thinker(model: ScriptedModel, name: str) -> Any:
+def calling_node(model: ScriptedModel, name: str) -> Any:
+    """Return a node that calls a model, and logs a name."""
+
     async def think(state: State, runtime: Runtime[Any]) -> State:
         await ask(model, REQUEST, runtime)
         return {"log": [name]}
@@ -52,18 +53,20 @@ def thinker(model: ScriptedModel, name: str) -> Any:
     return think
 
 
-def hears(state: State) -> State:
+def await_payment(state: State) -> State:
     return {"log": [wait_for_event("paid")["amount"]]}
 
 
-def plain(name: str) -> Any:
+def logging_node(name: str) -> Any:
+    """Return a node that logs a name."""
+
     def work(state: State) -> State:
         return {"log": [name]}
 
     return work
 
 
-def line(name: str, state: Any = State, **nodes: Any) -> StateGraph:
+def chain(name: str, state: Any = State, **nodes: Any) -> StateGraph:
     """Return a graph of nodes in a row."""
     graph, before = StateGraph(state, name=name), START
     for node, function in nodes.items():
@@ -73,9 +76,9 @@ def line(name: str, state: Any = State, **nodes: Any) -> StateGraph:
     return graph.add_edge(before, END)
 
 
-def of_calls(model: ScriptedModel, calls: int, name: str = "think") -> StateGraph:
+def graph_of_calls(model: ScriptedModel, calls: int, name: str = "think") -> StateGraph:
     """Return a graph that calls a model once in each of its nodes."""
-    return line(name, **{f"n{number}": thinker(model, f"n{number}") for number in range(calls)})
+    return chain(name, **{f"n{number}": calling_node(model, f"n{number}") for number in range(calls)})
 
 
 def call(service: TestService, work: Any) -> Any:
@@ -83,7 +86,8 @@ def call(service: TestService, work: Any) -> Any:
     return service._call(work)
 
 
-def spent(service: TestService, day: datetime = NOON) -> DailySpending | None:
+def spending_of(service: TestService, day: datetime = NOON) -> DailySpending | None:
+    """Return the spending of the default workspace on a day."""
     return call(
         service, aresolve(service._parts.service.context.ledger.get(DailySpending, DailySpending.of(WS, day).id))
     )

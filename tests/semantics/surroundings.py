@@ -103,12 +103,12 @@ def parametrize(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("surroundings", ["plain", *others], indirect=True)
 
 
-def unsuited(items: list[pytest.Item]) -> list[pytest.Item]:
+def items_for_memory_only(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the cases that need a saver in memory, of tests whose other cases run with any saver."""
     return [item for item in items if ON_SQLITE in item.name and any(part in item.name for part in IN_MEMORY_ONLY)]
 
 
-def repeats(items: list[pytest.Item]) -> list[pytest.Item]:
+def repeated_items(items: list[pytest.Item]) -> list[pytest.Item]:
     """Return the tests on SQLite that repeat another one with the same driver and other parameters.
 
     The cases of `test_case` are rules of their own, and are not returned.

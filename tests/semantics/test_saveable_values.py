@@ -37,14 +37,14 @@ from statewright.testing import TestService
 
 @dataclass
 class Known:
-    """Named by an annotation of the state."""
+    """A class that an annotation of the state names."""
 
     size: int
 
 
 @dataclass
 class Unknown:
-    """Named by none."""
+    """A class that no annotation names."""
 
     size: int
 
@@ -54,11 +54,11 @@ class UnknownModel(BaseModel):
 
 
 class Plain:
-    """Not a dataclass: nothing says how to store it."""
+    """An ordinary class, which the serializer does not know."""
 
 
 class Number(int):
-    """A type of its own, which comes back as another one if it is not refused."""
+    """A subclass, which would be loaded as a plain int if it was not refused."""
 
 
 class State(TypedDict, total=False):
@@ -101,7 +101,7 @@ VALUES: Final[Mapping[str, Any]] = {
     "class": Plain,
     "function": len,
     "lambda": lambda: None,
-    "generator": (one for one in ()),
+    "generator": (item for item in ()),
     "lock": threading.Lock(),
     "subclass of int": Number(1),
     "keys that are numbers": {1: "a"},
@@ -109,11 +109,11 @@ VALUES: Final[Mapping[str, Any]] = {
     "keys that are objects": {Plain(): 1},
     "deep": _nested(150),
     "too deep": _nested(250),
-    "hidden deep in a list": {"any": {"deep": [1, Unknown(2)]}},
+    "nested deep in a list": {"any": {"deep": [1, Unknown(2)]}},
 }
 
-Place = Callable[[Any, Any], Any]
-"""Runs a graph with a saver so that a value is saved in some place of its thread."""
+Save = Callable[[Any, Any], Any]
+"""Runs a graph with a saver so that a value is saved in a certain part of its thread."""
 
 
 def _graph(node: Callable[..., Any], *, then: bool = True) -> StateGraph[Any]:
@@ -121,37 +121,37 @@ def _graph(node: Callable[..., Any], *, then: bool = True) -> StateGraph[Any]:
     return graph.add_node("after", lambda state: {}).add_edge("node", "after") if then else graph
 
 
-def _in_the_input(saver: Any, value: Any) -> Any:
+def _as_input(saver: Any, value: Any) -> Any:
     return _graph(lambda state: {}).compile(saver).invoke({"value": value}, thread_id="1")
 
 
-def _in_an_update(saver: Any, value: Any) -> Any:
+def _as_update(saver: Any, value: Any) -> Any:
     return _graph(lambda state: {"value": value}).compile(saver).invoke({}, thread_id="1")
 
 
-def _at_the_end_alone(saver: Any, value: Any) -> Any:
+def _as_update_saved_at_exit(saver: Any, value: Any) -> Any:
     return _graph(lambda state: {"value": value}).compile(saver).invoke({}, thread_id="1", durability="exit")
 
 
-def _appended(saver: Any, value: Any) -> Any:
+def _as_appended_item(saver: Any, value: Any) -> Any:
     return _graph(lambda state: {"values": [value]}).compile(saver).invoke({"values": [1]}, thread_id="1")
 
 
-def _overwriting(saver: Any, value: Any) -> Any:
+def _as_overwrite(saver: Any, value: Any) -> Any:
     return _graph(lambda state: {"values": Overwrite([value])}).compile(saver).invoke({"values": [1]}, thread_id="1")
 
 
-def _sent(saver: Any, value: Any) -> Any:
+def _as_input_of_a_send(saver: Any, value: Any) -> Any:
     graph = StateGraph(State).add_node("split", lambda state: Command(goto=[Send("work", {"value": value})]))
     graph.add_node("work", lambda state: {}).add_edge(START, "split").add_edge("work", END)
     return graph.compile(saver).invoke({}, thread_id="1")
 
 
-def _asked(saver: Any, value: Any) -> Any:
+def _as_question(saver: Any, value: Any) -> Any:
     return _graph(lambda state: {"values": [interrupt(value)]}).compile(saver).invoke({}, thread_id="1")
 
 
-def _answered(saver: Any, value: Any) -> Any:
+def _as_answer(saver: Any, value: Any) -> Any:
     def node(state: State) -> State:
         interrupt("?")
         interrupt("and?")
@@ -162,7 +162,7 @@ def _answered(saver: Any, value: Any) -> Any:
     return app.invoke(Command(resume=value), thread_id="1")
 
 
-def _in_a_step(saver: Any, value: Any) -> Any:
+def _as_step_result(saver: Any, value: Any) -> Any:
     def node(state: State, runtime: Runtime[None]) -> State:
         runtime.step("get", lambda: value)
         interrupt("?")
@@ -171,7 +171,7 @@ def _in_a_step(saver: Any, value: Any) -> Any:
     return _graph(node).compile(saver).invoke({}, thread_id="1")
 
 
-def _of_a_task(saver: Any, value: Any) -> Any:
+def _as_task_result(saver: Any, value: Any) -> Any:
     @task
     def get() -> Any:
         return value
@@ -184,24 +184,24 @@ def _of_a_task(saver: Any, value: Any) -> Any:
     return _graph(node).compile(saver).invoke({}, thread_id="1")
 
 
-def _beside_a_question(saver: Any, value: Any) -> Any:
+def _as_update_next_to_a_question(saver: Any, value: Any) -> Any:
     graph = StateGraph(State).add_node("node", lambda state: {"value": value})
     graph.add_node("ask", lambda state: {"values": [interrupt("?")]})
     return graph.add_edge(START, "node").add_edge(START, "ask").compile(saver).invoke({}, thread_id="1")
 
 
-def _edited(saver: Any, value: Any) -> Any:
+def _as_update_of_the_thread(saver: Any, value: Any) -> Any:
     app = _graph(lambda state: {}).compile(saver)
     app.invoke({}, thread_id="1")
     return app.update_state({"configurable": {"thread_id": "1"}}, {"value": value})
 
 
-def _of_a_subgraph(saver: Any, value: Any) -> Any:
+def _as_update_in_a_subgraph(saver: Any, value: Any) -> Any:
     inner = _graph(lambda state: {"value": value}).compile()
     return StateGraph(State).add_node("inner", inner).add_edge(START, "inner").compile(saver).invoke({}, thread_id="1")
 
 
-def _recorded_as_an_event(saver: Any, value: Any) -> Any:
+def _as_event(saver: Any, value: Any) -> Any:
     def node(state: State, runtime: Runtime[None]) -> State:
         runtime.check_saveable(value)
         return {}
@@ -209,70 +209,70 @@ def _recorded_as_an_event(saver: Any, value: Any) -> Any:
     return _graph(node).compile(saver).invoke({}, thread_id="1")
 
 
-PLACES: Final[Mapping[Place, str]] = {
-    _in_the_input: r"values\.value\.any\.deep\[1\] cannot",
-    _in_an_update: r"values\.value\.any\.deep\[1\] cannot",
-    _at_the_end_alone: r"values\.value\.any\.deep\[1\] cannot",
-    _appended: r"values\.values.*\.any\.deep\[1\] cannot",
-    _overwriting: r"values\.values.*\.any\.deep\[1\] cannot",
-    _sent: r"checkpoint.*\.value\.any\.deep\[1\] cannot",
-    _asked: r"the value of a question\.any\.deep\[1\] cannot",
-    _answered: r"the answer to question ID\.any\.deep\[1\] cannot",
-    _in_a_step: r"the result of step 'get'\.any\.deep\[1\] cannot",
-    _of_a_task: r"the result of step 'get'\.any\.deep\[1\] cannot",
-    _beside_a_question: r"the update of 'node': value\.any\.deep\[1\] cannot",
-    _edited: r"values\.value\.any\.deep\[1\] cannot",
-    _of_a_subgraph: r"values\.value\.any\.deep\[1\] cannot",
-    _recorded_as_an_event: r"value\.any\.deep\[1\] cannot",
+LOCATIONS: Final[Mapping[Save, str]] = {
+    _as_input: r"values\.value\.any\.deep\[1\] cannot",
+    _as_update: r"values\.value\.any\.deep\[1\] cannot",
+    _as_update_saved_at_exit: r"values\.value\.any\.deep\[1\] cannot",
+    _as_appended_item: r"values\.values.*\.any\.deep\[1\] cannot",
+    _as_overwrite: r"values\.values.*\.any\.deep\[1\] cannot",
+    _as_input_of_a_send: r"checkpoint.*\.value\.any\.deep\[1\] cannot",
+    _as_question: r"the value of a question\.any\.deep\[1\] cannot",
+    _as_answer: r"the answer to question ID\.any\.deep\[1\] cannot",
+    _as_step_result: r"the result of step 'get'\.any\.deep\[1\] cannot",
+    _as_task_result: r"the result of step 'get'\.any\.deep\[1\] cannot",
+    _as_update_next_to_a_question: r"the update of 'node': value\.any\.deep\[1\] cannot",
+    _as_update_of_the_thread: r"values\.value\.any\.deep\[1\] cannot",
+    _as_update_in_a_subgraph: r"values\.value\.any\.deep\[1\] cannot",
+    _as_event: r"value\.any\.deep\[1\] cannot",
 }
-"""Each way to save a value, and how the error says where it was."""
+"""The functions that save a value, each with a pattern of the error that locates a refused value."""
 
 
-def _outcome(place: Place, saver: Any, value: Any) -> str:
-    """What a caller sees: "saved", or the error without ids, which differ from run to run."""
+def _outcome(save: Save, saver: Any, value: Any) -> str:
+    """Return "saved", or the error without ids, which differ from run to run."""
     try:
-        place(saver, value)
+        save(saver, value)
     except Exception as error:
         return re.sub("[0-9a-f]{32}", "ID", f"{type(error).__name__}: {error}")
     return "saved"
 
 
-@pytest.mark.parametrize("place", list(PLACES), ids=lambda place: place.__name__.strip("_"))
-def test_memory_that_checks_refuses_what_sqlite_refuses(place: Place, tmp_path: Path) -> None:
+@pytest.mark.parametrize("save", list(LOCATIONS), ids=lambda save: save.__name__.strip("_"))
+def test_a_checking_memory_saver_refuses_what_sqlite_refuses(save: Save, tmp_path: Path) -> None:
     outcomes: dict[str, str] = {}
     for number, (name, value) in enumerate(VALUES.items()):
         with SqliteSaver(tmp_path / f"{number}.db") as saver:
-            expected = _outcome(place, saver, value)
-        assert (name, _outcome(place, InMemorySaver(checks_values=True), value)) == (name, expected)
+            expected = _outcome(save, saver, value)
+        assert (name, _outcome(save, InMemorySaver(checks_values=True), value)) == (name, expected)
         outcomes[name] = expected
     assert outcomes["text"] == outcomes["known dataclass"] == "saved"
     assert outcomes["object"].startswith("SerdeError: "), outcomes["object"]
-    assert re.match(PLACES[place], outcomes["hidden deep in a list"].removeprefix("SerdeError: "))
+    assert re.match(LOCATIONS[save], outcomes["nested deep in a list"].removeprefix("SerdeError: "))
 
 
-def test_memory_accepts_any_value_unless_checks_are_enabled() -> None:
+def test_a_memory_saver_accepts_any_value_unless_checks_are_enabled() -> None:
     value = Plain()
     app = _graph(lambda state: {"value": value}).compile(InMemorySaver())
     assert app.invoke({}, thread_id="1")["value"] is value
 
 
-def test_debug_checks_values() -> None:
+def test_debug_mode_checks_values() -> None:
     saver = InMemorySaver()
     app = _graph(lambda state: {"value": {"any": [Plain()]}}).compile(saver, debug=True)
     with pytest.raises(SerdeError, match=r"values\.value\.any\[0\]"):
         app.invoke({}, thread_id="1")
     with pytest.raises(SerdeError, match=r"values\.value\.any\[0\]"):
         app.invoke({}, thread_id="2", durability="async")
-    # The threads are those of the saver that was given.
+    # The threads are in the given saver.
     assert saver.load("1") is not None
-    # Another program of the same saver is not checked, and a registered type is taken.
+    # Another graph with the same saver is not checked, and a registered type is accepted.
     unchecked = _graph(lambda state: {"value": Plain()}).compile(saver)
     assert isinstance(unchecked.invoke({}, thread_id="3")["value"], Plain)
     saver.serde.register(Plain, encode=lambda value: None, decode=lambda _: Plain())
     assert "value" in app.invoke({}, thread_id="4")
 
 
-def test_types_of_all_programs_of_a_saver_are_known_as_in_a_database() -> None:
+def test_a_saver_knows_the_types_of_all_graphs_compiled_with_it() -> None:
     class Other(TypedDict, total=False):
         unknown: Unknown
         plain: Plain
@@ -283,19 +283,19 @@ def test_types_of_all_programs_of_a_saver_are_known_as_in_a_database() -> None:
     assert app.invoke({}, thread_id="1")["value"] == Unknown(1)
 
 
-def test_a_class_that_cannot_be_stored_is_refused_when_a_graph_is_compiled(tmp_path: Path) -> None:
+def test_a_class_that_cannot_be_stored_is_refused_at_compile_time(tmp_path: Path) -> None:
     class Bad(TypedDict, total=False):
         plain: Plain
 
     graph = StateGraph(Bad).add_node("node", lambda state: {}).add_edge(START, "node")
     with SqliteSaver(tmp_path / "threads.db") as saver, pytest.raises(SerdeError) as expected:
         graph.compile(saver)
-    with pytest.raises(SerdeError) as found:
+    with pytest.raises(SerdeError) as raised:
         graph.compile(InMemorySaver(checks_values=True))
-    assert str(found.value) == str(expected.value)
+    assert str(raised.value) == str(expected.value)
 
 
-def test_a_service_of_tests_checks_values() -> None:
+def test_the_test_service_checks_values() -> None:
     app = _graph(lambda state: {"value": Plain()}).compile()
     with TestService({"graph": app}) as service:
         run = service.start("graph", {})

@@ -1,4 +1,4 @@
-"""No JSON Schema makes the process read a file or call a host, whichever way it arrives."""
+"""No JSON Schema makes the process read a file or call a host, wherever the schema is used."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ class State(TypedDict, total=False):
     answer: Any
 
 
-class Outside:
-    """A host and a file to which schemas refer, and the requests that the host got."""
+class ExternalDocuments:
+    """A host and a file to which schemas refer, and the requests that the host received."""
 
     def __init__(self, folder: Path) -> None:
         self.requests: list[str] = []
-        outside = self
+        documents = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                outside.requests.append(self.path)
+                documents.requests.append(self.path)
                 body = json.dumps({"const": SECRET}).encode()
                 self.send_response(200)
                 self.send_header("Content-Length", str(len(body)))
@@ -53,11 +53,11 @@ class Outside:
 
 
 @pytest.fixture
-def outside(tmp_path: Path) -> Iterator[Outside]:
-    made = Outside(tmp_path)
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+def external(tmp_path: Path) -> Iterator[ExternalDocuments]:
+    documents = ExternalDocuments(tmp_path)
+    yield documents
+    documents.server.shutdown()
+    documents.server.server_close()
 
 
 REFERENCES: dict[str, Callable[[str], dict[str, Any]]] = {
@@ -79,7 +79,7 @@ REFERENCES: dict[str, Callable[[str], dict[str, Any]]] = {
 }
 
 
-def as_such(schema: dict[str, Any]) -> None:
+def in_validator(schema: dict[str, Any]) -> None:
     json_schema_validator(schema, extra="states")
 
 
@@ -91,7 +91,7 @@ def as_output_schema(schema: dict[str, Any]) -> None:
     load_workflow(text).compile(script={"s": '{"a": 1}'}).invoke({})
 
 
-def as_parameters_of_a_tool(schema: dict[str, Any]) -> None:
+def as_tool_parameters(schema: dict[str, Any]) -> None:
     create_tool(name="t", description="d", parameters=schema, handler=lambda arguments: "done")
 
 
@@ -100,48 +100,48 @@ def as_response_format(schema: dict[str, Any]) -> None:
     create_react_agent(model, tools=[], response_format=schema).invoke({"messages": [("user", "x")]})
 
 
-def as_schema_of_a_question(schema: dict[str, Any]) -> None:
+def as_question_schema(schema: dict[str, Any]) -> None:
     graph = StateGraph(State).add_node("ask", lambda state: {"answer": interrupt("?", schema=schema)})
     app = graph.add_edge(START, "ask").compile(InMemorySaver())
     app.invoke({}, thread_id="t")
     app.invoke(Command(resume={"a": 1}), thread_id="t")
 
 
-def as_schema_of_an_event(schema: dict[str, Any]) -> None:
+def as_event_schema(schema: dict[str, Any]) -> None:
     graph = StateGraph(State).add_node("wait", lambda state: {"answer": wait_for_event("e", schema=schema)})
     app = graph.add_edge(START, "wait").compile(InMemorySaver())
     app.invoke({}, thread_id="t")
     app.invoke(Command(resume={"a": 1}), thread_id="t")
 
 
-@pytest.mark.parametrize("where", ["address", "file"])
+@pytest.mark.parametrize("location", ["address", "file"])
 @pytest.mark.parametrize("form", REFERENCES)
 @pytest.mark.parametrize(
     "use",
     [
-        as_such,
+        in_validator,
         as_output_schema,
-        as_parameters_of_a_tool,
+        as_tool_parameters,
         as_response_format,
-        as_schema_of_a_question,
-        as_schema_of_an_event,
+        as_question_schema,
+        as_event_schema,
     ],
     ids=lambda use: use.__name__,
 )
 def test_4_1_a_schema_cannot_refer_to_other_documents(
-    outside: Outside, use: Callable[[dict[str, Any]], None], form: str, where: str
+    external: ExternalDocuments, use: Callable[[dict[str, Any]], None], form: str, location: str
 ) -> None:
-    schema = REFERENCES[form](getattr(outside, where))
+    schema = REFERENCES[form](getattr(external, location))
 
     with pytest.raises((StatewrightError, UnusableSchema)) as raised:
         use(schema)
-    assert outside.requests == []
+    assert external.requests == []
     assert "References to anything outside the schema are refused" in str(raised.value)
     assert SECRET not in str(raised.value)
 
 
-def test_4_1_the_problem_of_an_output_schema_is_at_its_line(outside: Outside) -> None:
-    schema = json.dumps(REFERENCES["ref"](outside.address))
+def test_4_1_a_refused_output_schema_is_reported_at_its_line(external: ExternalDocuments) -> None:
+    schema = json.dumps(REFERENCES["ref"](external.address))
     text = (
         "assistants: [{id: a, system_prompt: p}]\n"
         "states:\n"
@@ -155,11 +155,11 @@ def test_4_1_the_problem_of_an_output_schema_is_at_its_line(outside: Outside) ->
         load_workflow(text)
     (problem,) = raised.value.problems
     assert (problem.line, problem.path) == (5, "states[0].output_schema")
-    assert outside.requests == []
+    assert external.requests == []
 
 
 def test_4_1_a_schema_may_refer_to_itself() -> None:
     schema = {"$defs": {"n": {"type": "integer"}}, "type": "object", "properties": {"a": {"$ref": "#/$defs/n"}}}
     as_output_schema(schema)
     as_response_format(schema)
-    as_schema_of_a_question(schema)
+    as_question_schema(schema)

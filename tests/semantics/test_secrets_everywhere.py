@@ -1,7 +1,7 @@
 """One list of names, shapes and spellings of secrets: each entry is masked or reported wherever this is promised.
 
-A place is a function from a text that contains the secret to what is shown of it. A new place belongs into the lists
-below; one that drifts from the others fails.
+Each function below takes a text that contains a secret, and returns what a user sees of it. Add new outputs to the
+lists; an output that differs from the others fails.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ NAMES = [
     "AWS_SECRET_ACCESS_KEY", "password2",
 ]  # fmt: skip
 ONLY_AS_KEYS = ["password_hash", "token_list", "PASSWORD_FILE"]
-"""Names around a secret: in text the same words stand in explanations."""
+"""Names of secrets only as keys: in text, the same words occur in explanations."""
 HARMLESS_NAMES = [
     "max_tokens", "input_tokens", "tokens", "tokenizer", "keyboard", "key", "author", "monkey", "compass", "secretary",
     "laptop", "id", "assess", "model", "cookiecutter",
 ]  # fmt: skip
 
 
-def logged(**fields: Any) -> str:
+def log_line(**fields: Any) -> str:
     stream = io.StringIO()
     with configure_logging(stream=stream):
         logging.getLogger("statewright.tests").warning("here", extra=fields)
@@ -70,8 +70,8 @@ def integration(name: str, value: str) -> Credentials:
     return Integrations({"a": {name: value}}).credentials("a")
 
 
-def warned(name: str, value: str) -> str:
-    """Return what a project file says about a value: a warning counts as a mark, since nothing is masked there."""
+def project_warning(name: str, value: str) -> str:
+    """Return the warning about a value in a project file, which counts as a mark, or the value if there is none."""
     text = f"[integrations.a]\n{json.dumps(name)} = {json.dumps(value)}"
     warnings = read_project(text, Path("statewright.toml")).warnings
     assert value not in str(warnings)
@@ -92,13 +92,13 @@ BY_NAME: dict[str, Callable[[str, str], str]] = {
     "redactor, nested": lambda name, value: str(Redactor().value([{"a": {name: [value]}}])),
     "redactor, pairs": lambda name, value: str(Redactor().value([(name.encode(), value)])),
     "redactor, name and value": lambda name, value: str(Redactor().value({"name": name, "value": value})),
-    "log": lambda name, value: logged(**{name: value}),
+    "log": lambda name, value: log_line(**{name: value}),
     "integration": lambda name, value: str(integration(name, value).hidden_in(f"say {value}")),
-    "project file": warned,
+    "project file": project_warning,
     "argument of an MCP server": lambda name, value: mcp(f"--{name}={value}").without_secrets(f"say {value}"),
     "next argument of an MCP server": lambda name, value: mcp(f"--{name}", value).without_secrets(f"say {value}"),
     "header of a model": lambda name, value: provider(name, value)(f"say {value}"),
-    "settings of a model of LangChain": lambda name, value: mask_for(object(), {name: value})(f"say {value}"),
+    "settings of a LangChain model": lambda name, value: mask_for(object(), {name: value})(f"say {value}"),
 }
 IN_TEXT: dict[str, Callable[[str, str], str]] = {
     "plain": lambda name, value: Redactor().text(f"{name}={value} and more"),
@@ -115,7 +115,7 @@ def test_a_value_under_the_name_of_a_secret_is_hidden(show: Callable[[str, str],
 
 
 @pytest.mark.parametrize("show", IN_TEXT.values(), ids=IN_TEXT)
-def test_so_it_is_in_text(show: Callable[[str, str], str]) -> None:
+def test_a_value_after_the_name_of_a_secret_is_hidden_in_text(show: Callable[[str, str], str]) -> None:
     shown = {name: show(name, SECRET) for name in NAMES}
     assert [name for name, text in shown.items() if SECRET in text or MARK not in text] == []
 
@@ -167,7 +167,7 @@ SHAPES = {
     "card without spaces": "5500000000000004",
     "social security": "123-45-6789",
 }
-"""Recognised by themselves."""
+"""Secrets that are recognised by their shape."""
 IN_CONTEXT = {
     "assignment": ("password=hunter2hunter2", "hunter2"),
     "bearer": ("Bearer abcdefgh123", "abcdefgh"),
@@ -177,7 +177,7 @@ IN_CONTEXT = {
     "URL": ("postgres://anna:hunter2@host/db", "hunter2"),
     "URL with an @ in the password": ("postgres://anna:hun@ter2@host/db", "ter2"),
 }
-"""Recognised by their surroundings."""
+"""Texts with a secret that is recognised by its context, each with the secret."""
 HARMLESS_TEXTS = [
     "max_tokens=5", "the password is secret", "task-1234 skipped", "https://example.com:8080/a@b",
     "4111 1111 1111 1112", "550e8400-e29b-41d4-a716-446655440000", "2026-01-02T03:04:05",
@@ -185,13 +185,13 @@ HARMLESS_TEXTS = [
 ]  # fmt: skip
 
 
-def captured(text: str) -> str:
-    kept = CaptureBuffer(CaptureLimits(), Redactor())
-    kept.add(TaskAttempt("task", "node", 1), text, {"at": "now", "level": None, "logger": None, "stream": "stdout"})
-    return kept.take("task", "now")[0]["message"]
+def captured_output(text: str) -> str:
+    buffer = CaptureBuffer(CaptureLimits(), Redactor())
+    buffer.add(TaskAttempt("task", "node", 1), text, {"at": "now", "level": None, "logger": None, "stream": "stdout"})
+    return buffer.take("task", "now")[0]["message"]
 
 
-def traced(text: str) -> str:
+def exported_span(text: str) -> str:
     exporter = InMemorySpanExporter()
     tracing = TracerProvider()
     tracing.add_span_processor(SimpleSpanProcessor(exporter))
@@ -201,7 +201,7 @@ def traced(text: str) -> str:
     return exporter.get_finished_spans()[0].to_json()
 
 
-def checked(text: str) -> str:
+def checked_answer(text: str) -> str:
     """Return the text, or a mark if the answer of a model may not contain it."""
     step = LlmStep(type="llm", name="a", model="m", messages=(PromptMessage(role="user", content="x"),))
     answer = ModelResponse(Message(text, role="assistant"), finish_reason="stop")
@@ -209,7 +209,7 @@ def checked(text: str) -> str:
     return text if refusal is None else MARK
 
 
-def of_model(text: str) -> str:
+def provider_error(text: str) -> str:
     mask = ProviderSecrets("openai").mask_for({}, "")
     return str(translate_error(ValueError(text), "openai:x", "the key", mask))
 
@@ -218,50 +218,52 @@ BY_SHAPE: dict[str, Callable[[str], str]] = {
     "redactor": lambda text: Redactor().text(f"a {text} b"),
     "redactor, value": lambda text: str(Redactor().value({"a": [text]})),
     "redactor, key": lambda text: str(Redactor().value({text: 1})),
-    "redactor, behind an escape": lambda text: Redactor().text(f"a\\n{text}"),
+    "redactor, after an escape": lambda text: Redactor().text(f"a\\n{text}"),
     "redactor, inside JSON": lambda text: Redactor().text(json.dumps({"text": text})),
-    "output of a task": captured,
-    "log": lambda text: logged(note=text),
-    "span": traced,
+    "output of a task": captured_output,
+    "log": lambda text: log_line(note=text),
+    "span": exported_span,
     "integration": lambda text: str(integration("note", text).hidden_in(f"say {text}")),
-    "project file": lambda text: warned("note", text),
-    "error of a model": of_model,
-    "error of a model of LangChain": lambda text: str(model_error("m", ValueError(text), mask_for(object(), {}))),
+    "project file": lambda text: project_warning("note", text),
+    "error of a model": provider_error,
+    "error of a LangChain model": lambda text: str(model_error("m", ValueError(text), mask_for(object(), {}))),
 }
-OF_ANSWERS: dict[str, Callable[[str], str]] = {
-    "content_safety": checked,
+ANSWER_CHECKS: dict[str, Callable[[str], str]] = {
+    "content_safety": checked_answer,
     "find_secret": lambda text: MARK if find_secret(text) else text,
 }
 
 
-def shows(shown: str, secret: str) -> bool:
-    """Return True if a text shows a secret, as it is or as JSON writes it."""
+def contains_secret(shown: str, secret: str) -> bool:
+    """Return True if a text contains a secret, either plainly or in JSON."""
     return any(form in shown for form in (secret, json.dumps(secret)[1:-1], json.dumps(json.dumps(secret))[3:-3]))
 
 
-@pytest.mark.parametrize("show", [*BY_SHAPE.values(), *OF_ANSWERS.values()], ids=[*BY_SHAPE, *OF_ANSWERS])
+@pytest.mark.parametrize("show", [*BY_SHAPE.values(), *ANSWER_CHECKS.values()], ids=[*BY_SHAPE, *ANSWER_CHECKS])
 def test_values_with_the_shape_of_a_secret_are_hidden(show: Callable[[str], str]) -> None:
     texts = {name: show(secret) for name, secret in SHAPES.items()}
-    assert [name for name, text in texts.items() if shows(text, SHAPES[name]) or shows(text, LETTERS)] == []
+    assert [
+        name for name, text in texts.items() if contains_secret(text, SHAPES[name]) or contains_secret(text, LETTERS)
+    ] == []
 
 
 @pytest.mark.parametrize("show", BY_SHAPE.values(), ids=BY_SHAPE)
-def test_values_of_secret_keys_are_hidden(show: Callable[[str], str]) -> None:
+def test_secrets_recognised_by_their_context_are_hidden(show: Callable[[str], str]) -> None:
     assert [name for name, (text, secret) in IN_CONTEXT.items() if secret in show(text)] == []
 
 
-@pytest.mark.parametrize("show", [*BY_SHAPE.values(), *OF_ANSWERS.values()], ids=[*BY_SHAPE, *OF_ANSWERS])
-def test_other_text_is_shown(show: Callable[[str], str]) -> None:
-    assert [text for text in HARMLESS_TEXTS if not shows(show(text), text)] == []
+@pytest.mark.parametrize("show", [*BY_SHAPE.values(), *ANSWER_CHECKS.values()], ids=[*BY_SHAPE, *ANSWER_CHECKS])
+def test_harmless_text_is_shown(show: Callable[[str], str]) -> None:
+    assert [text for text in HARMLESS_TEXTS if not contains_secret(show(text), text)] == []
 
 
 @pytest.mark.parametrize(("text", "secret"), IN_CONTEXT.values(), ids=IN_CONTEXT)
-def test_an_answer_may_explain_where_secrets_are(text: str, secret: str) -> None:
-    assert secret in checked(text)
+def test_the_answer_of_a_model_may_contain_a_secret_recognised_only_by_its_context(text: str, secret: str) -> None:
+    assert secret in checked_answer(text)
 
 
 @pytest.mark.parametrize("url", ["postgres://anna:hunter2@host/db", "mysql://u:a@hunter2@h", "x://h?password=hunter2"])
-def test_the_url_of_a_database_is_shown_without_its_password(url: str) -> None:
+def test_errors_about_a_database_url_do_not_contain_its_password(url: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
         path_of(url)
     assert "hunter2" not in str(caught.value)
@@ -269,25 +271,25 @@ def test_the_url_of_a_database_is_shown_without_its_password(url: str) -> None:
 
 KNOWN = 'p"ss <wörd>/1+2&3'
 SPELLINGS: dict[str, Callable[[str], str]] = {
-    "as it is": str,
+    "plain": str,
     "JSON": json.dumps,
     "JSON in UTF-8": lambda value: json.dumps(value, ensure_ascii=False),
-    "JSON of PHP": lambda value: json.dumps(value).replace("/", r"\/"),
+    "JSON by PHP": lambda value: json.dumps(value).replace("/", r"\/"),
     "JSON in JSON": lambda value: json.dumps(json.dumps(value)),
     "HTML": html.escape,
     "HTML without quotes": lambda value: html.escape(value, quote=False),
     "URL": lambda value: quote(value, safe=""),
     "path of a URL": quote,
     "form": quote_plus,
-    "URL in small letters": lambda value: quote(value, safe="").replace("%C3%B6", "%c3%b6").replace("%3C", "%3c")
+    "URL in lower case": lambda value: quote(value, safe="").replace("%C3%B6", "%c3%b6").replace("%3C", "%3c")
     .replace("%3E", "%3e").replace("%2F", "%2f").replace("%2B", "%2b"),
-    "URL of JavaScript": lambda value: quote(value, safe="!'()*"),
+    "URL by JavaScript": lambda value: quote(value, safe="!'()*"),
     "Python": repr,
     "hexadecimal": lambda value: value.encode().hex(),
-    "base 64": lambda value: base64.b64encode(value.encode()).decode(),
-    "base 64 of URLs": lambda value: base64.urlsafe_b64encode(value.encode()).decode().rstrip("="),
+    "base64": lambda value: base64.b64encode(value.encode()).decode(),
+    "URL-safe base64": lambda value: base64.urlsafe_b64encode(value.encode()).decode().rstrip("="),
     **{
-        f"base 64 behind {text!r}": lambda value, text=text: base64.b64encode(f"{text}{value}".encode()).decode()
+        f"base64 after {text!r}": lambda value, text=text: base64.b64encode(f"{text}{value}".encode()).decode()
         for text in ("a", "ab", "abc", "Bearer ")
     },
 }  # fmt: skip
@@ -297,53 +299,53 @@ def known_credentials() -> Credentials:
     return Integrations({"a": {"x": "env:SECRET"}}).credentials("a", {"SECRET": KNOWN})
 
 
-def called(function: Callable[..., Any]) -> Any:
+def call_with_credentials(function: Callable[..., Any]) -> Any:
     context = ToolContext(known_credentials())
     return asyncio.run(call_tool(ToolFunction(function, name="work"), {}, context=context))
 
 
-def result_of_tool(text: str) -> str:
-    return json.dumps(called(lambda: {"echo": [text], text: 1}), ensure_ascii=False)
+def tool_result(text: str) -> str:
+    return json.dumps(call_with_credentials(lambda: {"echo": [text], text: 1}), ensure_ascii=False)
 
 
-def error_of_tool(text: str) -> str:
+def tool_error(text: str) -> str:
     def fail() -> None:
         raise ConnectionError(text) from ValueError(text)
 
     with pytest.raises(ConnectionError) as caught:
-        called(fail)
+        call_with_credentials(fail)
     return "".join(traceback.format_exception(caught.value))
 
 
-def error_of_model(text: str) -> str:
+def provider_traceback(text: str) -> str:
     mask = ProviderSecrets("openai", api_key=KNOWN).mask_for({}, "")
     return "".join(traceback.format_exception(translate_error(ValueError(text), "openai:x", "the key", mask)))
 
 
-def error_of_langchain(text: str) -> str:
+def langchain_traceback(text: str) -> str:
     mask = mask_for(object(), {"api_key": KNOWN})
     return "".join(traceback.format_exception(model_error("m", ValueError(text), mask)))
 
 
 BY_VALUE: dict[str, Callable[[str], str]] = {
     "credentials": lambda text: known_credentials().hidden_in(text),
-    "result of a tool": result_of_tool,
-    "error of a tool": error_of_tool,
+    "result of a tool": tool_result,
+    "error of a tool": tool_error,
     "environment of an MCP server": lambda text: McpServer.stdio("x", "y", env={"A": KNOWN}).without_secrets(text),
     "header of an MCP server": lambda text: McpServer.http(
         "x", "http://h", headers={"A": f"Bearer {KNOWN}"}
     ).without_secrets(text),
     "URL of an MCP server": lambda text: McpServer.http("x", f"http://h?key={quote(KNOWN)}").without_secrets(text),
-    "error of a model": error_of_model,
-    "error of a model of LangChain": error_of_langchain,
+    "error of a model": provider_traceback,
+    "error of a LangChain model": langchain_traceback,
 }
 
 
 @pytest.mark.parametrize("show", BY_VALUE.values(), ids=BY_VALUE)
 def test_a_known_value_is_hidden_in_every_spelling(show: Callable[[str], str]) -> None:
-    spelled = {name: spell(KNOWN) for name, spell in SPELLINGS.items()}
-    shown = {name: show(f"before {text} after") for name, text in spelled.items()}
-    assert [name for name, text in shown.items() if shows(text, spelled[name].strip("\"'="))] == []
+    spellings = {name: spell(KNOWN) for name, spell in SPELLINGS.items()}
+    shown = {name: show(f"before {text} after") for name, text in spellings.items()}
+    assert [name for name, text in shown.items() if contains_secret(text, spellings[name].strip("\"'="))] == []
     assert [name for name, text in shown.items() if HIDDEN not in text] == []
 
 

@@ -18,141 +18,141 @@ from statewright.service.operations.inbox import answer_to
 
 pytestmark = pytest.mark.anyio
 IDLE = ServiceSettings(look_every=600, drain=0.2)
-"""Nobody looks for work unless a bell rings."""
+"""Workers look for work only when they are notified."""
 
 
 class State(TypedDict, total=False):
     log: Annotated[list[Any], operator.add]
 
 
-def pays(state: State) -> State:
+def await_payment(state: State) -> State:
     return {"log": [wait_for_event("paid")["by"]]}
 
 
-def ships(state: State) -> State:
+def await_shipment(state: State) -> State:
     return {"log": [wait_for_event("paid")["by"] + " too"]}
 
 
-def asks(state: State) -> State:
+def ask(state: State) -> State:
     return {"log": [interrupt("go on?")]}
 
 
-def graph_of(*nodes: Any, beside: bool = False) -> StateGraph:
+def graph_of(*nodes: Any, is_parallel: bool = False) -> StateGraph:
     graph, before = StateGraph(State, name="g"), START
     for node in nodes:
-        graph.add_node(node).add_edge(START if beside else before, node.__name__)
+        graph.add_node(node).add_edge(START if is_parallel else before, node.__name__)
         before = node.__name__
     return graph
 
 
 async def waits_of(service: Service, run: Run) -> dict[str, Wait]:
-    found = await aresolve(service.context.ledger.find(Wait, where(run_id=run.id)))
-    return {wait.step_name: wait for wait in found}
+    waits = await aresolve(service.context.ledger.find(Wait, where(run_id=run.id)))
+    return {wait.step_name: wait for wait in waits}
 
 
-def held_back(service: Service, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Let no worker take a run until what is answered is called."""
+def hold_workers(service: Service, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Keep workers from claiming runs until the returned function is called."""
     ledger: Any = service.context.ledger
     claim = ledger.claim
 
-    def nothing(*_: Any) -> list[Run]:
+    def claim_nothing(*_: Any) -> list[Run]:
         return []
 
-    monkeypatch.setattr(ledger, "claim", nothing)
+    monkeypatch.setattr(ledger, "claim", claim_nothing)
 
-    def go_on() -> None:
+    def release() -> None:
         monkeypatch.setattr(ledger, "claim", claim)
         service.wake_background_tasks()
 
-    return go_on
+    return release
 
 
-async def comes(service: Service, run: Run, way: str, by: str) -> None:
-    if way == "signal":
+async def send(service: Service, run: Run, form: str, by: str) -> None:
+    if form == "signal":
         await service.signal(WS, run.id, "paid", {"by": by}, must_wait=True)
-    elif way == "plain signal":
+    elif form == "plain signal":
         await service.signal(WS, run.id, "paid", {"by": by})
-    elif way == "event":
+    elif form == "event":
         await service.send_event(WS, "paid", {"by": by})
     else:
-        await service.answer(WS, run.id, {(await waits_of(service, run))["pays"].id: {"by": by}})
+        await service.answer(WS, run.id, {(await waits_of(service, run))["await_payment"].id: {"by": by}})
 
 
 @pytest.mark.parametrize("second", ["signal", "answer"])
 @pytest.mark.parametrize("first", ["signal", "plain signal", "answer", "event"])
-async def test_a_wait_for_an_event_takes_one_answer(
+async def test_a_wait_for_an_event_takes_only_one_answer(
     place: Places, first: str, second: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(place, graph_of(pays), settings=IDLE) as service:
+    async with serving(place, graph_of(await_payment), settings=IDLE) as service:
         run = await run_to_rest(service, "g", {})
-        go_on = held_back(service, monkeypatch)
-        await comes(service, run, first, "first")
+        release = hold_workers(service, monkeypatch)
+        await send(service, run, first, "first")
         with pytest.raises(InvalidTransition):
-            await comes(service, run, second, "second")
-        go_on()
+            await send(service, run, second, "second")
+        release()
         done = await until(lambda: _completed(service, run))
         assert done.output == {"log": ["first"]}
         assert await aresolve(service.context.ledger.count(Signal, where(run_id=run.id, taken=False))) == 0
 
 
-@pytest.mark.parametrize("way", ["signal", "answer"])
-async def test_a_change_between_the_read_and_the_write_of_another_is_detected(
-    place: Places, way: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("form", ["signal", "answer"])
+async def test_an_answer_between_the_read_and_the_write_of_another_is_detected(
+    place: Places, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(place, graph_of(pays), settings=IDLE) as service:
+    async with serving(place, graph_of(await_payment), settings=IDLE) as service:
         run = await run_to_rest(service, "g", {})
-        go_on, write = held_back(service, monkeypatch), ServiceContext.write
-        rival = {"signal": "answer", "answer": "signal"}[way]
+        release, write = hold_workers(service, monkeypatch), ServiceContext.write
+        rival = {"signal": "answer", "answer": "signal"}[form]
 
-        async def overtaken(context: ServiceContext, changes: Any) -> None:
+        async def write_after_rival(context: ServiceContext, changes: Any) -> None:
             monkeypatch.setattr(ServiceContext, "write", write)
-            await comes(service, run, rival, "first")
+            await send(service, run, rival, "first")
             await write(context, changes)
 
-        monkeypatch.setattr(ServiceContext, "write", overtaken)
+        monkeypatch.setattr(ServiceContext, "write", write_after_rival)
         with pytest.raises(InvalidTransition):
-            await comes(service, run, way, "second")
-        go_on()
+            await send(service, run, form, "second")
+        release()
         assert (await until(lambda: _completed(service, run))).output == {"log": ["first"]}
 
 
-async def test_a_signal_goes_to_the_wait_for_its_type_that_has_no_answer(
+async def test_a_signal_goes_to_the_unanswered_wait_for_its_type(
     place: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with serving(place, graph_of(pays, ships, beside=True), settings=IDLE) as service:
+    async with serving(place, graph_of(await_payment, await_shipment, is_parallel=True), settings=IDLE) as service:
         run = await run_to_rest(service, "g", {})
-        go_on = held_back(service, monkeypatch)
-        await comes(service, run, "answer", "answer")
-        await comes(service, run, "signal", "signal")
+        release = hold_workers(service, monkeypatch)
+        await send(service, run, "answer", "answer")
+        await send(service, run, "signal", "signal")
         with pytest.raises(InvalidTransition):
-            await comes(service, run, "signal", "late")
-        go_on()
+            await send(service, run, "signal", "late")
+        release()
         done = await until(lambda: _completed(service, run))
         assert sorted(done.output["log"]) == ["answer", "signal too"]
 
 
-async def test_an_event_goes_to_runs_that_have_no_answer(place: Places, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with serving(place, graph_of(pays), settings=IDLE) as service:
-        one, other = [await run_to_rest(service, "g", {}) for _ in range(2)]
-        go_on = held_back(service, monkeypatch)
-        await comes(service, one, "answer", "answer")
+async def test_an_event_wakes_only_runs_without_an_answer(place: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with serving(place, graph_of(await_payment), settings=IDLE) as service:
+        first, second = [await run_to_rest(service, "g", {}) for _ in range(2)]
+        release = hold_workers(service, monkeypatch)
+        await send(service, first, "answer", "answer")
         event = await service.send_event(WS, "paid", {"by": "event"})
-        assert event.woken == [other.id]
-        go_on()
-        assert (await until(lambda: _completed(service, one))).output == {"log": ["answer"]}
-        assert (await until(lambda: _completed(service, other))).output == {"log": ["event"]}
+        assert event.woken == [second.id]
+        release()
+        assert (await until(lambda: _completed(service, first))).output == {"log": ["answer"]}
+        assert (await until(lambda: _completed(service, second))).output == {"log": ["event"]}
 
 
-@pytest.mark.parametrize("node", [asks, pays])
-async def test_an_unused_answer_does_not_answer_a_question_that_is_asked_again(place: Places, node: Any) -> None:
-    """However it came into the inbox: an older version kept a second answer beside the first."""
-    async with serving(place, graph_of(node, ships), settings=IDLE) as service:
+@pytest.mark.parametrize("node", [ask, await_payment])
+async def test_an_unused_answer_does_not_answer_a_repeated_question(place: Places, node: Any) -> None:
+    """Such an answer may come from an older version, which kept a second answer next to the first."""
+    async with serving(place, graph_of(node, await_shipment), settings=IDLE) as service:
         run = await run_to_rest(service, "g", {}, thread_id="t")
         asked_at = (await service.threads.state(WS, "t"))["checkpointId"]
         (wait,) = (await waits_of(service, run)).values()
         now = service.clock.now()
         await service.answer(WS, run.id, {wait.id: {"by": "answer"}})
-        await until(lambda: _waits_for(service, run, "ships"))
+        await until(lambda: _waits_for(service, run, "await_shipment"))
         late = answer_to(wait, {"by": "late"}, now)
         late.key = None
         await service.context.write([Insert(late)])
@@ -161,18 +161,20 @@ async def test_an_unused_answer_does_not_answer_a_question_that_is_asked_again(p
         again = await rested(service, run)
         assert again.status is RunStatus.WAITING
         assert list(await waits_of(service, run)) == [wait.step_name]
-        await service.answer(WS, run.id, {wait.id: {"by": "anew"}})
-        await until(lambda: _waits_for(service, run, "ships"))
-        (said,) = (await service.threads.state(WS, "t"))["values"]["log"]
-        assert said in ("anew", {"by": "anew"})
+        await service.answer(WS, run.id, {wait.id: {"by": "repeated"}})
+        await until(lambda: _waits_for(service, run, "await_shipment"))
+        (answer,) = (await service.threads.state(WS, "t"))["values"]["log"]
+        assert answer in ("repeated", {"by": "repeated"})
 
 
 async def _completed(service: Service, run: Run) -> Run | None:
-    found = await service.run(WS, run.id)
-    assert found.status is not RunStatus.FAILED, found.error
-    return found if found.status is RunStatus.COMPLETED else None
+    current = await service.run(WS, run.id)
+    assert current.status is not RunStatus.FAILED, current.error
+    return current if current.status is RunStatus.COMPLETED else None
 
 
 async def _waits_for(service: Service, run: Run, step: str) -> bool:
-    now = await service.run(WS, run.id)
-    return now.status is RunStatus.WAITING and now.claim is None and list(await waits_of(service, run)) == [step]
+    current = await service.run(WS, run.id)
+    return (
+        current.status is RunStatus.WAITING and current.claim is None and list(await waits_of(service, run)) == [step]
+    )

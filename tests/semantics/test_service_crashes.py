@@ -1,4 +1,4 @@
-"""A service that dies between any two of its writes: the next one resumes, and nothing is lost or done twice."""
+"""A service dies between any two of its writes: the next one resumes, and nothing is lost or repeated."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ pytestmark = pytest.mark.anyio
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 QUICK = ServiceSettings(drain=0.05, look_every=0.02)
 MANY = SpendingLimits(requests_per_day=1000)
-"""What nobody reaches: it has every write look at what was spent."""
+"""A limit that no run reaches, but that makes every write check the spending."""
 WRITES = range(1, 31)
-"""At which of its writes a service dies. The runs below take about as many."""
+"""The numbers of the writes at which a service dies. The runs below take about as many."""
 
 
 class Life:
-    """How many writes a service may still make. The last one is made or not, but its answer never comes."""
+    """The writes that a process may still make. The last one is made or not, but is never answered."""
 
     def __init__(self, writes: int, *, makes_last: bool) -> None:
         self.left = writes
@@ -44,7 +44,7 @@ class Life:
         self._lock = threading.Lock()
 
     @property
-    def is_over(self) -> bool:
+    def has_ended(self) -> bool:
         return self.left <= 0
 
     def write(self, make: Any) -> Any:
@@ -54,12 +54,12 @@ class Life:
         if left > 0:
             return make()
         if left == 0 and self.makes_last:
-            return _unheard(make())
+            return _lost(make())
         raise StorageUnavailable("The process is dead.")
 
 
-def _unheard(answer: Any) -> Any:
-    """The answer of a write that was made, and of which the writer never hears."""
+def _lost(answer: Any) -> Any:
+    """Return the answer of a write that was made, but whose confirmation is lost."""
     if not is_future(answer):
         raise StorageUnavailable("The process is dead.")
     lost: Future[Any] = Future()
@@ -68,7 +68,7 @@ def _unheard(answer: Any) -> Any:
 
 
 class MortalLedger:
-    """A ledger that a process uses until it dies."""
+    """A ledger as a process uses it until it dies."""
 
     def __init__(self, ledger: Any, life: Life) -> None:
         self._ledger, self._life = ledger, life
@@ -77,12 +77,12 @@ class MortalLedger:
         return getattr(self._ledger, name)
 
     def write(self, changes: Any) -> Any:
-        if self._life.is_over and [type(one) for one in changes] == [Delete] and changes[0].kind is Worker:
-            return None  # the dead take no leave
+        if self._life.has_ended and [type(change) for change in changes] == [Delete] and changes[0].kind is Worker:
+            return None  # a dead process does not deregister
         return self._life.write(lambda: self._ledger.write(changes))
 
     def claim(self, worker_id: str, now: datetime, limit: int) -> Any:
-        if self._life.is_over:
+        if self._life.has_ended:
             return ()
         return self._ledger.claim(worker_id, now, limit)
 
@@ -106,7 +106,7 @@ class MortalSaver:
         return self._life.write(lambda: self._saver.save_results(*args, **options))
 
     def renew(self, *args: Any, **options: Any) -> Any:
-        return None if self._life.is_over else self._saver.renew(*args, **options)
+        return None if self._life.has_ended else self._saver.renew(*args, **options)
 
 
 class State(TypedDict, total=False):
@@ -124,63 +124,63 @@ def graph_of(name: str, **nodes: Any) -> StateGraph:
     return graph
 
 
-def asks(state: State) -> State:
+def ask(state: State) -> State:
     return {"log": [interrupt("go on?")]}
 
 
-def hears(state: State) -> State:
+def await_payment(state: State) -> State:
     return {"log": [wait_for_event("paid")["amount"]]}
 
 
-def naps(state: State) -> State:
+def nap(state: State) -> State:
     sleep(timedelta(milliseconds=5))
     return {"log": ["slept"]}
 
 
-def kid_of(state: State, runtime: Runtime[Any]) -> State:
-    runtime.start_run("kid", {"log": ["alone"]}, wait=False)
-    return {"log": runtime.start_run("kid", {"log": ["with me"]})["log"]}
+def start_children(state: State, runtime: Runtime[Any]) -> State:
+    runtime.start_run("child", {"log": ["detached"]}, wait=False)
+    return {"log": runtime.start_run("child", {"log": ["awaited"]})["log"]}
 
 
-def marks(word: str) -> Any:
+def marking(word: str) -> Any:
     def mark(state: State) -> State:
         return {"log": [word]}
 
     return mark
 
 
-class Talker:
-    """A model that goes by what it was told: it looks, pays and says what it has paid."""
+class ToolCallingModel:
+    """A model that calls the tools `look` and `pay`, and then answers with the result of `pay`."""
 
-    name = "talker"
+    name = "caller"
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
-        answers = [one.text for one in request.messages if one.role == "tool"]
+        answers = [message.text for message in request.messages if message.role == "tool"]
         if len(answers) < 2:
             call = ToolCall(f"call {len(answers)}", ("look", "pay")[len(answers)], {})
             message = Message("", role="assistant", tool_calls=[call])
         else:
             message = Message(f"I {answers[1]}", role="assistant")
-        return ModelResponse(message, Usage(10, 5, 0.25), "talker")
+        return ModelResponse(message, Usage(10, 5, 0.25), "caller")
 
 
-USED: Counter[str] = Counter()
-"""How often the tools were used, in both lives of a service."""
+TOOL_CALLS: Counter[str] = Counter()
+"""How often each tool was called, by both processes."""
 
 
-def talks() -> Any:
-    """A workflow whose model uses a tool, and then one that somebody has to approve."""
+def tool_calling_workflow() -> Any:
+    """Return a workflow whose model calls a tool, and then one that needs approval."""
 
     @tool
     def look() -> str:
         """Looks."""
-        USED["look"] += 1
+        TOOL_CALLS["look"] += 1
         return "saw it"
 
     @tool(approve=True)
     def pay() -> str:
         """Pays."""
-        USED["pay"] += 1
+        TOOL_CALLS["pay"] += 1
         return "paid"
 
     document = {
@@ -190,31 +190,34 @@ def talks() -> Any:
             {
                 "type": "llm",
                 "name": "log",
-                "model": "talker",
+                "model": "caller",
                 "messages": [{"role": "user", "content": "Go."}],
                 "tools": [{"name": "look"}, {"name": "pay"}],
             }
         ],
     }
-    return compile_steps(document, models=Talker(), tools=[look, pay])
+    return compile_steps(document, models=ToolCallingModel(), tools=[look, pay])
 
 
 GRAPHS = {
-    "talks": lambda: [talks()],
-    "hears": lambda: [graph_of("long", first=marks("first"), hears=hears, last=marks("last"))],
-    "asks": lambda: [graph_of("long", first=marks("first"), asks=asks, naps=naps)],
-    "children": lambda: [graph_of("long", kid_of=kid_of, last=marks("last")), graph_of("kid", naps=naps)],
+    "tools": lambda: [tool_calling_workflow()],
+    "event": lambda: [graph_of("long", first=marking("first"), event=await_payment, last=marking("last"))],
+    "question": lambda: [graph_of("long", first=marking("first"), ask=ask, nap=nap)],
+    "children": lambda: [
+        graph_of("long", start_children=start_children, last=marking("last")),
+        graph_of("child", nap=nap),
+    ],
 }
 OUTPUTS: dict[str, Any] = {
-    "talks": "I paid",
-    "hears": ["first", 3, "last"],
-    "asks": ["first", "yes", "slept"],
-    "children": ["with me", "slept", "last"],
+    "tools": "I paid",
+    "event": ["first", 3, "last"],
+    "question": ["first", "yes", "slept"],
+    "children": ["awaited", "slept", "last"],
 }
 
 
-async def driven(service: Any, *, key: str = "once") -> Any:
-    """Start a run, and give it what it asks for again and again, as a client does that hears of no success."""
+async def drive_run(service: Any, *, key: str = "once") -> Any:
+    """Start a run, and repeat its signal and answers until it ends, like a client that receives no confirmation."""
     started = await service.start(WS, StartRun(graph="long", idempotency_key=key))
     run_id = started.run.id
     while True:
@@ -225,23 +228,23 @@ async def driven(service: Any, *, key: str = "once") -> Any:
             await service.signal(WS, run_id, "paid", {"amount": 3}, key="the payment")
         for wait in (await service.waits(WS)).items:
             if wait.run_id == run_id and wait.kind == "question":
-                with suppress(RequestConflict, NotFound):  # it was answered before, and nobody heard of it
+                with suppress(RequestConflict, NotFound):  # an earlier answer was accepted
                     await service.answer(WS, run_id, {wait.id: "yes"})
 
 
-async def lived(place: Places, life: Life, graphs: Any) -> None:
-    """What a service does until it dies."""
+async def serve_until_death(place: Places, life: Life, graphs: Any) -> None:
+    """Run a service and a client until its process dies."""
     views = place.views()
-    mortal = {"ledger": MortalLedger(views["ledger"], life), "saver": MortalSaver(views["saver"], life)}
+    views_until_death = {"ledger": MortalLedger(views["ledger"], life), "saver": MortalSaver(views["saver"], life)}
     with suppress(StorageUnavailable):
-        async with _serving(mortal, graphs) as service:
-            client = asyncio.create_task(driven(service))
-            while not life.is_over and not client.done():
+        async with _serving(views_until_death, graphs) as service:
+            client = asyncio.create_task(drive_run(service))
+            while not life.has_ended and not client.done():
                 await asyncio.sleep(0.002)
             client.cancel()
             with suppress(asyncio.CancelledError, StatewrightError):
                 await client
-    # It is some time later: what it held counts as nobody's.
+    # Some time later, the lease of the dead worker has expired.
     await aresolve(views["ledger"].write([UpdateAll(Worker, [], {"until": LONG_AGO})]))
 
 
@@ -256,23 +259,23 @@ def _serving(views: dict[str, Any], graphs: Any) -> Any:
 
 @pytest.mark.parametrize("makes_last", [False, True], ids=["before", "after"])
 @pytest.mark.parametrize("shape", sorted(GRAPHS))
-async def test_a_run_ends_once_wherever_its_service_dies(
+async def test_a_run_completes_exactly_once_wherever_its_service_dies(
     tmp_path: Path, request: pytest.FixtureRequest, shape: str, makes_last: bool
 ) -> None:
-    # To die after a write is nearly to die before the next one.
+    # Dying after a write is almost the same as dying before the next one.
     for number in WRITES[::2] if makes_last else WRITES:
         place = Places(tmp_path / f"{number}.db")
         try:
-            USED.clear()
+            TOOL_CALLS.clear()
             life = Life(number, makes_last=makes_last)
-            await lived(place, life, GRAPHS[shape]())
+            await serve_until_death(place, life, GRAPHS[shape]())
             async with serving(place, *GRAPHS[shape](), settings=QUICK, spending_limits=MANY) as service:
                 async with asyncio.timeout(PATIENCE):
-                    run = await driven(service)
-                await check_whole(service, run, shape)
+                    run = await drive_run(service)
+                await check_complete(service, run, shape)
         finally:
             place.close()
-        if not life.is_over:
+        if not life.has_ended:
             return
     raise AssertionError("The run takes more writes: add some to WRITES.")
 
@@ -280,11 +283,11 @@ async def test_a_run_ends_once_wherever_its_service_dies(
 async def waits_belong_to_runs(service: Any) -> bool:
     """Return whether as many runs wait as there are waits."""
     runs = (await service.runs(WS, RunFilter())).items
-    return (await service.waits(WS)).total == sum(1 for one in runs if one.status is RunStatus.WAITING)
+    return (await service.waits(WS)).total == sum(1 for run in runs if run.status is RunStatus.WAITING)
 
 
-async def check_whole(service: Any, run: Any, shape: str) -> None:
-    """Everything has happened, and once."""
+async def check_complete(service: Any, run: Any, shape: str) -> None:
+    """Check that everything has happened exactly once."""
     assert (run.status, run.error) == (RunStatus.COMPLETED, None)
     assert run.output == {"log": OUTPUTS[shape]}
     assert (run.claim, run.due_at, run.worker_id) == (None, None, None)
@@ -293,16 +296,16 @@ async def check_whole(service: Any, run: Any, shape: str) -> None:
     steps = await service.steps(WS, run.id)
     assert [step.status for step in steps] == [StepStatus.COMPLETED] * len(steps)
     assert types["STEP_STARTED"] == types["STEP_COMPLETED"] == len(steps)
-    assert types["TIMER_FIRED"] == types["TIMER_SCHEDULED"] == (1 if shape == "asks" else 0)
+    assert types["TIMER_FIRED"] == types["TIMER_SCHEDULED"] == (1 if shape == "question" else 0)
     assert types["SIGNAL_RECEIVED"] == 1
-    assert (types["LLM_CALL_COMPLETED"], types["TOOL_CALLED"]) == ((3, 2) if shape == "talks" else (0, 0))
-    assert USED.total() <= types["TOOL_CALLED"] + 1, "Only what was under way is done again."
+    assert (types["LLM_CALL_COMPLETED"], types["TOOL_CALLED"]) == ((3, 2) if shape == "tools" else (0, 0))
+    assert TOOL_CALLS.total() <= types["TOOL_CALLED"] + 1, "Only a call in progress is repeated."
     assert run.total_cost == 0.25 * types["LLM_CALL_COMPLETED"]
     days = await aresolve(service.context.ledger.find(DailySpending))
     calls = types["LLM_CALL_COMPLETED"]
-    assert sum(one.requests for one in days) == calls, "What was spent counts once."
-    assert (sum(one.tokens for one in days), sum(one.cost for one in days)) == (15 * calls, 0.25 * calls)
+    assert sum(day.requests for day in days) == calls, "Each call counts once."
+    assert (sum(day.tokens for day in days), sum(day.cost for day in days)) == (15 * calls, 0.25 * calls)
     assert (await service.runs(WS, RunFilter())).total == (3 if shape == "children" else 1)
     async with asyncio.timeout(PATIENCE):
-        while not await waits_belong_to_runs(service):  # a child may go on between two looks
+        while not await waits_belong_to_runs(service):  # a child may continue between the two queries
             await asyncio.sleep(0.01)

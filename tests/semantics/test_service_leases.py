@@ -1,7 +1,7 @@
-"""Only one worker executes a run: leases that are renewed, that expire, and whose expiry is noticed too late.
+"""Only one worker executes a run: leases are renewed, or expire, or their expiry is noticed too late.
 
-Time does not pass by itself, and no worker looks for work by itself: a test lets time pass, or stops a worker at one of
-its calls to the ledger until another worker is where it should be.
+Neither time nor polling triggers anything here: each test advances the clock, or holds a worker at one of its calls to
+the ledger until another worker has reached a certain point.
 """
 
 from __future__ import annotations
@@ -39,18 +39,20 @@ Call = tuple[str, tuple[Any, ...]]
 
 
 def claims(call: Call) -> bool:
-    """Match the call by which a worker takes runs. A worker has taken over from others before its first one."""
+    """Match the call by which a worker claims runs. Before that, it has released the runs of dead workers."""
     return call[0] == "claim"
 
 
 def lists_runs_of_a_worker(call: Call) -> bool:
     name, arguments = call
-    return name == "find" and arguments[0] is Run and any(one.column == "worker_id" for one in arguments[1])
+    return name == "find" and arguments[0] is Run and any(condition.column == "worker_id" for condition in arguments[1])
 
 
 def releases_a_run(call: Call) -> bool:
     name, arguments = call
-    return name == "write" and any(isinstance(one, Advance) and one.values.get("due_at") for one in arguments[0])
+    return name == "write" and any(
+        isinstance(change, Advance) and change.values.get("due_at") for change in arguments[0]
+    )
 
 
 def checks_its_lease(call: Call) -> bool:
@@ -83,13 +85,13 @@ class Gate:
         self._open.set()
 
     def close(self) -> None:
-        self._reached.set()  # nothing is held any more
+        self._reached.set()  # later calls are not held
         self._open.set()
         self._pool.shutdown()
 
 
 class GatedLedger:
-    """A ledger with gates, in the order in which calls come to them."""
+    """A ledger whose calls pass gates in their order, and fail if `fails` matches."""
 
     def __init__(self, ledger: Any, gates: Sequence[Gate], fails: Callable[[Call], bool]) -> None:
         self._ledger, self._gates, self._fails = ledger, gates, fails
@@ -115,7 +117,7 @@ def _through(gate: Gate, call: Call, make_call: Callable[[], Any]) -> Callable[[
 
 
 class BeatingClock(FakeClock):
-    """A clock that knows how many workers wait for their next heartbeat."""
+    """A clock that counts the workers that wait for their next heartbeat."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -127,8 +129,8 @@ class BeatingClock(FakeClock):
             self._beats.append(alarm)
         return alarm
 
-    async def let_beat(self, workers: int) -> None:
-        """Let the time pass that so many workers have between heartbeats, once they wait for the next one."""
+    async def advance_to_beat(self, workers: int) -> None:
+        """Advance to the next heartbeat, once this many workers wait for it."""
 
         async def are_waiting() -> bool:
             return sum(alarm.callback is not None for alarm in self._beats) == workers
@@ -149,7 +151,7 @@ class Cluster:
         self.place = place
         self.clock = BeatingClock()
         self.calls: list[tuple[str, str]] = []
-        """The names of the services and the labels of the runs."""
+        """The name of the service and the label of the run of each call."""
         self.ledger: Any = place.views()["ledger"]
         self._services = AsyncExitStack()
         self._hosts: list[Host] = []
@@ -176,30 +178,30 @@ class Cluster:
         await until(host.record)
         return host
 
-    async def start_idle(self, name: str) -> Host:
-        """Start a service that has taken over what it will, and takes no runs before its gate is opened."""
+    async def start_without_claims(self, name: str) -> Host:
+        """Start a service that has released the runs of dead workers, and whose first claim is held at a gate."""
         host = await self.start(name, Gate(claims))
         await host.gates[0].reached()
         return host
 
     async def expire(self) -> None:
-        """Let the leases of all workers be over, as if their processes had been suspended."""
+        """Expire the leases of all workers, as if their processes had been suspended."""
         await aresolve(self.ledger.write([UpdateAll(Worker, [], {"until": LONG_AGO})]))
 
-    async def forget(self, host: Host) -> None:
+    async def delete_record(self, host: Host) -> None:
         """Have another worker find the lease of a worker expired, and delete its record."""
         await self.expire()
-        await self.start_idle("the one that forgets")
+        await self.start_without_claims("reaper")
         assert await host.record() is None
 
     async def run(self, run: Run) -> Run:
-        found = await aresolve(self.ledger.get(Run, run.id))
-        assert found is not None
-        return found
+        record = await aresolve(self.ledger.get(Run, run.id))
+        assert record is not None
+        return record
 
 
 class Host:
-    """A service with a graph of one node, which waits until it may go on."""
+    """A service with a graph of one node, which blocks until `go_on` is set."""
 
     def __init__(self, cluster: Cluster, name: str, gates: Sequence[Gate], fails: Callable[[Call], bool]) -> None:
         self.gates = gates
@@ -237,7 +239,7 @@ class Host:
 
 
 async def check_calls(cluster: Cluster, *calls: tuple[str, str]) -> None:
-    """Wait until the node was called so often, and check that these are all its calls, in any order."""
+    """Wait for these calls of the node, in any order, and check that there are no others."""
 
     async def are_enough() -> bool:
         return len(cluster.calls) >= len(calls)
@@ -246,34 +248,34 @@ async def check_calls(cluster: Cluster, *calls: tuple[str, str]) -> None:
     assert sorted(cluster.calls) == sorted(calls)
 
 
-# -- runs of a worker that counts as gone, and lives
+# -- runs of a live worker that is considered dead
 
 
 async def test_a_worker_that_renews_its_lease_late_keeps_its_runs(place: Places) -> None:
     async with Cluster(place) as cluster:
-        one = await cluster.start("A")
-        first = await one.start_run("first")
+        host_a = await cluster.start("A")
+        first = await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
         await cluster.expire()
         listing = Gate(lists_runs_of_a_worker)
-        looking = Gate(claims)
-        await cluster.start("B", listing, looking)
-        await listing.reached()  # it has read that the lease of A has expired
-        await cluster.clock.let_beat(1)
-        await until(lambda: has_lease(cluster, one.worker.id))
-        second = await one.start_run("second")
+        claiming = Gate(claims)
+        await cluster.start("B", listing, claiming)
+        await listing.reached()  # B has read that the lease of A has expired
+        await cluster.clock.advance_to_beat(1)
+        await until(lambda: has_lease(cluster, host_a.worker.id))
+        second = await host_a.start_run("second")
         await check_calls(cluster, ("A", "first"), ("A", "second"))
         listing.open()
-        await looking.reached()
+        await claiming.reached()
         for run in (first, second):
-            assert (await cluster.run(run)).worker_id == one.worker.id
-        looking.open()
-        one.go_on.set()
+            assert (await cluster.run(run)).worker_id == host_a.worker.id
+        claiming.open()
+        host_a.go_on.set()
         for run in (first, second):
-            done = await rested(one.service, run)
+            done = await rested(host_a.service, run)
             assert (done.status, done.output) == (RunStatus.COMPLETED, {"label": run.input["label"], "log": ["A"]})
         await check_calls(cluster, ("A", "first"), ("A", "second"))
-        assert await one.record() is not None
+        assert await host_a.record() is not None
 
 
 async def has_lease(cluster: Cluster, worker_id: str) -> bool:
@@ -283,105 +285,107 @@ async def has_lease(cluster: Cluster, worker_id: str) -> bool:
 
 async def test_a_worker_that_does_not_renew_its_lease_loses_its_runs(place: Places) -> None:
     async with Cluster(place) as cluster:
-        one = await cluster.start("A")
-        run = await one.start_run("first")
+        host_a = await cluster.start("A")
+        run = await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
         await cluster.expire()
-        other = await cluster.start("B")
+        host_b = await cluster.start("B")
         await check_calls(cluster, ("A", "first"), ("B", "first"))
-        assert await one.record() is None
-        assert (await cluster.run(run)).worker_id == other.worker.id
-        other.go_on.set()
-        assert (await rested(other.service, run)).output == {"label": "first", "log": ["B"]}
+        assert await host_a.record() is None
+        assert (await cluster.run(run)).worker_id == host_b.worker.id
+        host_b.go_on.set()
+        assert (await rested(host_b.service, run)).output == {"label": "first", "log": ["B"]}
 
 
-# -- runs that a worker claims while it counts as gone
+# -- runs that a worker claims while it is considered dead
 
 
-async def test_a_worker_whose_record_is_gone_registers_before_it_begins_a_run(place: Places) -> None:
+async def test_a_worker_whose_record_is_deleted_registers_before_it_begins_a_run(place: Places) -> None:
     async with Cluster(place) as cluster:
-        one = await cluster.start("A")
-        await cluster.forget(one)
-        run = await one.start_run("first")
+        host_a = await cluster.start("A")
+        await cluster.delete_record(host_a)
+        run = await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
-        await cluster.start_idle("C")
-        assert (await cluster.run(run)).worker_id == one.worker.id
-        one.go_on.set()
-        assert (await rested(one.service, run)).output == {"label": "first", "log": ["A"]}
+        await cluster.start_without_claims("C")
+        assert (await cluster.run(run)).worker_id == host_a.worker.id
+        host_a.go_on.set()
+        assert (await rested(host_a.service, run)).output == {"label": "first", "log": ["A"]}
         await check_calls(cluster, ("A", "first"))
 
 
-@pytest.mark.parametrize("is_forgotten", [True, False])
-async def test_a_process_that_wakes_up_and_claims_runs_next_keeps_them(place: Places, is_forgotten: bool) -> None:
+@pytest.mark.parametrize("is_record_deleted", [True, False])
+async def test_a_worker_that_claims_runs_after_its_lease_expired_keeps_them(
+    place: Places, is_record_deleted: bool
+) -> None:
     async with Cluster(place) as cluster:
         claiming = Gate(claims)
-        one = await cluster.start("A", claiming)
+        host_a = await cluster.start("A", claiming)
         run = await cluster.host("a service without a worker").start_run("first")
         await claiming.reached()
-        if is_forgotten:
-            await cluster.forget(one)
+        if is_record_deleted:
+            await cluster.delete_record(host_a)
         else:
             await cluster.expire()
         claiming.open()
         await check_calls(cluster, ("A", "first"))
-        await cluster.start_idle("C")
-        assert (await cluster.run(run)).worker_id == one.worker.id
-        one.go_on.set()
-        assert (await rested(one.service, run)).output == {"label": "first", "log": ["A"]}
+        await cluster.start_without_claims("C")
+        assert (await cluster.run(run)).worker_id == host_a.worker.id
+        host_a.go_on.set()
+        assert (await rested(host_a.service, run)).output == {"label": "first", "log": ["A"]}
         await check_calls(cluster, ("A", "first"))
 
 
-async def test_a_run_that_was_taken_away_before_the_lease_was_checked_is_not_begun(place: Places) -> None:
+async def test_a_run_released_before_its_worker_checks_its_lease_does_not_begin(place: Places) -> None:
     async with Cluster(place) as cluster:
         checking = Gate(checks_its_lease)
-        one = await cluster.start("A", checking)
-        await cluster.forget(one)
-        run = await one.start_run("first")
+        host_a = await cluster.start("A", checking)
+        await cluster.delete_record(host_a)
+        run = await host_a.start_run("first")
         await checking.reached()
-        other = await cluster.start("C")
+        host_c = await cluster.start("C")
         await check_calls(cluster, ("C", "first"))
         checking.open()
-        await until(one.record)
-        await one.service.stop()  # its attempt ends before
-        assert (await cluster.run(run)).worker_id == other.worker.id
-        other.go_on.set()
-        assert (await rested(other.service, run)).output == {"label": "first", "log": ["C"]}
+        await until(host_a.record)
+        await host_a.service.stop()  # waits for its attempts to end
+        assert (await cluster.run(run)).worker_id == host_c.worker.id
+        host_c.go_on.set()
+        assert (await rested(host_c.service, run)).output == {"label": "first", "log": ["C"]}
         await check_calls(cluster, ("C", "first"))
 
 
-async def test_a_worker_that_registers_again_keeps_runs_that_others_are_about_to_release(place: Places) -> None:
+async def test_a_worker_that_registers_again_keeps_runs_that_are_about_to_be_released(place: Places) -> None:
     async with Cluster(place) as cluster:
-        checking, releasing, looking = Gate(checks_its_lease), Gate(releases_a_run), Gate(claims)
-        one = await cluster.start("A", checking)
-        await cluster.forget(one)
-        run = await one.start_run("first")
+        checking, releasing, claiming = Gate(checks_its_lease), Gate(releases_a_run), Gate(claims)
+        host_a = await cluster.start("A", checking)
+        await cluster.delete_record(host_a)
+        run = await host_a.start_run("first")
         await checking.reached()
-        await cluster.start("C", releasing, looking)
+        await cluster.start("C", releasing, claiming)
         await releasing.reached()
         checking.open()
         await check_calls(cluster, ("A", "first"))
         releasing.open()
-        await looking.reached()
-        assert (await cluster.run(run)).worker_id == one.worker.id
-        one.go_on.set()
-        assert (await rested(one.service, run)).output == {"label": "first", "log": ["A"]}
+        await claiming.reached()
+        assert (await cluster.run(run)).worker_id == host_a.worker.id
+        host_a.go_on.set()
+        assert (await rested(host_a.service, run)).output == {"label": "first", "log": ["A"]}
         await check_calls(cluster, ("A", "first"))
 
 
-async def test_a_run_whose_worker_cannot_check_its_lease_is_released_with_the_next_beat(place: Places) -> None:
+async def test_a_run_whose_worker_cannot_check_its_lease_begins_after_the_next_beat(place: Places) -> None:
     async with Cluster(place) as cluster:
         failing = threading.Event()
-        one = await cluster.start("A", fails=lambda call: failing.is_set() and checks_its_lease(call))
-        await until(lambda: has_room(one.worker))
+        host_a = await cluster.start("A", fails=lambda call: failing.is_set() and checks_its_lease(call))
+        await until(lambda: has_room(host_a.worker))
         failing.set()
-        run = await one.start_run("first")
-        await until(lambda: has_nothing_to_do(one))
-        assert (cluster.calls, (await cluster.run(run)).worker_id) == ([], one.worker.id)
+        run = await host_a.start_run("first")
+        await until(lambda: has_nothing_to_do(host_a))
+        assert (cluster.calls, (await cluster.run(run)).worker_id) == ([], host_a.worker.id)
         failing.clear()
-        await cluster.clock.let_beat(1)
+        await cluster.clock.advance_to_beat(1)
         await check_calls(cluster, ("A", "first"))
-        one.go_on.set()
-        assert (await rested(one.service, run)).output == {"label": "first", "log": ["A"]}
+        host_a.go_on.set()
+        assert (await rested(host_a.service, run)).output == {"label": "first", "log": ["A"]}
 
 
 async def has_room(worker: RunWorker) -> bool:
@@ -392,11 +396,11 @@ async def has_nothing_to_do(host: Host) -> bool:
     return not (host.worker.active_runs or host.worker._reserved_runs)
 
 
-# -- a worker that drains
+# -- draining workers
 
 
-async def draining(host: Host) -> tuple[str, asyncio.Task[None]]:
-    """Begin to stop a service that has a step under way; the id of its worker, and the task that stops it."""
+async def begin_draining(host: Host) -> tuple[str, asyncio.Task[None]]:
+    """Begin to stop a service with a running step. Return the id of its worker, and the task that stops the service."""
     worker = host.worker
     stopping = asyncio.create_task(host.service.stop())
 
@@ -409,69 +413,69 @@ async def draining(host: Host) -> tuple[str, asyncio.Task[None]]:
 
 async def test_a_worker_that_drains_longer_than_its_lease_keeps_its_runs(place: Places) -> None:
     async with Cluster(place) as cluster:
-        one = await cluster.start("A")
-        run = await one.start_run("first")
+        host_a = await cluster.start("A")
+        run = await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
-        other = await cluster.start("B")
-        await until(lambda: has_room(other.worker))
-        worker_id, stopping = await draining(one)
+        host_b = await cluster.start("B")
+        await until(lambda: has_room(host_b.worker))
+        worker_id, stopping = await begin_draining(host_a)
         for _ in range(7):
-            await cluster.clock.let_beat(2)
+            await cluster.clock.advance_to_beat(2)
             await until(lambda: has_lease(cluster, worker_id))
-            await until(lambda: has_lease(cluster, other.worker.id))
+            await until(lambda: has_lease(cluster, host_b.worker.id))
         assert (await cluster.run(run)).worker_id == worker_id
-        one.go_on.set()
+        host_a.go_on.set()
         await stopping
-        assert await one.record(worker_id) is None
-        assert (await rested(other.service, run)).output == {"label": "first", "log": ["A"]}
+        assert await host_a.record(worker_id) is None
+        assert (await rested(host_b.service, run)).output == {"label": "first", "log": ["A"]}
         await check_calls(cluster, ("A", "first"))
 
 
-async def test_a_worker_that_drains_takes_no_runs(place: Places) -> None:
+async def test_a_draining_worker_claims_no_runs(place: Places) -> None:
     async with Cluster(place) as cluster:
-        one = await cluster.start("A")
-        await one.start_run("first")
+        host_a = await cluster.start("A")
+        await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
-        worker_id, stopping = await draining(one)
-        run = await one.start_run("second")
+        worker_id, stopping = await begin_draining(host_a)
+        run = await host_a.start_run("second")
         for _ in range(3):
-            await cluster.clock.let_beat(1)
+            await cluster.clock.advance_to_beat(1)
             await until(lambda: has_lease(cluster, worker_id))
-        one.go_on.set()
+        host_a.go_on.set()
         await stopping
         await check_calls(cluster, ("A", "first"))
         assert (await cluster.run(run)).claim is None
 
 
-async def test_a_run_that_is_cancelled_elsewhere_ends_on_a_worker_that_drains(place: Places) -> None:
+async def test_a_run_cancelled_by_another_service_ends_on_a_draining_worker(place: Places) -> None:
     async with Cluster(place) as cluster:
-        one = await cluster.start("A")
-        run = await one.start_run("first", "await_cancellation")
+        host_a = await cluster.start("A")
+        run = await host_a.start_run("first", "await_cancellation")
         await check_calls(cluster, ("A", "first"))
-        worker_id, stopping = await draining(one)
+        worker_id, stopping = await begin_draining(host_a)
         await cluster.host("a service without a worker").service.cancel(WS, run.id)
-        await cluster.clock.let_beat(1)
+        await cluster.clock.advance_to_beat(1)
         await stopping
-        assert await one.record(worker_id) is None
+        assert await host_a.record(worker_id) is None
         assert (await cluster.run(run)).status is RunStatus.CANCELLED
 
 
-async def test_a_worker_whose_record_is_deleted_while_it_drains_registers_and_leaves(place: Places) -> None:
+async def test_a_draining_worker_whose_record_is_deleted_registers_again(place: Places) -> None:
     async with Cluster(place) as cluster:
-        one = await cluster.start("A")
-        run = await one.start_run("first")
+        host_a = await cluster.start("A")
+        run = await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
-        worker_id, stopping = await draining(one)
+        worker_id, stopping = await begin_draining(host_a)
         await aresolve(cluster.ledger.write([Delete(Worker, where(id=worker_id))]))
-        await cluster.clock.let_beat(1)
+        await cluster.clock.advance_to_beat(1)
         await until(lambda: has_lease(cluster, worker_id))
-        one.go_on.set()
+        host_a.go_on.set()
         await stopping
-        assert await one.record(worker_id) is None
+        assert await host_a.record(worker_id) is None
         assert (await cluster.run(run)).status is RunStatus.COMPLETED
 
 
-async def test_a_service_stops_though_its_heartbeats_and_its_leave_cannot_be_written(place: Places) -> None:
+async def test_a_service_stops_even_if_its_worker_record_cannot_be_written(place: Places) -> None:
     async with Cluster(place) as cluster:
         failing, failed = threading.Event(), threading.Event()
 
@@ -483,25 +487,25 @@ async def test_a_service_stops_though_its_heartbeats_and_its_leave_cannot_be_wri
             return failing.is_set() and is_of_worker
 
         before = set(threading.enumerate())
-        one = await cluster.start("A", fails=fails)
-        run = await one.start_run("first")
+        host_a = await cluster.start("A", fails=fails)
+        run = await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
-        worker_id, stopping = await draining(one)
+        worker_id, stopping = await begin_draining(host_a)
         failing.set()
-        await cluster.clock.let_beat(1)
+        await cluster.clock.advance_to_beat(1)
         assert await asyncio.to_thread(failed.wait, PATIENCE)
-        one.go_on.set()
+        host_a.go_on.set()
         await stopping
-        assert await one.record(worker_id) is not None
+        assert await host_a.record(worker_id) is not None
         assert (await cluster.run(run)).status is RunStatus.COMPLETED
         left = [thread for thread in set(threading.enumerate()) - before if thread.name == "statewright-service"]
         assert left == []
 
 
-# -- steps that ignore that they are cancelled
+# -- steps that ignore their cancellation
 
 
-async def test_a_service_stops_though_a_step_ignores_its_cancellation(
+async def test_a_service_stops_even_if_a_step_ignores_its_cancellation(
     place: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("statewright.service.engine.worker.CANCEL_TIMEOUT", 0.05)

@@ -1,4 +1,4 @@
-"""Two concurrent operations on a run: one of them is first, and the other one detects that."""
+"""Races between two operations on a run: one comes first, and the other detects it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 @pytest.fixture
 def shared(tmp_path: Path) -> Iterator[Places]:
-    """A file on which two services work."""
+    """Yield storage in a file that two services share."""
     places = Places(tmp_path / "runs.db")
     yield places
     places.close()
@@ -52,21 +52,21 @@ def graph_of(name: str, *nodes: Any, side_by_side: bool = False) -> StateGraph:
     return graph
 
 
-def asks(state: State) -> State:
+def ask(state: State) -> State:
     return {"log": [interrupt("go on?")]}
 
 
-def pays(state: State) -> State:
-    told = wait_for_event("paid", timeout=HOUR)
-    return {"log": ["late" if told is None else told["amount"]]}
+def await_payment(state: State) -> State:
+    payment = wait_for_event("paid", timeout=HOUR)
+    return {"log": ["late" if payment is None else payment["amount"]]}
 
 
-def ends(state: State) -> State:
+def finish(state: State) -> State:
     return {"log": ["end"]}
 
 
-class Held:
-    """A node that stops until it is let go, and tells when it has begun."""
+class BlockingNode:
+    """A node that blocks until it is released, and signals when it has begun."""
 
     def __init__(self, name: str = "held") -> None:
         self.__name__ = name
@@ -84,58 +84,58 @@ class Held:
 
 
 def approval(prompt: str, timeout: timedelta | None = None) -> Any:
-    """What a node asks that wants something approved."""
-    asked = {"type": "approval", "contentKey": None, "content": "a letter", "prompt": prompt}
-    return interrupt(asked, timeout=timeout) if timeout is not None else interrupt(asked)
+    """Ask for an approval, and return the decision."""
+    question = {"type": "approval", "contentKey": None, "content": "a letter", "prompt": prompt}
+    return interrupt(question, timeout=timeout) if timeout is not None else interrupt(question)
 
 
-def approves(state: State) -> State:
-    decided = approval("send it?", HOUR)
-    return {"log": ["expired" if decided is None else decided["decision"]]}
+def await_approval(state: State) -> State:
+    answer = approval("send it?", HOUR)
+    return {"log": ["expired" if answer is None else answer["decision"]]}
 
 
-class Interposed:
-    """A ledger that lets something happen right after the next look into an inbox, or for a key."""
+class InterceptingLedger:
+    """A ledger that calls `callback` once, right after the next query that matches."""
 
-    def __init__(self, ledger: Any, *, after: Callable[[Any, Any], bool]) -> None:
-        self._ledger, self._after = ledger, after
-        self.happens: Callable[[], object] | None = None
+    def __init__(self, ledger: Any, *, matches: Callable[[Any, Any], bool]) -> None:
+        self._ledger, self._matches = ledger, matches
+        self.callback: Callable[[], object] | None = None
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
     def find(self, kind: Any, where: Any = (), **options: Any) -> Any:
-        found = self._ledger.find(kind, where, **options)
-        if self.happens is None or not self._after(kind, where):
-            return found
-        happens, self.happens = self.happens, None
-        known = found.result() if hasattr(found, "result") else found
-        happens()
-        return known
+        records = self._ledger.find(kind, where, **options)
+        if self.callback is None or not self._matches(kind, where):
+            return records
+        callback, self.callback = self.callback, None
+        records = records.result() if hasattr(records, "result") else records
+        callback()
+        return records
 
 
-def interposed(
+def service_with_interception(
     place: Places,
     graph: StateGraph,
     *,
     clock: FakeClock | None = None,
-    looks_at: Any = Signal,
+    kind: Any = Signal,
     column: str | None = None,
-) -> tuple[Interposed, Service]:
-    """A ledger in which something may happen after a look at records, by a column of theirs; and a service on it."""
+) -> tuple[InterceptingLedger, Service]:
+    """Return a ledger that intercepts queries of one kind, or those with a condition on `column`; and a service."""
 
-    def is_meant(kind: Any, where: Any) -> bool:
-        return kind is looks_at and (column is None or any(one.column == column for one in where))
+    def matches(queried: Any, where: Any) -> bool:
+        return queried is kind and (column is None or any(condition.column == column for condition in where))
 
     views = place.views()
-    ledger = Interposed(views["ledger"], after=is_meant)
+    ledger = InterceptingLedger(views["ledger"], matches=matches)
     catalog = Catalog()
     catalog.serve(graph.name or "graph", graph)
     return ledger, Service(catalog, ledger=ledger, saver=views["saver"], clock=clock, settings=QUICK)  # pyright: ignore
 
 
 async def ended(service: Any, run_id: str) -> Any:
-    """The run once it has ended."""
+    """Return the run once it has ended."""
     async with asyncio.timeout(PATIENCE):
         while (run := await service.run(WS, run_id)).status not in ENDED:
             await asyncio.sleep(0.005)
@@ -143,64 +143,66 @@ async def ended(service: Any, run_id: str) -> Any:
 
 
 async def reached(service: Any, run_id: str, status: RunStatus) -> Any:
-    async def one() -> Any:
+    """Return the run once it has this status."""
+
+    async def run_with_status() -> Any:
         run = await service.run(WS, run_id)
         return run if run.status is status else None
 
-    return await until(one)
+    return await until(run_with_status)
 
 
 async def outcomes(*calls: Awaitable[Any]) -> list[str]:
-    """What came of calls that were made at once: `done`, or the name of the error."""
-    found = await asyncio.gather(*calls, return_exceptions=True)
-    return sorted(type(one).__name__ if isinstance(one, BaseException) else "done" for one in found)
+    """Make calls concurrently, and return for each `done` or the name of its error, sorted."""
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    return sorted(type(result).__name__ if isinstance(result, BaseException) else "done" for result in results)
 
 
-# -- what comes for a run while its time runs out
+# -- input for a run whose wait times out
 
 
-async def test_a_decision_that_was_accepted_is_not_undone_by_the_end_of_its_time(place: Places) -> None:
+async def test_an_accepted_decision_wins_over_the_timeout(place: Places) -> None:
     clock = FakeClock()
-    ledger, serves = interposed(place, graph_of("approves", approves), clock=clock)
-    here = asyncio.get_running_loop()
-    async with serves as service:
-        run = await run_to_rest(service, "approves")
-        [asked] = (await service.approvals(WS, pending=True)).items
+    ledger, service = service_with_interception(place, graph_of("await_approval", await_approval), clock=clock)
+    loop = asyncio.get_running_loop()
+    async with service:
+        run = await run_to_rest(service, "await_approval")
+        [approval_request] = (await service.approvals(WS, pending=True)).items
 
         def decide() -> None:
-            deciding = service.decide(WS, asked.id, "approved")
-            asyncio.run_coroutine_threadsafe(deciding, here).result(PATIENCE)
+            deciding = service.decide(WS, approval_request.id, "approved")
+            asyncio.run_coroutine_threadsafe(deciding, loop).result(PATIENCE)
 
-        ledger.happens = decide
+        ledger.callback = decide
         clock.advance(HOUR)
         service.wake_background_tasks()
         done = await ended(service, run.id)
-        assert (await service.approval(WS, asked.id)).decision == "approved"
+        assert (await service.approval(WS, approval_request.id)).decision == "approved"
         assert done.output == {"log": ["approved"]}
         assert "APPROVAL_EXPIRED" not in await types_of(service, run)
 
 
-async def test_a_signal_that_was_accepted_by_a_waiting_run_is_what_it_gets(place: Places) -> None:
+async def test_an_accepted_signal_wins_over_the_timeout(place: Places) -> None:
     clock = FakeClock()
-    ledger, serves = interposed(place, graph_of("pays", pays), clock=clock)
-    here = asyncio.get_running_loop()
-    async with serves as service:
-        run = await run_to_rest(service, "pays")
+    ledger, service = service_with_interception(place, graph_of("await_payment", await_payment), clock=clock)
+    loop = asyncio.get_running_loop()
+    async with service:
+        run = await run_to_rest(service, "await_payment")
 
         def pay() -> None:
             paying = service.signal(WS, run.id, "paid", {"amount": 7}, must_wait=True)
-            asyncio.run_coroutine_threadsafe(paying, here).result(PATIENCE)
+            asyncio.run_coroutine_threadsafe(paying, loop).result(PATIENCE)
 
-        ledger.happens = pay
+        ledger.callback = pay
         clock.advance(HOUR)
         service.wake_background_tasks()
         assert (await ended(service, run.id)).output == {"log": [7]}
 
 
-async def test_a_signal_after_the_end_of_a_wait_is_kept_and_changes_nothing(place: Places) -> None:
-    clock, held = FakeClock(), Held()
-    async with serving(place, graph_of("pays", pays, held), clock=clock, settings=QUICK) as service:
-        run = await run_to_rest(service, "pays")
+async def test_a_signal_after_a_wait_timed_out_is_stored_without_effect(place: Places) -> None:
+    clock, held = FakeClock(), BlockingNode()
+    async with serving(place, graph_of("await_payment", await_payment, held), clock=clock, settings=QUICK) as service:
+        run = await run_to_rest(service, "await_payment")
         clock.advance(HOUR)
         service.wake_background_tasks()
         await held.has_begun()
@@ -213,12 +215,14 @@ async def test_a_signal_after_the_end_of_a_wait_is_kept_and_changes_nothing(plac
         assert (types.count("TIMER_FIRED"), types.count("SIGNAL_RECEIVED")) == (1, 0)
 
 
-@pytest.mark.parametrize("way", ["signal", "answer"])
-async def test_input_during_the_end_of_a_wait_is_refused(place: Places, way: str) -> None:
-    clock, held = FakeClock(), Held()
-    ledger, serves = interposed(place, graph_of("pays", pays, held), clock=clock, looks_at=Wait)
-    async with serves as service:
-        run = await run_to_rest(service, "pays")
+@pytest.mark.parametrize("form", ["signal", "answer"])
+async def test_input_is_refused_while_a_wait_times_out(place: Places, form: str) -> None:
+    clock, held = FakeClock(), BlockingNode()
+    ledger, service = service_with_interception(
+        place, graph_of("await_payment", await_payment, held), clock=clock, kind=Wait
+    )
+    async with service:
+        run = await run_to_rest(service, "await_payment")
         [wait] = (await service.waits(WS)).items
 
         def end_the_wait() -> None:
@@ -226,29 +230,31 @@ async def test_input_during_the_end_of_a_wait_is_refused(place: Places, way: str
             service.wake_background_tasks()
             assert held.begun.wait(PATIENCE)
 
-        def comes() -> Any:
-            if way == "signal":
+        def send_input() -> Any:
+            if form == "signal":
                 return service.signal(WS, run.id, "paid", {"amount": 7}, must_wait=True)
             return service.answer(WS, run.id, {wait.id: {"amount": 7}})
 
-        ledger.happens = end_the_wait
+        ledger.callback = end_the_wait
         try:
             with pytest.raises(InvalidTransition):
-                await comes()
+                await send_input()
         finally:
             held.go.set()
         assert (await ended(service, run.id)).output == {"log": ["late", "held"]}
         assert "SIGNAL_RECEIVED" not in await types_of(service, run)
 
 
-async def test_a_signal_that_comes_while_the_end_of_a_wait_is_handled_is_kept_for_the_next_wait(place: Places) -> None:
-    clock, held = FakeClock(), Held()
+async def test_a_signal_during_the_timeout_of_a_wait_is_kept_for_the_next_wait(place: Places) -> None:
+    clock, held = FakeClock(), BlockingNode()
 
-    def pays_again(state: State) -> State:
-        return pays(state)
+    def await_payment_again(state: State) -> State:
+        return await_payment(state)
 
-    async with serving(place, graph_of("pays", pays, held, pays_again), clock=clock, settings=QUICK) as service:
-        run = await run_to_rest(service, "pays")
+    async with serving(
+        place, graph_of("await_payment", await_payment, held, await_payment_again), clock=clock, settings=QUICK
+    ) as service:
+        run = await run_to_rest(service, "await_payment")
         clock.advance(HOUR)
         service.wake_background_tasks()
         await held.has_begun()
@@ -257,70 +263,72 @@ async def test_a_signal_that_comes_while_the_end_of_a_wait_is_handled_is_kept_fo
         assert (await ended(service, run.id)).output == {"log": ["late", "held", 7]}
 
 
-async def test_two_approvals_are_decided_one_while_the_other_continues(place: Places) -> None:
+async def test_a_second_approval_can_be_decided_while_the_run_is_running(place: Places) -> None:
     held = threading.Event()
 
-    def slowly(state: State) -> State:
-        decided = approval("first")
+    def approve_slowly(state: State) -> State:
+        answer = approval("first")
         held.wait(PATIENCE)
-        return {"log": [decided["decision"]]}
+        return {"log": [answer["decision"]]}
 
-    async with serving(place, graph_of("both", slowly, approves, side_by_side=True), settings=QUICK) as service:
+    async with serving(
+        place, graph_of("both", approve_slowly, await_approval, side_by_side=True), settings=QUICK
+    ) as service:
         run = await run_to_rest(service, "both")
-        asked = {one.step_name: one.id for one in (await service.approvals(WS, pending=True)).items}
-        await service.decide(WS, asked["slowly"], "approved")
+        approval_ids = {item.step_name: item.id for item in (await service.approvals(WS, pending=True)).items}
+        await service.decide(WS, approval_ids["approve_slowly"], "approved")
         await reached(service, run.id, RunStatus.RUNNING)
         try:
-            await service.decide(WS, asked["approves"], "rejected")
+            await service.decide(WS, approval_ids["await_approval"], "rejected")
         finally:
             held.set()
         assert (await ended(service, run.id)).output == {"log": ["approved", "rejected"]}
 
 
-# -- the same at once
+# -- the same request, concurrently
 
 
-async def test_one_decision_of_many_at_once_counts(place: Places) -> None:
-    async with serving(place, graph_of("approves", approves), settings=QUICK) as service:
-        run = await run_to_rest(service, "approves")
-        [asked] = (await service.approvals(WS, pending=True)).items
+async def test_only_one_of_many_concurrent_decisions_counts(place: Places) -> None:
+    async with serving(place, graph_of("await_approval", await_approval), settings=QUICK) as service:
+        run = await run_to_rest(service, "await_approval")
+        [approval_request] = (await service.approvals(WS, pending=True)).items
         decisions = ["approved", "rejected"] * 5
-        found = await outcomes(*(service.decide(WS, asked.id, one) for one in decisions))
-        assert found == ["InvalidTransition"] * 9 + ["done"]
-        decided = (await service.approval(WS, asked.id)).decision
+        results = await outcomes(*(service.decide(WS, approval_request.id, decision) for decision in decisions))
+        assert results == ["InvalidTransition"] * 9 + ["done"]
+        decided = (await service.approval(WS, approval_request.id)).decision
         assert (await ended(service, run.id)).output == {"log": [decided]}
         assert len(await events_of(service, run, "APPROVAL_DECIDED")) == 1
 
 
-async def test_one_answer_of_many_at_once_counts(place: Places) -> None:
-    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
-        run = await run_to_rest(service, "asks")
+async def test_only_one_of_many_concurrent_answers_counts(place: Places) -> None:
+    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
+        run = await run_to_rest(service, "ask")
         [wait] = (await service.waits(WS)).items
-        found = await outcomes(*(service.answer(WS, run.id, {wait.id: n}) for n in range(10)))
-        assert found.count("done") == 1
+        results = await outcomes(*(service.answer(WS, run.id, {wait.id: n}) for n in range(10)))
+        assert results.count("done") == 1
         assert len((await ended(service, run.id)).output["log"]) == 1
         assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
 
 
-async def test_one_of_two_retries_at_once_counts(place: Places) -> None:
-    broken, held = [True], Held()
+async def test_only_one_of_many_concurrent_retries_counts(place: Places) -> None:
+    broken, held = [True], BlockingNode()
 
-    def breaks(state: State) -> State:
+    def fail(state: State) -> State:
         if broken:
             raise ValueError("not yet")
         return held(state)
 
-    async with serving(place, graph_of("breaks", breaks), settings=QUICK) as service:
-        run = await run_to_rest(service, "breaks")
+    async with serving(place, graph_of("fail", fail), settings=QUICK) as service:
+        run = await run_to_rest(service, "fail")
         broken.clear()
-        found = await outcomes(*(service.retry(WS, run.id) for _ in range(5)))
+        results = await outcomes(*(service.retry(WS, run.id) for _ in range(5)))
         held.go.set()
-        assert found == ["InvalidTransition"] * 4 + ["done"]
+        assert results == ["InvalidTransition"] * 4 + ["done"]
         await ended(service, run.id)
         assert (held.calls, (await types_of(service, run)).count("WORKFLOW_RETRIED")) == (1, 1)
 
 
-async def test_a_signal_that_is_sent_many_times_at_once_counts_once(place: Places) -> None:
+async def test_a_signal_sent_many_times_concurrently_counts_once(place: Places) -> None:
     def twice(state: State) -> State:
         return {"log": [wait_for_event("paid")["amount"], wait_for_event("paid", timeout=HOUR)]}
 
@@ -333,7 +341,7 @@ async def test_a_signal_that_is_sent_many_times_at_once_counts_once(place: Place
         assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
 
 
-async def test_signals_are_taken_one_a_wait_in_the_order_in_which_they_came(place: Places) -> None:
+async def test_consecutive_waits_take_signals_in_order_of_arrival(place: Places) -> None:
     async with serving(place, ticking(12), settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="ticking"))).run
         for n in range(12):
@@ -344,11 +352,11 @@ async def test_signals_are_taken_one_a_wait_in_the_order_in_which_they_came(plac
 
 
 def ticking(times: int) -> StateGraph:
-    """A graph that waits so many times for the same signal."""
+    """Return a graph that waits this many times for the same signal."""
 
     def tick(state: State) -> Command[Any]:
-        told = wait_for_event("tick")
-        return Command(update={"log": [told["n"]]}, goto="tick" if len(state.get("log", [])) < times - 1 else END)
+        event = wait_for_event("tick")
+        return Command(update={"log": [event["n"]]}, goto="tick" if len(state.get("log", [])) < times - 1 else END)
 
     graph = StateGraph(State, name="ticking")
     graph.add_node("tick", tick, destinations=["tick", END])
@@ -363,9 +371,9 @@ async def _idle(service: Any) -> bool:
 RARE = ServiceSettings(look_every=3600, drain=0.2)
 
 
-async def test_signals_that_came_early_are_taken_at_once(place: Places) -> None:
-    held = Held()
-    async with serving(place, graph_of("early", held, pays), settings=RARE) as service:
+async def test_a_wait_takes_an_earlier_signal_without_polling(place: Places) -> None:
+    held = BlockingNode()
+    async with serving(place, graph_of("early", held, await_payment), settings=RARE) as service:
         run = (await service.start(WS, StartRun(graph="early"))).run
         await held.has_begun()
         await service.signal(WS, run.id, "paid", {"amount": 1})
@@ -375,104 +383,104 @@ async def test_signals_that_came_early_are_taken_at_once(place: Places) -> None:
 
 
 def parent(state: State, runtime: Runtime[Any]) -> State:
-    return {"log": runtime.start_run("kid")["log"]}
+    return {"log": runtime.start_run("child")["log"]}
 
 
-async def test_a_child_begins_at_once_and_its_end_wakes_its_parent_at_once(place: Places) -> None:
-    async with serving(place, graph_of("parent", parent), graph_of("kid", ends), settings=RARE) as service:
+async def test_a_child_run_starts_and_wakes_its_parent_without_polling(place: Places) -> None:
+    async with serving(place, graph_of("parent", parent), graph_of("child", finish), settings=RARE) as service:
         run = (await service.start(WS, StartRun(graph="parent"))).run
         assert (await ended(service, run.id)).output == {"log": ["end"]}
 
 
-# -- an idempotency key at once
+# -- one idempotency key, used concurrently
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt", "rollback"])
-async def test_a_key_given_many_times_at_once_makes_one_run(place: Places, on_busy: str) -> None:
-    wanted = StartRun(graph="asks", idempotency_key="k", on_busy=on_busy)
-    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
-        found = await asyncio.gather(*(service.start(WS, wanted) for _ in range(10)))
-        assert len({one.run.id for one in found}) == 1
-        assert sum(one.created for one in found) == 1
+async def test_concurrent_starts_with_one_idempotency_key_create_one_run(place: Places, on_busy: str) -> None:
+    request = StartRun(graph="ask", idempotency_key="k", on_busy=on_busy)
+    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
+        started = await asyncio.gather(*(service.start(WS, request) for _ in range(10)))
+        assert len({each.run.id for each in started}) == 1
+        assert sum(each.created for each in started) == 1
         assert (await service.runs(WS, RunFilter())).total == 1
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "interrupt"])
-async def test_a_key_given_again_finds_its_run_though_that_has_the_thread_by_now(place: Places, on_busy: str) -> None:
-    wanted = StartRun(graph="asks", idempotency_key="k", on_busy=on_busy, thread_id="t")
+async def test_a_repeated_key_finds_its_run_even_if_that_run_holds_the_thread(place: Places, on_busy: str) -> None:
+    request = StartRun(graph="ask", idempotency_key="k", on_busy=on_busy, thread_id="t")
     views = place.views()
-    ledger = Interposed(views["ledger"], after=lambda kind, where: kind is Run and _asks_for_key(where))
+    ledger = InterceptingLedger(views["ledger"], matches=lambda kind, where: kind is Run and _has_key_condition(where))
     catalog = Catalog()
-    catalog.serve("asks", graph_of("asks", asks))
+    catalog.serve("ask", graph_of("ask", ask))
     async with Service(catalog, ledger=ledger, saver=views["saver"], settings=QUICK) as service:  # pyright: ignore
         first: list[Any] = []
 
-        def before() -> None:
-            beside = threading.Thread(target=lambda: first.append(asyncio.run(service.start(WS, wanted))))
-            beside.start()
-            beside.join()
+        def start_first() -> None:
+            thread = threading.Thread(target=lambda: first.append(asyncio.run(service.start(WS, request))))
+            thread.start()
+            thread.join()
 
-        ledger.happens = before
-        again = await asyncio.to_thread(lambda: asyncio.run(service.start(WS, wanted)))
+        ledger.callback = start_first
+        again = await asyncio.to_thread(lambda: asyncio.run(service.start(WS, request)))
         assert (again.created, again.run.id) == (False, first[0].run.id)
         run = await rested(service, first[0].run)
         assert run.status is RunStatus.WAITING
 
 
-def _asks_for_key(where: Any) -> bool:
-    return any(one.column == "idempotency_key" for one in where)
+def _has_key_condition(where: Any) -> bool:
+    return any(condition.column == "idempotency_key" for condition in where)
 
 
-# -- a thread at once
+# -- one thread, requested concurrently
 
 
-async def test_of_many_runs_that_want_a_thread_to_themselves_at_once_one_gets_it(place: Places) -> None:
-    wanted = StartRun(graph="asks", thread_id="t")
-    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
-        found = await asyncio.gather(*(service.start(WS, wanted) for _ in range(10)), return_exceptions=True)
-        [started] = [one for one in found if not isinstance(one, BaseException)]
-        refused = [one for one in found if isinstance(one, RequestConflict)]
+async def test_only_one_of_many_concurrent_starts_gets_the_thread(place: Places) -> None:
+    request = StartRun(graph="ask", thread_id="t")
+    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
+        results = await asyncio.gather(*(service.start(WS, request) for _ in range(10)), return_exceptions=True)
+        [started] = [result for result in results if not isinstance(result, BaseException)]
+        refused = [result for result in results if isinstance(result, RequestConflict)]
         assert len(refused) == 9
-        assert all(started.run.id in str(one) for one in refused)
+        assert all(started.run.id in str(error) for error in refused)
         assert (await service.runs(WS, RunFilter())).total == 1
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt", "rollback"])
-async def test_two_workspaces_that_name_one_thread_at_once_get_one_each(place: Places, on_busy: str) -> None:
-    wanted = StartRun(graph="asks", thread_id="t", on_busy=on_busy)
-    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
-        for started in await asyncio.gather(*(service.start(workspace, wanted) for workspace in (WS, "other"))):
+async def test_two_workspaces_can_use_the_same_thread_id_concurrently(place: Places, on_busy: str) -> None:
+    request = StartRun(graph="ask", thread_id="t", on_busy=on_busy)
+    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
+        for started in await asyncio.gather(*(service.start(workspace, request) for workspace in (WS, "other"))):
             run = await service.wait(started.run.workspace_id, started.run.id, PATIENCE)
             assert run.status is RunStatus.WAITING
             assert len(await service.threads.runs(run.workspace_id, "t")) == 1
 
 
-# -- stopped at the same time
+# -- runs that are stopped at an inconvenient moment
 
 
-async def test_a_run_that_is_cancelled_in_its_last_step_ends_one_way(place: Places) -> None:
-    async with serving(place, graph_of("quick", ends), settings=QUICK) as service:
+async def test_a_run_cancelled_in_its_last_step_has_one_outcome(place: Places) -> None:
+    async with serving(place, graph_of("quick", finish), settings=QUICK) as service:
         for wait in range(12):
             run = (await service.start(WS, StartRun(graph="quick"))).run
             await asyncio.sleep(wait * 0.0005)
-            told = await service.cancel(WS, run.id)
+            cancelled = await service.cancel(WS, run.id)
             run = await ended(service, run.id)
-            assert run.status is told.status
+            assert run.status is cancelled.status
             types = await types_of(service, run)
-            assert sum(one in ("WORKFLOW_COMPLETED", "WORKFLOW_CANCELLED") for one in types) == 1
+            assert sum(kind in ("WORKFLOW_COMPLETED", "WORKFLOW_CANCELLED") for kind in types) == 1
             assert types[-1] == f"WORKFLOW_{run.status.upper()}"
             assert (run.output is None) is (run.status is RunStatus.CANCELLED)
 
 
-async def test_a_run_that_is_paused_when_it_comes_to_wait_is_paused_and_then_waits(place: Places) -> None:
-    held = Held()
+async def test_a_run_paused_before_its_interrupt_waits_once_it_is_resumed(place: Places) -> None:
+    held = BlockingNode()
 
-    def holds_and_asks(state: State) -> State:
+    def block_and_ask(state: State) -> State:
         held(state)
         return {"log": [interrupt("go on?")]}
 
-    async with serving(place, graph_of("asks", holds_and_asks), settings=QUICK) as service:
-        started = (await service.start(WS, StartRun(graph="asks"))).run
+    async with serving(place, graph_of("ask", block_and_ask), settings=QUICK) as service:
+        started = (await service.start(WS, StartRun(graph="ask"))).run
         await held.has_begun()
         await service.pause(WS, started.id)
         held.go.set()
@@ -488,35 +496,35 @@ async def test_a_run_that_is_paused_when_it_comes_to_wait_is_paused_and_then_wai
 
 
 async def test_a_child_does_not_outlive_its_cancelled_parent(place: Places) -> None:
-    async with serving(place, graph_of("parent", parent), graph_of("kid", asks), settings=QUICK) as service:
+    async with serving(place, graph_of("parent", parent), graph_of("child", ask), settings=QUICK) as service:
         for wait in range(8):
             run = (await service.start(WS, StartRun(graph="parent"))).run
             await asyncio.sleep(wait * 0.003)
             await service.cancel(WS, run.id)
             await until(lambda: _idle(service))
-            kids = (await service.runs(WS, RunFilter(parent_id=run.id))).items
-            assert [kid.status for kid in kids] in ([], [RunStatus.CANCELLED])
+            children = (await service.runs(WS, RunFilter(parent_id=run.id))).items
+            assert [child.status for child in children] in ([], [RunStatus.CANCELLED])
 
 
-async def test_children_are_cancelled_though_the_service_dies_right_after_their_parent(shared: Places) -> None:
-    graphs = (graph_of("parent", parent), graph_of("kid", asks))
+async def test_children_are_cancelled_even_if_the_service_dies_after_cancelling_the_parent(shared: Places) -> None:
+    graphs = (graph_of("parent", parent), graph_of("child", ask))
     async with serving(shared, *graphs, settings=QUICK) as service:
         run = await run_to_rest(service, "parent")
-        [kid] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
-        await reached(service, kid.id, RunStatus.WAITING)
+        [child] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
+        await reached(service, child.id, RunStatus.WAITING)
     views = shared.views()
     catalog = Catalog()
     for graph in graphs:
         catalog.serve(graph.name or "", graph)
-    dies = _OneWrite(views["ledger"])
-    await Service(catalog, ledger=dies, saver=views["saver"]).cancel(WS, run.id)  # pyright: ignore  # in one write
+    failing = _OneWriteLedger(views["ledger"])
+    await Service(catalog, ledger=failing, saver=views["saver"]).cancel(WS, run.id)  # pyright: ignore  # in one write
     async with serving(shared, *graphs, settings=QUICK) as service:
         assert (await service.run(WS, run.id)).status is RunStatus.CANCELLED
         await asyncio.sleep(0.2)
-        assert (await service.run(WS, kid.id)).status is RunStatus.CANCELLED
+        assert (await service.run(WS, child.id)).status is RunStatus.CANCELLED
 
 
-class _OneWrite:
+class _OneWriteLedger:
     """A ledger whose process dies after one write."""
 
     def __init__(self, ledger: Any) -> None:
@@ -535,270 +543,273 @@ class _OneWrite:
 # -- threads that runs take from each other
 
 
-async def test_a_run_that_has_not_begun_gives_its_thread_up(place: Places) -> None:
+async def test_a_pending_run_is_cancelled_by_a_run_that_takes_its_thread(place: Places) -> None:
     later = datetime(2100, 1, 1, tzinfo=UTC)
-    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
-        first = (await service.start(WS, StartRun(graph="asks", thread_id="t", after=later))).run
+    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
+        first = (await service.start(WS, StartRun(graph="ask", thread_id="t", after=later))).run
         with pytest.raises(RequestConflict, match="pending"):
-            await service.start(WS, StartRun(graph="asks", thread_id="t"))
+            await service.start(WS, StartRun(graph="ask", thread_id="t"))
         for on_busy in ("interrupt", "rollback"):
-            run = await run_to_rest(service, "asks", thread_id="t", on_busy=on_busy)
+            run = await run_to_rest(service, "ask", thread_id="t", on_busy=on_busy)
             assert run.status is RunStatus.WAITING
             assert (await service.run(WS, first.id)).status is RunStatus.CANCELLED
             first = run
 
 
-async def test_a_pending_rollback_is_done_by_the_run_that_replaced_its_run(place: Places) -> None:
+async def test_a_run_performs_the_rollback_of_the_pending_run_it_replaces(place: Places) -> None:
     later = datetime(2100, 1, 1, tzinfo=UTC)
-    async with serving(place, graph_of("both", ends, asks), settings=QUICK) as service:
+    async with serving(place, graph_of("both", finish, ask), settings=QUICK) as service:
         await run_to_rest(service, "both", thread_id="t")
         await service.start(WS, StartRun(graph="both", thread_id="t", on_busy="rollback", after=later))
         last = await run_to_rest(service, "both", thread_id="t", on_busy="rollback")
         assert await service.state(WS, last.id) == {"log": ["end"]}
 
 
-def in_between(ledger: Interposed, act: Callable[[], Awaitable[Any]]) -> list[Any]:
-    """Let something be done at the next look; what came of it."""
-    came: list[Any] = []
+def act_during_query(ledger: InterceptingLedger, act: Callable[[], Awaitable[Any]]) -> list[Any]:
+    """Act during the next intercepted query; the returned list receives the result or the error."""
+    results: list[Any] = []
 
-    async def done() -> None:
+    async def collect() -> None:
         try:
-            came.append(await act())
+            results.append(await act())
         except RequestConflict as error:
-            came.append(error)
+            results.append(error)
 
-    def happens() -> None:
-        thread = threading.Thread(target=lambda: asyncio.run(done()))
+    def act_on_a_thread() -> None:
+        thread = threading.Thread(target=lambda: asyncio.run(collect()))
         thread.start()
         thread.join(PATIENCE)
 
-    ledger.happens = happens
-    return came
+    ledger.callback = act_on_a_thread
+    return results
 
 
-def rival_of(service: Service, ledger: Interposed) -> Service:
-    """Another service on the same records, whose looks let nothing happen."""
+def rival_of(service: Service, ledger: InterceptingLedger) -> Service:
+    """Return another service on the same records, whose queries are not intercepted."""
     context = service.context
     plain: Any = ledger._ledger
     return Service(context.catalog, ledger=plain, saver=context.saver, clock=context.clock)
 
 
-def breaking(broken: list[bool], *, last: Any = asks) -> StateGraph:
-    """A graph that fails as long as it is broken."""
+def failing_graph(broken: list[bool], *, last: Any = ask) -> StateGraph:
+    """Return a graph that fails as long as `broken` is not empty."""
 
-    def breaks(state: State) -> State:
+    def fail(state: State) -> State:
         if broken:
             raise ValueError("not yet")
-        return {"log": ["mended"]}
+        return {"log": ["fixed"]}
 
-    return graph_of("breaks", breaks, last)
+    return graph_of("fail", fail, last)
 
 
-async def going(service: Service, thread_id: str) -> list[str]:
-    """The runs on a thread that have not ended."""
+async def unfinished(service: Service, thread_id: str) -> list[str]:
+    """Return the ids of the runs on a thread that have not ended."""
     runs = (await service.runs(WS, RunFilter(thread_id=thread_id))).items
     return [run.id for run in runs if run.status not in ENDED]
 
 
 @pytest.mark.parametrize("on_busy", ["interrupt", "rollback"])
 @pytest.mark.parametrize(
-    ("rivals", "busy"), [("reject", False), ("enqueue", False), ("enqueue", True), ("interrupt", True)]
+    ("rival_on_busy", "is_busy"), [("reject", False), ("enqueue", False), ("enqueue", True), ("interrupt", True)]
 )
-async def test_a_run_takes_the_thread_also_from_runs_that_start_meanwhile(
-    place: Places, rivals: str, busy: bool, on_busy: str
+async def test_a_run_takes_the_thread_from_runs_that_start_concurrently(
+    place: Places, rival_on_busy: str, is_busy: bool, on_busy: str
 ) -> None:
-    ledger, serves = interposed(place, graph_of("asks", asks), looks_at=Run, column="thread_id")
-    async with serves as service:
+    ledger, service = service_with_interception(place, graph_of("ask", ask), kind=Run, column="thread_id")
+    async with service:
         rival = rival_of(service, ledger)
-        if busy:
-            await run_to_rest(service, "asks", thread_id="t")
-        wanted = StartRun(graph="asks", thread_id="t", on_busy=rivals)
-        came = in_between(ledger, lambda: rival.start(WS, wanted))
-        last = await run_to_rest(service, "asks", thread_id="t", on_busy=on_busy)
+        if is_busy:
+            await run_to_rest(service, "ask", thread_id="t")
+        request = StartRun(graph="ask", thread_id="t", on_busy=rival_on_busy)
+        results = act_during_query(ledger, lambda: rival.start(WS, request))
+        last = await run_to_rest(service, "ask", thread_id="t", on_busy=on_busy)
         assert last.status is RunStatus.WAITING
-        assert (await service.run(WS, came[0].run.id)).status is RunStatus.CANCELLED
-        assert await going(service, "t") == [last.id]
+        assert (await service.run(WS, results[0].run.id)).status is RunStatus.CANCELLED
+        assert await unfinished(service, "t") == [last.id]
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, last.id, {wait.id: "yes"})
         assert (await ended(service, last.id)).output == {"log": ["yes"]}
 
 
-async def test_of_many_that_take_a_thread_at_once_one_has_it(shared: Places) -> None:
-    graph = graph_of("asks", asks)
-    async with serving(shared, graph, settings=QUICK) as one, serving(shared, graph, settings=QUICK) as other:
-        first = await run_to_rest(one, "asks", thread_id="t")
-        wanted = StartRun(graph="asks", thread_id="t", on_busy="interrupt")
-        started = await asyncio.gather(*(service.start(WS, wanted) for service in (one, other) * 6))
-        [last] = await going(one, "t")
+async def test_one_of_many_runs_that_concurrently_take_a_thread_keeps_it(shared: Places) -> None:
+    graph = graph_of("ask", ask)
+    async with serving(shared, graph, settings=QUICK) as service, serving(shared, graph, settings=QUICK) as other:
+        previous = await run_to_rest(service, "ask", thread_id="t")
+        request = StartRun(graph="ask", thread_id="t", on_busy="interrupt")
+        started = await asyncio.gather(*(each.start(WS, request) for each in (service, other) * 6))
+        [last] = await unfinished(service, "t")
         assert last in {each.run.id for each in started}
-        await reached(one, last, RunStatus.WAITING)
-        assert (await one.run(WS, first.id)).status is RunStatus.CANCELLED
-        assert [wait.run_id for wait in (await one.waits(WS)).items] == [last]
+        await reached(service, last, RunStatus.WAITING)
+        assert (await service.run(WS, previous.id)).status is RunStatus.CANCELLED
+        assert [wait.run_id for wait in (await service.waits(WS)).items] == [last]
 
 
-async def test_a_run_that_is_queued_waits_its_turn_whatever_its_id_is(place: Places) -> None:
-    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
-        first = await run_to_rest(service, "asks", thread_id="t", run_id="run_m")
-        for identity in ("run_z", "run_a"):
-            await service.start(WS, StartRun(graph="asks", thread_id="t", on_busy="enqueue", run_id=identity))
-        said: list[str] = []
-        for identity in (first.id, "run_z", "run_a"):
-            run = await reached(service, identity, RunStatus.WAITING)
+async def test_queued_runs_start_in_order_of_arrival_regardless_of_their_ids(place: Places) -> None:
+    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
+        first = await run_to_rest(service, "ask", thread_id="t", run_id="run_m")
+        for run_id in ("run_z", "run_a"):
+            await service.start(WS, StartRun(graph="ask", thread_id="t", on_busy="enqueue", run_id=run_id))
+        answers: list[str] = []
+        for run_id in (first.id, "run_z", "run_a"):
+            run = await reached(service, run_id, RunStatus.WAITING)
             [wait] = (await service.waits(WS)).items
-            assert (wait.run_id, run.id) == (identity, identity)
-            said.append(identity)
-            await service.answer(WS, identity, {wait.id: identity})
-            assert (await ended(service, identity)).output == {"log": said}
+            assert (wait.run_id, run.id) == (run_id, run_id)
+            answers.append(run_id)
+            await service.answer(WS, run_id, {wait.id: run_id})
+            assert (await ended(service, run_id)).output == {"log": answers}
 
 
-@pytest.mark.parametrize("wrong", [{"graph": "nope"}, {"graph": "asks", "metadata": {"a": "x" * 3_000_000}}])
+@pytest.mark.parametrize("invalid", [{"graph": "nope"}, {"graph": "ask", "metadata": {"a": "x" * 3_000_000}}])
 @pytest.mark.parametrize("on_busy", ["interrupt", "rollback"])
-async def test_a_start_that_is_refused_takes_no_thread(place: Places, wrong: dict[str, Any], on_busy: str) -> None:
-    async with serving(place, graph_of("asks", asks), settings=QUICK) as service:
-        run = await run_to_rest(service, "asks", thread_id="t")
+async def test_a_refused_start_does_not_take_the_thread(place: Places, invalid: dict[str, Any], on_busy: str) -> None:
+    async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
+        run = await run_to_rest(service, "ask", thread_id="t")
         with pytest.raises((NotFound, PayloadTooLarge)):
-            await service.start(WS, StartRun(thread_id="t", on_busy=on_busy, **wrong))
+            await service.start(WS, StartRun(thread_id="t", on_busy=on_busy, **invalid))
         after = await service.run(WS, run.id)
         assert (after.status, after.version) == (RunStatus.WAITING, run.version)
 
 
-async def test_a_thread_is_taken_in_the_write_that_starts_the_run(shared: Places) -> None:
-    graph = graph_of("asks", asks)
+async def test_taking_a_thread_and_starting_the_run_are_one_write(shared: Places) -> None:
+    graph = graph_of("ask", ask)
     async with serving(shared, graph, settings=QUICK) as service:
-        first = await run_to_rest(service, "asks", thread_id="t")
+        first = await run_to_rest(service, "ask", thread_id="t")
     views, catalog = shared.views(), Catalog()
-    catalog.serve("asks", graph)
-    dies: Any = _OneWrite(views["ledger"])
-    wanted = StartRun(graph="asks", thread_id="t", on_busy="interrupt")
-    started = await Service(catalog, ledger=dies, saver=views["saver"]).start(WS, wanted)
+    catalog.serve("ask", graph)
+    failing: Any = _OneWriteLedger(views["ledger"])
+    request = StartRun(graph="ask", thread_id="t", on_busy="interrupt")
+    started = await Service(catalog, ledger=failing, saver=views["saver"]).start(WS, request)
     async with serving(shared, graph, settings=QUICK) as service:
         assert (await service.run(WS, first.id)).status is RunStatus.CANCELLED
         assert (await reached(service, started.run.id, RunStatus.WAITING)).id == started.run.id
 
 
-@pytest.mark.parametrize("last", [asks, ends])
-async def test_a_run_that_starts_while_another_is_retried_has_the_thread(place: Places, last: Any) -> None:
+@pytest.mark.parametrize("last", [ask, finish])
+async def test_a_run_that_starts_during_a_retry_of_another_gets_the_thread(place: Places, last: Any) -> None:
     broken = [True]
-    ledger, serves = interposed(place, breaking(broken, last=last), looks_at=Run, column="thread_id")
-    async with serves as service:
+    ledger, service = service_with_interception(place, failing_graph(broken, last=last), kind=Run, column="thread_id")
+    async with service:
         rival = rival_of(service, ledger)
-        run = await run_to_rest(service, "breaks", thread_id="t")
+        run = await run_to_rest(service, "fail", thread_id="t")
         broken.clear()
-        wanted = StartRun(graph="breaks", thread_id="t")
-        came = in_between(ledger, lambda: rival.start_and_wait(WS, wanted, PATIENCE))
+        request = StartRun(graph="fail", thread_id="t")
+        results = act_during_query(ledger, lambda: rival.start_and_wait(WS, request, PATIENCE))
         with pytest.raises(RequestConflict, match=r"cannot be retried"):
             await service.retry(WS, run.id)
         assert (await service.run(WS, run.id)).status is RunStatus.FAILED
-        other = came[0].run
-        assert other.status is (RunStatus.WAITING if last is asks else RunStatus.COMPLETED)
-        assert await going(service, "t") == [other.id] * (last is asks)
+        other = results[0].run
+        assert other.status is (RunStatus.WAITING if last is ask else RunStatus.COMPLETED)
+        assert await unfinished(service, "t") == [other.id] * (last is ask)
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt"])
-async def test_a_run_that_is_retried_while_another_starts_has_the_thread(place: Places, on_busy: str) -> None:
+async def test_a_retry_during_the_start_of_another_run_makes_the_thread_busy(place: Places, on_busy: str) -> None:
     broken = [True]
-    ledger, serves = interposed(place, breaking(broken), looks_at=Run, column="thread_id")
-    async with serves as service:
+    ledger, service = service_with_interception(place, failing_graph(broken), kind=Run, column="thread_id")
+    async with service:
         rival = rival_of(service, ledger)
-        run = await run_to_rest(service, "breaks", thread_id="t")
+        run = await run_to_rest(service, "fail", thread_id="t")
         broken.clear()
-        came = in_between(ledger, lambda: rival.retry(WS, run.id))
-        wanted = StartRun(graph="breaks", thread_id="t", on_busy=on_busy)
+        results = act_during_query(ledger, lambda: rival.retry(WS, run.id))
+        request = StartRun(graph="fail", thread_id="t", on_busy=on_busy)
         if on_busy == "reject":
             with pytest.raises(RequestConflict, match=f"busy with run {run.id}"):
-                await service.start(WS, wanted)
-            assert await going(service, "t") == [run.id]
+                await service.start(WS, request)
+            assert await unfinished(service, "t") == [run.id]
             return
-        if on_busy == "enqueue":  # it does not look
-            ledger.happens = None
+        if on_busy == "enqueue":  # this mode does not query the thread
+            ledger.callback = None
             await rival.retry(WS, run.id)
-        last = (await service.start(WS, wanted)).run
+        last = (await service.start(WS, request)).run
         if on_busy == "interrupt":
-            assert came[0].id == run.id
-            assert await going(service, "t") == [last.id]
+            assert results[0].id == run.id
+            assert await unfinished(service, "t") == [last.id]
             await reached(service, last.id, RunStatus.WAITING)
             return
         await reached(service, run.id, RunStatus.WAITING)
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, run.id, {wait.id: "yes"})
-        assert (await ended(service, run.id)).output == {"log": ["mended", "yes"]}
+        assert (await ended(service, run.id)).output == {"log": ["fixed", "yes"]}
         await reached(service, last.id, RunStatus.WAITING)
 
 
 # -- two services on one file
 
 
-async def test_two_services_share_the_work_and_nothing_is_done_twice(shared: Places) -> None:
+async def test_two_services_share_the_work_and_do_nothing_twice(shared: Places) -> None:
     done: list[str] = []
 
-    def notes(state: State) -> State:
+    def note(state: State) -> State:
         done.append(state["log"][0])
         return {"log": ["noted"]}
 
-    few = ServiceSettings(capacity=3, look_every=0.02, drain=1)
-    graph = graph_of("notes", notes, ends)
-    async with serving(shared, graph, settings=few) as one, serving(shared, graph, settings=few) as other:
-        wanted = [StartRun(graph="notes", input={"log": [f"{n}"]}, idempotency_key=f"{n}") for n in range(40)]
+    settings = ServiceSettings(capacity=3, look_every=0.02, drain=1)
+    graph = graph_of("note", note, finish)
+    async with serving(shared, graph, settings=settings) as first, serving(shared, graph, settings=settings) as second:
+        requests = [StartRun(graph="note", input={"log": [f"{n}"]}, idempotency_key=f"{n}") for n in range(40)]
         started = await asyncio.gather(
-            *(service.start(WS, each) for each in wanted for service in (one, other)),
+            *(service.start(WS, request) for request in requests for service in (first, second)),
         )
         runs = {each.run.id for each in started}
         assert len(runs) == 40
         for run_id in runs:
-            run = await ended(one, run_id)
+            run = await ended(first, run_id)
             assert run.status is RunStatus.COMPLETED
-            assert (await types_of(other, run)).count("WORKFLOW_COMPLETED") == 1
+            assert (await types_of(second, run)).count("WORKFLOW_COMPLETED") == 1
         assert sorted(done) == sorted(f"{n}" for n in range(40))
 
 
-async def test_writes_of_a_worker_that_was_considered_dead_have_no_effect(shared: Places) -> None:
-    zombie, alive = Held("work"), Held("work")
-    alive.go.set()
-    slow = ServiceSettings(lease=1000, drain=0.2)
-    live = ServiceSettings(lease=0.15, look_every=0.02, drain=0.2)
-    async with serving(shared, graph_of("works", zombie, ends), settings=slow) as one:
-        run = (await one.start(WS, StartRun(graph="works"))).run
-        await zombie.has_begun()
-        async with serving(shared, graph_of("works", alive, ends), settings=live) as other:
-            mine = [UpdateAll(Worker, [], {"until": LONG_AGO})]
-            await aresolve(other.context.ledger.write(mine))
+async def test_writes_of_a_worker_considered_dead_have_no_effect(shared: Places) -> None:
+    slow_node, fast_node = BlockingNode("work"), BlockingNode("work")
+    fast_node.go.set()
+    long_lease = ServiceSettings(lease=1000, drain=0.2)
+    short_lease = ServiceSettings(lease=0.15, look_every=0.02, drain=0.2)
+    async with serving(shared, graph_of("work", slow_node, finish), settings=long_lease) as service:
+        run = (await service.start(WS, StartRun(graph="work"))).run
+        await slow_node.has_begun()
+        async with serving(shared, graph_of("work", fast_node, finish), settings=short_lease) as other:
+            expiry = [UpdateAll(Worker, [], {"until": LONG_AGO})]
+            await aresolve(other.context.ledger.write(expiry))
             done = await ended(other, run.id)
             assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": ["work", "end"]})
-            zombie.go.set()
-            await until(lambda: _idle(one))
+            slow_node.go.set()
+            await until(lambda: _idle(service))
             after = await other.run(WS, run.id)
             assert (after.version, after.last_event) == (done.version, done.last_event)
             assert (await types_of(other, run)).count("STEP_COMPLETED") == 2
             assert {step.status for step in await other.steps(WS, run.id)} == {StepStatus.COMPLETED}
 
 
-async def test_a_run_is_stopped_by_a_service_that_does_not_have_it(shared: Places) -> None:
+async def test_a_service_can_stop_a_run_that_another_service_executes(shared: Places) -> None:
     settings = ServiceSettings(lease=0.15, look_every=0.02, drain=0.2)
     for act, status in (("cancel", RunStatus.CANCELLED), ("pause", RunStatus.PAUSED)):
-        held = Held()
-        graph = graph_of(act, held, ends)
-        async with serving(shared, graph, settings=settings) as one:
-            run = (await one.start(WS, StartRun(graph=act))).run
+        held = BlockingNode()
+        graph = graph_of(act, held, finish)
+        async with serving(shared, graph, settings=settings) as service:
+            run = (await service.start(WS, StartRun(graph=act))).run
             await held.has_begun()
             async with serving(shared, graph, settings=settings) as other:
                 await getattr(other, act)(WS, run.id)
                 await asyncio.sleep(0.15)
                 held.go.set()
                 run = await reached(other, run.id, status)
-                await until(lambda: _idle(one))
+                await until(lambda: _idle(service))
                 assert (await other.run(WS, run.id)).version == run.version
                 assert held.calls == 1
 
 
-async def test_a_pause_that_its_worker_notices_too_late_applies_when_the_run_continues(shared: Places) -> None:
-    held = Held()
-    deaf = ServiceSettings(lease=1000, look_every=0.02, drain=0.2)
-    graph = graph_of("asks", held, asks, ends)
-    async with serving(shared, graph, settings=deaf) as one, serving(shared, graph, settings=QUICK) as other:
-        run = (await one.start(WS, StartRun(graph="asks"))).run
+async def test_a_pause_noticed_too_late_applies_when_the_run_continues(shared: Places) -> None:
+    held = BlockingNode()
+    slow_to_notice = ServiceSettings(lease=1000, look_every=0.02, drain=0.2)
+    graph = graph_of("ask", held, ask, finish)
+    async with (
+        serving(shared, graph, settings=slow_to_notice) as service,
+        serving(shared, graph, settings=QUICK) as other,
+    ):
+        run = (await service.start(WS, StartRun(graph="ask"))).run
         await held.has_begun()
-        if one.worker is None or other.worker is None or one.worker.attempt_at(run.id) is None:
-            raise AssertionError("The run is to be at work in the service that has started it.")
+        if service.worker is None or other.worker is None or service.worker.attempt_at(run.id) is None:
+            raise AssertionError("The run must be executing in the service that started it.")
         await other.pause(WS, run.id)
         held.go.set()
         await reached(other, run.id, RunStatus.WAITING)

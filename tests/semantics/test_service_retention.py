@@ -1,4 +1,4 @@
-"""Retention concurrent with everything else: data in use is kept, whenever its use begins."""
+"""Retention runs concurrently with other operations: data in use is kept, whenever its use begins."""
 
 from __future__ import annotations
 
@@ -22,24 +22,24 @@ from statewright.service.background.retention import Retention
 
 pytestmark = pytest.mark.anyio
 SETTINGS = ServiceSettings(look_every=3600, lease=3600, drain=0.2)
-"""Nothing happens by the passing of time."""
+"""The passing of time triggers nothing."""
 
 
 class State(TypedDict, total=False):
     log: Annotated[list[Any], operator.add]
 
 
-Happens = Callable[[], Coroutine[Any, Any, object]]
+Action = Callable[[], Coroutine[Any, Any, object]]
 
 
-class Stops:
-    """A ledger or a saver that calls a function just before one of its calls; all of them share the counter."""
+class CountedStorage:
+    """A ledger or a saver whose calls are counted by a shared counter."""
 
     def __init__(self, storage: Any, counter: Counter) -> None:
         self._storage, self._counter = storage, counter
 
-    def for_workspace(self, workspace: str) -> Stops:
-        return Stops(self._storage.for_workspace(workspace), self._counter)
+    def for_workspace(self, workspace: str) -> CountedStorage:
+        return CountedStorage(self._storage.for_workspace(workspace), self._counter)
 
     def job(self, changes: Any) -> Any:  # part of a call of the saver
         return self._storage.job(changes)
@@ -57,18 +57,18 @@ class Stops:
 class Counter:
     """Counts calls to storage, and calls a function just before one of them."""
 
-    def __init__(self, at: int, happens: Callable[[], object]) -> None:
+    def __init__(self, at: int, callback: Callable[[], object]) -> None:
         self.calls = 0
-        self._at, self._happens = at, happens
+        self._at, self._callback = at, callback
 
     def count(self) -> None:
         self.calls += 1
         if self.calls == self._at:
-            self._happens()
+            self._callback()
 
 
 class Case:
-    """A conversation whose only run is old, and a sweep during which something happens."""
+    """A conversation whose only run is old, and a sweep with a concurrent action."""
 
     def __init__(self, places: Places, *, fails: bool) -> None:
         self.views = places.views()
@@ -78,15 +78,15 @@ class Case:
         self.catalog.serve("g", self._graph())
         self.service = Service(self.catalog, settings=SETTINGS, **self.views)
         self.new: Run | None = None
-        """The run that has the conversation after the sweep, and waits for an answer."""
+        """The run that holds the thread after the sweep, and waits for an answer."""
 
     def _graph(self) -> StateGraph:
-        def answers(state: State) -> State:
+        def respond(state: State) -> State:
             if self.fails:
                 raise ValueError("not yet")
             return {"log": [interrupt("what?") if self.asks else "done"]}
 
-        return StateGraph(State, name="g").add_node(answers).add_edge(START, "answers")
+        return StateGraph(State, name="g").add_node(respond).add_edge(START, "respond")
 
     async def keep_for_a_month(self) -> None:
         await keep_for_a_month(self.service)
@@ -94,39 +94,39 @@ class Case:
     async def sweep(self, **views: Any) -> None:
         await Retention(**{**self.views, **views}).sweep(self.service.clock.now() + timedelta(days=40))
 
-    async def sweep_meanwhile(self, at: int, happens: Happens) -> bool:
-        """Forget what is old, on another thread, while something happens at a call; whether it makes so many calls."""
-        return await self._meanwhile(at, happens, self.sweep)
+    async def sweep_meanwhile(self, at: int, action: Action) -> bool:
+        """Sweep on another OS thread, and act just before its call number `at`. Return whether it made that call."""
+        return await self._meanwhile(at, action, self.sweep)
 
-    async def edit_meanwhile(self, at: int, happens: Happens) -> bool:
-        """Edit the thread in the same way, unless it is gone."""
+    async def edit_meanwhile(self, at: int, action: Action) -> bool:
+        """Do the same with an edit of the thread, if that still exists."""
 
         async def edit(**views: Any) -> None:
-            editing = Service(self.catalog, settings=SETTINGS, **views)
+            editor = Service(self.catalog, settings=SETTINGS, **views)
             with suppress(NotFound, RequestConflict):
-                await editing.threads.update(WS, "t", {"log": ["edit"]}, as_node="answers")
+                await editor.threads.update(WS, "t", {"log": ["edit"]}, as_node="respond")
 
-        return await self._meanwhile(at, happens, edit)
+        return await self._meanwhile(at, action, edit)
 
-    async def _meanwhile(self, at: int, happens: Happens, work: Callable[..., Coroutine[Any, Any, object]]) -> bool:
+    async def _meanwhile(self, at: int, action: Action, work: Callable[..., Coroutine[Any, Any, object]]) -> bool:
         loop = asyncio.get_running_loop()
 
-        def happen() -> None:
-            asyncio.run_coroutine_threadsafe(happens(), loop).result(PATIENCE)
+        def act() -> None:
+            asyncio.run_coroutine_threadsafe(action(), loop).result(PATIENCE)
 
-        counter = Counter(at, happen)
-        views = {name: Stops(view, counter) for name, view in self.views.items()}
+        counter = Counter(at, act)
+        views = {name: CountedStorage(view, counter) for name, view in self.views.items()}
         await asyncio.to_thread(lambda: asyncio.run(work(**views)))
         return counter.calls >= at
 
     async def start_another(self) -> None:
-        """Go on with the conversation."""
+        """Continue the conversation with a new run."""
         self.asks = True
         self.new = await run_to_rest(self.service, "g", {"log": ["two"]}, thread_id="t")
         assert self.new.status is RunStatus.WAITING
 
     async def retry(self) -> None:
-        """Try the old run again, unless it is forgotten or being forgotten."""
+        """Retry the old run, unless it is deleted or being deleted."""
         self.fails, self.asks = False, True
         with suppress(NotFound, RequestConflict):
             self.new = await rested(self.service, await self.service.retry(WS, self.old.id))
@@ -140,7 +140,7 @@ class Case:
         assert self.old.status is (RunStatus.FAILED if self.fails else RunStatus.COMPLETED)
 
     async def output(self) -> Any:
-        """Let the run that waits come to its end."""
+        """Answer the waiting run, and return its output once it has completed."""
         assert self.new is not None
         assert (await self.service.run(WS, self.new.id)).status is RunStatus.WAITING
         (wait,) = (await self.service.waits(WS, run_id=self.new.id)).items
@@ -168,15 +168,15 @@ async def keep_for_a_month(service: Service) -> None:
     )
 
 
-ON = ["memory", pytest.param("sqlite", marks=pytest.mark.full)]
+STORAGES = ["memory", pytest.param("sqlite", marks=pytest.mark.full)]
 
 
-@pytest.mark.parametrize("on", ON)
-async def test_a_conversation_that_continues_while_its_old_run_is_forgotten_stays(on: str, tmp_path: Path) -> None:
-    at, whole = 0, 0
+@pytest.mark.parametrize("storage", STORAGES)
+async def test_a_conversation_that_continues_during_a_sweep_is_kept(storage: str, tmp_path: Path) -> None:
+    at, complete = 0, 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if on == "sqlite" else None)
+        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
         case = Case(places, fails=False)
         async with case.service:
             await case.keep_for_a_month()
@@ -185,22 +185,20 @@ async def test_a_conversation_that_continues_while_its_old_run_is_forgotten_stay
                 break
             output = await case.output()
             assert output in (["one", "done", "two", "three"], ["two", "three"]), at
-            whole += len(output) == 4
+            complete += len(output) == 4
         places.close()
     places.close()
     assert at > 4
-    assert whole > 2
+    assert complete > 2
 
 
 @pytest.mark.parametrize("meanwhile", ["retry", "sweep_and_retry"])
-@pytest.mark.parametrize("on", ON)
-async def test_a_run_that_is_retried_while_it_is_forgotten_has_its_thread(
-    on: str, meanwhile: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("storage", STORAGES)
+async def test_a_run_retried_during_a_sweep_keeps_its_thread(storage: str, meanwhile: str, tmp_path: Path) -> None:
     at, retried = 0, 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if on == "sqlite" else None)
+        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
         case = Case(places, fails=True)
         async with case.service:
             await case.keep_for_a_month()
@@ -218,12 +216,12 @@ async def test_a_run_that_is_retried_while_it_is_forgotten_has_its_thread(
     assert bool(retried) == (meanwhile == "retry")
 
 
-@pytest.mark.parametrize("on", ON)
-async def test_two_runs_of_one_thread_that_are_forgotten_at_once_leave_no_thread(on: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("storage", STORAGES)
+async def test_two_concurrent_sweeps_of_the_runs_of_a_thread_delete_the_thread(storage: str, tmp_path: Path) -> None:
     at = 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if on == "sqlite" else None)
+        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
         case = Case(places, fails=False)
         async with case.service as service:
             await case.keep_for_a_month()
@@ -237,12 +235,12 @@ async def test_two_runs_of_one_thread_that_are_forgotten_at_once_leave_no_thread
     assert at > 4
 
 
-@pytest.mark.parametrize("on", ON)
-async def test_an_edit_makes_no_thread_again_that_is_forgotten_meanwhile(on: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("storage", STORAGES)
+async def test_an_edit_does_not_recreate_a_thread_deleted_meanwhile(storage: str, tmp_path: Path) -> None:
     at, edited = 0, 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if on == "sqlite" else None)
+        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
         case = Case(places, fails=False)
         async with case.service:
             await case.keep_for_a_month()
@@ -256,35 +254,35 @@ async def test_an_edit_makes_no_thread_again_that_is_forgotten_meanwhile(on: str
     assert edited > 4
 
 
-# -- runs that others have started
+# -- runs started by other runs
 
 
 @pytest.mark.parametrize("wait", [False, True])
-async def test_a_run_that_a_node_starts_begins_once_though_it_is_forgotten(place: Places, wait: bool) -> None:
-    began: list[str] = []
+async def test_a_child_run_starts_only_once_even_if_it_is_deleted(place: Places, wait: bool) -> None:
+    started: list[str] = []
 
-    def starts(state: State, runtime: Runtime) -> State:
+    def start_child(state: State, runtime: Runtime) -> State:
         runtime.start_run("child", {"log": []}, wait=wait)
         return {"log": [interrupt("go on?")]}
 
-    def begins(state: State) -> State:
-        began.append("child")
+    def record_start(state: State) -> State:
+        started.append("child")
         return {"log": ["child"]}
 
-    parent = StateGraph(State, name="parent").add_node(starts).add_edge(START, "starts")
-    child = StateGraph(State, name="child").add_node(begins).add_edge(START, "begins")
+    parent = StateGraph(State, name="parent").add_node(start_child).add_edge(START, "start_child")
+    child = StateGraph(State, name="child").add_node(record_start).add_edge(START, "record_start")
     async with serving(place, parent, child, settings=SETTINGS) as service:
         ledger = service.context.ledger
         await keep_for_a_month(service)
         run = await run_to_rest(service, "parent", {"log": []})
 
-        async def wait_of_parent() -> Any:
-            ended = [one for one in await aresolve(ledger.find(Run)) if one.status is RunStatus.COMPLETED]
+        async def open_question() -> Any:
+            completed = [each for each in await aresolve(ledger.find(Run)) if each.status is RunStatus.COMPLETED]
             waits = (await service.waits(WS, run_id=run.id)).items
-            asked = [one for one in waits if one.event is None]
-            return asked[0] if ended and asked and (await service.run(WS, run.id)).claim is None else None
+            questions = [item for item in waits if item.event is None]
+            return questions[0] if completed and questions and (await service.run(WS, run.id)).claim is None else None
 
-        question = await until(wait_of_parent)
+        question = await until(open_question)
         retention = Retention(ledger, service.context.saver)
         later = service.clock.now() + timedelta(days=31)
         await retention.sweep(later)
@@ -293,7 +291,7 @@ async def test_a_run_that_a_node_starts_begins_once_though_it_is_forgotten(place
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": ["yes"]})
         assert await aresolve(ledger.count(Run)) == 2
         await until(lambda: _are_all_completed(service))
-        assert began == ["child"]
+        assert started == ["child"]
         await Retention(ledger, service.context.saver).sweep(later)
         await Retention(ledger, service.context.saver).sweep(later + timedelta(days=31))
         assert await aresolve(ledger.count(Run)) == 0

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Gated, Places, run_to_rest, serving, until
+from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Places, run_to_rest, serving, until
 from tests.semantics.test_service_takeovers import gates_of_attempts
 
 from statewright import START, StateGraph, interrupt
@@ -21,24 +21,24 @@ from statewright.service import Catalog, Service, ServiceSettings, StartRun
 
 pytestmark = pytest.mark.anyio
 SETTINGS = ServiceSettings(look_every=3600, lease=3600, drain=0.2)
-"""Nothing happens by the passing of time."""
+"""The passing of time triggers nothing."""
 
 
 class State(TypedDict, total=False):
     log: Annotated[list[Any], operator.add]
 
 
-def graph() -> StateGraph:
-    """A graph that notes a step, and asks a question unless its input is to be done at once."""
+def build_graph() -> StateGraph:
+    """Return a graph that logs a step, and asks a question unless its input is `at once`."""
 
     def first(state: State) -> State:
         return {"log": ["first"]}
 
-    def asks(state: State) -> State:
+    def ask(state: State) -> State:
         return {} if state["log"][-2] == "at once" else {"log": [interrupt("go on?")]}
 
-    built = StateGraph(State, name="g").add_node(first).add_node(asks)
-    return built.add_edge(START, "first").add_edge("first", "asks")
+    graph = StateGraph(State, name="g").add_node(first).add_node(ask)
+    return graph.add_edge(START, "first").add_edge("first", "ask")
 
 
 async def values(service: Service) -> Any:
@@ -72,7 +72,7 @@ EDITS: dict[str, list[Edit]] = {
 
 @pytest.mark.parametrize("edits", EDITS)
 async def test_a_rollback_undoes_a_run_whose_thread_was_edited(place: Places, edits: str) -> None:
-    async with serving(place, graph(), settings=SETTINGS) as service:
+    async with serving(place, build_graph(), settings=SETTINGS) as service:
         before = await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
         assert before.status is RunStatus.WAITING
         for edit in EDITS[edits]:
@@ -84,8 +84,8 @@ async def test_a_rollback_undoes_a_run_whose_thread_was_edited(place: Places, ed
         assert (await service.run(WS, before.id)).status is RunStatus.CANCELLED
 
 
-async def test_state_before_the_run_is_kept_with_its_edits(place: Places) -> None:
-    async with serving(place, graph(), settings=SETTINGS) as service:
+async def test_a_rollback_keeps_the_state_and_edits_before_the_run(place: Places) -> None:
+    async with serving(place, build_graph(), settings=SETTINGS) as service:
         await run_to_rest(service, "g", {"log": ["at once"]}, thread_id="t")
         await update(service)
         await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
@@ -94,9 +94,9 @@ async def test_state_before_the_run_is_kept_with_its_edits(place: Places) -> Non
         assert await values(service) == ["at once", "first", "edit", "two", "first"]
 
 
-async def test_a_run_that_an_edit_has_undone_is_not_undone_again(place: Places) -> None:
-    """The thread went back to the run before it, which is not to be undone."""
-    async with serving(place, graph(), settings=SETTINGS) as service:
+async def test_a_rollback_does_not_undo_a_run_that_an_edit_has_already_undone(place: Places) -> None:
+    """The fork has set the thread back to the run before, which must not be undone."""
+    async with serving(place, build_graph(), settings=SETTINGS) as service:
         await run_to_rest(service, "g", {"log": ["at once"]}, thread_id="t")
         head = (await service.threads.state(WS, "t"))["checkpointId"]
         settings = {"interruptBefore": ["first"]}
@@ -109,14 +109,14 @@ async def test_a_run_that_an_edit_has_undone_is_not_undone_again(place: Places) 
         assert (await service.run(WS, paused.id)).status is RunStatus.CANCELLED
 
 
-class FailingOnce:
-    """A saver that is not available once: for the first commit after a rollback."""
+class SaverFailingOnce:
+    """A saver that is unavailable once: for the first commit after a rollback."""
 
     def __init__(self, saver: Any, state: dict[str, bool]) -> None:
         self._saver, self._state = saver, state
 
-    def for_workspace(self, workspace: str) -> FailingOnce:
-        return FailingOnce(self._saver.for_workspace(workspace), self._state)
+    def for_workspace(self, workspace: str) -> SaverFailingOnce:
+        return SaverFailingOnce(self._saver.for_workspace(workspace), self._state)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._saver, name)
@@ -130,12 +130,12 @@ class FailingOnce:
         return self._saver.commit(commit, **options)
 
 
-async def test_a_run_that_is_retried_after_its_rollback_undoes_nothing_more(place: Places) -> None:
-    """Only the last run is undone, also if the one before was taken over by that one in turn."""
+async def test_a_repeated_attempt_after_a_rollback_undoes_nothing_more(place: Places) -> None:
+    """Only the last run is undone, even if it had interrupted another run."""
     views, state = place.views(), dict[str, bool]()
-    views["saver"] = FailingOnce(views["saver"], state)
+    views["saver"] = SaverFailingOnce(views["saver"], state)
     catalog = Catalog()
-    catalog.serve("g", graph())
+    catalog.serve("g", build_graph())
     async with Service(catalog, settings=SETTINGS, **views) as service:
         await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
         await run_to_rest(service, "g", {"log": ["one"]}, thread_id="t", on_busy="interrupt")
@@ -146,30 +146,30 @@ async def test_a_run_that_is_retried_after_its_rollback_undoes_nothing_more(plac
     assert state == {"fails": False}
 
 
-# -- runs that are cancelled before they have begun
+# -- runs that are cancelled while they begin
 
 
-class Cancelled:
-    """A run that is to roll its thread back, and that another process cancels at a call of its worker to storage."""
+class CancelledRollback:
+    """A run that starts with a rollback, and that another process cancels at a call of its worker to storage."""
 
     def __init__(self, places: Places) -> None:
         self.gates = gates_of_attempts()
         views = places.views()
-        self.service = self._service({name: Gated(view, self.gates) for name, view in views.items()})
+        self.service = self._service({name: GatedStorage(view, self.gates) for name, view in views.items()})
         self.other = self._service(places.views())
         self.run_id = f"run_{draw_run_id()}"
-        self.shown: tuple[RunStatus, Any] | None = None
-        """How the run ended, and what the thread had then."""
+        self.outcome: tuple[RunStatus, Any] | None = None
+        """The status of the run after its cancellation, and the values of the thread at that time."""
 
     def _service(self, views: dict[str, Any]) -> Service:
         catalog = Catalog()
-        catalog.serve("g", graph())
+        catalog.serve("g", build_graph())
         return Service(catalog, settings=SETTINGS, **views)
 
     def cancel(self) -> None:
-        """Cancel the run. The caller stands still meanwhile."""
+        """Cancel the run, while the caller waits."""
         with ThreadPoolExecutor(1) as pool:
-            self.shown = pool.submit(asyncio.run, self._cancel()).result(PATIENCE)
+            self.outcome = pool.submit(asyncio.run, self._cancel()).result(PATIENCE)
 
     async def _cancel(self) -> tuple[RunStatus, Any]:
         run = await self.other.cancel(WS, self.run_id)
@@ -184,26 +184,26 @@ class Cancelled:
         return run.claim is None and run.status is not RunStatus.PENDING and await self.is_idle()
 
 
-@pytest.mark.parametrize("on", ["memory", pytest.param("sqlite", marks=pytest.mark.full)])
-async def test_a_cancelled_run_changes_its_thread_no_more(on: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("storage", ["memory", pytest.param("sqlite", marks=pytest.mark.full)])
+async def test_a_cancelled_run_no_longer_changes_its_thread(storage: str, tmp_path: Path) -> None:
     at = 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if on == "sqlite" else None)
-        case = Cancelled(places)
+        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        case = CancelledRollback(places)
         service = case.service
         async with service:
             before = await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
             assert before.status is RunStatus.WAITING
             await until(case.is_idle)
             case.gates.arm(at, case.cancel)
-            wanted = StartRun(graph="g", thread_id="t", run_id=case.run_id, input={"log": ["two"]}, on_busy="rollback")
-            run = (await service.start(WS, wanted)).run
+            request = StartRun(graph="g", thread_id="t", run_id=case.run_id, input={"log": ["two"]}, on_busy="rollback")
+            run = (await service.start(WS, request)).run
             await until(case.is_done)
-            if case.shown is None:  # the attempt has made fewer calls than that
+            if case.outcome is None:  # the attempt made fewer calls
                 break
-            status, shown = case.shown
-            assert await values(service) == shown, at
+            status, expected = case.outcome
+            assert await values(service) == expected, at
             if status is RunStatus.CANCELLED:
                 assert (await service.run(WS, run.id)).status is RunStatus.CANCELLED, at
         places.close()

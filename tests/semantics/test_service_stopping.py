@@ -1,4 +1,4 @@
-"""Timeouts of runs, stopping services, breakpoints; and the cost of waiting runs."""
+"""Timeouts of runs, stopping services, breakpoints, and the resources that waiting runs use."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def graph_of(name: str, *nodes: Any) -> StateGraph:
     return graph
 
 
-def asks(state: State) -> State:
+def ask(state: State) -> State:
     return {"log": [interrupt("go on?")]}
 
 
-def naps(state: State) -> State:
+def nap(state: State) -> State:
     sleep(HOUR)
     return {"log": ["slept"]}
 
 
-def ends(state: State) -> State:
+def finish(state: State) -> State:
     return {"log": ["end"]}
 
 
-class Held:
-    """A node that stops until it is let go, and tells when it has begun."""
+class BlockingNode:
+    """A node that blocks until it is released, and signals when it has begun."""
 
     __name__ = "held"
 
@@ -70,26 +70,26 @@ class Held:
     async def has_begun(self) -> None:
         assert await asyncio.to_thread(self.begun.wait, PATIENCE)
 
-    def let_go_soon(self) -> None:
+    def release_soon(self) -> None:
         asyncio.get_running_loop().call_later(0.05, self.go.set)
 
 
 async def reached(service: Any, run: Any, *status: RunStatus, seconds: float = PATIENCE) -> Any:
-    """The run once it stands there, and nobody has it in hand."""
+    """Return the run once it has one of these statuses and no claim."""
     async with asyncio.timeout(seconds):
         while True:
-            found = await service.run(WS, run.id)
-            if found.status in status and found.claim is None:
-                return found
+            current = await service.run(WS, run.id)
+            if current.status in status and current.claim is None:
+                return current
             await asyncio.sleep(0.005)
 
 
 # -- deadlines
 
 
-async def test_a_run_that_works_too_long_has_failed(place: Places) -> None:
-    clock, held = FakeClock(), Held()
-    async with serving(place, graph_of("slow", held, ends), clock=clock, settings=QUICK) as service:
+async def test_a_run_that_works_past_its_timeout_fails(place: Places) -> None:
+    clock, held = FakeClock(), BlockingNode()
+    async with serving(place, graph_of("slow", held, finish), clock=clock, settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="slow", timeout=60))).run
         await held.has_begun()
         clock.advance(timedelta(seconds=61))
@@ -98,14 +98,14 @@ async def test_a_run_that_works_too_long_has_failed(place: Places) -> None:
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
         assert [step.status for step in await service.steps(WS, run.id)] == [StepStatus.FAILED]
         assert (await types_of(service, run))[-1] == "WORKFLOW_FAILED"
-        await service.retry(WS, run.id)  # somebody gives it more time: it has no deadline any more
+        await service.retry(WS, run.id)  # a retried run has no deadline
         assert (await reached(service, run, *ENDED)).output == {"log": ["held", "end"]}
 
 
-async def test_a_run_that_waits_too_long_has_failed(place: Places) -> None:
+async def test_a_run_that_waits_past_its_timeout_fails(place: Places) -> None:
     clock = FakeClock()
-    async with serving(place, graph_of("naps", naps), clock=clock, settings=QUICK) as service:
-        run = await run_to_rest(service, "naps", timeout=60)
+    async with serving(place, graph_of("nap", nap), clock=clock, settings=QUICK) as service:
+        run = await run_to_rest(service, "nap", timeout=60)
         assert run.due_at == clock.now() + timedelta(seconds=60)
         clock.advance(timedelta(seconds=60))
         service.wake_background_tasks()
@@ -115,10 +115,10 @@ async def test_a_run_that_waits_too_long_has_failed(place: Places) -> None:
         assert "TIMER_FIRED" not in await types_of(service, run)
 
 
-async def test_a_run_that_was_out_of_time_while_it_waited_continues_waiting_when_it_is_retried(place: Places) -> None:
+async def test_retrying_a_run_that_timed_out_while_waiting_continues_the_wait(place: Places) -> None:
     clock = FakeClock()
-    async with serving(place, graph_of("naps", naps), clock=clock, settings=QUICK) as service:
-        run = await run_to_rest(service, "naps", timeout=60)
+    async with serving(place, graph_of("nap", nap), clock=clock, settings=QUICK) as service:
+        run = await run_to_rest(service, "nap", timeout=60)
         due = clock.now() + HOUR
         clock.advance(timedelta(seconds=60))
         service.wake_background_tasks()
@@ -131,9 +131,9 @@ async def test_a_run_that_was_out_of_time_while_it_waited_continues_waiting_when
         assert (await reached(service, run, *ENDED)).output == {"log": ["slept"]}
 
 
-async def test_a_paused_run_has_failed_when_it_continues_after_its_time(place: Places) -> None:
-    clock, held = FakeClock(), Held()
-    async with serving(place, graph_of("slow", held, ends), clock=clock, settings=QUICK) as service:
+async def test_a_paused_run_fails_when_it_is_resumed_after_its_timeout(place: Places) -> None:
+    clock, held = FakeClock(), BlockingNode()
+    async with serving(place, graph_of("slow", held, finish), clock=clock, settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="slow", timeout=60))).run
         await held.has_begun()
         await service.pause(WS, run.id)
@@ -148,28 +148,28 @@ async def test_a_paused_run_has_failed_when_it_continues_after_its_time(place: P
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
 
 
-async def test_a_run_whose_turn_does_not_come_in_time_has_failed(place: Places) -> None:
+async def test_a_queued_run_that_does_not_start_before_its_timeout_fails(place: Places) -> None:
     clock = FakeClock()
-    async with serving(place, graph_of("asks", asks), clock=clock, settings=QUICK) as service:
-        await run_to_rest(service, "asks", thread_id="t")
-        wanted = StartRun(graph="asks", thread_id="t", on_busy="enqueue", timeout=60)
-        run = (await service.start(WS, wanted)).run
+    async with serving(place, graph_of("ask", ask), clock=clock, settings=QUICK) as service:
+        await run_to_rest(service, "ask", thread_id="t")
+        request = StartRun(graph="ask", thread_id="t", on_busy="enqueue", timeout=60)
+        run = (await service.start(WS, request)).run
         clock.advance(HOUR)
         service.wake_background_tasks()
         run = await reached(service, run, *ENDED, seconds=0.5)
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
 
 
-# -- a service that stops
+# -- stopping a service
 
 
-async def test_running_steps_finish_and_the_next_service_does_the_rest(place: Places) -> None:
-    held = Held()
-    graph = graph_of("slow", held, ends)
+async def test_a_stopping_service_finishes_running_steps_and_the_next_one_continues(place: Places) -> None:
+    held = BlockingNode()
+    graph = graph_of("slow", held, finish)
     async with serving(place, graph, settings=ServiceSettings(look_every=0.02, drain=5)) as service:
         run = (await service.start(WS, StartRun(graph="slow"))).run
         await held.has_begun()
-        held.let_go_soon()
+        held.release_soon()
     async with serving(place, graph, settings=QUICK) as service:
         run = await reached(service, run, *ENDED)
         assert (run.output, held.calls) == ({"log": ["held", "end"]}, 1)
@@ -179,30 +179,30 @@ async def test_running_steps_finish_and_the_next_service_does_the_rest(place: Pl
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-async def test_steps_that_do_not_end_are_repeated_by_the_next_service(place: Places, kind: str) -> None:
-    begun, go, calls, over = threading.Event(), threading.Event(), list[int](), list[int]()
+async def test_steps_interrupted_by_a_stop_are_repeated_by_the_next_service(place: Places, kind: str) -> None:
+    begun, go, calls, completed = threading.Event(), threading.Event(), list[int](), list[int]()
 
     def stuck(state: State) -> State:
         calls.append(1)
         begun.set()
         if len(calls) == 1:
             go.wait(600)
-            over.append(1)
+            completed.append(1)
         return {"log": ["stuck"]}
 
-    async def stuck_too(state: State) -> State:
+    async def stuck_coroutine(state: State) -> State:
         calls.append(1)
         begun.set()
         if len(calls) == 1:
             await asyncio.sleep(600)
-            over.append(1)
+            completed.append(1)
         return {"log": ["stuck"]}
 
-    graph = graph_of("slow", stuck if kind == "sync" else stuck_too, ends)
+    graph = graph_of("slow", stuck if kind == "sync" else stuck_coroutine, finish)
     async with serving(place, graph, settings=ServiceSettings(drain=0.05)) as service:
         run = (await service.start(WS, StartRun(graph="slow"))).run
         assert await asyncio.to_thread(begun.wait, PATIENCE)
-    assert over == []  # it was not waited for
+    assert completed == []  # the service did not wait for it
     async with serving(place, graph, settings=QUICK) as service:
         run = await reached(service, run, *ENDED)
         go.set()
@@ -210,18 +210,18 @@ async def test_steps_that_do_not_end_are_repeated_by_the_next_service(place: Pla
         assert await aresolve(service.context.ledger.count(Worker)) == 1
 
 
-async def test_a_run_that_comes_to_wait_while_its_service_stops_waits_in_the_next(place: Places) -> None:
-    held = Held()
+async def test_a_run_that_begins_to_wait_during_a_stop_waits_in_the_next_service(place: Places) -> None:
+    held = BlockingNode()
 
-    def holds_and_asks(state: State) -> State:
+    def block_and_ask(state: State) -> State:
         held(state)
         return {"log": [interrupt("go on?")]}
 
-    graph = graph_of("asks", holds_and_asks)
+    graph = graph_of("ask", block_and_ask)
     async with serving(place, graph, settings=ServiceSettings(drain=5)) as service:
-        run = (await service.start(WS, StartRun(graph="asks"))).run
+        run = (await service.start(WS, StartRun(graph="ask"))).run
         await held.has_begun()
-        held.let_go_soon()
+        held.release_soon()
     async with serving(place, graph, settings=QUICK) as service:
         run = await reached(service, run, RunStatus.WAITING)
         [wait] = (await service.waits(WS)).items
@@ -230,8 +230,8 @@ async def test_a_run_that_comes_to_wait_while_its_service_stops_waits_in_the_nex
         assert (await types_of(service, run)).count("STEP_WAITING") == 1
 
 
-async def test_runs_that_were_accepted_while_a_service_stopped_are_done_by_the_next(place: Places) -> None:
-    graph, accepted = graph_of("quick", ends), list[Any]()
+async def test_runs_accepted_during_a_stop_are_executed_by_the_next_service(place: Places) -> None:
+    graph, accepted = graph_of("quick", finish), list[Any]()
     for _ in range(4):
         async with serving(place, graph, settings=ServiceSettings(capacity=3, drain=1)) as service:
             accepted += await asyncio.gather(*(service.start(WS, StartRun(graph="quick")) for _ in range(10)))
@@ -241,37 +241,39 @@ async def test_runs_that_were_accepted_while_a_service_stopped_are_done_by_the_n
                 await asyncio.sleep(0)
             await stopping
     async with serving(place, graph, settings=QUICK) as service:
-        for one in accepted:
-            run = await reached(service, one.run, *ENDED)
+        for started in accepted:
+            run = await reached(service, started.run, *ENDED)
             assert (run.status, await types_of(service, run)) == (
                 RunStatus.COMPLETED,
                 ["WORKFLOW_STARTED", "STEP_STARTED", "STEP_COMPLETED", "WORKFLOW_COMPLETED"],
             )
 
 
-# -- several reasons to stop, and what the node does meanwhile
+# -- combinations of pausing and stopping, by what the node does meanwhile
 
 
-class Stopped(Held):
-    """A node at work when its run is stopped; then it ends, fails for good, asks, or is cancelled."""
+class InterruptedNode(BlockingNode):
+    """A node that is running when its run is stopped; afterwards it completes, fails, interrupts, or is cancelled."""
 
-    def __init__(self, does: str) -> None:
+    def __init__(self, behaviour: str) -> None:
         super().__init__()
-        self.does = does
+        self.behaviour = behaviour
 
     def __call__(self, state: State) -> State:
         super().__call__(state)
-        if self.does == "fails":
+        if self.behaviour == "fails":
             raise ValueError("card declined")
-        return {"log": [interrupt("go on?")]} if self.does == "asks" else {"log": ["held"]}
+        return {"log": [interrupt("go on?")]} if self.behaviour == "interrupts" else {"log": ["held"]}
 
 
 @pytest.mark.parametrize("reasons", ["pause", "stop", "pause, then stop", "stop, then pause"])
-@pytest.mark.parametrize("does", ["ends", "fails", "asks", "goes on for long"])
-async def test_a_run_is_stopped_for_one_reason_or_two(place: Places, reasons: str, does: str) -> None:
-    held = Stopped(does)
-    graph = graph_of("g", held, ends)
-    drain = 0.05 if does == "goes on for long" else PATIENCE
+@pytest.mark.parametrize("behaviour", ["ends", "fails", "interrupts", "keeps running"])
+async def test_pausing_a_run_and_stopping_its_service_can_be_combined(
+    place: Places, reasons: str, behaviour: str
+) -> None:
+    held = InterruptedNode(behaviour)
+    graph = graph_of("g", held, finish)
+    drain = 0.05 if behaviour == "keeps running" else PATIENCE
     async with serving(place, graph, settings=ServiceSettings(drain=drain)) as service:
         run = (await service.start(WS, StartRun(graph="g"))).run
         await held.has_begun()
@@ -282,8 +284,8 @@ async def test_a_run_is_stopped_for_one_reason_or_two(place: Places, reasons: st
         if reasons.endswith("stop") and stopping is None:
             stopping = asyncio.create_task(service.stop())
         await asyncio.sleep(0)
-        if does != "goes on for long":
-            held.let_go_soon()
+        if behaviour != "keeps running":
+            held.release_soon()
         elif stopping is None:
             stopping = asyncio.create_task(service.stop())
         if stopping is not None:
@@ -294,7 +296,7 @@ async def test_a_run_is_stopped_for_one_reason_or_two(place: Places, reasons: st
     calls = held.calls
     async with serving(place, graph, settings=QUICK) as service:
         run = await reached(service, run, RunStatus.PAUSED, RunStatus.WAITING, *ENDED)
-        if does == "fails":
+        if behaviour == "fails":
             assert (run.status, held.calls) == (RunStatus.FAILED, calls)
             assert "card declined" in run.error["message"]
             return
@@ -302,7 +304,7 @@ async def test_a_run_is_stopped_for_one_reason_or_two(place: Places, reasons: st
             assert run.status is RunStatus.PAUSED
             await service.resume(WS, run.id)
             run = await reached(service, run, RunStatus.WAITING, *ENDED)
-        if does == "asks":
+        if behaviour == "interrupts":
             assert run.status is RunStatus.WAITING
             [wait] = (await service.waits(WS)).items
             await service.answer(WS, run.id, {wait.id: "held"})
@@ -316,47 +318,47 @@ async def test_a_run_is_stopped_for_one_reason_or_two(place: Places, reasons: st
 
 
 @pytest.mark.parametrize("order", ["pause before", "pause after"])
-async def test_a_run_that_is_out_of_time_has_failed_though_it_is_being_paused(place: Places, order: str) -> None:
+async def test_a_run_that_times_out_while_being_paused_fails(place: Places, order: str) -> None:
     clock, begun = FakeClock(), threading.Event()
-    cleans, cleaned = threading.Event(), threading.Event()
+    is_cleaning_up, may_end = threading.Event(), threading.Event()
 
-    async def cleans_up(state: State) -> State:
+    async def clean_up(state: State) -> State:
         begun.set()
         try:
             await asyncio.Event().wait()
         finally:
-            cleans.set()
-            while not cleaned.is_set():
+            is_cleaning_up.set()
+            while not may_end.is_set():
                 await asyncio.sleep(0.005)
         raise AssertionError
 
-    async with serving(place, graph_of("g", cleans_up), clock=clock, settings=QUICK) as service:
+    async with serving(place, graph_of("g", clean_up), clock=clock, settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="g", timeout=60))).run
         assert await asyncio.to_thread(begun.wait, PATIENCE)
         if order == "pause before":
             await service.pause(WS, run.id)
         clock.advance(timedelta(seconds=61))
-        assert await asyncio.to_thread(cleans.wait, PATIENCE)
+        assert await asyncio.to_thread(is_cleaning_up.wait, PATIENCE)
         if order == "pause after":
             await service.pause(WS, run.id)
-        cleaned.set()
+        may_end.set()
         run = await reached(service, run, *ENDED)
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
 
 
-# -- a worker whose run belongs to another one by now
+# -- runs that another process has cancelled
 
 
 @pytest.mark.parametrize("is_retried", [False, True], ids=["once", "with retries"])
-async def test_a_cancelled_run_does_nothing_more_in_its_subgraphs(
+async def test_a_cancelled_run_executes_no_more_steps_in_its_subgraphs(
     place: Places, is_retried: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    effects, is_cancelled, sees = list[str](), threading.Event(), threading.Event()
+    effects, is_cancelled, is_in_second = list[str](), threading.Event(), threading.Event()
 
-    def works(name: str) -> Any:
+    def worker(name: str) -> Any:
         def work(state: State, runtime: Runtime[Any]) -> State:
             if name == "second":
-                sees.set()
+                is_in_second.set()
                 assert is_cancelled.wait(PATIENCE)
             runtime.step("pay", lambda: effects.append(name))
             return {"log": [name]}
@@ -364,13 +366,13 @@ async def test_a_cancelled_run_does_nothing_more_in_its_subgraphs(
         work.__name__ = name
         return work
 
-    inner = graph_of("inner", works("first"), works("second"), works("third"))
+    inner = graph_of("inner", worker("first"), worker("second"), worker("third"))
     graph = StateGraph(State, name="g")
     policy = RetryPolicy(max_attempts=3, initial_interval=0.001, retry_on=Exception) if is_retried else None
     graph.add_node("inner", inner.compile(), retry_policy=policy).add_edge(START, "inner")
     async with serving(place, graph, settings=ServiceSettings(look_every=3600)) as service:
         run = (await service.start(WS, StartRun(graph="g"))).run
-        assert await asyncio.to_thread(sees.wait, PATIENCE)
+        assert await asyncio.to_thread(is_in_second.wait, PATIENCE)
         monkeypatch.setattr(service.context, "attempt_at", lambda run_id: None)  # as if another process cancelled it
         await service.cancel(WS, run.id)
         is_cancelled.set()
@@ -383,15 +385,15 @@ async def _is_idle(service: Any) -> bool:
     return service.worker.active_runs == 0
 
 
-async def test_the_thread_of_a_run_that_was_cancelled_elsewhere_is_free_for_the_next(
+async def test_the_thread_of_a_run_cancelled_by_another_process_is_free_for_the_next_run(
     place: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    held = Held()
+    held = BlockingNode()
 
-    def works(state: State) -> State:
+    def work(state: State) -> State:
         return held(state) if held.calls == 0 else {"log": ["end"]}
 
-    async with serving(place, graph_of("g", works), settings=QUICK) as service:
+    async with serving(place, graph_of("g", work), settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="g", thread_id="t"))).run
         await held.has_begun()
         with monkeypatch.context() as patch:
@@ -408,15 +410,15 @@ async def test_the_thread_of_a_run_that_was_cancelled_elsewhere_is_free_for_the_
 # -- breakpoints and limits
 
 
-@pytest.mark.parametrize("where", ["interruptBefore", "interruptAfter"])
-async def test_a_breakpoint_pauses_the_run_until_it_is_resumed(place: Places, where: str) -> None:
-    node = "ends" if where == "interruptBefore" else "first"
+@pytest.mark.parametrize("setting", ["interruptBefore", "interruptAfter"])
+async def test_a_breakpoint_pauses_the_run_until_it_is_resumed(place: Places, setting: str) -> None:
+    node = "finish" if setting == "interruptBefore" else "first"
 
     def first(state: State) -> State:
         return {"log": ["first"]}
 
-    async with serving(place, graph_of("two", first, ends), settings=QUICK) as service:
-        run = await run_to_rest(service, "two", settings={where: [node]})
+    async with serving(place, graph_of("two", first, finish), settings=QUICK) as service:
+        run = await run_to_rest(service, "two", settings={setting: [node]})
         assert (run.status, run.claim, run.due_at) == (RunStatus.PAUSED, None, None)
         assert await service.state(WS, run.id) == {"log": ["first"]}
         await service.resume(WS, run.id)
@@ -426,26 +428,26 @@ async def test_a_breakpoint_pauses_the_run_until_it_is_resumed(place: Places, wh
         assert (types.count("WORKFLOW_PAUSED"), types.count("WORKFLOW_RESUMED")) == (1, 1)
 
 
-async def test_a_step_before_which_a_run_has_stopped_has_not_begun(place: Places) -> None:
-    async with serving(place, graph_of("one", ends), settings=QUICK) as service:
-        run = await run_to_rest(service, "one", settings={"interruptBefore": ["ends"]})
+async def test_a_breakpoint_before_a_step_leaves_it_pending(place: Places) -> None:
+    async with serving(place, graph_of("one", finish), settings=QUICK) as service:
+        run = await run_to_rest(service, "one", settings={"interruptBefore": ["finish"]})
         assert [step.status for step in await service.steps(WS, run.id)] == [StepStatus.PENDING]
         assert await events_of(service, run, "STEP_STARTED") == []
 
 
-async def test_a_breakpoint_holds_though_the_service_stops_at_it(place: Places) -> None:
-    held = Held()
-    graph = graph_of("slow", held, ends)
+async def test_a_breakpoint_still_holds_if_the_service_stops_at_it(place: Places) -> None:
+    held = BlockingNode()
+    graph = graph_of("slow", held, finish)
     async with serving(place, graph, settings=ServiceSettings(drain=5)) as service:
-        run = (await service.start(WS, StartRun(graph="slow", settings={"interruptBefore": ["ends"]}))).run
+        run = (await service.start(WS, StartRun(graph="slow", settings={"interruptBefore": ["finish"]}))).run
         await held.has_begun()
-        held.let_go_soon()
+        held.release_soon()
     async with serving(place, graph, settings=QUICK) as service:
         run = await reached(service, run, RunStatus.PAUSED, *ENDED)
         assert run.status is RunStatus.PAUSED
 
 
-async def test_a_run_that_takes_too_many_steps_has_failed(place: Places) -> None:
+async def test_a_run_that_exceeds_its_recursion_limit_fails(place: Places) -> None:
     def again(state: State) -> State:
         return {"log": ["again"]}
 
@@ -459,16 +461,16 @@ async def test_a_run_that_takes_too_many_steps_has_failed(place: Places) -> None
         assert len((await service.state(WS, run.id))["log"]) == 5
 
 
-async def test_an_error_of_the_engine_has_the_code_that_it_has_elsewhere(place: Places) -> None:
-    async with serving(place, graph_of("two", ends, asks), settings=QUICK) as service:
+async def test_an_engine_error_keeps_its_error_code_in_the_run(place: Places) -> None:
+    async with serving(place, graph_of("two", finish, ask), settings=QUICK) as service:
         run = await run_to_rest(service, "two", settings={"recursionLimit": 1})
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "SW-graph-recursion-error")
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
-async def test_whatever_the_durability_the_log_is_whole(place: Places, durability: str) -> None:
+async def test_the_event_log_is_complete_in_every_durability(place: Places, durability: str) -> None:
     nodes = [type("Node", (), {"__call__": lambda self, state: {"log": [1]}, "__name__": f"n{n}"})() for n in range(9)]
-    async with serving(place, graph_of("many", *nodes, asks), settings=QUICK) as service:
+    async with serving(place, graph_of("many", *nodes, ask), settings=QUICK) as service:
         run = await run_to_rest(service, "many", settings={"durability": durability})
         assert run.status is RunStatus.WAITING
         [wait] = (await service.waits(WS)).items
@@ -479,39 +481,38 @@ async def test_whatever_the_durability_the_log_is_whole(place: Places, durabilit
         assert (types.count("STEP_STARTED"), types.count("STEP_COMPLETED")) == (10, 10)
 
 
-# -- what waiting costs
+# -- resources of waiting runs
 
 
-async def asks_on_the_loop(state: State) -> State:
+async def ask_asynchronously(state: State) -> State:
     return {"log": [interrupt("go on?")]}
 
 
-async def test_waiting_runs_hold_neither_tasks_nor_threads(tmp_path: Path) -> None:
+async def test_waiting_runs_hold_neither_asyncio_tasks_nor_threads(tmp_path: Path) -> None:
     place = Places(tmp_path / "runs.db")
     try:
-        async with serving(place, graph_of("asks", asks_on_the_loop), settings=ServiceSettings(capacity=50)) as service:
+        async with serving(
+            place, graph_of("ask", ask_asynchronously), settings=ServiceSettings(capacity=50)
+        ) as service:
 
-            async def waiting(count: int) -> bool:
-                found = await service.runs(WS, RunFilter(status=[RunStatus.WAITING]), page_size=1)
-                return found.total == count
+            async def are_waiting(count: int) -> bool:
+                page = await service.runs(WS, RunFilter(status=[RunStatus.WAITING]), page_size=1)
+                return page.total == count
 
-            async def more(count: int, total: int) -> tuple[int, int]:
+            async def start_more(count: int, total: int) -> tuple[int, int]:
+                """Start runs, and return the numbers of tasks and threads once all of them wait."""
                 for start in range(0, count, 100):
-                    some = range(start, min(start + 100, count))
-                    await asyncio.gather(*(service.start(WS, StartRun(graph="asks")) for _ in some))
-                await until(lambda: waiting(total))
-                await until(lambda: _idle(service))
+                    batch = range(start, min(start + 100, count))
+                    await asyncio.gather(*(service.start(WS, StartRun(graph="ask")) for _ in batch))
+                await until(lambda: are_waiting(total))
+                await until(lambda: _is_idle(service))
                 gc.collect()
-                tasks = sum(isinstance(one, asyncio.Task) and not one.done() for one in gc.get_objects())
+                tasks = sum(isinstance(item, asyncio.Task) and not item.done() for item in gc.get_objects())
                 return tasks, threading.active_count()
 
-            few_tasks, few_threads = await more(200, 200)
-            tasks, threads = await more(800, 1000)
+            few_tasks, few_threads = await start_more(200, 200)
+            tasks, threads = await start_more(800, 1000)
             assert tasks == few_tasks
-            assert threads < few_threads + 20  # those that read the database are few, and stay
+            assert threads < few_threads + 20  # a few threads that read the database remain
     finally:
         place.close()
-
-
-async def _idle(service: Any) -> bool:
-    return service.worker.active_runs == 0

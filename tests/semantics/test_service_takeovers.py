@@ -1,7 +1,7 @@
-"""A worker stalls at any of its calls to the database, until another one has taken its run over.
+"""A worker stalls at any of its calls to the database until another worker has taken over its run.
 
-The first one counts as gone then, and still goes on. Whatever it does must change nothing: it calls no node of the run
-any more, the thread stays with the other worker, and the run ends as if it had only ever had that one.
+The first worker then counts as dead, but continues. Whatever it does must have no effect: it calls no more nodes of the
+run, the thread stays with the other worker, and the run ends as if only that worker had executed it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Gated, Gates, Places, rested, until
+from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Gates, Places, rested, until
 
 from statewright import START, StateGraph, interrupt
 from statewright.async_futures import aresolve
@@ -26,13 +26,14 @@ from statewright.service import Catalog, Service, ServiceSettings, StartRun
 
 pytestmark = pytest.mark.anyio
 SETTINGS = ServiceSettings(look_every=3600, lease=3600, drain=0.2)
-"""Workers look for work when they begin, and when they are notified; nothing happens by the passing of time."""
+"""Workers look for work when they start and when they are notified; the passing of time triggers nothing."""
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 GATED = ("load", "commit", "save_results", "renew", "lease", "find", "get", "write")
 
 
 class State(TypedDict, total=False):
-    opens: str
+    kind: str
+    """Whether the first node asks a question: `asking`, or `plain`."""
     log: Annotated[list[Any], operator.add]
 
 
@@ -50,7 +51,7 @@ def _is_of_attempt() -> bool:
 
 
 class Process:
-    """A service with a graph that notes which of its nodes are called."""
+    """A service with a graph that records which of its nodes are called."""
 
     def __init__(self, views: dict[str, Any]) -> None:
         self.called: list[str] = []
@@ -66,7 +67,7 @@ class Process:
             self.called.append("opening")
             if self.fails:
                 raise ValueError("not yet")
-            return {"log": [interrupt("first") if state.get("opens") == "asking" else "opened"]}
+            return {"log": [interrupt("first") if state.get("kind") == "asking" else "opened"]}
 
         def held(state: State) -> State:
             self.called.append("held")
@@ -82,7 +83,7 @@ class Process:
         return graph.add_edge(START, "opening").add_edge("opening", "held").add_edge("held", "closing")
 
     async def waits(self, run_id: str, step: str) -> Wait | None:
-        """The wait in a step of a run that nobody is at work on."""
+        """Return the wait in a step of a run that no worker is executing."""
         waits = await aresolve(self.service.context.ledger.find(Wait, where(run_id=run_id, step_name=step)))
         run = await self.service.run(WS, run_id)
         assert run.status is not RunStatus.FAILED, run.error
@@ -90,7 +91,7 @@ class Process:
 
 
 class OtherProcess(Process):
-    """One whose service works on an event loop of its own, on another thread."""
+    """A process whose service has its own event loop, on another thread."""
 
     def __init__(self, views: dict[str, Any]) -> None:
         super().__init__(views)
@@ -114,80 +115,80 @@ class OtherProcess(Process):
         assert not self._thread.is_alive()
 
     def call(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
-        """What a coroutine returns on this one's loop; from any other thread."""
+        """Run a coroutine on the loop of this process, and return its result. Call it from another thread."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._started.result()).result(PATIENCE)
 
 
-class Case:
-    """A run that two workers have, one after the other."""
+class Takeover:
+    """A run that two workers execute, one after the other."""
 
-    def __init__(self, places: Places, way: str, until_it: str) -> None:
-        self.way, self.until_it = way, until_it
+    def __init__(self, places: Places, start_kind: str, stall_until: str) -> None:
+        self.start_kind, self.stall_until = start_kind, stall_until
         self.gates = gates_of_attempts()
         views = places.views()
-        self.first = Process({name: Gated(view, self.gates) for name, view in views.items()})
+        self.first = Process({name: GatedStorage(view, self.gates) for name, view in views.items()})
         self.other = OtherProcess(places.views())
         self.saver = views["saver"].for_workspace(WS)
         self.run_id = ""
         self.called_before: list[str] | None = None
-        """The nodes that the first worker had called when it was made to stand still."""
+        """The nodes that the first worker had called when it stalled."""
         self.taking: Future[bool] | None = None
 
     async def prepare(self) -> Callable[[], Awaitable[Any]]:
-        """Bring the thread to where the run begins or goes on; how the first worker gets the run then."""
+        """Bring the thread to where the run starts or continues; return a function that starts its attempt there."""
         service = self.first.service
 
         async def start(**options: Any) -> Run:
             self.run_id = f"run_{draw_run_id()}"  # known before the attempt begins
             return (await service.start(WS, StartRun(graph="g", thread_id="t", run_id=self.run_id, **options))).run
 
-        match self.way:
+        match self.start_kind:
             case "a fresh run":
-                return lambda: start(input={"opens": "plainly"})
-            case "a run instead of another one":
-                before = await start(input={"opens": "asking"})
+                return lambda: start(input={"kind": "plain"})
+            case "a run with rollback":
+                before = await start(input={"kind": "asking"})
                 await rested(service, before)
-                return lambda: start(input={"opens": "plainly"}, on_busy="rollback")
+                return lambda: start(input={"kind": "plain"}, on_busy="rollback")
             case "an answer":
-                run = await start(input={"opens": "asking"})
+                run = await start(input={"kind": "asking"})
                 await rested(service, run)
                 wait = await until(lambda: self.first.waits(run.id, "opening"))
                 return lambda: service.answer(WS, run.id, {wait.id: "opened"})
-            case "going on after a pause":
-                run = await start(input={"opens": "plainly"}, settings={"interruptBefore": ["opening"]})
+            case "resuming after a pause":
+                run = await start(input={"kind": "plain"}, settings={"interruptBefore": ["opening"]})
                 await rested(service, run)
                 return lambda: service.resume(WS, run.id)
             case _:
                 self.first.fails = True
-                run = await start(input={"opens": "plainly"})
+                run = await start(input={"kind": "plain"})
                 await rested(service, run)
                 self.first.fails = False
                 return lambda: service.retry(WS, run.id)
 
     def take_over(self) -> None:
-        """Have the other worker take the run over. The caller stands still meanwhile."""
+        """Have the other worker take over the run, while the caller stalls."""
         with ThreadPoolExecutor(1) as pool:
             self.taking = pool.submit(self._take_over)
         if self.taking.exception() is None and self.taking.result():
             self.called_before = list(self.first.called)
 
     def _take_over(self) -> bool:
-        """Whether there was something to take over: the attempt may have saved all that it had to."""
+        """Return whether there was a run to take over: the attempt may already have saved everything."""
         if asyncio.run(self.first.service.run(WS, self.run_id)).claim is None:
             return False
-        forget = [UpdateAll(Worker, [], {"until": LONG_AGO})]
-        asyncio.run(_answer_of(self.other.service.context.ledger.write(forget)))
+        expiry = [UpdateAll(Worker, [], {"until": LONG_AGO})]
+        asyncio.run(_resolve(self.other.service.context.ledger.write(expiry)))
         self.other.start()
         is_in_node = self.other.call(until(self.is_with_other)) == "in a node"
-        if is_in_node and self.until_it == "has paused":
+        if is_in_node and self.stall_until == "has paused":
             self.other.call(self.other.service.pause(WS, self.run_id))
-        if self.until_it != "is in a node":
+        if self.stall_until != "is in a node":
             self.other.go_on.set()
-        if is_in_node and self.until_it == "has paused":
+        if is_in_node and self.stall_until == "has paused":
             self.other.call(until(self.is_paused))
-        elif self.until_it == "waits":
+        elif self.stall_until == "waits":
             self.other.call(until(lambda: self.other.waits(self.run_id, "closing")))
-        elif self.until_it == "has ended":
+        elif self.stall_until == "has ended":
             self._close()
         return True
 
@@ -208,49 +209,51 @@ class Case:
         self.other.call(service.wait(WS, self.run_id, PATIENCE))
 
     async def end(self) -> Run:
-        """Let the run come to its end with the other worker."""
+        """Let the run end with the other worker."""
         self.other.go_on.set()
-        if self.until_it != "has ended":
+        if self.stall_until != "has ended":
             await asyncio.to_thread(self._close)
         return await self.first.service.run(WS, self.run_id)
 
     async def first_is_done(self) -> bool:
-        """Whether the first worker has nothing to do any more, with or without having stood still."""
+        """Return whether the first worker has nothing left to do, whether or not it has stalled."""
         assert self.first.service.worker is not None
-        stood_still = self.taking is not None and self.taking.done()
-        is_done = stood_still or await self.first.waits(self.run_id, "closing") is not None
+        has_stalled = self.taking is not None and self.taking.done()
+        is_done = has_stalled or await self.first.waits(self.run_id, "closing") is not None
         return is_done and self.first.service.worker.active_runs == 0
 
 
-async def _answer_of(answer: Any) -> Any:
+async def _resolve(answer: Any) -> Any:
     return await aresolve(answer)
 
 
-WAYS = ["a fresh run", "a run instead of another one", "an answer", "going on after a pause", "trying again"]
+START_KINDS = ["a fresh run", "a run with rollback", "an answer", "resuming after a pause", "a retry"]
 
 
-@pytest.mark.parametrize("until_it", ["is in a node", "has paused", "waits", "has ended"])
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("on", ["memory", pytest.param("sqlite", marks=pytest.mark.full)])
-async def test_a_worker_that_stalls_until_another_has_its_run(on: str, way: str, until_it: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("stall_until", ["is in a node", "has paused", "waits", "has ended"])
+@pytest.mark.parametrize("start_kind", START_KINDS)
+@pytest.mark.parametrize("storage", ["memory", pytest.param("sqlite", marks=pytest.mark.full)])
+async def test_a_worker_that_stalls_until_its_run_is_taken_over_changes_nothing(
+    storage: str, start_kind: str, stall_until: str, tmp_path: Path
+) -> None:
     at = 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if on == "sqlite" else None)
-        case = Case(places, way, until_it)
+        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        case = Takeover(places, start_kind, stall_until)
         case.first.go_on.set()
         async with case.first.service:
-            get_the_run = await case.prepare()
+            start_run = await case.prepare()
             case.gates.arm(at, case.take_over)
-            await get_the_run()
+            await start_run()
             await until(case.first_is_done)
-            if case.taking is None or not case.taking.result():  # the attempt has made fewer calls than that
+            if case.taking is None or not case.taking.result():  # the attempt made fewer calls
                 break
             try:
                 assert case.first.called == case.called_before, at
                 done = await case.end()
                 assert (done.status, done.error) == (RunStatus.COMPLETED, None), at
-                assert done.output == {"opens": done.output["opens"], "log": ["opened", "held", "closed"]}, at
+                assert done.output == {"kind": done.output["kind"], "log": ["opened", "held", "closed"]}, at
                 assert await aresolve(case.saver.lease("t")) is None, at
             finally:
                 case.other.stop()

@@ -30,16 +30,16 @@ def first(state: State) -> State:
     return {"log": ["first"]}
 
 
-def asks(state: State) -> State:
+def ask(state: State) -> State:
     return {"log": [interrupt("go on?")]}
 
 
-def approves(state: State) -> State:
-    asked = {"type": "approval", "contentKey": None, "content": "a letter", "prompt": "send it?"}
-    return {"log": [interrupt(asked)["decision"]]}
+def await_approval(state: State) -> State:
+    question = {"type": "approval", "contentKey": None, "content": "a letter", "prompt": "send it?"}
+    return {"log": [interrupt(question)["decision"]]}
 
 
-def pays(state: State) -> State:
+def await_payment(state: State) -> State:
     return {"log": [wait_for_event("paid", timeout=timedelta(hours=1))]}
 
 
@@ -55,92 +55,87 @@ def chain(*nodes: Any) -> StateGraph:
     return graph.add_edge(before, END)
 
 
-def beside(*nodes: Any) -> StateGraph:
+def parallel(*nodes: Any) -> StateGraph:
     graph = StateGraph(State, name="g")
     for node in nodes:
         graph.add_node(node).add_edge(START, node.__name__).add_edge(node.__name__, END)
     return graph
 
 
-async def waiting(service: Service) -> Run:
+async def waiting_run(service: Service) -> Run:
     run = await run_to_rest(service, "g", {}, thread_id="t")
     assert run.status is RunStatus.WAITING
     return run
 
 
 async def completed(service: Service, run: Run) -> Any:
-    async def one() -> Any:
-        found = await service.run(WS, run.id)
-        return found if found.status is RunStatus.COMPLETED else None
-
-    return (await until(one)).output
+    """Return the output of the run once it has completed."""
+    return (await until(lambda: _completed_run(service, WS, run))).output
 
 
-async def steps(service: Service, run: Run) -> dict[str, StepStatus]:
-    found = await aresolve(service.context.ledger.find(StepRun, where(run_id=run.id)))
-    return {step.name: step.status for step in found}
+async def step_statuses(service: Service, run: Run) -> dict[str, StepStatus]:
+    steps = await aresolve(service.context.ledger.find(StepRun, where(run_id=run.id)))
+    return {step.name: step.status for step in steps}
 
 
-@pytest.mark.parametrize("node", [asks, approves, pays])
-async def test_a_waiting_step_is_done_from_outside_and_the_run_continues(place: Places, node: Any) -> None:
+@pytest.mark.parametrize("node", [ask, await_approval, await_payment])
+async def test_an_update_as_a_waiting_node_replaces_its_result_and_the_run_continues(place: Places, node: Any) -> None:
     async with serving(place, chain(first, node, last), settings=QUICK) as service:
-        run = await waiting(service)
+        run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node=node.__name__)
         with pytest.raises(NOT_OPEN):
             await service.answer(WS, run.id, {wait.id: "late"})
-        if node is approves:
+        if node is await_approval:
             with pytest.raises(InvalidTransition):
                 await service.decide(WS, wait.id, "approved")
             assert (await service.approval(WS, wait.id)).decision == "cancelled"
         assert await completed(service, run) == {"log": ["first", "by hand", "last"]}
         assert (await service.waits(WS)).total == 0
-        known = await steps(service, run)
-        assert (known[node.__name__], known["last"]) == (StepStatus.CANCELLED, StepStatus.COMPLETED)
+        statuses = await step_statuses(service, run)
+        assert (statuses[node.__name__], statuses["last"]) == (StepStatus.CANCELLED, StepStatus.COMPLETED)
         (resumed,) = await events_of(service, run, "WORKFLOW_RESUMED")
         assert resumed.payload == {"reason": "thread changed"}
 
 
-@pytest.mark.parametrize("as_node", ["asks", "__end__"])
-async def test_a_run_that_has_nothing_left_to_do_ends_with_the_state_that_it_was_given(
-    place: Places, as_node: str
-) -> None:
-    async with serving(place, chain(first, asks), settings=QUICK) as service:
-        run = await waiting(service)
+@pytest.mark.parametrize("as_node", ["ask", "__end__"])
+async def test_an_update_that_leaves_nothing_to_do_completes_the_run(place: Places, as_node: str) -> None:
+    async with serving(place, chain(first, ask), settings=QUICK) as service:
+        run = await waiting_run(service)
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node=as_node)
         assert await completed(service, run) == {"log": ["first", "by hand"]}
 
 
-async def test_the_state_that_a_run_ends_with_is_that_of_its_own_workspace(place: Places) -> None:
-    async with serving(place, chain(first, asks), settings=QUICK) as service:
-        await waiting(service)
-        wanted = StartRun(graph="g", input={}, thread_id="t")
-        run = (await service.start_and_wait("other", wanted, PATIENCE)).run
-        await service.threads.update("other", "t", {"log": ["of the other"]}, as_node="asks")
-        ended = until(lambda: _is_completed(service, "other", run))
+async def test_a_run_completed_by_an_update_gets_the_state_of_its_own_workspace(place: Places) -> None:
+    async with serving(place, chain(first, ask), settings=QUICK) as service:
+        await waiting_run(service)
+        request = StartRun(graph="g", input={}, thread_id="t")
+        run = (await service.start_and_wait("other", request, PATIENCE)).run
+        await service.threads.update("other", "t", {"log": ["of the other"]}, as_node="ask")
+        ended = until(lambda: _completed_run(service, "other", run))
         assert (await ended).output == {"log": ["first", "of the other"]}
 
 
-async def _is_completed(service: Service, workspace_id: str, run: Run) -> Run | None:
-    found = await service.run(workspace_id, run.id)
-    return found if found.status is RunStatus.COMPLETED else None
+async def _completed_run(service: Service, workspace_id: str, run: Run) -> Run | None:
+    current = await service.run(workspace_id, run.id)
+    return current if current.status is RunStatus.COMPLETED else None
 
 
-async def test_other_questions_stay_open(place: Places) -> None:
-    async with serving(place, beside(asks, pays), settings=QUICK) as service:
-        run = await waiting(service)
+async def test_an_update_leaves_other_questions_open(place: Places) -> None:
+    async with serving(place, parallel(ask, await_payment), settings=QUICK) as service:
+        run = await waiting_run(service)
         waits = {wait.step_name: wait for wait in (await service.waits(WS)).items}
-        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
+        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="ask")
         with pytest.raises(NOT_OPEN):
-            await service.answer(WS, run.id, {waits["asks"].id: "late"})
-        assert [wait.id for wait in (await service.waits(WS)).items] == [waits["pays"].id]
+            await service.answer(WS, run.id, {waits["ask"].id: "late"})
+        assert [wait.id for wait in (await service.waits(WS)).items] == [waits["await_payment"].id]
         await service.signal(WS, run.id, "paid", {"amount": 1})
         assert sorted(map(str, (await completed(service, run))["log"])) == ["by hand", "{'amount': 1}"]
 
 
-async def test_an_update_that_closes_nothing_leaves_the_run_waiting(place: Places) -> None:
-    async with serving(place, chain(first, asks, last), settings=QUICK) as service:
-        run = await waiting(service)
+async def test_an_update_that_closes_no_wait_leaves_the_run_waiting(place: Places) -> None:
+    async with serving(place, chain(first, ask, last), settings=QUICK) as service:
+        run = await waiting_run(service)
         await service.threads.update(WS, "t", {"log": ["more"]}, as_node="first")
         run = await rested(service, run)
         assert run.status is RunStatus.WAITING
@@ -149,43 +144,43 @@ async def test_an_update_that_closes_nothing_leaves_the_run_waiting(place: Place
         assert await completed(service, run) == {"log": ["first", "more", "yes", "last"]}
 
 
-async def test_an_answer_that_was_accepted_is_not_thrown_away(place: Places) -> None:
-    async with serving(place, chain(first, asks), settings=QUICK) as service:
-        run = await waiting(service)
+async def test_an_update_is_refused_if_the_run_has_received_an_answer(place: Places) -> None:
+    async with serving(place, chain(first, ask), settings=QUICK) as service:
+        run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
         now = service.clock.now()
-        await service.context.write([Insert(answer_to(wait, "yes", now))])  # and nobody has woken the run yet
+        await service.context.write([Insert(answer_to(wait, "yes", now))])  # the run is not woken yet
         with pytest.raises(RequestConflict, match="has received an answer"):
-            await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
+            await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="ask")
         await service.context.write([wake_change(run.id, now)])
         assert await completed(service, run) == {"log": ["first", "yes"]}
 
 
-async def test_a_run_that_is_taken_up_meanwhile_is_a_conflict_and_nothing_is_changed(
+async def test_an_update_is_refused_without_effect_if_the_run_changes_meanwhile(
     place: Places, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from statewright.service.operations.thread_edits import ResumableRun
 
-    async with serving(place, chain(first, asks), settings=QUICK) as service:
-        run = await waiting(service)
+    async with serving(place, chain(first, ask), settings=QUICK) as service:
+        run = await waiting_run(service)
         find = ResumableRun.find
 
-        async def overtaken(*args: Any) -> Any:
-            found = await find(*args)
+        async def find_and_change(*args: Any) -> Any:
+            result = await find(*args)
             await service.context.write([Advance(run.id, service.clock.now(), {"error": None})])
-            return found
+            return result
 
-        monkeypatch.setattr(ResumableRun, "find", overtaken)
+        monkeypatch.setattr(ResumableRun, "find", find_and_change)
         before = await service.threads.state(WS, "t")
         with pytest.raises(RequestConflict, match="has changed since"):
-            await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
+            await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="ask")
         assert await service.threads.state(WS, "t") == before
         assert (await service.waits(WS)).total == 1
 
 
-async def test_a_fork_to_before_the_question_asks_it_again(place: Places) -> None:
-    async with serving(place, chain(first, asks, pays), settings=QUICK) as service:
-        run = await waiting(service)
+async def test_a_fork_to_before_a_question_repeats_it(place: Places) -> None:
+    async with serving(place, chain(first, ask, await_payment), settings=QUICK) as service:
+        run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
         asked_at = (await service.threads.state(WS, "t"))["checkpointId"]
         await service.answer(WS, run.id, {wait.id: "yes"})
@@ -195,22 +190,21 @@ async def test_a_fork_to_before_the_question_asks_it_again(place: Places) -> Non
         with pytest.raises((SignalMismatch, InvalidTransition)):
             await service.signal(WS, run.id, "paid", {}, must_wait=True)
 
-        async def asked_again() -> Any:
-            found = [one for one in (await service.waits(WS)).items if one.step_name == "asks"]
-            return found if found and (await service.run(WS, run.id)).status is RunStatus.WAITING else None
+        async def repeated_waits() -> Any:
+            waits = [wait for wait in (await service.waits(WS)).items if wait.step_name == "ask"]
+            return waits if waits and (await service.run(WS, run.id)).status is RunStatus.WAITING else None
 
-        (again,) = await until(asked_again)
+        (again,) = await until(repeated_waits)
         assert (await service.waits(WS)).total == 1
         await service.answer(WS, run.id, {again.id: "no"})
-        await until(lambda: service.waits(WS))
-        await until(lambda: _waits_for(service, "pays"))
+        await until(lambda: _waits_for(service, "await_payment"))
         await service.signal(WS, run.id, "paid", {"amount": 1})
         assert await completed(service, run) == {"log": ["first", "no", {"amount": 1}]}
 
 
-async def test_a_fork_to_a_branch_of_its_own_does_not_concern_the_run(place: Places) -> None:
-    async with serving(place, chain(first, asks), settings=QUICK) as service:
-        run = await waiting(service)
+async def test_a_fork_to_another_branch_does_not_affect_the_run(place: Places) -> None:
+    async with serving(place, chain(first, ask), settings=QUICK) as service:
+        run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
         oldest = (await service.threads.history(WS, "t"))[-1]["checkpointId"]
         await service.threads.fork(WS, "t", oldest, "other")
@@ -218,12 +212,12 @@ async def test_a_fork_to_a_branch_of_its_own_does_not_concern_the_run(place: Pla
         assert await completed(service, run) == {"log": ["first", "yes"]}
 
 
-async def test_a_halted_run_stays_halted_and_continues_from_the_changed_state(place: Places) -> None:
-    async with serving(place, chain(first, asks, last), settings=QUICK) as service:
-        run = await waiting(service)
-        halted = {"status": RunStatus.PAUSED, "due_at": None}  # as one that was told to while it came to wait
-        await service.context.write([Advance(run.id, service.clock.now(), halted)])
-        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
+async def test_a_paused_run_stays_paused_and_resumes_from_the_updated_state(place: Places) -> None:
+    async with serving(place, chain(first, ask, last), settings=QUICK) as service:
+        run = await waiting_run(service)
+        changes = {"status": RunStatus.PAUSED, "due_at": None}  # as if it was paused while it began to wait
+        await service.context.write([Advance(run.id, service.clock.now(), changes)])
+        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="ask")
         assert (await service.run(WS, run.id)).status is RunStatus.PAUSED
         assert (await service.waits(WS)).total == 0
         await service.resume(WS, run.id)
@@ -234,92 +228,92 @@ async def _waits_for(service: Service, step: str) -> bool:
     return any(wait.step_name == step for wait in (await service.waits(WS)).items)
 
 
-# -- the thread of a run that has failed
+# -- the thread of a failed run
 
 
-class Broken:
-    """A node that fails until it is mended."""
+class FailingNode:
+    """A node that fails until it is fixed."""
 
-    __name__ = "breaks"
+    __name__ = "failing"
 
     def __init__(self) -> None:
-        self.mended = False
+        self.is_fixed = False
 
     def __call__(self, state: State) -> State:
-        if not self.mended:
+        if not self.is_fixed:
             raise ConnectionError("away")
-        return {"log": ["mended"]}
+        return {"log": ["fixed"]}
 
 
-async def failed(service: Service) -> Run:
+async def failed_run(service: Service) -> Run:
     run = await run_to_rest(service, "g", {}, thread_id="t")
     assert run.status is RunStatus.FAILED
     return run
 
 
-async def test_a_failed_step_is_done_from_outside_and_the_run_continues_after_it(place: Places) -> None:
-    async with serving(place, chain(first, Broken(), last), settings=QUICK) as service:
-        run = await failed(service)
-        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="breaks")
+async def test_a_retry_continues_after_an_update_as_the_failed_node(place: Places) -> None:
+    async with serving(place, chain(first, FailingNode(), last), settings=QUICK) as service:
+        run = await failed_run(service)
+        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="failing")
         assert (await service.run(WS, run.id)).status is RunStatus.FAILED
         await service.retry(WS, run.id)
         assert await completed(service, run) == {"log": ["first", "by hand", "last"]}
-        assert await steps(service, run) == {
-            "first": StepStatus.COMPLETED, "breaks": StepStatus.CANCELLED, "last": StepStatus.COMPLETED,
+        assert await step_statuses(service, run) == {
+            "first": StepStatus.COMPLETED, "failing": StepStatus.CANCELLED, "last": StepStatus.COMPLETED,
         }  # fmt: skip
         for kind in ("STEP_STARTED", "STEP_COMPLETED"):
-            told = [event.payload["stepName"] for event in await events_of(service, run, kind)]
-            assert told.count("last") == 1
+            names = [event.payload["stepName"] for event in await events_of(service, run, kind)]
+            assert names.count("last") == 1
 
 
-async def test_a_failed_run_whose_last_step_is_done_from_outside_ends(place: Places) -> None:
-    async with serving(place, chain(first, Broken()), settings=QUICK) as service:
-        run = await failed(service)
-        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="breaks")
+async def test_a_retry_completes_a_run_after_an_update_as_its_failed_last_node(place: Places) -> None:
+    async with serving(place, chain(first, FailingNode()), settings=QUICK) as service:
+        run = await failed_run(service)
+        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="failing")
         await service.retry(WS, run.id)
         assert await completed(service, run) == {"log": ["first", "by hand"]}
-        assert (await steps(service, run))["breaks"] is StepStatus.CANCELLED
+        assert (await step_statuses(service, run))["failing"] is StepStatus.CANCELLED
 
 
-async def test_a_failed_run_continues_from_where_its_thread_was_forked(place: Places) -> None:
-    broken = Broken()
+async def test_a_retry_continues_from_the_checkpoint_of_a_fork(place: Places) -> None:
+    broken = FailingNode()
     async with serving(place, chain(first, broken, last), settings=QUICK) as service:
-        run = await failed(service)
+        run = await failed_run(service)
         oldest = (await service.threads.history(WS, "t"))[-1]["checkpointId"]
         await service.threads.fork(WS, "t", oldest)
-        broken.mended = True
+        broken.is_fixed = True
         await service.retry(WS, run.id)
-        assert await completed(service, run) == {"log": ["first", "mended", "last"]}
-        found = await aresolve(service.context.ledger.find(StepRun, where(run_id=run.id)))
-        done = sorted(step.name for step in found if step.status is StepStatus.COMPLETED)
-        assert done == ["breaks", "first", "last"]
-        assert {step.status for step in found} <= {StepStatus.COMPLETED, StepStatus.CANCELLED}
+        assert await completed(service, run) == {"log": ["first", "fixed", "last"]}
+        steps = await aresolve(service.context.ledger.find(StepRun, where(run_id=run.id)))
+        completed_names = sorted(step.name for step in steps if step.status is StepStatus.COMPLETED)
+        assert completed_names == ["failing", "first", "last"]
+        assert {step.status for step in steps} <= {StepStatus.COMPLETED, StepStatus.CANCELLED}
 
 
-async def test_a_question_next_to_a_failed_task_stays_open_and_keeps_its_answer(place: Places) -> None:
-    broken = Broken()
-    async with serving(place, beside(asks, broken), settings=QUICK) as service:
-        run = await failed(service)
-        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="breaks")
+async def test_a_question_next_to_an_updated_failed_task_stays_open(place: Places) -> None:
+    broken = FailingNode()
+    async with serving(place, parallel(ask, broken), settings=QUICK) as service:
+        run = await failed_run(service)
+        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="failing")
         await service.retry(WS, run.id)
 
-        async def waits() -> Any:
-            now = await service.run(WS, run.id)
-            return now.status is RunStatus.WAITING and now.claim is None and (await service.waits(WS)).items
+        async def open_waits() -> Any:
+            current = await service.run(WS, run.id)
+            return current.status is RunStatus.WAITING and current.claim is None and (await service.waits(WS)).items
 
-        (wait,) = await until(waits)
+        (wait,) = await until(open_waits)
         await service.answer(WS, run.id, {wait.id: "yes"})
         assert sorted((await completed(service, run))["log"]) == ["by hand", "yes"]
-        assert await steps(service, run) == {"asks": StepStatus.COMPLETED, "breaks": StepStatus.CANCELLED}
+        assert await step_statuses(service, run) == {"ask": StepStatus.COMPLETED, "failing": StepStatus.CANCELLED}
 
 
-async def test_a_thread_that_another_run_took_over_does_not_concern_the_failed_one(place: Places) -> None:
-    broken = Broken()
-    async with serving(place, chain(broken, asks), settings=QUICK) as service:
-        run = await failed(service)
-        broken.mended = True
+async def test_updating_a_thread_taken_over_by_another_run_does_not_affect_the_failed_run(place: Places) -> None:
+    broken = FailingNode()
+    async with serving(place, chain(broken, ask), settings=QUICK) as service:
+        run = await failed_run(service)
+        broken.is_fixed = True
         await run_to_rest(service, "g", {}, thread_id="t")
         before = await service.run(WS, run.id)
-        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="asks")
+        await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="ask")
         assert (await service.run(WS, run.id)).version == before.version
-        assert (await steps(service, run))["breaks"] is StepStatus.FAILED
+        assert (await step_statuses(service, run))["failing"] is StepStatus.FAILED

@@ -1,4 +1,4 @@
-"""Status, valid operations and records of runs: both tables of states, row by row."""
+"""Status, valid operations and records of runs, for each status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class State(TypedDict, total=False):
 
 
 class Case:
-    """A service with one run that stands somewhere."""
+    """A service with one run in a given status."""
 
     def __init__(self, service: Any) -> None:
         self.service = service
@@ -38,59 +38,62 @@ class Case:
         self.broken = True
         self.run: Any = None
 
-    def holds(self, state: State) -> State:
+    def block(self, state: State) -> State:
         self.begun.set()
         self.go.wait(PATIENCE)
         return {"log": ["held"]}
 
-    def asks(self, state: State) -> State:
+    def ask(self, state: State) -> State:
         return {"log": [interrupt("go on?")]}
 
-    def breaks(self, state: State) -> State:
+    def fail(self, state: State) -> State:
         if self.broken:
             raise ValueError("no luck")
-        return {"log": ["mended"]}
+        return {"log": ["fixed"]}
 
-    async def come_to(self, status: RunStatus) -> None:
-        service, first = self.service, self.service.start
+    async def bring_to(self, status: RunStatus) -> None:
+        service, start = self.service, self.service.start
         if status is RunStatus.PENDING:
-            self.run = (await first(WS, StartRun(graph="ends", after=LATER))).run
+            self.run = (await start(WS, StartRun(graph="finish", after=LATER))).run
         elif status in (RunStatus.RUNNING, RunStatus.PAUSED):
-            self.run = (await first(WS, StartRun(graph="holds"))).run
+            self.run = (await start(WS, StartRun(graph="block"))).run
             assert await asyncio.to_thread(self.begun.wait, PATIENCE)
             if status is RunStatus.PAUSED:
                 await service.pause(WS, self.run.id)
                 self.go.set()
         else:
-            graph = {RunStatus.WAITING: "asks", RunStatus.FAILED: "breaks", RunStatus.COMPLETED: "ends"}
-            self.run = await run_to_rest(service, graph.get(status, "asks"))
+            graph = {RunStatus.WAITING: "ask", RunStatus.FAILED: "fail", RunStatus.COMPLETED: "finish"}
+            self.run = await run_to_rest(service, graph.get(status, "ask"))
             if status is RunStatus.CANCELLED:
                 await service.cancel(WS, self.run.id)
         self.run = await self.reached(status)
 
     async def reached(self, *status: RunStatus) -> Any:
-        async def one() -> Any:
+        """Return the run once it has one of these statuses, and no claim unless it is to be running."""
+
+        async def run_with_status() -> Any:
             run = await self.service.run(WS, self.run.id)
             return run if run.status in status and (run.claim is None or status == (RunStatus.RUNNING,)) else None
 
-        return await until(one)
+        return await until(run_with_status)
 
 
 @asynccontextmanager
-async def standing(place: Places, status: RunStatus) -> AsyncIterator[Case]:
+async def run_in_status(place: Places, status: RunStatus) -> AsyncIterator[Case]:
+    """Yield a service with one run in this status."""
     catalog = Catalog()
     case = Case(None)
     for name, nodes in {
-        "holds": (case.holds, ends),
-        "asks": (case.asks, ends),
-        "breaks": (case.breaks, ends),
-        "ends": (ends,),
+        "block": (case.block, finish),
+        "ask": (case.ask, finish),
+        "fail": (case.fail, finish),
+        "finish": (finish,),
     }.items():
         catalog.serve(name, graph_of(name, *nodes))
     async with Service(catalog, **place.views(), settings=QUICK) as service:
         case.service = service
         try:
-            await case.come_to(status)
+            await case.bring_to(status)
             yield case
         finally:
             case.go.set()
@@ -107,49 +110,49 @@ def graph_of(name: str, *nodes: Any) -> StateGraph:
     return graph
 
 
-def ends(state: State) -> State:
+def finish(state: State) -> State:
     return {"log": ["end"]}
 
 
 ALLOWED = {
-    "cancel": {*RunStatus},  # of one that has ended nothing comes, and that is no error
+    "cancel": {*RunStatus},  # cancelling an ended run does nothing
     "pause": {RunStatus.RUNNING, RunStatus.PAUSED},
     "resume": {RunStatus.PAUSED},
     "retry": {RunStatus.FAILED},
     "signal": {*RunStatus} - ENDED,
     "answer": {RunStatus.WAITING},
-    "signal that must be waited for": set(),
+    "signal with must_wait": set(),
 }
 
 
-def act(case: Case, what: str) -> Any:
+def act(case: Case, operation: str) -> Any:
     service, run = case.service, case.run
-    if what == "signal":
+    if operation == "signal":
         return service.signal(WS, run.id, "news", {})
-    if what == "signal that must be waited for":
+    if operation == "signal with must_wait":
         return service.signal(WS, run.id, "news", {}, must_wait=True)
-    return service.answer(WS, run.id, {}) if what == "answer" else getattr(service, what)(WS, run.id)
+    return service.answer(WS, run.id, {}) if operation == "answer" else getattr(service, operation)(WS, run.id)
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
 async def test_valid_operations_depend_on_the_status_of_a_run(place: Places, status: RunStatus) -> None:
-    async with standing(place, status) as case:
+    async with run_in_status(place, status) as case:
         before = case.run
         events = len(await types_of(case.service, before))
-        for what, allowed in ALLOWED.items():
+        for operation, allowed in ALLOWED.items():
             if status in allowed:
                 continue
-            with pytest.raises(InvalidTransition if what != "signal that must be waited for" else Exception) as told:
-                await act(case, what)
-            assert told.value.status == 409
+            with pytest.raises(InvalidTransition if operation != "signal with must_wait" else Exception) as raised:
+                await act(case, operation)
+            assert raised.value.status == 409
             after = await case.service.run(WS, before.id)
-            assert (after.status, after.version) == (before.status, before.version), what
+            assert (after.status, after.version) == (before.status, before.version), operation
         assert len(await types_of(case.service, before)) == events
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-async def test_a_run_is_cancelled_from_everywhere_but_an_end(place: Places, status: RunStatus) -> None:
-    async with standing(place, status) as case:
+async def test_a_run_can_be_cancelled_in_every_status_except_an_end(place: Places, status: RunStatus) -> None:
+    async with run_in_status(place, status) as case:
         version = case.run.version
         run = await case.service.cancel(WS, case.run.id, "enough")
         if status in ENDED:
@@ -159,8 +162,8 @@ async def test_a_run_is_cancelled_from_everywhere_but_an_end(place: Places, stat
         assert (run.output, run.error) == (None, None)
         assert run.cancelled_at is not None
         assert (run.completed_at, run.failed_at) == (None, None)
-        [told] = await events_of(case.service, run, "WORKFLOW_CANCELLED")
-        assert told.payload == {"reason": "enough"}
+        [event] = await events_of(case.service, run, "WORKFLOW_CANCELLED")
+        assert event.payload == {"reason": "enough"}
         steps = await case.service.steps(WS, run.id)
         assert all(step.status in (StepStatus.COMPLETED, StepStatus.CANCELLED) for step in steps)
         assert (await case.service.waits(WS)).total == 0
@@ -171,15 +174,17 @@ async def test_a_run_is_cancelled_from_everywhere_but_an_end(place: Places, stat
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-async def test_records_show_the_status_of_a_run(place: Places, status: RunStatus) -> None:
-    async with standing(place, status) as case:
+async def test_the_record_of_a_run_fits_its_status(place: Places, status: RunStatus) -> None:
+    async with run_in_status(place, status) as case:
         run = await case.service.run(WS, case.run.id)
         instants = {
             RunStatus.COMPLETED: run.completed_at,
             RunStatus.FAILED: run.failed_at,
             RunStatus.CANCELLED: run.cancelled_at,
         }
-        assert [one for one, at in instants.items() if at is not None] == [one for one in instants if one is status]
+        assert [ending for ending, at in instants.items() if at is not None] == [
+            ending for ending in instants if ending is status
+        ]
         assert (run.started_at is None) is (status is RunStatus.PENDING)
         assert (run.claim is not None) is (status is RunStatus.RUNNING)
         assert (run.due_at is not None) is (status is RunStatus.PENDING)
@@ -202,18 +207,18 @@ async def test_records_show_the_status_of_a_run(place: Places, status: RunStatus
         )
 
 
-async def test_a_run_that_was_retried_shows_nothing_of_its_failure(place: Places) -> None:
-    async with standing(place, RunStatus.FAILED) as case:
+async def test_a_retried_run_shows_no_trace_of_its_failure(place: Places) -> None:
+    async with run_in_status(place, RunStatus.FAILED) as case:
         case.broken = False
         await case.service.retry(WS, case.run.id)
         run = await case.reached(RunStatus.COMPLETED)
-        assert (run.error, run.failed_at, run.output) == (None, None, {"log": ["mended", "end"]})
+        assert (run.error, run.failed_at, run.output) == (None, None, {"log": ["fixed", "end"]})
         assert run.completed_at is not None
         assert [(step.error, step.attempt) for step in await case.service.steps(WS, run.id)] == [(None, 1)] * 2
 
 
 async def test_a_run_that_fails_again_can_be_retried(place: Places) -> None:
-    async with standing(place, RunStatus.FAILED) as case:
+    async with run_in_status(place, RunStatus.FAILED) as case:
         for _ in range(3):
             await case.service.retry(WS, case.run.id)
             run = await case.reached(RunStatus.FAILED)
@@ -222,8 +227,8 @@ async def test_a_run_that_fails_again_can_be_retried(place: Places) -> None:
         assert types.count("WORKFLOW_STARTED") == 1
 
 
-async def test_a_paused_run_can_be_paused_again_and_continues_where_it_was(place: Places) -> None:
-    async with standing(place, RunStatus.PAUSED) as case:
+async def test_a_paused_run_can_be_paused_again_and_resumes_where_it_stopped(place: Places) -> None:
+    async with run_in_status(place, RunStatus.PAUSED) as case:
         again = await case.service.pause(WS, case.run.id)
         assert again.version == case.run.version
         await case.service.resume(WS, case.run.id)
@@ -234,7 +239,7 @@ async def test_a_paused_run_can_be_paused_again_and_continues_where_it_was(place
             await case.service.pause(WS, run.id)
 
 
-async def test_a_run_that_ended_before_it_was_paused_cannot_be_paused_any_more(place: Places) -> None:
+async def test_a_run_that_completes_before_its_pause_applies_cannot_be_paused_again(place: Places) -> None:
     go, begun = threading.Event(), threading.Event()
 
     def last(state: State) -> State:
@@ -253,36 +258,40 @@ async def test_a_run_that_ended_before_it_was_paused_cannot_be_paused_any_more(p
             await service.pause(WS, run.id)
 
 
-# -- the triggers of steps in JSON
+# -- workflows of steps in JSON
 
 
-def steps(*given: dict[str, Any], **functions: Any) -> tuple[Catalog, FakeClock]:
+def catalog_of(*step_definitions: dict[str, Any], **functions: Any) -> tuple[Catalog, FakeClock]:
     catalog = Catalog(handlers=Handlers(functions))
-    catalog.serve_steps({"name": "flow", "version": "1", "steps": list(given)})
+    catalog.serve_steps({"name": "flow", "version": "1", "steps": list(step_definitions)})
     return catalog, FakeClock()
 
 
 @asynccontextmanager
-async def flowing(place: Places, *given: dict[str, Any], **functions: Any) -> AsyncIterator[tuple[Any, FakeClock]]:
-    catalog, clock = steps(*given, **functions)
+async def serving_steps(
+    place: Places, *step_definitions: dict[str, Any], **functions: Any
+) -> AsyncIterator[tuple[Any, FakeClock]]:
+    catalog, clock = catalog_of(*step_definitions, **functions)
     async with Service(catalog, **place.views(), clock=clock, settings=QUICK) as service:
         yield service, clock
 
 
 async def settled(service: Any, run: Any, *status: RunStatus) -> Any:
-    async def one() -> Any:
-        found = await service.run(WS, run.id)
-        return found if found.status in (status or ENDED) and found.claim is None else None
+    """Return the run once it has one of these statuses, by default an end, and no claim."""
 
-    return await until(one)
+    async def run_with_status() -> Any:
+        current = await service.run(WS, run.id)
+        return current if current.status in (status or ENDED) and current.claim is None else None
+
+    return await until(run_with_status)
 
 
 WAIT = {"name": "nap", "type": "wait", "durationMs": 60000}
 EVENT = {"name": "pay", "type": "external_event", "signalType": "paid"}
 
 
-async def test_a_wait_step_is_completed_when_its_time_has_come(place: Places) -> None:
-    async with flowing(place, WAIT) as (service, clock):
+async def test_a_wait_step_completes_when_it_is_due(place: Places) -> None:
+    async with serving_steps(place, WAIT) as (service, clock):
         run = await run_to_rest(service, "flow", {"a": 1})
         [step] = await service.steps(WS, run.id)
         assert (run.status, run.due_at, run.current_step) == (RunStatus.WAITING, step.wait_until, "nap")
@@ -295,36 +304,36 @@ async def test_a_wait_step_is_completed_when_its_time_has_come(place: Places) ->
 
 
 async def test_the_payload_of_a_signal_becomes_part_of_the_state(place: Places) -> None:
-    async with flowing(place, EVENT) as (service, _):
+    async with serving_steps(place, EVENT) as (service, _):
         run = await run_to_rest(service, "flow")
-        with pytest.raises(Exception, match="payd") as told:
+        with pytest.raises(Exception, match="payd") as raised:
             await service.signal(WS, run.id, "payd", {}, must_wait=True)
-        assert told.value.status == 409
+        assert raised.value.status == 409
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
         await service.signal(WS, run.id, "paid", {"amount": {"eur": 3}}, must_wait=True)
         run = await settled(service, run)
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"amount": {"eur": 3}})
 
 
-async def test_a_result_that_failed_is_retried_and_then_fails_the_run(place: Places) -> None:
+async def test_a_failed_result_is_retried_and_then_fails_the_run(place: Places) -> None:
     calls: list[int] = []
 
-    def breaks(ctx: Any) -> dict[str, Any]:
+    def fail(ctx: Any) -> dict[str, Any]:
         calls.append(1)
         return {"status": "failed", "error": {"message": "no luck", "code": "LUCK"}, "stateUpdates": {"lost": 1}}
 
-    step = {"name": "try", "type": "task", "handler": "breaks", "retry": {"maxAttempts": 2, "backoffMs": 1000}}
-    async with flowing(place, step, breaks=breaks) as (service, clock):
+    step = {"name": "try", "type": "task", "handler": "fail", "retry": {"maxAttempts": 2, "backoffMs": 1000}}
+    async with serving_steps(place, step, fail=fail) as (service, clock):
         run = (await service.start(WS, StartRun(graph="flow"))).run
-        [told] = await until(lambda: events_of(service, run, "STEP_RETRY_SCHEDULED"))
-        assert told.payload["attempt"] == 2
+        [event] = await until(lambda: events_of(service, run, "STEP_RETRY_SCHEDULED"))
+        assert event.payload["attempt"] == 2
 
-        async def after_a_while() -> Any:
-            clock.advance(timedelta(seconds=2))  # again and again: nobody may have set an alarm yet
-            found = await service.run(WS, run.id)
-            return found if found.status in ENDED else None
+        async def ended_after_a_while() -> Any:
+            clock.advance(timedelta(seconds=2))  # repeatedly: the alarm may not be set yet
+            current = await service.run(WS, run.id)
+            return current if current.status in ENDED else None
 
-        run = await until(after_a_while)
+        run = await until(ended_after_a_while)
         assert (run.status, run.error["code"], run.error["step"]) == (RunStatus.FAILED, "LUCK", "try")
         assert (len(calls), await service.state(WS, run.id)) == (2, {})
         [step_run] = await service.steps(WS, run.id)
@@ -334,14 +343,14 @@ async def test_a_result_that_failed_is_retried_and_then_fails_the_run(place: Pla
 
 async def test_a_branch_that_is_not_taken_is_skipped(place: Places) -> None:
     branch = {"name": "high", "type": "condition", "expression": "score", "trueStep": "done", "falseStep": "mail"}
-    done = {"name": "done", "type": "task", "handler": "says"}
-    mail = {"name": "mail", "type": "task", "handler": "says"}
-    given = {"name": "score", "type": "task", "handler": "scores"}
-    scores = {"scores": lambda ctx: {"stateUpdates": {"score": 80}}, "says": lambda ctx: {"output": {"said": 1}}}
-    async with flowing(place, given, branch, mail, done, **scores) as (service, _):
+    done = {"name": "done", "type": "task", "handler": "mark"}
+    mail = {"name": "mail", "type": "task", "handler": "mark"}
+    score = {"name": "score", "type": "task", "handler": "score"}
+    handlers = {"score": lambda ctx: {"stateUpdates": {"score": 80}}, "mark": lambda ctx: {"output": {"marked": 1}}}
+    async with serving_steps(place, score, branch, mail, done, **handlers) as (service, _):
         run = await run_to_rest(service, "flow")
-        found = {step.name: step.status for step in await service.steps(WS, run.id)}
-        assert found == {
+        statuses = {step.name: step.status for step in await service.steps(WS, run.id)}
+        assert statuses == {
             "score": StepStatus.COMPLETED,
             "high": StepStatus.COMPLETED,
             "mail": StepStatus.SKIPPED,
@@ -355,11 +364,11 @@ async def test_a_branch_that_is_not_taken_is_skipped(place: Places) -> None:
 async def test_a_rejected_approval_fails_or_continues_the_run_as_configured(place: Places, on_reject: str) -> None:
     write = {"name": "write", "type": "task", "handler": "write"}
     agree = {"name": "agree", "type": "approval", "contentKey": "letter", "onReject": on_reject}
-    writes = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
-    async with flowing(place, write, agree, **writes) as (service, _):
+    handlers = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
+    async with serving_steps(place, write, agree, **handlers) as (service, _):
         run = await run_to_rest(service, "flow")
-        [asked] = (await service.approvals(WS, pending=True)).items
-        decided = await service.decide(WS, asked.id, "rejected", decided_by="ann")
+        [pending] = (await service.approvals(WS, pending=True)).items
+        decided = await service.decide(WS, pending.id, "rejected", decided_by="ann")
         assert (decided.decision, decided.decided_by, decided.edited_content) == ("rejected", "ann", None)
         run = await settled(service, run)
         if on_reject == "fail":
@@ -367,17 +376,17 @@ async def test_a_rejected_approval_fails_or_continues_the_run_as_configured(plac
         else:
             assert run.status is RunStatus.COMPLETED
         with pytest.raises(InvalidTransition):
-            await service.decide(WS, asked.id, "approved")
+            await service.decide(WS, pending.id, "approved")
 
 
-async def test_a_rejected_approval_is_asked_again_when_the_run_is_retried(place: Places) -> None:
+async def test_retrying_a_run_repeats_its_rejected_approval(place: Places) -> None:
     write = {"name": "write", "type": "task", "handler": "write"}
     agree = {"name": "agree", "type": "approval", "contentKey": "letter"}
-    writes = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
-    async with flowing(place, write, agree, **writes) as (service, _):
+    handlers = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
+    async with serving_steps(place, write, agree, **handlers) as (service, _):
         run = await run_to_rest(service, "flow")
-        [asked] = (await service.approvals(WS, pending=True)).items
-        await service.decide(WS, asked.id, "rejected")
+        [pending] = (await service.approvals(WS, pending=True)).items
+        await service.decide(WS, pending.id, "rejected")
         await settled(service, run)
         await service.retry(WS, run.id)
         run = await settled(service, run, RunStatus.WAITING, *ENDED)

@@ -1,4 +1,4 @@
-"""Runs that wait for several things at once, anywhere in their graphs: each question is asked and answered once."""
+"""Runs with several waits at once, at any level of their graphs: each question is asked and answered once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,19 @@ from typing import Annotated, Any, TypedDict
 import pytest
 from tests.semantics.on_services import PATIENCE, WS, Places, events_of, run_to_rest, serving, types_of, until
 
-from statewright import END, START, Command, RetryPolicy, Send, StateGraph, entrypoint, interrupt, sleep, task
-from statewright import wait_for_event as waits_for
+from statewright import (
+    END,
+    START,
+    Command,
+    RetryPolicy,
+    Send,
+    StateGraph,
+    entrypoint,
+    interrupt,
+    sleep,
+    task,
+    wait_for_event,
+)
 from statewright.errors import InvalidRequest, NotFound
 from statewright.graph import NodeError
 from statewright.runs import ENDED, RunStatus, StepStatus
@@ -45,52 +56,56 @@ def side_by_side(name: str, *nodes: Any, then: Any = None) -> StateGraph:
 
 
 def asking(name: str, question: Any = None) -> Any:
-    def asks(state: State) -> State:
+    """Return a node of this name that asks a question, by default its name."""
+
+    def ask(state: State) -> State:
         return {"log": [f"{name}: {interrupt(question or name)}"]}
 
-    asks.__name__ = name
-    return asks
+    ask.__name__ = name
+    return ask
 
 
-def approves(state: State) -> State:
-    decided = interrupt({"type": "approval", "contentKey": None, "content": "a letter", "prompt": "send it?"})
-    return {"log": [decided["decision"]]}
+def await_approval(state: State) -> State:
+    answer = interrupt({"type": "approval", "contentKey": None, "content": "a letter", "prompt": "send it?"})
+    return {"log": [answer["decision"]]}
 
 
-def naps(state: State) -> State:
+def nap(state: State) -> State:
     sleep(HOUR)
     return {"log": ["slept"]}
 
 
-def hears(state: State) -> State:
-    return {"log": [waits_for("paid")["amount"]]}
+def await_payment(state: State) -> State:
+    return {"log": [wait_for_event("paid")["amount"]]}
 
 
-def ends(state: State) -> State:
+def finish(state: State) -> State:
     return {"log": ["end"]}
 
 
 async def waits_of(service: Any, run: Any) -> dict[str, Any]:
-    """The open waits of a run, by what they ask or the name of their step."""
-    found = (await service.waits(WS, page_size=100)).items
-    return {one.value if isinstance(one.value, str) else one.step_name: one for one in found if one.run_id == run.id}
+    """Return the open waits of a run by their question, or by the name of their step."""
+    items = (await service.waits(WS, page_size=100)).items
+    waits = [wait for wait in items if wait.run_id == run.id]
+    return {wait.value if isinstance(wait.value, str) else wait.step_name: wait for wait in waits}
 
 
 async def answer(service: Any, run: Any, question: str, value: Any = "yes") -> Any:
-    """The run, once it rests after an answer."""
+    """Answer a question, and return the run once it is idle."""
     await service.answer(WS, run.id, {(await waits_of(service, run))[question].id: value})
     return await settled(service, run)
 
 
 async def settled(service: Any, run: Any) -> Any:
+    """Return the run once it has ended, is paused, or waits for input or a later time."""
     async with asyncio.timeout(600):
         while True:
-            found = await service.run(WS, run.id)
-            if found.claim is None and (found.status in ENDED or found.status is RunStatus.PAUSED):
-                return found
-            rests = found.due_at is None or found.due_at > service.clock.now()
-            if found.claim is None and found.status is RunStatus.WAITING and rests:
-                return found
+            current = await service.run(WS, run.id)
+            if current.claim is None and (current.status in ENDED or current.status is RunStatus.PAUSED):
+                return current
+            is_idle = current.due_at is None or current.due_at > service.clock.now()
+            if current.claim is None and current.status is RunStatus.WAITING and is_idle:
+                return current
             await asyncio.sleep(0.005)
 
 
@@ -101,9 +116,9 @@ async def statuses(service: Any, run: Any) -> dict[str, str]:
 # -- several waits at once
 
 
-async def test_waits_end_one_by_one_whatever_they_wait_for(place: Places) -> None:
+async def test_waits_of_all_kinds_end_independently(place: Places) -> None:
     clock = FakeClock()
-    graph = side_by_side("all", asking("one"), asking("two"), naps, hears, then=ends)
+    graph = side_by_side("all", asking("one"), asking("two"), nap, await_payment, then=finish)
     async with serving(place, graph, clock=clock, settings=QUICK) as service:
         run = await run_to_rest(service, "all")
         assert len(await waits_of(service, run)) == 4
@@ -111,7 +126,7 @@ async def test_waits_end_one_by_one_whatever_they_wait_for(place: Places) -> Non
         run = await answer(service, run, "two")
         assert (run.status, run.due_at) == (RunStatus.WAITING, clock.now() + HOUR)
         assert await statuses(service, run) == {
-            "one": "waiting", "two": "completed", "naps": "waiting", "hears": "waiting",
+            "one": "waiting", "two": "completed", "nap": "waiting", "await_payment": "waiting",
         }  # fmt: skip
         clock.advance(HOUR)
         service.wake_background_tasks()
@@ -124,26 +139,26 @@ async def test_waits_end_one_by_one_whatever_they_wait_for(place: Places) -> Non
         assert list(await waits_of(service, run)) == ["one"]
         run = await answer(service, run, "one")
         assert run.output == {"log": ["one: yes", "two: yes", "slept", 5, "end"]}
-        told = Counter(await types_of(service, run))
-        assert (told["STEP_WAITING"], told["TIMER_FIRED"], told["SIGNAL_RECEIVED"]) == (4, 1, 3)
-        assert (told["STEP_STARTED"], told["STEP_COMPLETED"]) == (5, 5)
+        types = Counter(await types_of(service, run))
+        assert (types["STEP_WAITING"], types["TIMER_FIRED"], types["SIGNAL_RECEIVED"]) == (4, 1, 3)
+        assert (types["STEP_STARTED"], types["STEP_COMPLETED"]) == (5, 5)
 
 
-async def test_several_answers_at_once_are_all_taken(place: Places) -> None:
+async def test_several_answers_in_one_call_are_all_taken(place: Places) -> None:
     graph = side_by_side("all", asking("one"), asking("two"), asking("three"))
     async with serving(place, graph, settings=QUICK) as service:
         run = await run_to_rest(service, "all")
         waits = await waits_of(service, run)
         with pytest.raises(NotFound):
-            await service.answer(WS, run.id, {waits["one"].id: 1, "nobody": 2})
+            await service.answer(WS, run.id, {waits["one"].id: 1, "missing": 2})
         assert len(await waits_of(service, run)) == 3
         await service.answer(WS, run.id, {wait.id: name for name, wait in waits.items()})
         assert (await settled(service, run)).output == {"log": ["one: one", "two: two", "three: three"]}
 
 
-async def test_waits_are_answered_in_one_service_after_another(place: Places) -> None:
+async def test_consecutive_services_can_answer_the_waits_of_a_run(place: Places) -> None:
     names = ("one", "two", "three")
-    graph = side_by_side("all", *(asking(name) for name in names), then=ends)
+    graph = side_by_side("all", *(asking(name) for name in names), then=finish)
     async with serving(place, graph, settings=QUICK) as service:
         run = await run_to_rest(service, "all")
     for name in names:
@@ -152,10 +167,10 @@ async def test_waits_are_answered_in_one_service_after_another(place: Places) ->
     assert run.output == {"log": ["one: yes", "two: yes", "three: yes", "end"]}
 
 
-async def test_one_event_wakes_every_wait_for_it(place: Places) -> None:
+async def test_one_event_ends_every_wait_for_its_type(place: Places) -> None:
     graph = StateGraph(State, name="all")
     for name in ("one", "two"):
-        graph.add_node(name, hears)
+        graph.add_node(name, await_payment)
         graph.add_edge(START, name)
         graph.add_edge(name, END)
     async with serving(place, graph, settings=QUICK) as service:
@@ -168,93 +183,95 @@ async def test_one_event_wakes_every_wait_for_it(place: Places) -> None:
             assert (await settled(service, run)).output == {"log": [2, 2]}
 
 
-# -- a failure beside a wait
+# -- a failure next to a wait
 
 
-def breaking(broken: list[bool]) -> Any:
-    def breaks(state: State) -> State:
+def failing_while(broken: list[bool]) -> Any:
+    """Return a node that fails while `broken` is not empty."""
+
+    def fail(state: State) -> State:
         if broken:
             raise ValueError("no luck")
-        return {"log": ["mended"]}
+        return {"log": ["fixed"]}
 
-    return breaks
+    return fail
 
 
-async def test_a_question_next_to_a_failing_step_is_asked_again_when_the_run_is_retried(place: Places) -> None:
+async def test_retrying_a_run_repeats_the_question_next_to_the_failed_step(place: Places) -> None:
     broken = [True]
-    graph = side_by_side("mixed", asking("one"), breaking(broken))
+    graph = side_by_side("mixed", asking("one"), failing_while(broken))
     async with serving(place, graph, settings=QUICK) as service:
         run = await run_to_rest(service, "mixed")
         assert run.status is RunStatus.FAILED
         assert (await service.waits(WS)).total == 0
-        assert await statuses(service, run) == {"one": "failed", "breaks": "failed"}
+        assert await statuses(service, run) == {"one": "failed", "fail": "failed"}
         broken.clear()
         await service.retry(WS, run.id)
         run = await settled(service, run)
         assert run.status is RunStatus.WAITING
-        assert await statuses(service, run) == {"one": "waiting", "breaks": "completed"}
+        assert await statuses(service, run) == {"one": "waiting", "fail": "completed"}
         run = await answer(service, run, "one")
-        assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["one: yes", "mended"]})
+        assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["one: yes", "fixed"]})
 
 
-async def test_an_approval_is_not_open_when_its_run_has_failed(place: Places) -> None:
-    async with serving(place, side_by_side("mixed", approves, breaking([True])), settings=QUICK) as service:
+async def test_a_failed_run_has_no_pending_approval(place: Places) -> None:
+    async with serving(place, side_by_side("mixed", await_approval, failing_while([True])), settings=QUICK) as service:
         run = await run_to_rest(service, "mixed")
         assert run.status is RunStatus.FAILED
         assert (await service.approvals(WS, pending=True)).total == 0
 
 
-async def test_an_approval_next_to_a_failing_step_is_open_again_when_the_run_is_retried(place: Places) -> None:
+async def test_retrying_a_run_reopens_the_approval_next_to_the_failed_step(place: Places) -> None:
     broken = [True]
-    async with serving(place, side_by_side("mixed", approves, breaking(broken)), settings=QUICK) as service:
+    async with serving(place, side_by_side("mixed", await_approval, failing_while(broken)), settings=QUICK) as service:
         run = await run_to_rest(service, "mixed")
         broken.clear()
         await service.retry(WS, run.id)
         run = await settled(service, run)
-        [asked] = (await service.approvals(WS, pending=True)).items
-        await service.decide(WS, asked.id, "approved")
-        assert (await settled(service, run)).output == {"log": ["approved", "mended"]}
+        [pending] = (await service.approvals(WS, pending=True)).items
+        await service.decide(WS, pending.id, "approved")
+        assert (await settled(service, run)).output == {"log": ["approved", "fixed"]}
 
 
-async def test_an_approval_that_was_decided_before_its_run_failed_stays_decided(place: Places) -> None:
+async def test_an_approval_decided_before_its_run_failed_stays_decided(place: Places) -> None:
     broken, begun, go = [True], threading.Event(), threading.Event()
 
-    def breaks_late(state: State) -> State:
-        told = interrupt("how?")
+    def fail_late(state: State) -> State:
+        answer = interrupt("how?")
         begun.set()
         go.wait(PATIENCE)
         if broken:
             raise ConnectionError("away")
-        return {"log": [told]}
+        return {"log": [answer]}
 
-    async with serving(place, side_by_side("mixed", approves, breaks_late), settings=QUICK) as service:
+    async with serving(place, side_by_side("mixed", await_approval, fail_late), settings=QUICK) as service:
         run = await run_to_rest(service, "mixed")
         await service.answer(WS, run.id, {(await waits_of(service, run))["how?"].id: "well"})
         assert await asyncio.to_thread(begun.wait, PATIENCE)
-        [asked] = (await service.approvals(WS, pending=True)).items
+        [pending] = (await service.approvals(WS, pending=True)).items
         try:
-            decided = await service.decide(WS, asked.id, "rejected", decided_by="Ann")
+            decided = await service.decide(WS, pending.id, "rejected", decided_by="Ann")
         finally:
             go.set()
         assert (await settled(service, run)).status is RunStatus.FAILED
-        assert await service.approval(WS, asked.id) == decided
+        assert await service.approval(WS, pending.id) == decided
         broken.clear()
         await service.retry(WS, run.id)
         assert (await settled(service, run)).output == {"log": ["rejected", "well"]}
-        assert await service.approval(WS, asked.id) == decided
+        assert await service.approval(WS, pending.id) == decided
         assert (await service.approvals(WS, pending=True)).total == 0
         assert len(await events_of(service, run, "APPROVAL_REQUESTED")) == 1
 
 
-# -- answers that do not fit
+# -- answers that violate the schema
 
 
-async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_open(place: Places) -> None:
-    def counts(state: State) -> State:
+async def test_an_answer_that_violates_the_schema_is_refused_and_the_question_stays_open(place: Places) -> None:
+    def ask_for_number(state: State) -> State:
         return {"log": [interrupt("how many?", schema=int)]}
 
-    async with serving(place, side_by_side("counts", counts), settings=QUICK) as service:
-        run = await run_to_rest(service, "counts")
+    async with serving(place, side_by_side("ask_for_number", ask_for_number), settings=QUICK) as service:
+        run = await run_to_rest(service, "ask_for_number")
         [wait] = (await service.waits(WS)).items
         assert wait.schema == {"type": "integer"}
         with pytest.raises(InvalidRequest):
@@ -269,14 +286,14 @@ async def test_an_answer_that_does_not_fit_is_refused_and_the_question_stays_ope
 def nested(*nodes: Any) -> StateGraph:
     graph = StateGraph(State, name="nested")
     graph.add_node("inner", side_by_side("inner", *nodes).compile())
-    graph.add_node("ends", ends)
+    graph.add_node("finish", finish)
     graph.add_edge(START, "inner")
-    graph.add_edge("inner", "ends")
-    graph.add_edge("ends", END)
+    graph.add_edge("inner", "finish")
+    graph.add_edge("finish", END)
     return graph
 
 
-async def test_a_question_in_a_nested_graph_is_one_of_the_run(place: Places) -> None:
+async def test_a_question_in_a_nested_graph_is_a_wait_of_the_run(place: Places) -> None:
     async with serving(place, nested(asking("one")), settings=QUICK) as service:
         run = await run_to_rest(service, "nested")
         assert await statuses(service, run) == {"inner": "waiting"}
@@ -285,7 +302,7 @@ async def test_a_question_in_a_nested_graph_is_one_of_the_run(place: Places) -> 
         assert [step.type for step in await service.steps(WS, run.id)] == ["subgraph", "node"]
 
 
-async def test_questions_in_a_nested_graph_are_answered_one_by_one(place: Places) -> None:
+async def test_questions_in_a_nested_graph_can_be_answered_one_by_one(place: Places) -> None:
     async with serving(place, nested(asking("one"), asking("two")), settings=QUICK) as service:
         run = await run_to_rest(service, "nested")
         run = await answer(service, run, "one")
@@ -295,11 +312,11 @@ async def test_questions_in_a_nested_graph_are_answered_one_by_one(place: Places
         assert len(await events_of(service, run, "STEP_WAITING")) == 2
 
 
-async def test_an_approval_in_a_nested_graph_is_decided_before_another_question_is_answered(place: Places) -> None:
-    async with serving(place, nested(approves, asking("two")), settings=QUICK) as service:
+async def test_an_approval_in_a_nested_graph_can_be_decided_before_other_answers(place: Places) -> None:
+    async with serving(place, nested(await_approval, asking("two")), settings=QUICK) as service:
         run = await run_to_rest(service, "nested")
-        [asked] = (await service.approvals(WS, pending=True)).items
-        await service.decide(WS, asked.id, "approved")
+        [pending] = (await service.approvals(WS, pending=True)).items
+        await service.decide(WS, pending.id, "approved")
         run = await settled(service, run)
         run = await answer(service, run, "two")
         assert run.output == {"log": ["approved", "two: yes", "end"]}
@@ -312,7 +329,7 @@ class Item(TypedDict):
     i: int
 
 
-async def test_of_fifty_sends_some_wait_and_some_fail(place: Places) -> None:
+async def test_fifty_sends_complete_though_some_wait_and_some_fail_once(place: Places) -> None:
     broken = [True]
 
     def fan(state: State) -> Command[Any]:
@@ -328,7 +345,7 @@ async def test_of_fifty_sends_some_wait_and_some_fail(place: Places) -> None:
     graph = StateGraph(State, name="fan")
     graph.add_node("fan", fan, destinations=["work"])
     graph.add_node("work", work, input_schema=Item)
-    graph.add_node("join", ends, defer=True)
+    graph.add_node("join", finish, defer=True)
     graph.add_edge(START, "fan")
     graph.add_edge("work", "join")
     graph.add_edge("join", END)
@@ -347,16 +364,16 @@ async def test_of_fifty_sends_some_wait_and_some_fail(place: Places) -> None:
         assert (run.status, len(run.output["log"])) == (RunStatus.COMPLETED, 51)
         assert run.output["log"][-1] == "end"
         assert run.output["log"][:5] == [0, 1, 2, "q3", 4]
-        told = Counter(await types_of(service, run))
-        assert (told["STEP_STARTED"], told["STEP_COMPLETED"], told["WORKFLOW_COMPLETED"]) == (52, 52, 1)
+        types = Counter(await types_of(service, run))
+        assert (types["STEP_STARTED"], types["STEP_COMPLETED"], types["WORKFLOW_COMPLETED"]) == (52, 52, 1)
         positions = [step.position for step in await service.steps(WS, run.id) if step.name == "work"]
         assert positions == list(range(50))
 
 
-# -- nodes that are tried again while others go on
+# -- retries while other nodes continue
 
 
-async def test_attempts_are_reported_once_although_others_finish_meanwhile(place: Places) -> None:
+async def test_attempts_are_reported_once_while_parallel_tasks_finish(place: Places) -> None:
     tries: list[int] = []
 
     def flaky(state: State) -> State:
@@ -365,48 +382,48 @@ async def test_attempts_are_reported_once_although_others_finish_meanwhile(place
             raise ConnectionError("again")
         return {"log": ["flaky"]}
 
-    def after(seconds: float) -> Any:
-        async def lands(state: State) -> State:
+    def finishing_after(seconds: float) -> Any:
+        async def finish_later(state: State) -> State:
             await asyncio.sleep(seconds)
             return {}
 
-        return lands
+        return finish_later
 
     graph = StateGraph(State, name="mixed")
     policy = RetryPolicy(max_attempts=3, initial_interval=0.03, jitter=False)
     graph.add_node("flaky", flaky, retry_policy=policy)
-    for place_of, seconds in enumerate((0.01, 0.02, 0.05, 0.07)):
-        graph.add_node(f"lands{place_of}", after(seconds))
-    for name in ("flaky", *(f"lands{n}" for n in range(4))):
+    for number, seconds in enumerate((0.01, 0.02, 0.05, 0.07)):
+        graph.add_node(f"later{number}", finishing_after(seconds))
+    for name in ("flaky", *(f"later{n}" for n in range(4))):
         graph.add_edge(START, name)
         graph.add_edge(name, END)
     async with serving(place, graph, settings=QUICK) as service:
         run = await run_to_rest(service, "mixed")
         assert run.status is RunStatus.COMPLETED
-        told = Counter(await types_of(service, run))
-        assert (told["STEP_FAILED"], told["STEP_RETRY_SCHEDULED"], told["STEP_COMPLETED"]) == (2, 2, 5)
+        types = Counter(await types_of(service, run))
+        assert (types["STEP_FAILED"], types["STEP_RETRY_SCHEDULED"], types["STEP_COMPLETED"]) == (2, 2, 5)
 
 
 async def test_a_handled_error_does_not_fail_the_run(place: Places) -> None:
-    def mends(state: State, error: NodeError) -> State:
-        return {"log": [f"mended {error.error}"]}
+    def handle(state: State, error: NodeError) -> State:
+        return {"log": [f"handled {error.error}"]}
 
-    graph = StateGraph(State, name="mended")
-    graph.add_node("breaks", breaking([True]), error_handler=mends)
-    graph.add_node("ends", ends)
-    graph.add_edge(START, "breaks")
-    graph.add_edge("breaks", "ends")
-    graph.add_edge("ends", END)
+    graph = StateGraph(State, name="handled")
+    graph.add_node("fail", failing_while([True]), error_handler=handle)
+    graph.add_node("finish", finish)
+    graph.add_edge(START, "fail")
+    graph.add_edge("fail", "finish")
+    graph.add_edge("finish", END)
     async with serving(place, graph, settings=QUICK) as service:
-        run = await run_to_rest(service, "mended")
-        assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["mended no luck", "end"]})
+        run = await run_to_rest(service, "handled")
+        assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["handled no luck", "end"]})
         assert run.error is None
 
 
-# -- functions as runs
+# -- entrypoints as runs
 
 
-async def test_a_function_is_a_run_with_a_value_of_its_own(place: Places) -> None:
+async def test_an_entrypoint_can_run_as_a_durable_run(place: Places) -> None:
     calls: list[int] = []
 
     @task
@@ -430,40 +447,40 @@ async def test_a_function_is_a_run_with_a_value_of_its_own(place: Places) -> Non
         assert step.status is StepStatus.COMPLETED
 
 
-# -- steps in JSON whose time is over
+# -- timeouts of steps in JSON
 
 
-def steps(*given: dict[str, Any]) -> dict[str, Any]:
-    return {"name": "flow", "version": "1", "steps": list(given)}
+def workflow_of(*steps: dict[str, Any]) -> dict[str, Any]:
+    return {"name": "flow", "version": "1", "steps": list(steps)}
 
 
-async def test_an_event_that_does_not_come_fails_the_run(place: Places) -> None:
+async def test_an_event_that_does_not_arrive_in_time_fails_the_run(place: Places) -> None:
     clock = FakeClock()
-    waits = {
+    step = {
         "name": "pay",
         "type": "external_event",
         "signalType": "paid",
         "timeoutMs": 1000,
         "retry": {"maxAttempts": 1},
     }
-    async with serving(place, steps(waits), clock=clock, settings=QUICK) as service:
+    async with serving(place, workflow_of(step), clock=clock, settings=QUICK) as service:
         run = await run_to_rest(service, "flow")
-        [step] = await service.steps(WS, run.id)
-        assert (step.status, step.signal_type) == (StepStatus.WAITING, "paid")
-        assert step.wait_until == run.due_at == clock.now() + timedelta(seconds=1)
+        [step_run] = await service.steps(WS, run.id)
+        assert (step_run.status, step_run.signal_type) == (StepStatus.WAITING, "paid")
+        assert step_run.wait_until == run.due_at == clock.now() + timedelta(seconds=1)
         clock.advance(timedelta(seconds=1))
         service.wake_background_tasks()
         await until(lambda: events_of(service, run, "TIMER_FIRED"))
         run = await settled(service, run)
         assert (run.status, run.error["code"], run.error["step"]) == (RunStatus.FAILED, "SIGNAL_TIMEOUT", "pay")
-        [step] = await service.steps(WS, run.id)
-        assert (step.status, step.error["code"]) == (StepStatus.FAILED, "SIGNAL_TIMEOUT")
+        [step_run] = await service.steps(WS, run.id)
+        assert (step_run.status, step_run.error["code"]) == (StepStatus.FAILED, "SIGNAL_TIMEOUT")
 
 
 async def test_an_undecided_approval_expires_and_fails_the_run(place: Places) -> None:
     clock = FakeClock()
     handlers = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
-    document = steps(
+    document = workflow_of(
         {"name": "write", "type": "task", "handler": "write"},
         {"name": "agree", "type": "approval", "contentKey": "letter", "timeoutMs": 1000},
     )
@@ -471,20 +488,20 @@ async def test_an_undecided_approval_expires_and_fails_the_run(place: Places) ->
     catalog.serve_steps(document)
     async with Service(catalog, **place.views(), clock=clock, settings=QUICK) as service:
         run = await run_to_rest(service, "flow")
-        [asked] = (await service.approvals(WS, pending=True)).items
-        assert (asked.content, asked.expires_at) == ("dear", clock.now() + timedelta(seconds=1))
+        [pending] = (await service.approvals(WS, pending=True)).items
+        assert (pending.content, pending.expires_at) == ("dear", clock.now() + timedelta(seconds=1))
         clock.advance(timedelta(seconds=1))
         service.wake_background_tasks()
         await until(lambda: events_of(service, run, "APPROVAL_EXPIRED"))
         run = await settled(service, run)
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "APPROVAL_EXPIRED")
-        assert (await service.approval(WS, asked.id)).decision == "expired"
+        assert (await service.approval(WS, pending.id)).decision == "expired"
 
 
 def _handlers(functions: dict[str, Any]) -> Any:
     from statewright.workflow.steps import Handlers
 
-    found = Handlers()
+    handlers = Handlers()
     for name, function in functions.items():
-        found.register(name, function)
-    return found
+        handlers.register(name, function)
+    return handlers

@@ -1,7 +1,7 @@
-"""A thread that is changed at any call that the wake-up of a run makes to its saver: no input for it is lost.
+"""A thread is changed at any call to the saver while a run wakes up: no input for the run is lost.
 
-The change is refused, or the run takes what it was woken by and goes on. One comes through the service, which knows the
-run and asks for its claim; one comes from elsewhere, straight to the thread, and moves it under the worker.
+Either the change is refused, or the run takes the input that woke it and continues. Changes come through the service,
+which knows the run and checks its claim, or directly to the thread, without the worker knowing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Gated, Gates, Places, rested, run_to_rest, types_of, until
+from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Gates, Places, rested, run_to_rest, types_of, until
 
 from statewright import START, Runtime, StateGraph, interrupt, wait_for_event
 from statewright.async_futures import aresolve
@@ -38,85 +38,85 @@ def first(state: State) -> State:
     return {"log": ["first"]}
 
 
-def pays(state: State) -> State:
+def await_payment(state: State) -> State:
     return {"log": [wait_for_event("paid", timeout=HOUR)]}
 
 
-def asks(state: State) -> State:
+def ask(state: State) -> State:
     return {"log": [interrupt("go on?")]}
 
 
-def approves(state: State) -> State:
-    asked = {"type": "approval", "contentKey": None, "content": "a letter", "prompt": "send it?"}
-    decided = interrupt(asked, timeout=HOUR)
-    return {"log": [decided and decided["decision"]]}
+def await_approval(state: State) -> State:
+    question = {"type": "approval", "contentKey": None, "content": "a letter", "prompt": "send it?"}
+    answer = interrupt(question, timeout=HOUR)
+    return {"log": [answer and answer["decision"]]}
 
 
-def calls(state: State, runtime: Runtime[Any]) -> State:
+def call_child(state: State, runtime: Runtime[Any]) -> State:
     return {"log": runtime.start_run("child", {})["log"]}
 
 
-def other(state: State) -> State:
+def ask_other(state: State) -> State:
     return {"log": [interrupt("the other question")]}
 
 
-WAYS: dict[str, tuple[Any, Any, str]] = {
-    "signal": (pays, {"amount": 7}, "SIGNAL_RECEIVED"),
-    "answer an event": (pays, {"amount": 7}, "SIGNAL_RECEIVED"),
-    "answer": (asks, "yes", "SIGNAL_RECEIVED"),
-    "decide": (approves, "approved", "SIGNAL_RECEIVED"),
-    "time of an event": (pays, None, "TIMER_FIRED"),
-    "time of an approval": (approves, None, "TIMER_FIRED"),
-    "end of a child": (calls, "yes", "SIGNAL_RECEIVED"),
+WAKE_UPS: dict[str, tuple[Any, Any, str]] = {
+    "signal": (await_payment, {"amount": 7}, "SIGNAL_RECEIVED"),
+    "answer an event": (await_payment, {"amount": 7}, "SIGNAL_RECEIVED"),
+    "answer": (ask, "yes", "SIGNAL_RECEIVED"),
+    "decide": (await_approval, "approved", "SIGNAL_RECEIVED"),
+    "timeout of an event": (await_payment, None, "TIMER_FIRED"),
+    "timeout of an approval": (await_approval, None, "TIMER_FIRED"),
+    "end of a child": (call_child, "yes", "SIGNAL_RECEIVED"),
 }
-"""How a run is woken: the node that waits, what it gets, and what its log tells of that."""
+"""By the kind of wake-up: the waiting node, the value that it receives, and the type of the event in the log."""
 
 
 def graph_of(node: Any) -> StateGraph:
-    graph = StateGraph(State, name="g").add_node(first).add_node("one", node).add_node(other)
-    return graph.add_edge(START, "first").add_edge("first", "one").add_edge("first", "other")
+    graph = StateGraph(State, name="g").add_node(first).add_node("waiting", node).add_node("other", ask_other)
+    return graph.add_edge(START, "first").add_edge("first", "waiting").add_edge("first", "other")
 
 
 class Case:
-    """A run that waits in two nodes beside each other, in a service whose saver has gates."""
+    """A run that waits in two parallel nodes, in a service whose saver has gates."""
 
-    def __init__(self, place: Places, way: str, edit: str) -> None:
-        self.way, self.edit = way, edit
-        self.node, self.value, self.told = WAYS[way]
+    def __init__(self, place: Places, wake_up: str, edit: str) -> None:
+        self.wake_up, self.edit = wake_up, edit
+        self.node, self.value, self.event_type = WAKE_UPS[wake_up]
         self.gates, self.clock, catalog = (
             Gates("load", "commit", "save_results", "renew", "lease"),
             FakeClock(),
             Catalog(),
         )
         catalog.serve("g", graph_of(self.node))
-        catalog.serve("child", StateGraph(State, name="child").add_node(asks).add_edge(START, "asks"))
+        catalog.serve("child", StateGraph(State, name="child").add_node(ask).add_edge(START, "ask"))
         views = place.views()
         self.saver = views["saver"].for_workspace(WS)
-        gated: Any = Gated(views["saver"], self.gates)
+        gated: Any = GatedStorage(views["saver"], self.gates)
         options: Any = {"ledger": views["ledger"], "clock": self.clock}
         self.service = Service(catalog, saver=gated, settings=QUICK, **options)
         self.editor = Service(catalog, saver=views["saver"], **options)
-        """Another one on the same records, which passes no gates."""
+        """Another service on the same records, without gates."""
 
     async def begin(self) -> Run:
         run = await run_to_rest(self.service, "g", {}, thread_id="t")
         assert run.status is RunStatus.WAITING
         self.head = (await self.editor.threads.state(WS, "t"))["checkpointId"]
-        self.wait = next(one for one in await self.waits(run) if one.step_name == "one")
-        if self.way == "end of a child":
-            self.asked = await until(self.of_child)
+        self.wait = next(wait for wait in await self.waits(run) if wait.step_name == "waiting")
+        if self.wake_up == "end of a child":
+            self.child_wait = await until(self.wait_of_child)
         return run
 
-    async def of_child(self) -> Wait | None:
-        found = [one for one in (await self.service.waits(WS)).items if one.step_name == "asks"]
-        return found[0] if found and (await self.service.run(WS, found[0].run_id)).claim is None else None
+    async def wait_of_child(self) -> Wait | None:
+        waits = [wait for wait in (await self.service.waits(WS)).items if wait.step_name == "ask"]
+        return waits[0] if waits and (await self.service.run(WS, waits[0].run_id)).claim is None else None
 
     async def waits(self, run: Run) -> list[Wait]:
         return list(await aresolve(self.service.context.ledger.find(Wait, where(run_id=run.id))))
 
     async def wake(self, run: Run) -> None:
         service = self.service
-        match self.way:
+        match self.wake_up:
             case "signal":
                 await service.signal(WS, run.id, "paid", self.value)
             case "answer" | "answer an event":
@@ -124,13 +124,13 @@ class Case:
             case "decide":
                 await service.decide(WS, self.wait.id, self.value)
             case "end of a child":
-                await service.answer(WS, self.asked.run_id, {self.asked.id: self.value})
+                await service.answer(WS, self.child_wait.run_id, {self.child_wait.id: self.value})
             case _:
                 self.clock.advance(HOUR)
                 service.wake_background_tasks()
 
     def change_thread(self) -> None:
-        """Change the thread on a thread of its own, while the caller stands at a gate."""
+        """Change the thread on another OS thread, while the caller is held at a gate."""
         errors: list[BaseException] = []
 
         def act() -> None:
@@ -141,16 +141,16 @@ class Case:
             except BaseException as error:
                 errors.append(error)
 
-        doing = threading.Thread(target=act)
-        doing.start()
-        doing.join(PATIENCE)
-        assert not doing.is_alive()
+        worker = threading.Thread(target=act)
+        worker.start()
+        worker.join(PATIENCE)
+        assert not worker.is_alive()
         assert errors == []
 
     def _change_thread(self) -> None:
         threads = self.editor.threads
         match self.edit:
-            case "fork aside":
+            case "fork to another branch":
                 asyncio.run(threads.fork(WS, "t", self.head, "side"))
             case "fork":
                 asyncio.run(threads.fork(WS, "t", self.head))
@@ -158,31 +158,35 @@ class Case:
                 asyncio.run(threads.update(WS, "t", {"log": ["edit"]}, as_node="first"))
             case _:
                 app = graph_of(self.node).compile().with_services(checkpointer=self.saver, clock=self.clock)
-                named = {"configurable": {"thread_id": "t", "checkpoint_id": self.head}}
+                config = {"configurable": {"thread_id": "t", "checkpoint_id": self.head}}
                 with suppress(*REFUSALS):
-                    app.fork(named, branch="side")
-                if self.edit == "from elsewhere":
-                    app.fork(named)
+                    app.fork(config, branch="side")
+                if self.edit == "direct fork":
+                    app.fork(config)
 
     async def woken(self, run: Run) -> Any:
-        """The run once it waits for the other answer alone, or has ended."""
+        """Return the run once it waits for the other answer only, or has ended."""
 
-        async def one() -> Any:
-            waits = await self.waits(run)  # first: once one is left, the run is due or claimed until it waits again
-            now = await self.service.run(WS, run.id)
-            rests = now.status is RunStatus.WAITING and now.claim is None and now.due_at is None
-            return now if now.status in ENDED or (rests and len(waits) == 1) else None
+        async def run_if_woken() -> Any:
+            waits = await self.waits(run)  # read before the run, which is due or claimed until it waits again
+            current = await self.service.run(WS, run.id)
+            is_idle = current.status is RunStatus.WAITING and current.claim is None and current.due_at is None
+            return current if current.status in ENDED or (is_idle and len(waits) == 1) else None
 
-        return await until(one)
+        return await until(run_if_woken)
 
 
-@pytest.mark.parametrize("edit", ["fork aside", "fork", "update", "aside from elsewhere", "from elsewhere"])
-@pytest.mark.parametrize("way", list(WAYS))
-async def test_a_thread_that_is_changed_during_a_wake_up(place: Places, way: str, edit: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "edit", ["fork to another branch", "fork", "update", "direct fork to another branch", "direct fork"]
+)
+@pytest.mark.parametrize("wake_up", list(WAKE_UPS))
+async def test_changing_a_thread_during_a_wake_up_loses_no_input(
+    place: Places, wake_up: str, edit: str, tmp_path: Path
+) -> None:
     at = calls_made = 1
     while at <= calls_made:
-        with_file = Places(tmp_path / f"{at}.db" if place.path is not None else None)
-        case = Case(with_file, way, edit)
+        places = Places(tmp_path / f"{at}.db" if place.path is not None else None)
+        case = Case(places, wake_up, edit)
         async with case.service as service:
             run = await case.begin()
             case.gates.arm(at, case.change_thread)
@@ -195,17 +199,17 @@ async def test_a_thread_that_is_changed_during_a_wake_up(place: Places, way: str
             await service.answer(WS, run.id, {left.id: "the other answer"})
             done = await rested(service, run)
             assert (done.status, done.error) == (RunStatus.COMPLETED, None), at
-            said = [one for one in done.output["log"] if one != "edit"]
-            assert sorted(map(str, said)) == sorted(map(str, ["first", case.value, "the other answer"])), at
+            log = [item for item in done.output["log"] if item != "edit"]
+            assert sorted(map(str, log)) == sorted(map(str, ["first", case.value, "the other answer"])), at
             assert await case.waits(run) == []
             ledger = service.context.ledger
             assert await aresolve(ledger.count(Signal, where(run_id=run.id, taken=False))) == 0
             steps = await aresolve(ledger.find(StepRun, where(run_id=run.id)))
             assert {step.status for step in steps} <= {StepStatus.COMPLETED, StepStatus.CANCELLED}
-            told = await types_of(service, run)
-            assert told.count("WORKFLOW_RESUMED") == 2, (at, told)
-            assert told.count("SIGNAL_RECEIVED") + told.count("TIMER_FIRED") == 2, (at, told)
-            assert case.told in told
-        with_file.close()
+            types = await types_of(service, run)
+            assert types.count("WORKFLOW_RESUMED") == 2, (at, types)
+            assert types.count("SIGNAL_RECEIVED") + types.count("TIMER_FIRED") == 2, (at, types)
+            assert case.event_type in types
+        places.close()
         at += 1
     assert calls_made > 2

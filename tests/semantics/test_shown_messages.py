@@ -1,4 +1,4 @@
-"""Messages in the stream mode `messages`: those of the graph, without muted ones."""
+"""The stream mode `messages`: it shows the messages of the graph, except those of silenced nodes and calls."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from statewright.agents import ask, create_agent
 from statewright.errors import HiddenMessagesWarning
 from statewright.models import ModelRequest, ScriptedModel
 
-GIVEN: dict[str, Any] = {"messages": [Message("hi", id="1")]}
+INPUT: dict[str, Any] = {"messages": [Message("hi", id="1")]}
 
 
 def _agent(text: str = "one two") -> Any:
     return create_agent(model=ScriptedModel([text], repeat_last=True), tools=[], name="inner")
 
 
-def _nested(**of_the_node: Any) -> Any:
-    graph = StateGraph(MessagesState).add_node("inner", _agent(), **of_the_node)
+def _nested(**node_options: Any) -> Any:
+    graph = StateGraph(MessagesState).add_node("inner", _agent(), **node_options)
     return graph.add_edge(START, "inner").compile(name="Outer")
 
 
@@ -27,31 +27,31 @@ def _texts(parts: list[Any]) -> str:
     return "".join(message.text for message, _ in parts)
 
 
-def test_a_reader_who_sees_no_messages_is_warned_of_those_of_a_subgraph(driver: Any) -> None:
+def test_a_reader_who_sees_no_messages_is_warned_about_those_of_a_subgraph(driver: Any) -> None:
     app = _nested()
     with pytest.warns(
         HiddenMessagesWarning, match=r"'Outer'.*subgraph 'inner' has produced some\. Stream with subgraphs=True"
     ):
-        assert driver.stream(app, GIVEN, stream_mode="messages") == []
+        assert driver.stream(app, INPUT, stream_mode="messages") == []
     with pytest.warns(HiddenMessagesWarning):
-        driver.stream(app, GIVEN, stream_mode=["messages", "values"])
+        driver.stream(app, INPUT, stream_mode=["messages", "values"])
 
 
-def test_the_warning_is_issued_at_the_line_of_the_reader() -> None:
+def test_the_warning_points_to_the_code_of_the_reader() -> None:
     with pytest.warns(HiddenMessagesWarning) as caught:
-        list(_nested().stream(GIVEN, stream_mode="messages"))
+        list(_nested().stream(INPUT, stream_mode="messages"))
     assert caught[0].filename == __file__
 
 
-def test_readers_who_see_messages_or_want_none_get_no_warning(driver: Any) -> None:
-    assert driver.stream(_nested(), GIVEN, stream_mode="values")
-    assert driver.stream(_nested(), GIVEN, stream_mode="messages", subgraphs=True)
-    shown = driver.stream(_nested(metadata={"transparent": True}), GIVEN, stream_mode="messages")
+def test_readers_who_see_messages_or_request_none_get_no_warning(driver: Any) -> None:
+    assert driver.stream(_nested(), INPUT, stream_mode="values")
+    assert driver.stream(_nested(), INPUT, stream_mode="messages", subgraphs=True)
+    shown = driver.stream(_nested(metadata={"transparent": True}), INPUT, stream_mode="messages")
     assert _texts(shown) == "one two"
     graph = StateGraph(MessagesState).add_node("inner", _agent())
     graph.add_node("own", lambda state: {"messages": [Message("bye", "assistant")]})
     app = graph.add_edge(START, "inner").add_edge("inner", "own").compile()
-    assert _texts(driver.stream(app, GIVEN, stream_mode="messages")) == "bye"
+    assert _texts(driver.stream(app, INPUT, stream_mode="messages")) == "bye"
 
 
 async def _speak(state: MessagesState, runtime: Runtime[None]) -> dict[str, Any]:
@@ -61,48 +61,49 @@ async def _speak(state: MessagesState, runtime: Runtime[None]) -> dict[str, Any]
 
 
 async def _think(state: MessagesState, runtime: Runtime[None]) -> dict[str, Any]:
-    model = ScriptedModel(["in silence"])
+    model = ScriptedModel(["quietly"])
     await ask(model, ModelRequest(messages=state["messages"]), runtime, show=False)
     return {}
 
 
-def test_a_call_that_is_not_to_be_shown_is_not(driver: Any) -> None:
+def test_a_model_call_with_show_false_is_not_streamed(driver: Any) -> None:
     graph = StateGraph(MessagesState).add_node("think", _think).add_node("speak", _speak)
     app = graph.add_edge(START, "think").add_edge("think", "speak").compile()
-    assert _texts(driver.stream(app, GIVEN, stream_mode="messages")) == "aloud"
+    assert _texts(driver.stream(app, INPUT, stream_mode="messages")) == "aloud"
 
 
-def test_nodes_with_the_tag_nostream_are_not_shown(driver: Any) -> None:
+def test_messages_of_a_node_tagged_nostream_are_not_streamed(driver: Any) -> None:
     graph = StateGraph(MessagesState).add_node("quiet", _speak, tags=["nostream"]).add_node("speak", _speak)
     app = graph.add_edge(START, "quiet").add_edge("quiet", "speak").compile()
-    parts = driver.stream(app, GIVEN, stream_mode="messages")
+    parts = driver.stream(app, INPUT, stream_mode="messages")
     assert _texts(parts) == "aloud"
     assert {metadata["node"] for _, metadata in parts} == {"speak"}
-    # Its update is one all the same.
-    assert [list(part) for part in driver.stream(app, GIVEN)] == [["quiet"], ["speak"]]
+    # Its update is streamed nevertheless.
+    assert [list(part) for part in driver.stream(app, INPUT)] == [["quiet"], ["speak"]]
 
 
-@pytest.mark.parametrize("of_the_node", [{}, {"metadata": {"transparent": True}}])
-def test_a_subgraph_with_the_tag_is_quiet_at_any_depth(driver: Any, of_the_node: dict[str, Any]) -> None:
-    middle = StateGraph(MessagesState).add_node("agent", _agent(), **of_the_node).add_edge(START, "agent").compile()
-    graph = StateGraph(MessagesState).add_node("middle", middle, tags=["nostream"], **of_the_node)
+@pytest.mark.parametrize("node_options", [{}, {"metadata": {"transparent": True}}])
+def test_messages_of_a_subgraph_tagged_nostream_are_not_streamed_at_any_depth(
+    driver: Any, node_options: dict[str, Any]
+) -> None:
+    middle = StateGraph(MessagesState).add_node("agent", _agent(), **node_options).add_edge(START, "agent").compile()
+    graph = StateGraph(MessagesState).add_node("middle", middle, tags=["nostream"], **node_options)
     app = graph.add_edge(START, "middle").compile()
-    assert driver.stream(app, GIVEN, stream_mode="messages", subgraphs=True) == []
-    assert driver.stream(app, GIVEN, stream_mode="messages") == []
+    assert driver.stream(app, INPUT, stream_mode="messages", subgraphs=True) == []
+    assert driver.stream(app, INPUT, stream_mode="messages") == []
 
 
-def test_a_quiet_node_within_a_subgraph(driver: Any) -> None:
+def test_messages_of_a_tagged_node_in_a_subgraph_are_not_streamed(driver: Any) -> None:
     inner = StateGraph(MessagesState).add_node("quiet", _speak, tags=["nostream"]).add_node("speak", _speak)
     middle = inner.add_edge(START, "quiet").add_edge("quiet", "speak").compile()
     app = StateGraph(MessagesState).add_node("middle", middle).add_edge(START, "middle").compile()
-    parts = driver.stream(app, GIVEN, stream_mode="messages", subgraphs=True)
+    parts = driver.stream(app, INPUT, stream_mode="messages", subgraphs=True)
     assert {metadata["node"] for _, (_, metadata) in parts} == {"speak"}
 
 
-def test_an_agent_that_is_called_in_a_quiet_node_is_not_shown(driver: Any) -> None:
+def test_messages_of_an_agent_called_in_a_tagged_node_are_not_streamed(driver: Any) -> None:
     async def call(state: MessagesState) -> dict[str, Any]:
         return {"messages": (await _agent().ainvoke({"messages": state["messages"]}))["messages"][-1:]}
 
     graph = StateGraph(MessagesState).add_node("call", call, tags=["nostream"]).add_edge(START, "call")
-    if driver.name == "async":
-        assert driver.stream(graph.compile(), GIVEN, stream_mode="messages", subgraphs=True) == []
+    assert driver.stream(graph.compile(), INPUT, stream_mode="messages", subgraphs=True) == []

@@ -1,4 +1,4 @@
-"""Part I sections 5.2, 5.5 and 8.3: siblings of a task that failed, and work of a run that is over."""
+"""Part I sections 5.2, 5.5 and 8.3: siblings of a failed task, and work left over from an ended run."""
 
 import asyncio
 import contextlib
@@ -38,11 +38,11 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
 
 
-class Pair:
-    """A node that fails beside a plain one that is under way, and goes on when it is told to."""
+class FailingPair:
+    """A node that fails while a slow plain node is running, which finishes once `go_on` is set."""
 
     def __init__(self, *, fails: int = 1) -> None:
-        self.under_way = threading.Event()
+        self.running = threading.Event()
         self.go_on = threading.Event()
         self.ended = threading.Event()
         self.charged: list[int] = []
@@ -52,7 +52,7 @@ class Pair:
 
     def slow(self, state: State, runtime: Runtime[Any]) -> State:
         self.runs.append("slow")
-        self.under_way.set()
+        self.running.set()
         try:
             assert self.go_on.wait(LONG)
             return {"log": [runtime.step("charge", self._charge)]}
@@ -68,7 +68,7 @@ class Pair:
 
     def bad(self, state: State) -> State:
         self.runs.append("bad")
-        assert self.under_way.wait(LONG)
+        assert self.running.wait(LONG)
         if self._failures:
             self._failures -= 1
             raise ValueError("no luck")
@@ -91,41 +91,41 @@ class OnFailure(Instrument):
 
 
 @pytest.mark.parametrize("options", [{}, {"timeout": 3600}, {"max_concurrency": 1}], ids=lambda options: str(options))
-def test_5_5_plain_siblings_of_a_failure_are_waited_for_and_kept(
+def test_5_5_a_failing_run_waits_for_plain_siblings_and_keeps_their_results(
     driver: Any, within: Any, saver: Any, options: Any
 ) -> None:
-    pair = Pair()
+    pair = FailingPair()
     app = pair.graph(**options).compile(saver, instruments=[OnFailure(pair.go_on.set)])
 
     with pytest.raises(ValueError, match="no luck"):
         within(lambda: driver.invoke(app, {}, THREAD), LONG)
     assert pair.ended.is_set()
-    assert [one.result for one in app.get_state(THREAD).tasks] == [{"log": ["charged"]}, None]
+    assert [item.result for item in app.get_state(THREAD).tasks] == [{"log": ["charged"]}, None]
     assert within(lambda: driver.invoke(app, None, THREAD), LONG)["log"] == ["charged", "bad"]
     assert (pair.charged, sorted(pair.runs)) == ([1], ["bad", "bad", "slow"])
 
 
-def test_5_5_the_failure_is_reported_and_logged_before_the_wait(driver: Any, within: Any, saver: Any) -> None:
-    pair, found = Pair(), list[Any]()
+def test_5_5_a_failure_is_reported_and_logged_before_waiting_for_siblings(driver: Any, within: Any, saver: Any) -> None:
+    pair, logged = FailingPair(), list[Any]()
 
-    def look() -> None:
-        while not (found and found[-1]):
-            found.append([one.data for one in app.get_events(THREAD) if "no luck" in str(one.data)])
+    def await_event() -> None:
+        while not (logged and logged[-1]):
+            logged.append([event.data for event in app.get_events(THREAD) if "no luck" in str(event.data)])
         pair.go_on.set()
 
-    app = pair.graph().compile(saver, instruments=[OnFailure(threading.Thread(target=look, daemon=True).start)])
+    app = pair.graph().compile(saver, instruments=[OnFailure(threading.Thread(target=await_event, daemon=True).start)])
     with pytest.raises(ValueError, match="no luck"):
         within(lambda: driver.invoke(app, {}, THREAD), LONG)
-    assert found[-1] == [{"error": "ValueError: no luck"}]
-    assert [one.error for one in app.get_state(THREAD).tasks] == [None, "ValueError: no luck"]
+    assert logged[-1] == [{"error": "ValueError: no luck"}]
+    assert [item.error for item in app.get_state(THREAD).tasks] == [None, "ValueError: no luck"]
 
 
-def test_5_5_the_grace_is_over_by_the_clock_of_the_run(driver: Any, within: Any) -> None:
-    pair, clock = Pair(), FakeClock()
-    over = threading.Event()
+def test_5_5_the_sibling_grace_is_measured_by_the_clock_of_the_run(driver: Any, within: Any) -> None:
+    pair, clock = FailingPair(), FakeClock()
+    has_ended = threading.Event()
 
     def let_time_pass() -> None:
-        while not over.is_set():
+        while not has_ended.is_set():
             clock.advance(1)
 
     app = pair.graph().compile(InMemorySaver(), clock=clock)
@@ -133,7 +133,7 @@ def test_5_5_the_grace_is_over_by_the_clock_of_the_run(driver: Any, within: Any)
     timer.start()
     with pytest.raises(ValueError, match="no luck"):
         within(lambda: driver.invoke(app, {}, THREAD, sibling_grace=timedelta(minutes=2)), LONG)
-    over.set()
+    has_ended.set()
     timer.join()
     assert not pair.ended.is_set()
     assert clock.monotonic() >= 120
@@ -142,21 +142,23 @@ def test_5_5_the_grace_is_over_by_the_clock_of_the_run(driver: Any, within: Any)
     assert (pair.charged, type(pair.raised[0])) == ([], RunCancelled)
 
 
-@pytest.mark.parametrize("how", ["compile", "call"])
-def test_5_5_without_grace_the_run_does_not_wait_and_late_steps_are_refused(driver: Any, within: Any, how: str) -> None:
-    pair = Pair()
-    app = pair.graph().compile(InMemorySaver(), **({"sibling_grace": 0} if how == "compile" else {}))
+@pytest.mark.parametrize("given_to", ["compile", "call"])
+def test_5_5_without_grace_the_run_ends_at_once_and_late_steps_are_refused(
+    driver: Any, within: Any, given_to: str
+) -> None:
+    pair = FailingPair()
+    app = pair.graph().compile(InMemorySaver(), **({"sibling_grace": 0} if given_to == "compile" else {}))
 
     with pytest.raises(ValueError, match="no luck"):
-        within(lambda: driver.invoke(app, {}, THREAD, **({"sibling_grace": 0} if how == "call" else {})), LONG)
+        within(lambda: driver.invoke(app, {}, THREAD, **({"sibling_grace": 0} if given_to == "call" else {})), LONG)
     assert not pair.ended.is_set()
     pair.go_on.set()
     assert pair.ended.wait(LONG)
     assert (pair.charged, type(pair.raised[0])) == ([], RunCancelled)
 
 
-def test_5_5_a_grace_that_is_given_holds_without_a_checkpointer_too(driver: Any, within: Any) -> None:
-    pair = Pair()
+def test_5_5_an_explicit_grace_applies_without_a_checkpointer(driver: Any, within: Any) -> None:
+    pair = FailingPair()
     app = pair.graph().compile(instruments=[OnFailure(pair.go_on.set)])
 
     with pytest.raises(ValueError, match="no luck"):
@@ -164,17 +166,17 @@ def test_5_5_a_grace_that_is_given_holds_without_a_checkpointer_too(driver: Any,
     assert pair.ended.is_set()
 
 
-@pytest.mark.parametrize("wrong", [-1, "30", True, float("nan")])
-def test_5_5_a_wrong_grace_is_refused(driver: Any, wrong: Any) -> None:
+@pytest.mark.parametrize("grace", [-1, "30", True, float("nan")])
+def test_5_5_an_invalid_grace_is_refused(driver: Any, grace: Any) -> None:
     graph = StateGraph(State).add_node("a", lambda state: None).add_edge(START, "a")
     with pytest.raises(InvalidGraph, match="sibling_grace"):
-        graph.compile(sibling_grace=wrong)
+        graph.compile(sibling_grace=grace)
     with pytest.raises(InvalidConfig, match="sibling_grace"):
-        driver.invoke(graph.compile(), {}, sibling_grace=wrong)
+        driver.invoke(graph.compile(), {}, sibling_grace=grace)
 
 
-def test_5_5_tasks_that_have_not_begun_do_not_begin_after_a_failure(driver: Any, within: Any) -> None:
-    pair, begun = Pair(), list[str]()
+def test_5_5_no_task_begins_after_a_failure(driver: Any, within: Any) -> None:
+    pair, begun = FailingPair(), list[str]()
     graph = pair.graph()
     for number in range(20):
         name = f"later{number}"
@@ -187,7 +189,7 @@ def test_5_5_tasks_that_have_not_begun_do_not_begin_after_a_failure(driver: Any,
     assert begun == []
 
 
-def test_5_5_a_sibling_that_waits_for_its_next_attempt_is_not_waited_for(driver: Any, within: Any) -> None:
+def test_5_5_a_failing_run_does_not_wait_for_a_sibling_between_attempts(driver: Any, within: Any) -> None:
     clock, tried = FakeClock(), threading.Event()
 
     def flaky(state: State) -> State:
@@ -206,8 +208,8 @@ def test_5_5_a_sibling_that_waits_for_its_next_attempt_is_not_waited_for(driver:
         within(lambda: driver.invoke(app, {}, THREAD, sibling_grace=None), LONG)
 
 
-def test_5_5_a_cancellation_ends_the_wait(driver: Any, within: Any) -> None:
-    pair, control = Pair(), RunControl()
+def test_5_5_cancelling_the_run_ends_the_wait_for_siblings(driver: Any, within: Any) -> None:
+    pair, control = FailingPair(), RunControl()
     app = pair.graph().compile(InMemorySaver(), instruments=[OnFailure(control.request_cancel)])
 
     with pytest.raises((ValueError, RunCancelled)):
@@ -217,28 +219,28 @@ def test_5_5_a_cancellation_ends_the_wait(driver: Any, within: Any) -> None:
 
 
 @pytest.mark.parametrize("depth", [0, 1, 2])
-@pytest.mark.parametrize("beside", [False, True])
-def test_5_5_coroutines_are_cancelled_at_once_when_a_sibling_fails_in_subgraphs_too(
-    driver: Any, within: Any, depth: int, beside: bool
+@pytest.mark.parametrize("has_sibling", [False, True])
+def test_5_5_coroutine_siblings_are_cancelled_at_once_at_any_depth(
+    driver: Any, within: Any, depth: int, has_sibling: bool
 ) -> None:
-    under_way, cancelled = threading.Event(), threading.Event()
+    running, cancelled = threading.Event(), threading.Event()
 
     async def forever(state: State) -> None:
-        under_way.set()
+        running.set()
         try:
             await asyncio.Event().wait()
         finally:
             cancelled.set()
 
     async def bad(state: State) -> None:
-        while not under_way.is_set():
+        while not running.is_set():
             await asyncio.sleep(0.001)
         raise ValueError("no luck")
 
     nested: Any = forever
     for _ in range(depth):
         inner = StateGraph(State).add_node("inner", nested).add_edge(START, "inner")
-        if beside:
+        if has_sibling:
             inner.add_node("quick", lambda state: {"log": ["quick"]}).add_edge(START, "quick")
         nested = inner.compile()
     graph = StateGraph(State).add_node("nested", nested).add_node("bad", bad)
@@ -250,14 +252,14 @@ def test_5_5_coroutines_are_cancelled_at_once_when_a_sibling_fails_in_subgraphs_
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-@pytest.mark.parametrize("beside", [False, True])
-def test_5_5_plain_functions_in_subgraphs_are_waited_for_when_a_sibling_fails(
-    driver: Any, within: Any, saver: Any, depth: int, beside: bool
+@pytest.mark.parametrize("has_sibling", [False, True])
+def test_5_5_a_failing_run_waits_for_plain_siblings_in_subgraphs(
+    driver: Any, within: Any, saver: Any, depth: int, has_sibling: bool
 ) -> None:
-    pair, after = Pair(), list[str]()
+    pair, after = FailingPair(), list[str]()
     inner = StateGraph(State).add_node("slow", pair.slow).add_node("after", lambda state: after.append("after"))
     inner.add_edge(START, "slow").add_edge("slow", "after")
-    if beside:
+    if has_sibling:
         inner.add_node("quick", lambda state: {"log": ["quick"]}).add_edge(START, "quick")
     nested: Any = inner.compile()
     for _ in range(depth - 1):
@@ -270,11 +272,11 @@ def test_5_5_plain_functions_in_subgraphs_are_waited_for_when_a_sibling_fails(
         within(lambda: driver.invoke(app, {}, THREAD, durability="sync"), LONG)
     assert (pair.charged, after) == ([1], [])
     log = within(lambda: driver.invoke(app, None, THREAD), LONG)["log"]
-    assert sorted(log) == sorted(["charged", "bad", *(["quick"] if beside else [])])
+    assert sorted(log) == sorted(["charged", "bad", *(["quick"] if has_sibling else [])])
     assert (pair.charged, pair.runs.count("slow"), after) == ([1], 1, ["after"])
 
 
-def test_5_5_of_two_failures_the_first_is_raised_and_both_are_kept(driver: Any, within: Any) -> None:
+def test_5_5_the_first_of_two_failures_is_raised_and_both_are_saved(driver: Any, within: Any) -> None:
     both, first = threading.Barrier(2), threading.Event()
 
     def late(state: State) -> State:
@@ -290,15 +292,15 @@ def test_5_5_of_two_failures_the_first_is_raised_and_both_are_kept(driver: Any, 
     app = graph.add_edge(START, "early").compile(InMemorySaver(), instruments=[OnFailure(first.set)])
     with pytest.raises(ValueError, match="early"):
         within(lambda: driver.invoke(app, {}, THREAD), LONG)
-    assert [one.error for one in app.get_state(THREAD).tasks] == ["KeyError: 'late'", "ValueError: early"]
+    assert [item.error for item in app.get_state(THREAD).tasks] == ["KeyError: 'late'", "ValueError: early"]
 
 
-# -- steps of a run that is over
+# -- steps of an ended run
 
 
-@pytest.mark.parametrize("how", ["step", "task"])
+@pytest.mark.parametrize("kind", ["step", "task"])
 @pytest.mark.parametrize("end", ["cancelled", "interrupted", "timeout", "abandoned"])
-def test_5_2_nothing_is_begun_by_a_run_that_is_over(driver: Any, within: Any, how: str, end: str) -> None:
+def test_5_2_an_ended_run_begins_no_steps(driver: Any, within: Any, kind: str, end: str) -> None:
     begun, go_on, ended = threading.Event(), threading.Event(), threading.Event()
     done, refused, control, clock = list[str](), list[BaseException](), RunControl(), FakeClock()
 
@@ -309,14 +311,14 @@ def test_5_2_nothing_is_begun_by_a_run_that_is_over(driver: Any, within: Any, ho
     call = task(effect)
 
     def node(state: State, runtime: Runtime[Any]) -> State:
-        if begun.is_set():  # the run that goes on
+        if begun.is_set():  # in the next run
             return {"log": ["again"]}
         begun.set()
         if end == "timeout":
             clock.advance(10)
         try:
             assert go_on.wait(LONG)
-            return {"log": [runtime.step("effect", effect) if how == "step" else call().result(LONG)]}
+            return {"log": [runtime.step("effect", effect) if kind == "step" else call().result(LONG)]}
         except BaseException as error:
             refused.append(error)
             raise
@@ -339,7 +341,9 @@ def test_5_2_nothing_is_begun_by_a_run_that_is_over(driver: Any, within: Any, ho
         with pytest.raises(NodeTimeoutError):
             within(lambda: driver.invoke(app, {}, THREAD), LONG)
     elif end == "interrupted":
-        first = threading.Thread(target=_quiet, args=(lambda: driver.invoke(app, {}, THREAD),), daemon=True)
+        first = threading.Thread(
+            target=_ignore_cancellation, args=(lambda: driver.invoke(app, {}, THREAD),), daemon=True
+        )
         first.start()
         assert begun.wait(LONG)
         within(lambda: driver.invoke(app, None, THREAD, on_busy="interrupt"), LONG)
@@ -348,15 +352,15 @@ def test_5_2_nothing_is_begun_by_a_run_that_is_over(driver: Any, within: Any, ho
         assert within(lambda: driver.take(app, {}, 1, config=THREAD), LONG) == [{"stop": {"log": ["stop"]}}]
     go_on.set()
     assert ended.wait(LONG)
-    assert (done, [type(one) for one in refused]) == ([], [RunCancelled])
+    assert (done, [type(error) for error in refused]) == ([], [RunCancelled])
 
 
-def _quiet(call: Any) -> None:
+def _ignore_cancellation(call: Any) -> None:
     with contextlib.suppress(RunCancelled):
         call()
 
 
-def test_5_2_a_task_with_policies_of_its_own_ends_with_the_attempt_that_made_it(driver: Any, within: Any) -> None:
+def test_5_2_a_task_with_its_own_policy_does_not_outlive_its_attempt(driver: Any, within: Any) -> None:
     clock, go_on, ended, done = FakeClock(), threading.Event(), threading.Event(), list[int]()
     call = task(lambda: done.append(1), name="call", retry_policy=RetryPolicy())
 
@@ -377,18 +381,18 @@ def test_5_2_a_task_with_policies_of_its_own_ends_with_the_attempt_that_made_it(
     assert done == []
 
 
-@pytest.mark.parametrize("taken", [False, True])
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_5_2_a_hold_that_has_lapsed_is_renewed_before_a_step(
-    driver: Any, within: Any, saver: Any, taken: bool, colour: str
+@pytest.mark.parametrize("is_taken_over", [False, True])
+@pytest.mark.parametrize("node_kind", ["plain", "coroutine"])
+def test_5_2_an_expired_lease_is_renewed_before_a_step(
+    driver: Any, within: Any, saver: Any, is_taken_over: bool, node_kind: str
 ) -> None:
-    """As in a process that was stopped for longer than its lease: its timers have not run either."""
+    """This is a process that was suspended for longer than its lease: its timers have not fired either."""
 
-    class Stopped(FakeClock):
+    class SuspendedClock(FakeClock):
         def call_later(self, seconds: float, callback: Any) -> Any:
             return super().call_later(seconds + 1e6, callback)
 
-    clock, other = Stopped(), list[Any]()
+    clock, other_runs = SuspendedClock(), list[Any]()
     done: list[str] = []
 
     def effect() -> str:
@@ -398,26 +402,27 @@ def test_5_2_a_hold_that_has_lapsed_is_renewed_before_a_step(
     async def aeffect() -> str:
         return effect()
 
-    def sleep() -> bool:
-        if other:
+    def suspend() -> bool:
+        """Suspend the process, and return True, except in the other run."""
+        if other_runs:
             return False
         clock.advance(1000)
-        if taken:
-            other.append(threading.Thread(target=lambda: app.invoke(None, THREAD), daemon=True))
-            other[0].start()
-            other[0].join(LONG)
+        if is_taken_over:
+            other_runs.append(threading.Thread(target=lambda: app.invoke(None, THREAD), daemon=True))
+            other_runs[0].start()
+            other_runs[0].join(LONG)
         return True
 
     def node(state: State, runtime: Runtime[Any]) -> State:
-        return {"log": [runtime.step("effect", effect) if sleep() else "other"]}
+        return {"log": [runtime.step("effect", effect) if suspend() else "other"]}
 
     async def anode(state: State, runtime: Runtime[Any]) -> State:
-        return {"log": [await runtime.step("effect", aeffect) if sleep() else "other"]}
+        return {"log": [await runtime.step("effect", aeffect) if suspend() else "other"]}
 
-    graph = StateGraph(State).add_node("node", node if colour == "plain" else anode).add_edge(START, "node")
+    graph = StateGraph(State).add_node("node", node if node_kind == "plain" else anode).add_edge(START, "node")
     app = graph.compile(saver, clock=clock)
-    if taken:
-        with pytest.raises(Exception):  # noqa: B017, PT011  # refused: its last write is too
+    if is_taken_over:
+        with pytest.raises(Exception):  # noqa: B017, PT011  # refused, as is its last write
             within(lambda: driver.invoke(app, {}, THREAD, durability="sync"), LONG)
         assert (done, app.get_state(THREAD).values["log"]) == ([], ["other"])
     else:
@@ -427,9 +432,7 @@ def test_5_2_a_hold_that_has_lapsed_is_renewed_before_a_step(
 # -- cancellation
 
 
-def test_5_5_a_run_whose_last_node_could_not_be_stopped_is_cancelled_and_keeps_its_result(
-    driver: Any, within: Any, saver: Any
-) -> None:
+def test_5_5_a_run_cancelled_during_its_last_node_keeps_the_result(driver: Any, within: Any, saver: Any) -> None:
     control, runs = RunControl(), list[int]()
 
     def last(state: State) -> State:
@@ -442,12 +445,14 @@ def test_5_5_a_run_whose_last_node_could_not_be_stopped_is_cancelled_and_keeps_i
         within(lambda: driver.invoke(app, {}, THREAD, control=control), LONG)
     assert app.get_events(THREAD)[-1].data["status"] == "cancelled"
     assert within(lambda: driver.invoke(app, None, THREAD), LONG)["log"] == ["last"]
-    assert len(runs) == (1 if driver.name == "sync" else 2)  # on a worker thread nobody waits for it
+    assert len(runs) == (1 if driver.name == "sync" else 2)  # the async driver does not wait for its worker thread
 
 
-@pytest.mark.parametrize("many", [False, True])
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_5_5_two_runs_that_share_a_control_both_end(driver: Any, within: Any, many: bool, colour: str) -> None:
+@pytest.mark.parametrize("has_sibling", [False, True])
+@pytest.mark.parametrize("node_kind", ["plain", "coroutine"])
+def test_5_5_cancelling_a_shared_control_ends_both_runs(
+    driver: Any, within: Any, has_sibling: bool, node_kind: str
+) -> None:
     control, sleeping = RunControl(), threading.Event()
 
     async def forever(state: State) -> State:
@@ -463,8 +468,8 @@ def test_5_5_two_runs_that_share_a_control_both_end(driver: Any, within: Any, ma
     async def aouter(state: State, runtime: Runtime[Any]) -> State:
         return await inner.ainvoke({}, thread_id="inner", control=runtime.control)
 
-    graph = StateGraph(State).add_node("outer", outer if colour == "plain" else aouter).add_edge(START, "outer")
-    if many:
+    graph = StateGraph(State).add_node("outer", outer if node_kind == "plain" else aouter).add_edge(START, "outer")
+    if has_sibling:
         graph.add_node("beside", forever).add_edge(START, "beside")
     app = graph.compile(InMemorySaver())
 
@@ -477,7 +482,7 @@ def test_5_5_two_runs_that_share_a_control_both_end(driver: Any, within: Any, ma
         within(lambda: driver.invoke(app, {}, THREAD, control=control), LONG)
 
 
-def test_5_5_a_task_that_waits_for_a_slot_is_cancelled(driver: Any, within: Any) -> None:
+def test_5_5_a_task_waiting_for_a_slot_can_be_cancelled(driver: Any, within: Any) -> None:
     control, holds, free = RunControl(), threading.Event(), threading.Event()
 
     def node(state: State) -> State:
@@ -494,14 +499,14 @@ def test_5_5_a_task_that_waits_for_a_slot_is_cancelled(driver: Any, within: Any)
         within(lambda: driver.invoke(app, {}, control=control), LONG)
     free.set()
     holder.join(LONG)
-    assert within(lambda: driver.invoke(app, {}), LONG) is not None  # the place is free again
+    assert within(lambda: driver.invoke(app, {}), LONG) is not None  # the slot is free again
 
 
-# -- whatever raises around an attempt
+# -- exceptions around an attempt
 
 
-class Broken(InMemoryCache):
-    """A cache that does not work in one way."""
+class BrokenCache(InMemoryCache):
+    """A cache with one method that fails."""
 
     def __init__(self, method: str) -> None:
         super().__init__()
@@ -531,11 +536,11 @@ POLICIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("many", [False, True])
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
+@pytest.mark.parametrize("has_sibling", [False, True])
+@pytest.mark.parametrize("node_kind", ["plain", "coroutine"])
 @pytest.mark.parametrize("policy", POLICIES)
-def test_5_3_an_exception_of_a_policy_or_a_cache_ends_the_task(
-    driver: Any, within: Any, policy: str, colour: str, many: bool
+def test_5_3_an_exception_from_a_policy_or_a_cache_fails_the_task(
+    driver: Any, within: Any, policy: str, node_kind: str, has_sibling: bool
 ) -> None:
     def node(state: State) -> State:
         if policy in ("retry_on", "counts"):
@@ -545,12 +550,12 @@ def test_5_3_an_exception_of_a_policy_or_a_cache_ends_the_task(
     async def anode(state: State) -> State:
         return node(state)
 
-    graph = StateGraph(State).add_node("node", node if colour == "plain" else anode, **POLICIES[policy])
+    graph = StateGraph(State).add_node("node", node if node_kind == "plain" else anode, **POLICIES[policy])
     graph.add_edge(START, "node")
-    if many:
+    if has_sibling:
         graph.add_node("other", lambda state: {"log": ["other"]}).add_edge(START, "other")
-    app = graph.compile(InMemorySaver(), cache=Broken(policy))
-    for _ in range(2):  # what the first held is free again
+    app = graph.compile(InMemorySaver(), cache=BrokenCache(policy))
+    for _ in range(2):  # the first failure has released its slot
         with pytest.raises(LookupError, match="no luck") as raised:
             within(lambda: driver.invoke(app, {}, THREAD), LONG)
     assert any("node 'node'" in note for note in raised.value.__notes__)
@@ -558,25 +563,25 @@ def test_5_3_an_exception_of_a_policy_or_a_cache_ends_the_task(
 
 
 @dataclass(frozen=True)
-class Frozen(Exception):
-    """An error that takes no note."""
+class FrozenError(Exception):
+    """An error whose attributes cannot be set."""
 
     code: int
 
 
-class Unnotable(Exception):
-    """One that takes offence."""
+class UnnotableError(Exception):
+    """An error that refuses notes."""
 
     def add_note(self, note: str) -> None:
         raise RuntimeError("no notes")
 
 
-@pytest.mark.parametrize("error", [Frozen(7), Unnotable("x")], ids=["frozen", "unnotable"])
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("error", [FrozenError(7), UnnotableError("x")], ids=["frozen", "unnotable"])
+@pytest.mark.parametrize("node_kind", ["plain", "coroutine"])
+@pytest.mark.parametrize("has_sibling", [False, True])
 @pytest.mark.parametrize("options", [{}, {"retry_policy": RetryPolicy(max_attempts=1)}], ids=["plain", "guarded"])
-def test_5_3_an_error_that_takes_no_note_is_the_one_that_is_raised(
-    driver: Any, within: Any, error: Exception, colour: str, beside: bool, options: Any
+def test_5_3_an_error_that_rejects_notes_is_raised_unchanged(
+    driver: Any, within: Any, error: Exception, node_kind: str, has_sibling: bool, options: Any
 ) -> None:
     def fails(state: State) -> None:
         raise error
@@ -584,9 +589,9 @@ def test_5_3_an_error_that_takes_no_note_is_the_one_that_is_raised(
     async def fails_async(state: State) -> None:
         raise error
 
-    graph = StateGraph(State).add_node("bad", fails if colour == "plain" else fails_async, **options)
+    graph = StateGraph(State).add_node("bad", fails if node_kind == "plain" else fails_async, **options)
     graph.add_edge(START, "bad")
-    if beside:
+    if has_sibling:
         graph.add_node("good", lambda state: {"log": ["good"]}).add_edge(START, "good")
     app = graph.compile(InMemorySaver())
     with pytest.raises(type(error)) as raised:
@@ -598,45 +603,49 @@ def test_5_3_an_error_that_takes_no_note_is_the_one_that_is_raised(
 def test_5_5_a_drain_inside_a_subgraph_is_not_a_failure_of_its_node(driver: Any, options: str) -> None:
     control = RunControl()
 
-    def one(state: State) -> State:
+    def first(state: State) -> State:
         control.request_drain("deploy")
-        return {"log": ["one"]}
+        return {"log": ["first"]}
 
     def handler(state: State) -> State:
         return {"log": ["handled"]}
 
-    chosen: dict[str, Any] = {
+    node_options: dict[str, Any] = {
         "none": {},
         "handler": {"error_handler": handler},
         "retries": {"retry_policy": RetryPolicy(max_attempts=3, initial_interval=0)},
     }[options]
-    inner = StateGraph(State).add_node(one).add_node("two", lambda state: {"log": ["two"]})
-    graph = StateGraph(State).add_node("sub", inner.add_edge(START, "one").add_edge("one", "two").compile(), **chosen)
+    inner = StateGraph(State).add_node(first).add_node("second", lambda state: {"log": ["second"]})
+    graph = StateGraph(State).add_node(
+        "sub", inner.add_edge(START, "first").add_edge("first", "second").compile(), **node_options
+    )
     app = graph.add_edge(START, "sub").compile(InMemorySaver())
     with pytest.raises(GraphDrained):
         driver.invoke(app, {}, THREAD, control=control)
     assert app.get_state(THREAD).next == ("sub",)
-    assert driver.invoke(app, None, THREAD)["log"] == ["one", "two"]
+    assert driver.invoke(app, None, THREAD)["log"] == ["first", "second"]
 
 
 def test_5_3_a_node_that_cancels_its_own_asyncio_task_fails_without_hanging(driver: Any, within: Any) -> None:
-    async def odd(state: State) -> State:
+    async def cancel_itself(state: State) -> State:
         current = asyncio.current_task()
         assert current is not None
         current.cancel()
         await asyncio.sleep(0)
         return {}
 
-    graph = StateGraph(State).add_node("odd", odd).add_node("other", lambda state: {"log": ["other"]})
-    app = graph.add_edge(START, "odd").add_edge(START, "other").compile()
-    with pytest.raises(BaseException, match="odd"):
+    graph = (
+        StateGraph(State).add_node("cancel_itself", cancel_itself).add_node("other", lambda state: {"log": ["other"]})
+    )
+    app = graph.add_edge(START, "cancel_itself").add_edge(START, "other").compile()
+    with pytest.raises(BaseException, match="cancel_itself"):
         within(lambda: driver.invoke(app, {}), LONG)
 
 
-def test_8_6_an_exception_of_an_instrument_is_logged_and_the_run_continues(
+def test_8_6_an_exception_from_an_instrument_is_logged_and_the_run_continues(
     driver: Any, within: Any, caplog: Any
 ) -> None:
-    class Odd(Instrument):
+    class FailingInstrument(Instrument):
         def on_run_started(self, event: Any) -> None:
             raise asyncio.CancelledError
 
@@ -654,11 +663,13 @@ def test_8_6_an_exception_of_an_instrument_is_logged_and_the_run_continues(
 
     app = StateGraph(State).add_node("node", node, retry_policy=RetryPolicy()).add_edge(START, "node")
     with caplog.at_level(logging.ERROR, "statewright"):
-        assert within(lambda: driver.invoke(app.compile(instruments=[Odd()]), {}), LONG)["log"] == ["node"]
-    assert "An instrument failed: Odd.on_run_started" in caplog.text
+        assert within(lambda: driver.invoke(app.compile(instruments=[FailingInstrument()]), {}), LONG)["log"] == [
+            "node"
+        ]
+    assert "An instrument failed: FailingInstrument.on_run_started" in caplog.text
 
 
-def test_7_2_the_error_of_a_node_is_not_hidden_by_the_result_of_a_sibling(
+def test_7_2_an_unstorable_result_does_not_hide_the_error_of_a_sibling(
     driver: Any, within: Any, tmp_path: Path
 ) -> None:
     class Unknown:
@@ -666,7 +677,7 @@ def test_7_2_the_error_of_a_node_is_not_hidden_by_the_result_of_a_sibling(
 
     both = threading.Barrier(3)
 
-    def odd(state: State) -> State:
+    def unstorable(state: State) -> State:
         both.wait(LONG)
         return {"log": [Unknown()]}
 
@@ -679,13 +690,13 @@ def test_7_2_the_error_of_a_node_is_not_hidden_by_the_result_of_a_sibling(
         raise LookupError("the real one")
 
     graph = StateGraph(State)
-    for node in (odd, good, bad):
+    for node in (unstorable, good, bad):
         graph.add_node(node).add_edge(START, node.__name__)
     with SqliteSaver(tmp_path / "threads.db") as saver:
         app = graph.compile(saver)
         with pytest.raises(LookupError, match="the real one") as raised:
             within(lambda: driver.invoke(app, {}, THREAD), LONG)
-        assert any("'odd'" in note and "cannot be stored" in note for note in raised.value.__notes__)
-        assert [one.result for one in app.get_state(THREAD).tasks] == [None, {"log": ["good"]}, None]
+        assert any("'unstorable'" in note and "cannot be stored" in note for note in raised.value.__notes__)
+        assert [item.result for item in app.get_state(THREAD).tasks] == [None, {"log": ["good"]}, None]
         lease: Any = saver.lease("1")
         assert lease is None or lease.result() is None
