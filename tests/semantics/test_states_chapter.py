@@ -303,7 +303,7 @@ STATE = "- {{id: {name}, assistant_id: other, next: {transition}}}"
 
 
 def states_after(driver: Any, transition: str, targets: str, output: str) -> list[str]:
-    """The states that come after one with this output and this transition on."""
+    """The states that run after a state with this output and this transition."""
     states = [STATE.format(name="first", transition=transition)]
     states += [STATE.format(name=name, transition="{state_id: end}") for name in targets.split()]
     outs = {"first": output, **dict.fromkeys(targets.split(), "ok")}

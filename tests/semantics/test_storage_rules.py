@@ -35,9 +35,8 @@ def test_7_4_only_changes_are_stored_and_chains_survive_forks_copies_and_pruning
         assert max(sizes.sizes[1:]) < 2 * len(CONTENT)
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        assert path.stat().st_size < 2.5 * COUNT * len(
-            CONTENT
-        )  # saving the whole state each time would take 200 times as much
+        # Saving the whole state each time would take 200 times as much.
+        assert path.stat().st_size < 2.5 * COUNT * len(CONTENT)
 
         middle = list(app.get_state_history(thread_id="t"))[COUNT // 2]
         app.fork(middle.config, branch="other")

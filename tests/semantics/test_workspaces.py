@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from tests.work import until
 
 from statewright import START, Command, InMemorySaver, Runtime, StateGraph, append, interrupt
 from statewright.runtime.lifecycle import thread_lease as thread_queue
@@ -56,13 +56,6 @@ def start_thread(call: Callable[[], Any]) -> threading.Thread:
     return thread
 
 
-def wait_until(condition: Callable[[], Any]) -> None:
-    end = time.monotonic() + GUARD
-    while not condition():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
 def test_a_busy_thread_of_one_workspace_is_free_in_another(driver: Any, saver_of: Any) -> None:
     gate = Gate()
     held, free = app_of(gate.node, saver_of("one")), app_of(lambda s: {"log": ["free"]}, saver_of("two"))
@@ -84,7 +77,7 @@ def test_runs_on_savers_of_one_workspace_share_a_queue(driver: Any, saver_of: An
     assert gate.begun.wait(GUARD)
     before = set(thread_queue._queues)
     waiting = start_thread(lambda: driver.invoke(queued, {"log": []}, THREAD, on_busy="enqueue"))
-    wait_until(lambda: set(thread_queue._queues) - before)
+    until(lambda: set(thread_queue._queues) - before)
     assert set(thread_queue._queues) - before == {(saver_of("one").scope, "t")}
     gate.open.set()
     for thread in (running, waiting):
