@@ -15,7 +15,7 @@ Outputs = dict[str, Any]
 
 
 class Run:
-    """A workflow on one thread, with a model that answers by state; `asked` names the states that called the model."""
+    """A workflow on one thread, with a model that answers by state; `callers` names the states that called it."""
 
     def __init__(self, driver: Any, states: str, outs: Outputs, *, saver: Any = None, extra: str = "") -> None:
         states = states.replace("next:", "assistant_id: a, next:")
@@ -40,7 +40,7 @@ class Run:
         return output.replace("$item", str(call.item))
 
     @property
-    def asked(self) -> str:
+    def callers(self) -> str:
         return " ".join(request.metadata["state"] for request in self.model.requests)
 
     def start(self, message: Any = "hi") -> Any:
@@ -79,9 +79,9 @@ LINE_OUTS = {"s": '{"k":1}', "e": "e", "z": "z"}
 def test_2_11_a_run_pauses_before_the_state_and_continues_without_an_answer(driver: Any) -> None:
     run = Run(driver, LINE, LINE_OUTS)
     paused = run.start()
-    assert (run.asked, run.due, texts(paused)[-1]) == ("s", ("e",), '{"k":1}')
+    assert (run.callers, run.due, texts(paused)[-1]) == ("s", ("e",), '{"k":1}')
     result = run.resume()
-    assert (names(result), run.asked, prompts(result, "e")) == ("s e z", "s e z", ['E 1 {"k":1}'])
+    assert (names(result), run.callers, prompts(result, "e")) == ("s e z", "s e z", ['E 1 {"k":1}'])
     assert texts(result) == ["hi", '{"k":1}', "e", "z"]
 
 
@@ -94,7 +94,7 @@ def test_2_11_wait_for_user_confirmation_pauses_too(driver: Any) -> None:
 def test_2_11_a_run_can_pause_before_its_first_state(driver: Any) -> None:
     run = Run(driver, "- {id: s, interrupt_before: true, task: 'S {{k}}', next: {state_id: end}}", {"s": "s"})
     run.start({"k": 0})
-    assert (run.asked, run.due) == ("", ("s",))
+    assert (run.callers, run.due) == ("", ("s",))
     result = run.resume('{"k": 5}')
     assert (names(result), prompts(result, "s"), result["context"]) == ("s", ["S 5"], {"k": 5})
 
@@ -107,7 +107,7 @@ def test_2_11_a_state_in_a_loop_pauses_each_time(driver: Any) -> None:
     run.start()
     for done in (1, 2):
         run.resume()
-        assert (run.asked.split(), run.due) == (["s"] * done, ("s",))
+        assert (run.callers.split(), run.due) == (["s"] * done, ("s",))
     assert names(run.resume()) == "s s s"
     assert run.due == ()
 
@@ -124,7 +124,7 @@ PARALLEL_OUTS = {"r": "r", "b": "b", "c": "c", "j": "j"}
 def test_2_11_siblings_of_a_paused_state_wait_too(driver: Any) -> None:
     run = Run(driver, PARALLEL, PARALLEL_OUTS)
     run.start()
-    assert (run.asked, sorted(run.due)) == ("r", ["b", "c"])
+    assert (run.callers, sorted(run.due)) == ("r", ["b", "c"])
     assert names(run.resume()) == "r b c j"
 
 
@@ -154,7 +154,7 @@ ITERATION_OUTS = {"l": '{"xs": ["a", "b"]}', "p": "p-$item", "q": "q-$item", "m"
 def test_2_11_all_branches_of_an_iteration_pause_together(driver: Any) -> None:
     run = Run(driver, ITERATION % "", ITERATION_OUTS)
     run.start()
-    assert (run.asked, run.due) == ("l", ("p", "p"))
+    assert (run.callers, run.due) == ("l", ("p", "p"))
     result = run.resume()
     assert names(result) == "l p p q q m"
     assert [prompt[:3] for prompt in prompts(result, "p")] == ["P a", "P b"]
@@ -181,19 +181,19 @@ def test_2_11_a_pause_within_a_chain_does_not_change_the_items(driver: Any) -> N
     )
     run = Run(driver, states, ITERATION_OUTS)
     run.start()
-    assert (run.asked, run.due) == ("l p p", ("q", "q"))
+    assert (run.callers, run.due) == ("l p p", ("q", "q"))
     result = run.resume("go on")
     assert [prompt[:3] for prompt in prompts(result, "q")] == ["Q a", "Q b"]
-    assert run.asked == "l p p q q m"
+    assert run.callers == "l p p q q m"
 
 
 def test_2_11_a_pause_at_a_join_runs_no_predecessor_again(driver: Any) -> None:
     states = PARALLEL.replace("interrupt_before: true, ", "").replace("{id: j,", "{id: j, interrupt_before: true,")
     run = Run(driver, states, PARALLEL_OUTS)
     run.start()
-    assert (run.asked, run.due) == ("r b c", ("j",))
+    assert (run.callers, run.due) == ("r b c", ("j",))
     result = run.resume('{"k": 1}')
-    assert (names(result), prompts(result, "j"), run.asked) == ("r b c j", ["J 1"], "r b c j")
+    assert (names(result), prompts(result, "j"), run.callers) == ("r b c j", ["J 1"], "r b c j")
 
 
 # -- answers
@@ -245,7 +245,7 @@ def test_a_run_continues_in_another_graph_without_repeating_states(driver: Any) 
     run.start()
     run.compile()
     result = run.resume('{"k": 7}')
-    assert (names(result), run.asked) == ("l p p q q m", "l p p q q m")
+    assert (names(result), run.callers) == ("l p p q q m", "l p p q q m")
     assert prompts(result, "m") == ["M 7"]
     assert run.app.get_state(THREAD).values["context"] == result["context"]
 
@@ -260,7 +260,7 @@ def test_only_failed_states_run_again(driver: Any) -> None:
     run.compile()
     result = run.resume()
     assert names(result) == "r b c j"
-    assert sorted(run.asked.split()) == ["b", "c", "c", "j", "r"]
+    assert sorted(run.callers.split()) == ["b", "c", "c", "j", "r"]
 
 
 def test_every_checkpoint_has_the_context_of_its_superstep(driver: Any) -> None:

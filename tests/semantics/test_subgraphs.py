@@ -427,8 +427,8 @@ def test_questions_of_several_sends_to_a_subgraph_are_answered_separately(driver
     app = StateGraph(State).add_node("s", lambda s: [Send("child", {"x": n}) for n in (1, 2)], destinations=["child"])
     app = app.add_node("child", child).add_edge(START, "s").compile(InMemorySaver())
 
-    asked = ids(driver.invoke(app, {"x": 0}, thread_id="1"))
-    partly = driver.invoke(app, Command(resume={asked[2]: "two"}), thread_id="1")  # type: ignore[index]
+    questions = ids(driver.invoke(app, {"x": 0}, thread_id="1"))
+    partly = driver.invoke(app, Command(resume={questions[2]: "two"}), thread_id="1")  # type: ignore[index]
 
     assert [question.value for question in partly["__interrupt__"]] == [1]
     assert driver.invoke(app, Command(resume="one"), thread_id="1")["log"] == ["one", "two"]
@@ -436,11 +436,11 @@ def test_questions_of_several_sends_to_a_subgraph_are_answered_separately(driver
 
 def test_questions_of_one_subgraph_can_be_answered_separately(driver: Any, runs: list[str]) -> None:
     app = with_child(parallel(ask("a"), ask("b")).compile()).compile(InMemorySaver())
-    asked = ids(driver.invoke(app, {"x": 1}, thread_id="1"))
+    questions = ids(driver.invoke(app, {"x": 1}, thread_id="1"))
 
     with pytest.raises(InvalidResume, match="2 questions"):
         driver.invoke(app, Command(resume="?"), thread_id="1")
-    assert list(ids(driver.invoke(app, Command(resume={asked["b?"]: "B"}), thread_id="1"))) == ["a?"]
+    assert list(ids(driver.invoke(app, Command(resume={questions["b?"]: "B"}), thread_id="1"))) == ["a?"]
     assert driver.invoke(app, Command(resume="A"), thread_id="1")["log"] == [("a", "A"), ("b", "B")]
 
 

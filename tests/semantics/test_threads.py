@@ -260,13 +260,13 @@ def test_update_state_keeps_unrelated_pending_tasks(driver: Any) -> None:
 def test_update_state_keeps_the_ids_results_and_questions_of_pending_tasks(driver: Any) -> None:
     graph = linked(graph_of("abc", "^>a", "^>b", "b>c").add_node(ask), "^>ask")
     app = graph.compile(InMemorySaver())
-    asked = driver.invoke(app, {"x": 1}, THREAD)
+    result = driver.invoke(app, {"x": 1}, THREAD)
     before = app.get_state(THREAD).tasks
 
     app.update_state(THREAD, {"x": 9}, as_node="c")
 
     assert app.get_state(THREAD).tasks == before
-    assert app.get_state(THREAD).interrupts == asked["__interrupt__"]
+    assert app.get_state(THREAD).interrupts == result["__interrupt__"]
     assert driver.invoke(app, Command(resume="yes"), THREAD) == {"x": 9, "log": ["a", "b", "yes", "c"]}
 
 
