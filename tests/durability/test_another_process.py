@@ -1,12 +1,11 @@
 """A run that is stopped after any superstep and resumed in another process ends as if it had not been stopped.
 
-A few children stay alive for all examples, each a separate interpreter. They share one SQLite file, and a run is
-handed from one to the next: each takes it a *stretch* further, as far as the stop that it is told of, by a graph that
-it compiles anew from a plain description. So nothing of a run is left but what the file holds; what a child remembers
-of the file is out of date by then, since another one has written to it.
+A few child processes serve all examples. They share one SQLite file, and a run is handed from one child to the next:
+each advances it by a *stretch*, up to a given stop, with a graph that it compiles from a plain description. So only
+the file carries the run, and whatever a child has cached of the file is out of date, because others have written to it.
 
-The graphs are those of the property tests in memory, and *errands*: fan-outs, joins, activations that are held,
-subgraphs, questions, and side effects that must be done once.
+The graphs are those of the property tests in memory, and *errands*: fan-outs, joins, deferred tasks, subgraphs,
+questions, and side effects that must happen once.
 """
 
 from __future__ import annotations
@@ -52,14 +51,14 @@ from statewright.storage.sqlite import SqliteSaver
 ROOT: Final = Path(__file__).resolve().parents[2]
 CHILDREN: Final = 2
 PATIENCE: Final = 600.0
-"""Seconds after which a child hangs."""
+"""Seconds after which a child counts as hung."""
 MOST_STRETCHES: Final = 400
 
 
 # -- errands
 
 Stage = tuple[Any, ...]
-"""A part of an errand: its kind, and numbers that say more."""
+"""A part of an errand: its kind and its parameters."""
 
 
 class Errand(TypedDict, total=False):
@@ -69,13 +68,13 @@ class Errand(TypedDict, total=False):
 
 
 class Effects:
-    """Side effects, written down in a file where they are done."""
+    """Side effects: lines of a file."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def do(self, runtime: Runtime, name: str) -> str:
-        """Do it once, however often the task is begun."""
+    def perform(self, runtime: Runtime, name: str) -> str:
+        """Perform the effect once, however often the task begins."""
         return runtime.step(name, self._act, name)
 
     def _act(self, name: str) -> str:
@@ -88,15 +87,15 @@ class Effects:
 
 
 class Builder:
-    """Makes the graph of an errand, stage after stage."""
+    """Builds the graph of an errand, one stage after the other."""
 
     def __init__(self, stages: Sequence[Stage], effects: Effects, prefix: str = "") -> None:
         self._graph = StateGraph(Errand)
         self._effects = effects
         self._prefix = prefix
         last = START
-        for number, (kind, *facts) in enumerate(stages):
-            last = getattr(self, f"_{kind}")(f"{prefix}{kind}{number}", last, *facts)
+        for number, (kind, *parameters) in enumerate(stages):
+            last = getattr(self, f"_{kind}")(f"{prefix}{kind}{number}", last, *parameters)
         self._graph.add_edge(last, END)
 
     def compile(self, **options: Any) -> Any:
@@ -108,30 +107,30 @@ class Builder:
         return name
 
     def _errand(self, name: str, last: str, questions: int) -> str:
-        """A node that does something before it asks, between questions and after them."""
+        """A node that performs effects before, between and after its questions."""
 
         def act(state: Any, runtime: Runtime) -> dict[str, Any]:
-            return {"log": self._asked_and_done(runtime, name, questions)}
+            return {"log": self._ask_and_perform(runtime, name, questions)}
 
         self._graph.add_node(name, act)
         self._graph.add_edge(last, name)
         return name
 
-    def _asked_and_done(self, runtime: Runtime, name: str, questions: int) -> list[Any]:
-        found: list[Any] = [self._effects.do(runtime, f"{name} first")]
+    def _ask_and_perform(self, runtime: Runtime, name: str, questions: int) -> list[Any]:
+        log: list[Any] = [self._effects.perform(runtime, f"{name} first")]
         for number in range(questions):
-            found.append(interrupt(f"{name}: {number}?"))
-            found.append(self._effects.do(runtime, f"{name} after {number}"))
-        return found
+            log.append(interrupt(f"{name}: {number}?"))
+            log.append(self._effects.perform(runtime, f"{name} after {number}"))
+        return log
 
     def _fan(self, name: str, last: str, count: int, asking: int, gather: bool) -> str:
-        """Sends, one of which may ask, and what comes of them: gathered, or by an edge."""
+        """Sends, one of which may ask, and a node that follows them by gathering or by an edge."""
         work, end = f"{name} work", f"{name} end"
 
-        def act(given: Any, runtime: Runtime) -> Any:
-            number = given["item"]
+        def act(task: Any, runtime: Runtime) -> Any:
+            number = task["item"]
             questions = 1 if number == asking else 0
-            update = {"log": self._asked_and_done(runtime, f"{name} {number}", questions) if number % 2 else [number]}
+            update = {"log": self._ask_and_perform(runtime, f"{name} {number}", questions) if number % 2 else [number]}
             return Command(update=update, goto=Send(end, number, gather=True)) if gather else update
 
         goto = [Send(work, {"item": number}) for number in range(count)]
@@ -146,11 +145,11 @@ class Builder:
         return end
 
     def _join(self, name: str, last: str, length: int, waits: bool) -> str:
-        """Two paths that are not equally long, and a node for both: by a join, or because it waits."""
+        """Two paths of different lengths that meet in a join or in a deferred node."""
         end = f"{name} end"
         path = [f"{name} {number}" for number in range(length)]
-        for one in (name, *path, f"{name} short"):
-            self._graph.add_node(one, lambda s, one=one: {"log": [one]})
+        for node in (name, *path, f"{name} short"):
+            self._graph.add_node(node, lambda s, node=node: {"log": [node]})
         self._graph.add_node(end, lambda s: {"log": [end]}, join="reachable" if waits else "any")
         for before, after in itertools.pairwise([last, name, *path]):
             self._graph.add_edge(before, after)
@@ -169,15 +168,15 @@ class Builder:
         return name
 
 
-# -- a stretch of a run: what a child is told, and what it answers
+# -- a stretch of a run: the job and the answer of a child
 
 
 class Stop(NamedTuple):
     """Where a stretch ends."""
 
-    way: str
+    method: str
     after: int
-    """How many supersteps it takes, or tasks, where the way allows more than one."""
+    """The number of supersteps or tasks, if the method allows more than one."""
     driver: str
     durability: str
 
@@ -194,23 +193,23 @@ class Job:
     subject: GraphPlan | tuple[Stage, ...]
     stop: Stop
     reopens: bool = False
-    """Whether the child opens the file anew."""
+    """Whether the child reopens the file."""
 
 
 @dataclass
 class Stretch:
-    """What came of it."""
+    """The outcome of a stretch."""
 
     frontiers: list[list[tuple[str, str]]] = field(default_factory=list[list[tuple[str, str]]])
     is_over: bool = False
     result: Any = None
-    """If it is over: the state, or the error."""
+    """The state or the error, if the run is over."""
     history: list[Any] = field(default_factory=list[Any])
     pid: int = 0
 
 
 class Drain(Instrument):
-    """Asks a run to stop after the superstep in which so many tasks have ended, be it that of a subgraph."""
+    """Drains a run after the superstep in which a number of tasks have ended, including those of subgraphs."""
 
     def __init__(self, control: RunControl, after: int) -> None:
         self._control = control
@@ -223,62 +222,62 @@ class Drain(Instrument):
 
 
 def stretch_of(job: Job, saver: Any) -> Stretch:
-    """Take the thread as far as the stop."""
+    """Advance the thread to the stop."""
     answer, control = Stretch(pid=os.getpid()), RunControl()
     watching = Frontiers()
-    instruments: list[Any] = [watching, *([Drain(control, job.stop.after)] if job.stop.way == "drain" else [])]
+    instruments: list[Any] = [watching, *([Drain(control, job.stop.after)] if job.stop.method == "drain" else [])]
     if isinstance(job.subject, GraphPlan):
         app = compiled(job.subject, checkpointer=saver, instruments=instruments)
     else:
         app = Builder(job.subject, effects_of(job)).compile(checkpointer=saver, instruments=instruments)
-    here = {"thread_id": job.thread}
+    thread = {"thread_id": job.thread}
     try:
-        advance(app, job, control, here)
+        advance(app, job, control, thread)
     except (GraphDrained, GraphRecursionError):
         pass
     except RunError as error:
         answer.is_over, answer.result = True, (type(error).__name__, str(error))
-    state = app.get_state(**here)
+    state = app.get_state(**thread)
     answer.frontiers = watching.seen
     if not (answer.is_over or state.next):
         answer.is_over, answer.result = True, state.values
     if answer.is_over:
-        answer.history = [shown(one) for one in app.get_state_history(**here)]
+        answer.history = [comparable(snapshot) for snapshot in app.get_state_history(**thread)]
     return answer
 
 
-def advance(app: Any, job: Job, control: RunControl, here: dict[str, Any]) -> None:
-    """Go on with the thread, in the way of the stop. Raises what stops it."""
-    stop, state = job.stop, app.get_state(**here)
-    given: Any = None
+def advance(app: Any, job: Job, control: RunControl, thread: dict[str, Any]) -> None:
+    """Continue the thread with the method of the stop; raise the error that stops it."""
+    stop, state = job.stop, app.get_state(**thread)
+    input_: Any = None
     if state.created_at is None:
-        given = GIVEN if isinstance(job.subject, GraphPlan) else {"log": ["in"]}
+        input_ = GIVEN if isinstance(job.subject, GraphPlan) else {"log": ["in"]}
     elif state.interrupts:
         question = state.interrupts[-1]
-        given = Command(resume={question.id: f"yes to {question.value}"})
-    options = {**here, "durability": stop.durability}
-    if stop.way == "iter":
+        input_ = Command(resume={question.id: f"yes to {question.value}"})
+    options = {**thread, "durability": stop.durability}
+    if stop.method == "iter":
         counted = itertools.count(1)
-        with app.iter(given, halt=lambda step: next(counted) >= stop.after, **options) as steps:
+        with app.iter(input_, halt=lambda step: next(counted) >= stop.after, **options) as steps:
             for _ in steps:
                 pass
         return
-    if stop.way in ("interrupt_after", "interrupt_before"):
-        options[stop.way] = "*"
-    elif stop.way == "drain":
+    if stop.method in ("interrupt_after", "interrupt_before"):
+        options[stop.method] = "*"
+    elif stop.method == "drain":
         options["control"] = control
-    elif stop.way == "limit":
+    elif stop.method == "limit":
         options["recursion_limit"] = stop.after
     if stop.driver == "async":
-        asyncio.run(app.ainvoke(given, **options))
+        asyncio.run(app.ainvoke(input_, **options))
     else:
-        app.invoke(given, **options)
+        app.invoke(input_, **options)
 
 
-def shown(snapshot: Any) -> Any:
-    """A checkpoint without what is drawn anew in each run."""
-    known = snapshot.metadata
-    return snapshot.values, snapshot.next, known["step"], known["source"], known.get("nodes")
+def comparable(snapshot: Any) -> Any:
+    """The parts of a checkpoint that are the same in each run."""
+    metadata = snapshot.metadata
+    return snapshot.values, snapshot.next, metadata["step"], metadata["source"], metadata.get("nodes")
 
 
 def effects_of(job: Job) -> Effects:
@@ -289,7 +288,7 @@ def effects_of(job: Job) -> Effects:
 
 
 class Child:
-    """Another process, which does one job after the other."""
+    """Another process, which executes one job after the other."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -310,8 +309,8 @@ class Child:
 
 @contextmanager
 def child() -> Generator[Child]:
-    """While the block runs, a child that waits for jobs."""
-    # Not `-m`: what goes through the pipes has to be of the module by that name, on both sides.
+    """Start a child that waits for jobs during the block."""
+    # Not `-m`: objects in the pipes must belong to the module of the same name on both sides.
     command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
@@ -321,7 +320,7 @@ def child() -> Generator[Child]:
 
 
 def serve() -> None:
-    """Do the jobs that come in, until no more come."""
+    """Execute jobs until the input ends."""
     into, out = sys.stdin.buffer, sys.stdout.buffer
     savers: dict[Path, SqliteSaver] = {}
     while True:
@@ -341,7 +340,7 @@ def serve() -> None:
 
 
 class Relay:
-    """Takes runs to their ends, by other processes in turn."""
+    """Completes runs with several processes in turn."""
 
     def __init__(self, children: Sequence[Child], folder: Path) -> None:
         self._turns = itertools.cycle(children)
@@ -351,7 +350,7 @@ class Relay:
     def carry(
         self, subject: GraphPlan | tuple[Stage, ...], stops: Sequence[Stop], *, reopens: bool
     ) -> tuple[Stretch, Counter[str]]:
-        """All stretches of a run as one, and the side effects that were done; it stops as the stops say, in turn."""
+        """Run with the stops in turn; return all stretches as one, and the side effects."""
         thread, whole = str(next(self._threads)), Stretch()
         job = Job(self._folder / "runs.db", thread, subject, TO_REST, reopens)
         for stop in itertools.islice(itertools.cycle(stops), MOST_STRETCHES):
@@ -365,7 +364,7 @@ class Relay:
         pytest.fail(f"Thread {thread!r} never came to rest.")
 
     def undisturbed(self, subject: GraphPlan | tuple[Stage, ...]) -> tuple[Stretch, Counter[str]]:
-        """The same run in this process, in memory, stopped only by its questions."""
+        """Make the same run in this process, in memory, stopped only by its questions."""
         saver, whole = InMemorySaver(), Stretch()
         job = Job(self._folder / "runs.db", f"undisturbed {next(self._threads)}", subject, TO_REST)
         while not whole.is_over:
@@ -381,13 +380,13 @@ def relay() -> Iterator[Relay]:
         yield Relay([stack.enter_context(child()) for _ in range(CHILDREN)], Path(folder))
 
 
-# -- what is drawn
+# -- strategies
 
-ways = st.sampled_from(["iter", "interrupt_after", "interrupt_before", "drain", "limit"])
+methods = st.sampled_from(["iter", "interrupt_after", "interrupt_before", "drain", "limit"])
 durabilities = st.sampled_from(["sync", "async", "exit"])
-# An iterator that is closed abandons its run, which under `exit` is to lose it.
-one_stop = st.builds(Stop, ways, st.integers(1, 4), st.sampled_from(["sync", "async"]), durabilities).filter(
-    lambda stop: (stop.way, stop.durability) != ("iter", "exit")
+# Closing an iterator abandons its run, which with `exit` durability loses its progress.
+one_stop = st.builds(Stop, methods, st.integers(1, 4), st.sampled_from(["sync", "async"]), durabilities).filter(
+    lambda stop: (stop.method, stop.durability) != ("iter", "exit")
 )
 stops = st.lists(one_stop, min_size=1, max_size=3)
 
@@ -402,7 +401,7 @@ calls = st.tuples(st.just("call"), inner_stages, st.sampled_from(["call", "call"
 errands = st.lists(st.one_of(plain_stages, plain_stages, calls), min_size=1, max_size=4).map(tuple)
 
 
-def drawn(examples: int) -> Any:
+def examples_of(examples: int) -> Any:
     return settings(
         max_examples=examples,
         deadline=None,
@@ -412,47 +411,47 @@ def drawn(examples: int) -> Any:
     )
 
 
-# -- the promise
+# -- tests
 
 
-def check_history(found: Stretch, expected: Stretch, stops: Sequence[Stop]) -> None:
-    """Every superstep is there; of stretches that save at their end, only some, in the same order."""
+def check_history(actual: Stretch, expected: Stretch, stops: Sequence[Stop]) -> None:
+    """Check that all supersteps are saved, or, with `exit` durability, some of them in the same order."""
     if all(stop.durability != "exit" for stop in stops):
-        assert found.history == expected.history
+        assert actual.history == expected.history
         return
-    # Of a commit that spans supersteps, the nodes that ran are not known.
-    assert found.history[0][:-1] == expected.history[0][:-1]
-    older = iter(one[:-1] for one in expected.history)
-    missing = [one for one in found.history if one[:-1] not in older]
+    # A commit that spans supersteps does not name the nodes that ran.
+    assert actual.history[0][:-1] == expected.history[0][:-1]
+    older = iter(state[:-1] for state in expected.history)
+    missing = [state for state in actual.history if state[:-1] not in older]
     assert not missing
 
 
-@drawn(200 if FULL else 50)
+@examples_of(200 if FULL else 50)
 @given(plan=graph_plans(), stops=stops, reopens=st.booleans())
-@pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")  # some have such joins
+@pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")  # some graphs have such joins
 def test_a_random_graph_continues_in_another_process(
     relay: Relay, plan: GraphPlan, stops: list[Stop], reopens: bool
 ) -> None:
     expected, _ = relay.undisturbed(plan)
     assume(len(expected.frontiers) < LIMIT)
 
-    found, _ = relay.carry(plan, stops, reopens=reopens)
+    actual, _ = relay.carry(plan, stops, reopens=reopens)
 
-    assert found.result == expected.result
-    assert found.frontiers == expected.frontiers
-    check_history(found, expected, stops)
+    assert actual.result == expected.result
+    assert actual.frontiers == expected.frontiers
+    check_history(actual, expected, stops)
 
 
-@drawn(200 if FULL else 50)
+@examples_of(200 if FULL else 50)
 @given(stages=errands, stops=stops, reopens=st.booleans())
-def test_an_errand_continues_in_another_process_and_does_everything_once(
+def test_an_errand_continues_in_another_process_and_has_each_effect_once(
     relay: Relay, stages: tuple[Stage, ...], stops: list[Stop], reopens: bool
 ) -> None:
-    expected, wanted = relay.undisturbed(stages)
+    expected, expected_effects = relay.undisturbed(stages)
 
-    found, done = relay.carry(stages, stops, reopens=reopens)
+    actual, effects = relay.carry(stages, stops, reopens=reopens)
 
-    assert found.result == expected.result
-    check_history(found, expected, stops)
-    assert done == wanted
-    assert set(done.values()) <= {1}
+    assert actual.result == expected.result
+    check_history(actual, expected, stops)
+    assert effects == expected_effects
+    assert set(effects.values()) <= {1}

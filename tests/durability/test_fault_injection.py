@@ -1,10 +1,10 @@
-"""Every external call of the runtime may raise, be late, hang or be cancelled: every run ends.
+"""Any external call of the runtime may raise, be late, hang or be cancelled; every run still ends.
 
-Random graphs with policies, siblings, subgraphs, Sends, steps and streams run once to count the calls that leave the
-runtime. Then each is run again with a fault at one of these calls. A run must end, with the injected error or with
-the right result, must hold nothing afterwards, and the thread must go on to the right result.
+Random graphs with policies, siblings, subgraphs, sends, steps and streams run once to count the calls that leave the
+runtime. Then each runs again with a fault at one of these calls. A run must end with the injected error or the correct
+result, must hold no resources afterwards, and the thread must continue to the correct result.
 
-The guard is a time after which a run counts as hung; no test depends on how fast the machine is.
+The guard is a time after which a run counts as hung; no test depends on the speed of the machine.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ FULL = bool(os.environ.get("STATEWRIGHT_FULL"))
 GRAPHS = 40 if FULL else 3
 FAULTS = 25 if FULL else 4
 GUARD = 600.0
-"""Seconds after which a run that has not ended hangs."""
+"""Seconds after which a run counts as hung."""
 LONG = 600.0
 THREAD = {"configurable": {"thread_id": "1"}}
 KINDS = ("raise", "late", "cancel", "hang")
@@ -56,17 +56,17 @@ SAVER_METHODS = ("load", "commit", "save_results", "renew", "lease", "want", "ev
 
 
 class Injected(Exception):
-    """What a fault raises."""
+    """The error of a fault."""
 
 
 class Faults:
-    """Counts the calls that leave the runtime, and makes one of them go wrong."""
+    """Counts the calls that leave the runtime, and makes one of them fail."""
 
     def __init__(self, kind: str = "", at: int = -1, *, answers: bool = False) -> None:
         self.kind = kind
         self.at = at
         self.answers = answers
-        """Whether a saver raises with its answer, rather than at once."""
+        """Whether a saver raises in its future rather than immediately."""
         self.labels: list[str] = []
         self.struck: str | None = None
         self.cancel: Callable[[], object] = lambda: None
@@ -77,7 +77,7 @@ class Faults:
         self._lock = threading.Lock()
 
     def point(self, label: str, *, may_hang: bool = False) -> bool:
-        """Note a call; whether it is to raise with its answer."""
+        """Note a call; return whether its future must raise."""
         with self._lock:
             if self.is_over:
                 return False
@@ -155,7 +155,7 @@ class Watching(Instrument):
 
 
 def faulty_saver(saver: Any, faults: Faults) -> Any:
-    """The saver with a point before each call of a method."""
+    """A saver with a fault point before each call of a method."""
 
     def calling(name: str) -> Any:
         def call(_: Any, *args: Any, **options: Any) -> Any:
@@ -189,11 +189,11 @@ class RandomGraph:
         self._schema = self._state() if seed % 3 else {"log": self._add, "n": int}
 
     def build(self) -> StateGraph:
-        """The whole graph: its nodes write their names into the log, in whatever order."""
+        """The whole graph; its nodes append their names to the log in any order."""
         graph = StateGraph(self._schema)
         before = [START]
         for layer in range(self._random.randint(1, 3)):
-            names = [self._node(graph, f"n{layer}{place}") for place in range(self._random.choice([1, 2, 3]))]
+            names = [self._node(graph, f"n{layer}{number}") for number in range(self._random.choice([1, 2, 3]))]
             for name in names:
                 graph.add_edge(before if len(before) > 1 else before[0], name)
             before = names
@@ -202,7 +202,7 @@ class RandomGraph:
         return graph
 
     def _node(self, graph: StateGraph, name: str) -> str:
-        if self._random.random() < 0.3 and name.endswith("0"):  # of two subgraphs both would write every field
+        if self._random.random() < 0.3 and name.endswith("0"):  # two subgraphs would both write every field
             inner = StateGraph(self._schema)
             for part in ("x", "y")[: self._random.choice([1, 2])]:
                 inner.add_node(f"{name}{part}", self._function(f"{name}{part}", False)).add_edge(START, f"{name}{part}")
@@ -243,9 +243,9 @@ class RandomGraph:
         return chosen
 
     def _policy(self, label: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
-        def policy(given: Any) -> Any:
+        def policy(argument: Any) -> Any:
             self._faults.point(f"policy.{label}")
-            return function(given)
+            return function(argument)
 
         return policy
 
@@ -271,7 +271,7 @@ class RandomGraph:
             await asyncio.sleep(0)
             if has_timeout and faults.kind == "hang" and faults.struck is None and len(faults.labels) >= faults.at:
                 faults.struck = f"node.{name}"
-                await asyncio.Event().wait()  # what blocks its event loop cannot be timed out
+                await asyncio.Event().wait()  # a call that blocks its event loop cannot time out
             faults.point(f"node.{name}")
             return {"log": [name]}
 
@@ -318,10 +318,10 @@ class Case:
         self.error: BaseException | None = None
         self.left_tasks: list[str] = []
 
-    def run(self, given: Any) -> bool:
-        """Run to the end; False if it hangs."""
+    def run(self, input_: Any) -> bool:
+        """Run to the end; return False if the run hangs."""
         self.log = self.error = None
-        thread = threading.Thread(target=self._run, args=(given,), daemon=True)
+        thread = threading.Thread(target=self._run, args=(input_,), daemon=True)
         thread.start()
         deadline = time.monotonic() + GUARD
         while thread.is_alive() and time.monotonic() < deadline:
@@ -329,35 +329,35 @@ class Case:
                 self._settle()
                 self._faults.released.set()
             thread.join(0.002)
-        self._faults.released.set()  # whatever hung past its timeout may end now
+        self._faults.released.set()  # calls that hung past their timeout may end now
         return not thread.is_alive()
 
     def _settle(self) -> None:
-        """Let the others go on until they wait for the late one."""
-        known = -1
-        while known != len(self._faults.labels):
-            known = len(self._faults.labels)
+        """Let the other calls continue until they wait for the late one."""
+        count = -1
+        while count != len(self._faults.labels):
+            count = len(self._faults.labels)
             time.sleep(0.003)
 
-    def _run(self, given: Any) -> None:
+    def _run(self, input_: Any) -> None:
         try:
-            result = self._sync(given) if self._driver == "sync" else asyncio.run(self._async(given))
+            result = self._sync(input_) if self._driver == "sync" else asyncio.run(self._async(input_))
             self.log = log_of(result) if result is not None else None
         except BaseException as error:
             self.error = error
 
-    def _sync(self, given: Any) -> Any:
+    def _sync(self, input_: Any) -> Any:
         control = RunControl()
         self._faults.cancel = control.request_cancel
         if self._streams:
             for _ in self.app.stream(
-                given, THREAD, stream_mode=["updates", "custom"], control=control, **self._options
+                input_, THREAD, stream_mode=["updates", "custom"], control=control, **self._options
             ):
                 pass
             return None
-        return self.app.invoke(given, THREAD, control=control, **self._options)
+        return self.app.invoke(input_, THREAD, control=control, **self._options)
 
-    async def _async(self, given: Any) -> Any:
+    async def _async(self, input_: Any) -> Any:
         control, loop = RunControl(), asyncio.get_running_loop()
         main = asyncio.current_task()
         assert main is not None
@@ -368,21 +368,21 @@ class Case:
         try:
             if self._streams:
                 modes = ["updates", "custom"]
-                async for _ in self.app.astream(given, THREAD, stream_mode=modes, control=control, **self._options):
+                async for _ in self.app.astream(input_, THREAD, stream_mode=modes, control=control, **self._options):
                     pass
                 return None
-            return await self.app.ainvoke(given, THREAD, control=control, **self._options)
+            return await self.app.ainvoke(input_, THREAD, control=control, **self._options)
         finally:
-            self.left_tasks = [str(one) for one in asyncio.all_tasks() if one is not main]
+            self.left_tasks = [str(task) for task in asyncio.all_tasks() if task is not main]
 
-    # -- what must hold afterwards
+    # -- checks after the run
 
     def held(self) -> list[str]:
-        """What the run still holds once everything has had the time to end."""
+        """The resources that the run still holds after everything had time to end."""
         deadline = time.monotonic() + GUARD
-        while (found := list(self._held())) and time.monotonic() < deadline:
+        while (resources := list(self._held())) and time.monotonic() < deadline:
             time.sleep(0.002)
-        return found
+        return resources
 
     def _held(self) -> Iterator[str]:
         lease = self.saver.lease("1")
@@ -401,45 +401,45 @@ class Case:
             yield "a worker thread"
         if threads["statewright-loop"] > len(idle_loops):
             yield "a private loop"
-        yield from (f"a task {one}" for loop in list(idle_loops) for one in _tasks_of(loop))
+        yield from (f"a task {task}" for loop in list(idle_loops) for task in _tasks_of(loop))
         yield from self.left_tasks
 
 
 def log_of(state: Any) -> list[str]:
-    """The log in a state, whatever its class."""
+    """The log of a state of any class."""
     return state["log"] if isinstance(state, dict) else state.log
 
 
 def _tasks_of(loop: asyncio.AbstractEventLoop) -> list[str]:
     async def look() -> list[str]:
-        return [str(one) for one in asyncio.all_tasks() if one is not asyncio.current_task()]
+        return [str(task) for task in asyncio.all_tasks() if task is not asyncio.current_task()]
 
     return asyncio.run_coroutine_threadsafe(look(), loop).result(GUARD)
 
 
-def leads_to(error: BaseException | None) -> bool:
-    """Whether an error is the injected one, or tells of it."""
+def is_injected(error: BaseException | None) -> bool:
+    """Return whether an error is, follows from, or mentions the injected one."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:
-        one = waiting.pop()
-        if one is None or id(one) in seen:
+        cause = waiting.pop()
+        if cause is None or id(cause) in seen:
             continue
-        seen.add(id(one))
-        if isinstance(one, Injected) or any("Injected" in note for note in getattr(one, "__notes__", ())):
+        seen.add(id(cause))
+        if isinstance(cause, Injected) or any("Injected" in note for note in getattr(cause, "__notes__", ())):
             return True
-        waiting += [one.__cause__, one.__context__]
+        waiting += [cause.__cause__, cause.__context__]
     return False
 
 
-def is_right(case: Case, faults: Faults, expected: list[str]) -> str | None:
-    """What is wrong about how a run ended; None if nothing is."""
+def problem_of(case: Case, faults: Faults, expected: list[str]) -> str | None:
+    """Describe what is wrong with the end of a run; None if nothing is."""
     if case.error is None:
         if case.log is not None and sorted(case.log) != expected:
-            return f"it brought {sorted(case.log)}"
+            return f"its result is {sorted(case.log)}"
         return None
-    if faults.kind == "raise" and leads_to(case.error):
-        return None if not (faults.struck or "").startswith("instrument.") else "an instrument altered it"
+    if faults.kind == "raise" and is_injected(case.error):
+        return None if not (faults.struck or "").startswith("instrument.") else "an error of an instrument ended it"
     if faults.kind == "cancel" and isinstance(case.error, RunCancelled | asyncio.CancelledError):
         return None
     if faults.kind == "hang" and isinstance(case.error, NodeTimeoutError):
@@ -448,62 +448,64 @@ def is_right(case: Case, faults: Faults, expected: list[str]) -> str | None:
 
 
 @pytest.fixture
-def quiet_threads() -> Iterator[list[Any]]:
-    """What threads of the runtime raise that nobody waits for."""
-    found: list[Any] = []
+def unhandled_errors() -> Iterator[list[Any]]:
+    """Collects unhandled exceptions of OS threads of the runtime."""
+    errors: list[Any] = []
     before = threading.excepthook
-    threading.excepthook = lambda args: found.append(args.exc_value)
-    yield found
+    threading.excepthook = lambda args: errors.append(args.exc_value)
+    yield errors
     threading.excepthook = before
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("where", ["memory", "sqlite"])
+@pytest.mark.parametrize("storage", ["memory", "sqlite"])
 @pytest.mark.parametrize("driver", ["sync", "async"])
-def test_every_run_ends_and_holds_nothing(
-    driver: str, where: str, kind: str, tmp_path: Path, quiet_threads: list[Any]
+def test_every_run_ends_and_releases_its_resources(
+    driver: str, storage: str, kind: str, tmp_path: Path, unhandled_errors: list[Any]
 ) -> None:
-    chance = random.Random(f"{driver} {where} {kind}")
+    chance = random.Random(f"{driver} {storage} {kind}")
     numbers = itertools.count()
 
     def make_saver() -> Any:
-        return InMemorySaver() if where == "memory" else SqliteSaver(tmp_path / f"{next(numbers)}.db")
+        return InMemorySaver() if storage == "memory" else SqliteSaver(tmp_path / f"{next(numbers)}.db")
 
     for seed in range(GRAPHS):
         dry = Case(seed, driver, make_saver(), Faults())
         assert dry.run({"log": [], "n": 0}), f"seed {seed} hangs without a fault"
         assert dry.error is None, f"seed {seed}: {dry.error!r}"
-        dry._faults.is_over = True  # pyright: ignore[reportPrivateUsage]  # one module
+        dry._faults.is_over = True  # pyright: ignore[reportPrivateUsage]  # in this module
         expected = sorted(log_of(dry.app.get_state(THREAD).values))
         count = len(dry._faults.labels)  # pyright: ignore[reportPrivateUsage]
-        places = [chance.randrange(count) for _ in range(FAULTS)]
-        for at in places:
+        positions = [chance.randrange(count) for _ in range(FAULTS)]
+        for at in positions:
             faults = Faults(kind, at, answers=chance.random() < 0.5)
             case = Case(seed, driver, make_saver(), faults)
             name = f"seed {seed}, {kind} at {at}"
             assert case.run({"log": [], "n": 0}), f"{name} ({faults.struck}): it hangs"
-            wrong = is_right(case, faults, expected)
-            assert wrong is None, f"{name} ({faults.struck}): {wrong}"
+            problem = problem_of(case, faults, expected)
+            assert problem is None, f"{name} ({faults.struck}): {problem}"
             faults.is_over = True
             assert case.held() == [], f"{name} ({faults.struck}, {case.error!r})"
-            check_going_on(case, faults, expected, f"{name} ({faults.struck}, {case.error!r})")
+            check_resumption(case, faults, expected, f"{name} ({faults.struck}, {case.error!r})")
             if hasattr(case.saver, "close"):
                 case.saver.close()
         dry.saver.close()
-    assert quiet_threads == []
+    assert unhandled_errors == []
 
 
-def check_going_on(case: Case, faults: Faults, expected: list[str], name: str) -> None:
-    """A thread goes on where its run ended; what was done once is not done again."""
+def check_resumption(case: Case, faults: Faults, expected: list[str], name: str) -> None:
+    """Check that the thread continues after its run ended, without repeating effects."""
     saved = case.saver.load("1")
     saved = saved.result() if is_future(saved) else saved
     if saved is None:
-        return  # it had not begun
+        return  # the run had not begun
     if case.error is not None:
-        assert case.run(None), f"{name}: it hangs when it goes on"
+        assert case.run(None), f"{name}: it hangs when it continues"
         while faults.kind == "hang" and isinstance(case.error, NodeTimeoutError):
-            assert case.run(None), f"{name}: it hangs when it goes on"  # the short timeout struck a slow machine
-        assert case.error is None, f"{name}: it cannot go on: {case.error!r}"
+            assert case.run(None), (
+                f"{name}: it hangs when it continues"
+            )  # the short timeout can expire on a slow machine
+        assert case.error is None, f"{name}: it cannot continue: {case.error!r}"
     assert sorted(log_of(case.app.get_state(THREAD).values)) == expected, name
     struck = faults.struck or ""
     if faults.kind == "late" or (faults.kind == "raise" and not struck.startswith(("saver.", "clock."))):

@@ -1,6 +1,6 @@
 """Real faults of the environment: after each of them the last commit is readable, and nothing is written partially.
 
-A run gets an error that says what happened. Once the cause is gone it goes on from what was saved.
+A run raises an error that explains the fault. Once the cause is gone, the thread continues from its saved state.
 """
 
 import asyncio
@@ -44,10 +44,10 @@ from statewright.testing import FakeClock
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 LONG = 600.0
-"""Seconds after which a test is given up. No test waits that long if it passes."""
+"""Seconds after which a test fails. No test that passes waits this long."""
 DURABILITIES = ("sync", "async", "exit")
 LAPSED = LEASE + timedelta(seconds=1)
-"""After this a run that could not let go of its thread does not hold it any more."""
+"""A time after which the lease of a stopped run has lapsed."""
 
 
 class State(TypedDict, total=False):
@@ -58,7 +58,7 @@ class State(TypedDict, total=False):
 
 
 class Acknowledged(Instrument):
-    """The steps that a run was told are saved. Under `sync` that is so when it is told."""
+    """The steps that were reported as committed; with `sync` durability they are saved by then."""
 
     def __init__(self) -> None:
         self.steps: list[int] = []
@@ -67,7 +67,7 @@ class Acknowledged(Instrument):
         self.steps.append(event.data.checkpoint.step)
 
 
-Deed = Callable[[int], Any]
+Action = Callable[[int], Any]
 
 
 def nothing(n: int) -> Any:
@@ -75,38 +75,38 @@ def nothing(n: int) -> Any:
 
 
 class World:
-    """A graph on a saver: a loop in which two fields grow together, up to a goal."""
+    """A graph on a saver: a loop in which two fields grow up to a goal."""
 
-    def __init__(self, saver: SqliteSaver, deed: Deed = nothing, clock: FakeClock | None = None) -> None:
+    def __init__(self, saver: SqliteSaver, action: Action = nothing, clock: FakeClock | None = None) -> None:
         self.saver = saver
         self.clock = clock or FakeClock()
-        self.told = Acknowledged()
-        self._deed = deed
+        self.acknowledged = Acknowledged()
+        self._action = action
         graph = StateGraph(State).add_node("turn", self._turn).add_edge(START, "turn")
         graph.add_conditional_edges("turn", lambda s: "turn" if s["n"] < s["goal"] else END, ["turn", END])
-        self.app: Any = graph.compile(saver, clock=self.clock, instruments=[self.told])
+        self.app: Any = graph.compile(saver, clock=self.clock, instruments=[self.acknowledged])
 
     def _turn(self, state: Any) -> dict[str, Any]:
         n = state["n"]
-        return {"n": 1, "text": [f"{n}".zfill(3000)], "last": self._deed(n)}
+        return {"n": 1, "text": [f"{n}".zfill(3000)], "last": self._action(n)}
 
     def begin(self, goal: int, thread: str = "1", **options: Any) -> Any:
         return self.app.invoke({"n": 0, "goal": goal}, thread_id=thread, **options)["n"]
 
-    def go_on(self, thread: str = "1", **options: Any) -> Any:
-        """Go on after the lease of a run that was stopped has lapsed."""
+    def resume(self, thread: str = "1", **options: Any) -> Any:
+        """Continue after the lease of a stopped run has lapsed."""
         self.clock.advance(LAPSED)
         return self.app.invoke(None, thread_id=thread, **options)["n"]
 
     def saved(self, thread: str = "1") -> int:
-        """How far a thread has come. Everything about it is read, and is whole."""
+        """Read and check everything that is saved of a thread; return its counter."""
         history = self.saver.history(thread)
         assert isinstance(history, list)
         for newer, older in itertools.pairwise(history):
             assert newer.parent_id == older.id
             assert newer.checkpoint.step == older.checkpoint.step + 1
-        for one in history:
-            values = one.checkpoint.values
+        for saved in history:
+            values = saved.checkpoint.values
             assert values["text"] == [f"{n}".zfill(3000) for n in range(values["n"])]
         list(self.saver.events(thread))
         head = self.saver.load(thread)
@@ -115,7 +115,7 @@ class World:
 
 
 def check_file(path: Path) -> None:
-    """The file is whole, as SQLite sees it."""
+    """Check the integrity of the file."""
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
 
@@ -133,65 +133,65 @@ def saver(path: Path) -> Iterator[SqliteSaver]:
         check_file(path)
 
 
-# -- no room
+# -- full disks
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
 def test_a_full_database_keeps_the_last_commit(saver: SqliteSaver, durability: str) -> None:
     world = World(saver)
     world.begin(3)
-    pages = limited(saver, 1)
-    limited(saver, pages + 20)
+    pages = limit_pages(saver, 1)
+    limit_pages(saver, pages + 20)
     with pytest.raises(StorageFull, match=r"no room left for .*runs\.db.*Nothing was written. Make room"):
         world.app.invoke({"goal": 100}, thread_id="1", durability=durability)
     reached = world.saved()
     assert 3 <= reached < 100
     if durability == "sync":
-        assert max(world.told.steps) <= saver.history("1", limit=1)[0].checkpoint.step
-    limited(saver, 1 << 30)
+        assert max(world.acknowledged.steps) <= saver.history("1", limit=1)[0].checkpoint.step
+    limit_pages(saver, 1 << 30)
     world.clock.advance(LAPSED)
     assert world.app.invoke({"goal": 100}, thread_id="1", on_unfinished="discard")["n"] == 100
     assert world.saved() == 100
 
 
-def limited(saver: SqliteSaver, pages: int) -> int:
-    """Let the file have so many pages at most, but not less than it has; how many it has."""
+def limit_pages(saver: SqliteSaver, pages: int) -> int:
+    """Limit the pages of the file, but not below its present number; return that number."""
     set_limit = f"PRAGMA max_page_count={pages}"
     saver.database.write(lambda connection: connection.execute(set_limit).fetchone())
     return saver.database.write(lambda connection: connection.execute("PRAGMA page_count").fetchone()[0])
 
 
 def in_child(function: Callable[..., Any], *args: Any) -> Any:
-    """What a function answers in a process of its own, whose limits and user are its own too."""
+    """Call a function in a separate process, which may change its limits and its user; return its result."""
     fork = multiprocessing.get_context("fork")
-    answers = fork.SimpleQueue()
+    results = fork.SimpleQueue()
 
     def call() -> None:
         try:
-            answers.put((function(*args), None))
+            results.put((function(*args), None))
         except BaseException as error:
-            answers.put((None, f"{type(error).__name__}: {error}"))
+            results.put((None, f"{type(error).__name__}: {error}"))
 
     child = fork.Process(target=call)
     child.start()
-    answer, error = answers.get()
+    result, error = results.get()
     child.join(LONG)
     assert error is None, error
-    return answer
+    return result
 
 
 forks = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-posix = pytest.mark.skipif(os.name != "posix", reason="no limits to files on this system")
+posix = pytest.mark.skipif(os.name != "posix", reason="this system does not limit files")
 
 
 def run_without_room(path: Path, durability: str, driver: str) -> dict[str, Any]:
-    """Run while files may not grow beyond a limit, and again when they may."""
+    """Run while the size of files is limited, and again without a limit."""
     import resource
 
     def limit(size: int) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
-    told: dict[str, Any] = {}
+    report: dict[str, Any] = {}
     with SqliteSaver(path) as saver:
         world = World(saver)
         world.begin(3)
@@ -203,15 +203,15 @@ def run_without_room(path: Path, durability: str, driver: str) -> dict[str, Any]
             else:
                 asyncio.run(world.app.ainvoke({"goal": 100}, **options))
         except StorageError as error:
-            told["error"], told["said"] = type(error).__name__, str(error)
-        told["saved"] = world.saved()
-        told["acknowledged"] = max(world.told.steps)
-        told["step"] = saver.history("1", limit=1)[0].checkpoint.step
+            report["error"], report["message"] = type(error).__name__, str(error)
+        report["saved"] = world.saved()
+        report["acknowledged"] = max(world.acknowledged.steps)
+        report["step"] = saver.history("1", limit=1)[0].checkpoint.step
         limit(resource.RLIM_INFINITY)
         world.clock.advance(LAPSED)
         world.app.invoke({"goal": 100}, thread_id="1", on_unfinished="discard")
-        told["ended"] = world.saved()
-    return told
+        report["ended"] = world.saved()
+    return report
 
 
 @posix
@@ -219,13 +219,13 @@ def run_without_room(path: Path, durability: str, driver: str) -> dict[str, Any]
 @pytest.mark.parametrize("driver", ["sync", "async"])
 @pytest.mark.parametrize("durability", ["sync", "async"])
 def test_a_file_that_cannot_grow_keeps_the_last_commit(path: Path, durability: str, driver: str) -> None:
-    told = in_child(run_without_room, path, durability, driver)
-    assert told["error"] == "StorageFull"
-    assert "no room left" in told["said"]
-    assert 3 < told["saved"] < 100
+    report = in_child(run_without_room, path, durability, driver)
+    assert report["error"] == "StorageFull"
+    assert "no room left" in report["message"]
+    assert 3 < report["saved"] < 100
     if durability == "sync":
-        assert told["acknowledged"] <= told["step"]
-    assert told["ended"] == 100
+        assert report["acknowledged"] <= report["step"]
+    assert report["ended"] == 100
     check_file(path)
 
 
@@ -243,30 +243,30 @@ def migrate_without_room(path: Path) -> str:
     return "there was room"
 
 
-def migrate_and_die(path: Path, answers: Any) -> None:
-    """End at once in the middle of a migration: everything is written, nothing is committed."""
+def migrate_and_die(path: Path, messages: Any) -> None:
+    """Exit in the middle of a migration, after writing everything and before the commit."""
 
     def die(connection: sqlite3.Connection, encryption: Any) -> None:
         step(connection, encryption)
-        answers.put("dies")
+        messages.put("dies")
         os._exit(1)
 
     step = migrate.STEPS[-1]
-    migrate.STEPS = (*migrate.STEPS[:-1], die)  # this process alone
+    migrate.STEPS = (*migrate.STEPS[:-1], die)  # in this process only
     SqliteSaver(path).close()
 
 
 @posix
 @forks
 @pytest.mark.parametrize("dies", [False, True])
-def test_a_migration_that_does_not_end_changes_nothing(path: Path, dies: bool) -> None:
+def test_an_interrupted_migration_changes_nothing(path: Path, dies: bool) -> None:
     shutil.copy(RECORDED, path)
     if dies:
         fork = multiprocessing.get_context("fork")
-        answers = fork.SimpleQueue()
-        child = fork.Process(target=migrate_and_die, args=(path, answers))
+        messages = fork.SimpleQueue()
+        child = fork.Process(target=migrate_and_die, args=(path, messages))
         child.start()
-        assert answers.get() == "dies"
+        assert messages.get() == "dies"
         child.join(LONG)
     else:
         assert "no room left" in in_child(migrate_without_room, path)
@@ -274,7 +274,7 @@ def test_a_migration_that_does_not_end_changes_nothing(path: Path, dies: bool) -
         assert connection.execute("PRAGMA user_version").fetchone() == (1,)
         assert connection.execute("SELECT count(*) FROM records").fetchone() == (67,)
     with SqliteSaver(path) as saver:
-        assert sorted(one.thread_id for one in saver.threads()) == ["ask", "join", "long", "remembers", "timer"]
+        assert sorted(entry.thread_id for entry in saver.threads()) == ["ask", "join", "long", "remembers", "timer"]
 
 
 # -- locks
@@ -291,7 +291,7 @@ sys.stdin.read()
 
 @contextmanager
 def locked(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """While the block lasts, another process has the file to itself; it ends sooner if its input is closed."""
+    """Let another process hold an exclusive lock during the block, or until its input is closed."""
     command = [sys.executable, "-c", HOLD, str(path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         try:
@@ -303,7 +303,7 @@ def locked(path: Path) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_locked_file_is_waited_for_and_then_reported(
+def test_a_run_waits_for_a_locked_file_and_then_raises_an_error(
     path: Path, monkeypatch: pytest.MonkeyPatch, durability: str
 ) -> None:
     monkeypatch.setattr(module, "BUSY_TIMEOUT", 0.1)
@@ -313,13 +313,11 @@ def test_a_locked_file_is_waited_for_and_then_reported(
         with locked(path):
             with pytest.raises(StorageLocked, match=r"Another process has .*runs\.db locked.*Nothing was written"):
                 world.app.invoke({"goal": 5}, thread_id="1", durability=durability)
-            assert world.saved() == 3  # who reads does not wait for who writes
+            assert world.saved() == 3  # readers do not wait for writers
         assert world.app.invoke({"goal": 5}, thread_id="1")["n"] == 5
 
 
-def test_a_file_that_is_locked_during_a_run_stops_it_where_it_was_saved(
-    path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_lock_during_a_run_stops_it_at_its_last_commit(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BUSY_TIMEOUT", 0.1)
     holders: list[Any] = []
 
@@ -334,11 +332,11 @@ def test_a_file_that_is_locked_during_a_run_stops_it_where_it_was_saved(
             world.begin(6, durability="sync")
         assert world.saved() == 3
         holders[0].__exit__(None, None, None)
-        assert world.go_on() == 6
+        assert world.resume() == 6
         assert world.saved() == 6
 
 
-def test_a_lock_that_ends_in_time_is_only_waited_for(saver: SqliteSaver, path: Path) -> None:
+def test_a_lock_that_ends_in_time_only_delays_the_run(saver: SqliteSaver, path: Path) -> None:
     world = World(saver)
     with locked(path) as holder:
         assert holder.stdin is not None
@@ -359,9 +357,9 @@ def two_threads(path: Path) -> None:
 
 
 def in_a_text(content: bytes, checkpoint: str) -> slice:
-    """The end of a text of the thread."""
-    place = content.index(b"0" * 500 + b"37") + 500
-    return slice(place - 400, place + 30)
+    """The end of a text of the thread 'bad'."""
+    position = content.index(b"0" * 500 + b"37") + 500
+    return slice(position - 400, position + 30)
 
 
 def a_page_of_text(content: bytes, checkpoint: str) -> slice:
@@ -369,24 +367,24 @@ def a_page_of_text(content: bytes, checkpoint: str) -> slice:
 
 
 def a_page_of_rows(content: bytes, checkpoint: str) -> slice:
-    """The page where a checkpoint is."""
+    """The page of a checkpoint."""
     return page_of(content.index(bytes.fromhex(checkpoint)))
 
 
-def page_of(place: int) -> slice:
-    return slice(place // PAGE * PAGE, place // PAGE * PAGE + PAGE)
+def page_of(position: int) -> slice:
+    return slice(position // PAGE * PAGE, position // PAGE * PAGE + PAGE)
 
 
 @pytest.mark.parametrize(
-    ("where", "said"),
+    ("where", "message"),
     [
         (in_a_text, "is damaged: a stored value cannot be read"),
         (a_page_of_text, "is damaged: "),
         (a_page_of_rows, r"runs\.db is damaged: database disk image is malformed"),
     ],
 )
-def test_bytes_overwritten_in_one_thread_leave_the_others_readable(
-    path: Path, where: Callable[[bytes, str], slice], said: str
+def test_damage_to_one_thread_leaves_others_readable(
+    path: Path, where: Callable[[bytes, str], slice], message: str
 ) -> None:
     two_threads(path)
     with SqliteSaver(path) as saver:
@@ -398,7 +396,7 @@ def test_bytes_overwritten_in_one_thread_leave_the_others_readable(
     path.write_bytes(content)
     with SqliteSaver(path) as saver:
         world = World(saver)
-        with pytest.raises(DamagedDatabase, match=said):
+        with pytest.raises(DamagedDatabase, match=message):
             saver.load("bad")
         with pytest.raises(DamagedDatabase):
             world.app.invoke({"goal": 50}, thread_id="bad")
@@ -423,7 +421,7 @@ def test_a_file_without_its_header_is_not_a_database(path: Path) -> None:
 def test_a_reference_to_an_error_does_not_block_later_saves(
     path: Path, monkeypatch: pytest.MonkeyPatch, by_writing: bool
 ) -> None:
-    """A statement that was not at its end when it failed would hold its connection at the state that it has read."""
+    """An unfinished statement that fails must not keep its connection at an old snapshot."""
     monkeypatch.setattr(module, "BUSY_TIMEOUT", 0.1)
 
     def fail(connection: sqlite3.Connection) -> None:
@@ -434,16 +432,16 @@ def test_a_reference_to_an_error_does_not_block_later_saves(
     with SqliteSaver(path) as saver, SqliteSaver(path) as other:
         world = World(saver)
         world.begin(5)
-        with pytest.raises(DamagedDatabase) as kept:
+        with pytest.raises(DamagedDatabase) as error:  # a reference
             saver.database.write(fail) if by_writing else saver.database.submit_read(fail).result()
         assert World(other).app.invoke({"goal": 7}, thread_id="1")["n"] == 7
         assert world.saved() == 7
         assert world.app.invoke({"goal": 9}, thread_id="1")["n"] == 9
         assert world.saved() == 9
-        del kept
+        del error
 
 
-# -- not this file, not this key
+# -- wrong keys and newer formats
 
 
 def test_a_wrong_key_and_a_newer_format_change_nothing(path: Path) -> None:
@@ -467,11 +465,11 @@ def set_format(path: Path, number: int) -> None:
         connection.execute(f"PRAGMA user_version={number}")
 
 
-# -- commits that are refused
+# -- refused commits
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
-def test_a_head_that_another_run_has_moved_is_a_conflict(saver: SqliteSaver, path: Path, durability: str) -> None:
+def test_a_head_moved_by_another_run_is_a_conflict(saver: SqliteSaver, path: Path, durability: str) -> None:
     with SqliteSaver(path) as other:
 
         def interfere(n: int) -> None:
@@ -484,18 +482,18 @@ def test_a_head_that_another_run_has_moved_is_a_conflict(saver: SqliteSaver, pat
         head = other.load("1")
         assert isinstance(head, SavedCheckpoint)
         assert head.id == "f" * 32
-        assert world.go_on() == 6
+        assert world.resume() == 6
         assert world.saved() == 6
 
 
 def move_head(saver: SqliteSaver) -> None:
-    """Commit the head of the thread once more, as another run would that does not heed leases."""
+    """Commit another head of the thread, like a run that ignores leases."""
     head = saver.load("1")
     while isinstance(head, SavedCheckpoint) and head.checkpoint.values["n"] < 3:
         head = saver.load("1")  # the run may not have saved its last superstep yet
     assert isinstance(head, SavedCheckpoint)
-    known = head.checkpoint
-    checkpoint = Checkpoint("f" * 32, known.step + 1, known.values, known.frontier)
+    previous = head.checkpoint
+    checkpoint = Checkpoint("f" * 32, previous.step + 1, previous.values, previous.frontier)
     commit = Commit(
         branch_key=BranchKey("1"),
         expected=head.id,
@@ -503,28 +501,26 @@ def move_head(saver: SqliteSaver) -> None:
         checkpoint=checkpoint,
         deltas={},
         source="update",
-        run_id="somebody",
+        run_id="another",
         created_at=head.created_at,
     )
     saver.commit(commit)
 
 
 class Unknown:
-    """Nobody has said that values of this type may be stored."""
+    """A type that is not registered for storage."""
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_a_value_that_cannot_be_stored_is_named_and_nothing_of_its_superstep_is_saved(
-    saver: SqliteSaver, durability: str
-) -> None:
-    answers: list[Any] = [{"deep": [1, {"er": Unknown()}]}]
-    world = World(saver, lambda n: answers[0] if n >= 3 else n)
+def test_an_unknown_type_is_named_and_nothing_of_its_superstep_is_saved(saver: SqliteSaver, durability: str) -> None:
+    results: list[Any] = [{"deep": [1, {"er": Unknown()}]}]
+    world = World(saver, lambda n: results[0] if n >= 3 else n)
     world.begin(1)
     with pytest.raises(SerdeError, match=r"Unknown is not known\. Name the type") as caught:
         world.app.invoke({"goal": 6}, thread_id="1", durability=durability)
     assert caught.value.key_path == "values.last.deep[1].er"
     assert world.saved() == (1 if durability == "exit" else 3)
-    answers[0] = "known"
+    results[0] = "known"
     world.clock.advance(LAPSED)
     assert world.app.invoke({"goal": 6}, thread_id="1", on_unfinished="discard")["n"] == 6
     assert world.saved() == 6
@@ -538,8 +534,8 @@ def moved_away(path: Path) -> None:
 
 
 def removed(path: Path) -> None:
-    for one in path.parent.glob("runs.db*"):
-        one.unlink()
+    for file in path.parent.glob("runs.db*"):
+        file.unlink()
 
 
 def replaced(path: Path) -> None:
@@ -548,33 +544,33 @@ def replaced(path: Path) -> None:
     path.with_name("other.db").replace(path)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="an open file stays in its place on this system")
-@pytest.mark.parametrize("deed", [moved_away, removed, replaced])
+@pytest.mark.skipif(os.name != "posix", reason="open files cannot be moved on this system")
+@pytest.mark.parametrize("action", [moved_away, removed, replaced])
 @pytest.mark.parametrize("durability", ["sync", "async"])
-def test_a_run_does_not_write_to_an_unlinked_file(path: Path, deed: Callable[[Path], None], durability: str) -> None:
+def test_a_run_does_not_write_to_an_unlinked_file(path: Path, action: Callable[[Path], None], durability: str) -> None:
     with SqliteSaver(path) as saver:
-        world = World(saver, lambda n: deed(path) if n == 3 else None)
+        world = World(saver, lambda n: action(path) if n == 3 else None)
         with pytest.raises(StorageUnavailable, match=r"runs\.db was removed or replaced while it was open"):
             world.begin(6, durability=durability)
         with pytest.raises(StorageUnavailable, match="removed or replaced"):
             saver.load("1")
         with pytest.raises(StorageUnavailable, match="removed or replaced"):
             asyncio.run(world.app.ainvoke({"n": 0, "goal": 1}, thread_id="2"))
-        assert path.exists() is (deed is replaced)
+        assert path.exists() is (action is replaced)
 
 
-@pytest.mark.skipif(os.name != "posix", reason="an open file stays in its place on this system")
-def test_a_file_that_is_put_back_is_used_again(saver: SqliteSaver, path: Path) -> None:
+@pytest.mark.skipif(os.name != "posix", reason="open files cannot be moved on this system")
+def test_a_file_that_is_put_back_can_be_used_again(saver: SqliteSaver, path: Path) -> None:
     world = World(saver, lambda n: moved_away(path) if n == 3 else None)
     with pytest.raises(StorageUnavailable, match="Put the file back"):
         world.begin(6, durability="sync")
     path.with_name("moved.db").rename(path)
     assert world.saved() == 3
     world = World(saver, clock=world.clock)
-    assert world.go_on() == 6
+    assert world.resume() == 6
 
 
-def test_a_database_stays_the_same_when_the_working_folder_changes(
+def test_changing_the_working_folder_does_not_change_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "elsewhere").mkdir()
@@ -589,42 +585,42 @@ def test_a_database_stays_the_same_when_the_working_folder_changes(
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-# -- who may not write
+# -- missing permissions
 
 
 def as_nobody(path: Path) -> list[str]:
-    """What opening, reading and running say to a user who may only read."""
+    """Open, read and run as a user who may only read; return the results and the error."""
     if os.geteuid() == 0:
         os.setgroups([])
         os.setgid(65534)
         os.setuid(65534)
-    said: list[str] = []
+    messages: list[str] = []
     try:
         with SqliteSaver(path) as saver:
             world = World(saver)
-            said.append(str(world.saved()))
+            messages.append(str(world.saved()))
             world.app.invoke({"goal": 9}, thread_id="1")
     except StorageUnavailable as error:
-        said.append(str(error))
-    return said
+        messages.append(str(error))
+    return messages
 
 
 @posix
 @forks
-@pytest.mark.parametrize("may_make_files", [True, False])
-def test_a_missing_write_permission_is_reported(may_make_files: bool) -> None:
+@pytest.mark.parametrize("may_create_files", [True, False])
+def test_a_missing_write_permission_is_reported(may_create_files: bool) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder, path = Path(name), Path(name) / "runs.db"
         with SqliteSaver(path) as saver:
             World(saver).begin(3)
         path.chmod(0o444)
-        folder.chmod(0o777 if may_make_files else 0o555)
+        folder.chmod(0o777 if may_create_files else 0o555)
         try:
-            said = in_child(as_nobody, path)
+            messages = in_child(as_nobody, path)
         finally:
             folder.chmod(0o700)
             path.chmod(0o600)
-        assert "runs.db cannot be" in said[-1]
+        assert "runs.db cannot be" in messages[-1]
         check_file(path)
         with SqliteSaver(path) as saver:
             assert World(saver).saved() == 3
@@ -633,7 +629,7 @@ def test_a_missing_write_permission_is_reported(may_make_files: bool) -> None:
 # -- copies
 
 
-def test_a_copy_that_is_made_while_a_run_continues_is_whole(saver: SqliteSaver, path: Path, tmp_path: Path) -> None:
+def test_a_copy_made_during_a_run_is_complete(saver: SqliteSaver, path: Path, tmp_path: Path) -> None:
     copies: list[Path] = []
 
     def copy(n: int) -> None:
@@ -645,27 +641,27 @@ def test_a_copy_that_is_made_while_a_run_continues_is_whole(saver: SqliteSaver, 
     world = World(saver, copy)
     world.begin(200, durability="async")
     assert len(copies) == 4
-    for one in copies:
-        n = int(one.stem.partition("-")[2])
-        check_file(one)
-        with SqliteSaver(one) as copied:
-            again = World(copied)
-            assert n - 2 <= again.saved() <= n
-            assert again.go_on() == 200
-            assert again.saved() == 200
+    for file in copies:
+        n = int(file.stem.partition("-")[2])
+        check_file(file)
+        with SqliteSaver(file) as copied:
+            world = World(copied)
+            assert n - 2 <= world.saved() <= n
+            assert world.resume() == 200
+            assert world.saved() == 200
 
 
-def test_a_copy_of_the_file_and_its_log_is_whole(saver: SqliteSaver, path: Path, tmp_path: Path) -> None:
-    """Between two commits, as a snapshot of the disk is."""
+def test_a_copy_of_the_file_and_its_wal_is_complete(saver: SqliteSaver, path: Path, tmp_path: Path) -> None:
+    """The copy is made between two commits, like a snapshot of the disk."""
 
     def copy(n: int) -> None:
         if n == 7:
-            for one in ("runs.db", "runs.db-wal"):
+            for name in ("runs.db", "runs.db-wal"):
                 (tmp_path / "copy").mkdir(exist_ok=True)
-                shutil.copy(path.with_name(one), tmp_path / "copy" / one)
+                shutil.copy(path.with_name(name), tmp_path / "copy" / name)
 
     World(saver, copy).begin(10, durability="sync")
     with SqliteSaver(tmp_path / "copy" / "runs.db") as copied:
-        again = World(copied)
-        assert again.saved() == 7
-        assert again.go_on() == 10
+        world = World(copied)
+        assert world.saved() == 7
+        assert world.resume() == 10

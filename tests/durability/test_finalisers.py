@@ -12,11 +12,11 @@ import pytest
 SCRIPT = Path(__file__).with_name("finalisers.py")
 SIZE = "full" if os.environ.get("STATEWRIGHT_FULL") == "1" else "small"
 GUARD = 3600
-"""Seconds after which it is taken that something hangs."""
+"""Seconds after which the script counts as hung."""
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_a_finaliser_takes_no_lock_whatever_is_held_while_it_runs(kind: str) -> None:
+def test_finalisers_take_no_locks(kind: str) -> None:
     command = [sys.executable, "-X", "faulthandler", str(SCRIPT), kind, SIZE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=GUARD, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Two hundred concurrent runs on one thread: each update is there, or its run was refused and left nothing."""
+"""Two hundred concurrent runs on one thread: each is either refused without any effect or saves all its updates."""
 
 import asyncio
 import json
@@ -22,9 +22,9 @@ from statewright.storage.sqlite import SqliteSaver
 WRITERS = 200 if os.environ.get("STATEWRIGHT_FULL") == "1" else 60
 PROCESSES = 4
 SOON = 0.4
-"""Seconds in which the second half of the runs begins."""
-LOOK = 0.01
-"""Seconds between two looks at a thread that another run holds."""
+"""Seconds within which the second half of the runs begins."""
+POLL = 0.01
+"""Seconds between two polls of a busy thread."""
 DURABILITIES = ("sync", "async", "exit")
 
 
@@ -34,24 +34,24 @@ class State(TypedDict, total=False):
 
 
 class HastyClock(SystemClock):
-    """Those who wait for their turn look often: else the longest look, half a second, is what each of them waits."""
+    """A clock with which waiting runs poll often; otherwise each may wait for half a second."""
 
     def wait(self, woken: threading.Event, seconds: float) -> None:
-        super().wait(woken, min(seconds, LOOK))
+        super().wait(woken, min(seconds, POLL))
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> Any:
-        return super().call_later(LOOK if seconds < 1 else seconds, callback)
+        return super().call_later(POLL if seconds < 1 else seconds, callback)
 
 
 def app_on(saver: Any) -> Any:
-    """A graph of two nodes, the second of which notes who has run it."""
+    """A graph of two nodes that log the number of the run."""
     graph = StateGraph(State).add_node("first", lambda s: {"log": [["first", s["n"]]]})
     graph.add_node("second", lambda s: {"log": [["second", s["n"]]]})
     return graph.add_edge(START, "first").add_edge("first", "second").compile(saver, clock=HastyClock())
 
 
 def write(app: Any, n: int, **options: Any) -> bool:
-    """Run once; whether the run was accepted."""
+    """Run once; return whether the run was accepted."""
     try:
         app.invoke({"n": n, "log": [["in", n]]}, thread_id="1", **options)
     except (CheckpointConflict, ThreadBusy):
@@ -60,7 +60,7 @@ def write(app: Any, n: int, **options: Any) -> bool:
 
 
 def change(app: Any, n: int) -> bool:
-    """Change the state from outside; whether that was accepted."""
+    """Update the state from outside; return whether the update was accepted."""
     try:
         app.update_state({"configurable": {"thread_id": "1"}}, {"log": [["changed", n]]}, as_node="second")
     except (CheckpointConflict, ThreadBusy):
@@ -68,8 +68,8 @@ def change(app: Any, n: int) -> bool:
     return True
 
 
-def at_once(function: Callable[[int], bool], count: int) -> list[int]:
-    """The numbers for which a function said yes, called on as many threads: half at one moment, half soon after."""
+def concurrently(function: Callable[[int], bool], count: int) -> list[int]:
+    """Call the function on `count` OS threads, half of them soon after the others; return the accepted numbers."""
     ready = threading.Barrier(count)
 
     def call(n: int) -> bool:
@@ -78,31 +78,31 @@ def at_once(function: Callable[[int], bool], count: int) -> list[int]:
         return function(n)
 
     with ThreadPoolExecutor(count) as pool:
-        return [n for n, said in enumerate(pool.map(call, range(count))) if said]
+        return [n for n, was_accepted in enumerate(pool.map(call, range(count))) if was_accepted]
 
 
 def runs_in(log: Sequence[Sequence[Any]]) -> list[int]:
-    """The runs whose updates are in a log, each whole and in one piece."""
-    told = [entry for entry in log if entry[0] != "changed"]
-    assert [kind for kind, _ in told] == ["in", "first", "second"] * (len(told) // 3), told
-    assert all(len({n for _, n in told[place : place + 3]}) == 1 for place in range(0, len(told), 3))
-    return [n for _, n in told[::3]]
+    """The runs in a log, whose updates must be complete and contiguous."""
+    entries = [entry for entry in log if entry[0] != "changed"]
+    assert [kind for kind, _ in entries] == ["in", "first", "second"] * (len(entries) // 3), entries
+    assert all(len({n for _, n in entries[start : start + 3]}) == 1 for start in range(0, len(entries), 3))
+    return [n for _, n in entries[::3]]
 
 
 def check_history(app: Any) -> None:
-    """The checkpoints of the thread are one chain."""
+    """Check that the checkpoints of the thread form one chain."""
     history = list(app.get_state_history(thread_id="1"))
-    steps = [one.metadata["step"] for one in history]
+    steps = [state.metadata["step"] for state in history]
     assert steps == sorted(set(steps), reverse=True)
     assert history[-1].parent_config is None
-    assert [one.parent_config for one in history[:-1]] == [one.config for one in history[1:]]
+    assert [state.parent_config for state in history[:-1]] == [state.config for state in history[1:]]
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_runs_on_threads_are_refused_or_leave_their_updates(tmp_path: Path, durability: str) -> None:
+def test_concurrent_runs_are_refused_or_saved_completely(tmp_path: Path, durability: str) -> None:
     with SqliteSaver(tmp_path / "runs.db") as saver:
         app = app_on(saver)
-        accepted = at_once(lambda n: write(app, n, durability=durability), WRITERS)
+        accepted = concurrently(lambda n: write(app, n, durability=durability), WRITERS)
 
         log = app.get_state(thread_id="1").values["log"]
         assert sorted(runs_in(log)) == accepted
@@ -110,11 +110,11 @@ def test_runs_on_threads_are_refused_or_leave_their_updates(tmp_path: Path, dura
         check_history(app)
 
 
-def test_runs_and_changes_from_outside_are_refused_or_there(tmp_path: Path) -> None:
+def test_concurrent_runs_and_state_updates_are_refused_or_saved(tmp_path: Path) -> None:
     with SqliteSaver(tmp_path / "runs.db") as saver:
         app = app_on(saver)
         write(app, -1)
-        accepted = at_once(lambda n: change(app, n) if n % 2 else write(app, n), WRITERS)
+        accepted = concurrently(lambda n: change(app, n) if n % 2 else write(app, n), WRITERS)
 
         log = app.get_state(thread_id="1").values["log"]
         assert sorted(runs_in(log)) == [-1, *(n for n in accepted if n % 2 == 0)]
@@ -123,20 +123,20 @@ def test_runs_and_changes_from_outside_are_refused_or_there(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize("durability", DURABILITIES)
-def test_runs_on_threads_that_wait_their_turn_are_all_there(tmp_path: Path, durability: str) -> None:
+def test_enqueued_runs_on_os_threads_are_all_saved(tmp_path: Path, durability: str) -> None:
     with SqliteSaver(tmp_path / "runs.db") as saver:
         app = app_on(saver)
-        accepted = at_once(lambda n: write(app, n, durability=durability, on_busy="enqueue"), WRITERS)
+        accepted = concurrently(lambda n: write(app, n, durability=durability, on_busy="enqueue"), WRITERS)
 
         assert accepted == list(range(WRITERS))
         assert sorted(runs_in(app.get_state(thread_id="1").values["log"])) == accepted
         check_history(app)
 
 
-def test_runs_on_one_loop_that_wait_their_turn_are_all_there(tmp_path: Path) -> None:
+def test_enqueued_runs_on_one_event_loop_are_all_saved(tmp_path: Path) -> None:
     async def write_all(app: Any) -> None:
         inputs = [{"n": n, "log": [["in", n]]} for n in range(WRITERS)]
-        await asyncio.gather(*(app.ainvoke(one, thread_id="1", on_busy="enqueue") for one in inputs))
+        await asyncio.gather(*(app.ainvoke(input_, thread_id="1", on_busy="enqueue") for input_ in inputs))
 
     with SqliteSaver(tmp_path / "runs.db") as saver:
         app = app_on(saver)
@@ -155,7 +155,7 @@ def start_process(path: Path, first: int, on_busy: str) -> subprocess.Popen[str]
 
 
 def accepted_of(processes: Sequence[subprocess.Popen[str]]) -> list[int]:
-    """Let processes write that wait for each other; the runs that were accepted."""
+    """Let the processes write at the same time; return the accepted runs."""
     for process in processes:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
@@ -169,7 +169,7 @@ def accepted_of(processes: Sequence[subprocess.Popen[str]]) -> list[int]:
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue"])
-def test_runs_of_several_processes_are_refused_or_there(tmp_path: Path, on_busy: str) -> None:
+def test_runs_of_several_processes_are_refused_or_saved(tmp_path: Path, on_busy: str) -> None:
     share = WRITERS // PROCESSES
     with SqliteSaver(tmp_path / "runs.db") as saver:
         app = app_on(saver)
@@ -182,12 +182,12 @@ def test_runs_of_several_processes_are_refused_or_there(tmp_path: Path, on_busy:
 
 
 def process_main(path: str, first: int, on_busy: str) -> None:
-    """Say when ready; when told, write at once, and say which runs were accepted."""
+    """Print "ready", wait for a line, write, and print the accepted runs."""
     with SqliteSaver(path) as saver:
         app = app_on(saver)
         print("ready", flush=True)
         sys.stdin.readline()
-        accepted = at_once(lambda n: write(app, first + n, on_busy=on_busy), WRITERS // PROCESSES)
+        accepted = concurrently(lambda n: write(app, first + n, on_busy=on_busy), WRITERS // PROCESSES)
         print(json.dumps([first + n for n in accepted]))
 
 

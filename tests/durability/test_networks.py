@@ -1,8 +1,8 @@
-"""A network killed in the middle, and resumed by another process: no model is called again for a saved response.
+"""A killed network is resumed by another process, and no model is called again for a saved response.
 
-The child writes a line before and a line after each call of a router, a model and a tool. At the point that it is told
-of it stays within the call until it is killed. So what counts is read from the file, not from the state: each call is
-done once, and only the one that was under way is begun again.
+The child writes a line before and after each call of a router, a model or a tool. In the call at the point of the test
+it waits until it is killed. The tests read this file, not the state: each call is completed once, and only the
+interrupted one is begun again.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ POINTS: Final = [
     "tool edit",
     "router 2",
 ]
-"""All calls that the run makes one after another; `tool read a` and `tool note 1` beside them."""
+"""The sequence of calls of the run; `tool read a` and `tool note 1` run in parallel to them."""
 DONE: Final = sorted([*POINTS, "tool read a", "tool note 1"])
 GRACE: Final = 0.2
-"""Seconds in which the calls beside the one that hangs come to their end, and are saved."""
+"""Seconds in which calls parallel to the hanging one end and are saved."""
 LEASE: Final = 0.2
 CHILD: Final = '''
 import asyncio, json, sys, time
@@ -49,7 +49,7 @@ from statewright.models import ModelResponse, Usage
 from statewright.storage.sqlite import SqliteSaver
 
 statewright.runtime.invocation.run.LEASE = timedelta(milliseconds=200)
-HOW, DRIVER, STAYS = sys.argv[1:4]
+ACTION, DRIVER, HANGS_AT = sys.argv[1:4]
 
 def write(line: str) -> None:
     with Path("calls.txt").open("a", encoding="utf-8") as file:
@@ -57,17 +57,17 @@ def write(line: str) -> None:
 
 def begin(label: str) -> None:
     write(f"begin {label}")
-    if label == STAYS:
+    if label == HANGS_AT:
         time.sleep(60)
 
 class Model:
-    """Answers by its script: which answer is due is told by the results that it is shown."""
+    """Answers by its script, according to the number of its earlier messages."""
 
     def __init__(self, name, answers):
         self.name, self.answers = name, answers
 
     async def complete(self, request):
-        turn = sum(1 for one in request.messages if one.role == "assistant" and one.name == self.name)
+        turn = sum(1 for message in request.messages if message.role == "assistant" and message.name == self.name)
         label = f"model {self.name}" + (f" {turn + 1}" if len(self.answers) > 1 or self.name == "editor" else "")
         begin(label)
         answer = self.answers[turn]
@@ -120,14 +120,14 @@ def router(network, call_count):
     return chosen
 
 network = Network("crew", agents=[planner, editor], router=router, state={"notes": [], "done": False})
-given = "go" if HOW == "begin" else None
+input_ = "go" if ACTION == "begin" else None
 with SqliteSaver("runs.db") as saver:
     options = {"checkpointer": saver, "thread_id": "t", "durability": "sync"}
-    ended = network.run(given, **options) if DRIVER == "run" else asyncio.run(network.arun(given, **options))
+    ended = network.run(input_, **options) if DRIVER == "run" else asyncio.run(network.arun(input_, **options))
 print(json.dumps({
-    "results": [one.agent_name for one in ended.results],
-    "tools": [one.tool_call_id for result in ended.results for one in result.tool_calls],
-    "texts": [one.text for result in ended.results for one in result.tool_calls],
+    "results": [result.agent_name for result in ended.results],
+    "tools": [call.tool_call_id for result in ended.results for call in result.tool_calls],
+    "texts": [call.text for result in ended.results for call in result.tool_calls],
     "data": dict(ended.state.data),
     "call_count": ended.call_count,
     "stop_reason": ended.stop_reason,
@@ -146,30 +146,30 @@ def lines(folder: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
 
 
-def kill_at(folder: Path, how: str, driver: str, point: str) -> None:
-    """Run a child until it is within a call, and kill it there."""
+def kill_at(folder: Path, action: str, driver: str, point: str) -> None:
+    """Run a child until it is in a call, and kill it there."""
     seen = lines(folder).count(f"begin {point}")
-    with child(folder, how, driver, point) as process:
-        give_up = time.monotonic() + 600
+    with child(folder, action, driver, point) as process:
+        deadline = time.monotonic() + 600
         while lines(folder).count(f"begin {point}") == seen:
-            if process.poll() is not None or time.monotonic() > give_up:
+            if process.poll() is not None or time.monotonic() > deadline:
                 process.kill()
-                pytest.fail(f"The child never came to {point!r}: {process.communicate()[1]}\n{lines(folder)}")
+                pytest.fail(f"The child did not reach {point!r}: {process.communicate()[1]}\n{lines(folder)}")
             time.sleep(0.01)
         time.sleep(GRACE)
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=600)
-    time.sleep(LEASE + 0.1)  # until the lease of the one that was killed has lapsed
+    time.sleep(LEASE + 0.1)  # until the lease of the killed child has lapsed
 
 
-def finish(folder: Path, how: str, driver: str) -> dict[str, Any]:
-    with child(folder, how, driver, "nowhere") as process:
+def finish(folder: Path, action: str, driver: str) -> dict[str, Any]:
+    with child(folder, action, driver, "nowhere") as process:
         out, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     return json.loads(out)
 
 
-ENDED: Final = {
+RESULT: Final = {
     "results": ["planner", "editor"],
     "tools": ["1", "2", "3", "4", "5"],
     "texts": ["text of a", "noted", "text of b", "noted", "edited"],
@@ -180,33 +180,33 @@ ENDED: Final = {
 }
 
 
-def done_in(folder: Path) -> list[str]:
+def completed_calls(folder: Path) -> list[str]:
     return sorted(line.removeprefix("done ") for line in lines(folder) if line.startswith("done "))
 
 
-def test_a_run_without_a_kill(tmp_path: Path) -> None:
+def test_a_run_that_is_not_killed_makes_each_call_once(tmp_path: Path) -> None:
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
-    assert finish(tmp_path, "begin", "run") == ENDED
-    assert done_in(tmp_path) == DONE
+    assert finish(tmp_path, "begin", "run") == RESULT
+    assert completed_calls(tmp_path) == DONE
 
 
 @pytest.mark.parametrize("driver", ["arun", pytest.param("run", marks=pytest.mark.full)])
-def test_killed_at_every_point_one_after_the_other(tmp_path: Path, driver: str) -> None:
+def test_a_run_killed_at_every_call_makes_each_call_once(tmp_path: Path, driver: str) -> None:
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
     for number, point in enumerate(POINTS):
         kill_at(tmp_path, "resume" if number else "begin", driver, point)
-    assert finish(tmp_path, "resume", driver) == ENDED
-    assert done_in(tmp_path) == DONE
+    assert finish(tmp_path, "resume", driver) == RESULT
+    assert completed_calls(tmp_path) == DONE
     begun = Counter(line.removeprefix("begin ") for line in lines(tmp_path) if line.startswith("begin "))
     assert {label: count for label, count in begun.items() if count > 1} == dict.fromkeys(POINTS, 2)
 
 
 @pytest.mark.parametrize("point", ["tool read b", "router 1", "model coordinator"])
-def test_killed_once_and_resumed_by_the_other_driver(tmp_path: Path, point: str) -> None:
+def test_a_killed_run_can_be_resumed_with_the_other_driver(tmp_path: Path, point: str) -> None:
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
     kill_at(tmp_path, "begin", "run", point)
-    assert finish(tmp_path, "resume", "arun") == ENDED
-    assert done_in(tmp_path) == DONE
+    assert finish(tmp_path, "resume", "arun") == RESULT
+    assert completed_calls(tmp_path) == DONE
 
 
 ASKING: Final = """
@@ -224,9 +224,9 @@ def write(line):
         file.write(f"{line}\\n")
 
 def answers(request):
-    asked = any(one.role == "tool" for one in request.messages)
-    write(f"model {'2' if asked else '1'}")
-    return "sent it" if asked else [ToolCall("1", "look"), ToolCall("2", "send", {"to": "all"})]
+    has_results = any(message.role == "tool" for message in request.messages)
+    write(f"model {'2' if has_results else '1'}")
+    return "sent it" if has_results else [ToolCall("1", "look"), ToolCall("2", "send", {"to": "all"})]
 
 @tool
 def look() -> str:
@@ -240,19 +240,19 @@ def send(to: str) -> str:
     write(f"send {to}")
     return "sent"
 
-given = "go" if sys.argv[1] == "begin" else Command(resume=json.loads(sys.argv[1]))
+input_ = "go" if sys.argv[1] == "begin" else Command(resume=json.loads(sys.argv[1]))
 with SqliteSaver("runs.db") as saver:
     network = Agent("a", model=ScriptedModel(answers), tools=[look, send], max_iter=2).alone()
-    ended = network.run(given, checkpointer=saver, thread_id="t", durability="sync")
-    told = [one.text for result in ended.results for one in result.tool_calls]
-    print(json.dumps([[one.value["tool"] for one in ended.interrupts], told]), flush=True)
+    ended = network.run(input_, checkpointer=saver, thread_id="t", durability="sync")
+    texts = [call.text for result in ended.results for call in result.tool_calls]
+    print(json.dumps([[question.value["tool"] for question in ended.interrupts], texts]), flush=True)
     if sys.argv[1] == "begin":
         os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
 @pytest.mark.parametrize(
-    ("decision", "sent", "told"),
+    ("decision", "sent", "result"),
     [
         (True, ["send all"], "sent"),
         ({"approved": True, "arguments": {"to": "one"}}, ["send one"], "sent"),
@@ -260,7 +260,7 @@ with SqliteSaver("runs.db") as saver:
     ],
     ids=["approved", "edited", "refused"],
 )
-def test_an_approval_that_another_process_gives(tmp_path: Path, decision: Any, sent: list[str], told: str) -> None:
+def test_another_process_can_answer_an_approval(tmp_path: Path, decision: Any, sent: list[str], result: str) -> None:
     (tmp_path / "child.py").write_text(ASKING, encoding="utf-8")
     with child(tmp_path, "begin") as first:
         out, err = first.communicate(timeout=600)
@@ -268,5 +268,5 @@ def test_an_approval_that_another_process_gives(tmp_path: Path, decision: Any, s
     with child(tmp_path, json.dumps(decision)) as second:
         out, err = second.communicate(timeout=600)
     assert second.returncode == 0, err
-    assert json.loads(out) == [[], ["seen", told]]
+    assert json.loads(out) == [[], ["seen", result]]
     assert lines(tmp_path) == ["model 1", "look", *sent, "model 2"]

@@ -1,4 +1,4 @@
-"""A recorded file of format 1 of a service with two workspaces: its threads are assigned to their workspaces."""
+"""The migration of a recorded file of format 1, of a service with two workspaces, assigns threads to workspaces."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def database(path: Path) -> Iterator[SqliteDatabase]:
 
 
 def acme(database: SqliteDatabase) -> str:
-    """The id of the workspace that the service has made."""
+    """The id of the workspace that the service created."""
     with database.read() as connection:
         return connection.execute("SELECT id FROM workspaces WHERE slug = 'acme'").fetchone()[0]
 
@@ -57,22 +57,22 @@ def names(saver: SqliteSaver) -> set[str]:
 
 
 def rows_of(path: Path) -> dict[str, list[Any]]:
-    """Everything but the threads, which stays as it is."""
+    """The rows of all tables except `threads`."""
     with closing(sqlite3.connect(path)) as connection:
         tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-        found = {table: connection.execute(f'SELECT * FROM "{table}"').fetchall() for table in tables}
-        found.pop("threads")
-        return found
+        rows = {table: connection.execute(f'SELECT * FROM "{table}"').fetchall() for table in tables}
+        rows.pop("threads")
+        return rows
 
 
 def test_the_file_is_small_and_contains_no_paths() -> None:
     assert FILE.stat().st_size < LARGEST
     content = gzip.decompress(FILE.read_bytes())
-    for place in (b"/work", b"/home", b"/tmp", b"/root"):
-        assert place not in content
+    for folder in (b"/work", b"/home", b"/tmp", b"/root"):
+        assert folder not in content
 
 
-def test_threads_belong_to_the_workspace_of_their_runs_and_others_to_the_default_one(database: SqliteDatabase) -> None:
+def test_threads_are_assigned_to_the_workspace_of_their_runs_or_the_default_one(database: SqliteDatabase) -> None:
     saver = SqliteSaver(database)
     workspace = acme(database)
     assert saver.workspaces() == ["default", workspace]
@@ -95,7 +95,7 @@ def test_content_of_threads_is_unchanged(path: Path) -> None:
         assert connection.execute(f"SELECT id, thread_id, {columns} FROM threads ORDER BY id").fetchall() == threads
 
 
-def test_a_thread_of_runs_of_two_workspaces_goes_to_that_of_the_first_and_the_log_says_so(
+def test_a_thread_of_two_workspaces_is_assigned_to_that_of_its_first_run_with_a_warning(
     path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "statewright.storage"), SqliteDatabase(path) as database:
@@ -110,13 +110,13 @@ def test_a_thread_of_runs_of_two_workspaces_goes_to_that_of_the_first_and_the_lo
     assert caplog.records == []
 
 
-def test_histories_and_branches_are_there(database: SqliteDatabase) -> None:
+def test_histories_branches_and_events_are_kept(database: SqliteDatabase) -> None:
     saver = SqliteSaver(database)
     talk = recorded.talking().compile(saver)
     assert saver.branches("library") == ["main", "other"]
     assert talk.get_state(thread_id="library").values["count"] == 4
     everything: Any = saver.history("library")
-    assert sorted(one.checkpoint.values.get("count", 0) for one in everything) == [0, 1, 2, 2, 3, 3, 4, 4]
+    assert sorted(saved.checkpoint.values.get("count", 0) for saved in everything) == [0, 1, 2, 2, 3, 3, 4, 4]
     theirs: Any = saver.for_workspace(acme(database))
     assert theirs.branches("shared") == ["main", "other"]
     assert theirs.load("order-7").checkpoint.values["log"] == ["acme", "turn 0", "turn 1", "turn 2", "again", "plan"]
@@ -125,7 +125,7 @@ def test_histories_and_branches_are_there(database: SqliteDatabase) -> None:
     assert theirs.events("shared") != []
 
 
-def test_a_thread_of_the_library_continues(database: SqliteDatabase) -> None:
+def test_a_thread_that_the_library_created_continues(database: SqliteDatabase) -> None:
     ask = recorded.asking().compile(SqliteSaver(database))
     assert ask.invoke(Command(resume="yes"), thread_id="library-asks")["log"] == ["library", "plan", "yes", "sent"]
 
@@ -148,7 +148,7 @@ async def _answer_both(database: SqliteDatabase) -> None:
             assert (run.status, run.output["log"]) == (RunStatus.COMPLETED, log)
 
 
-def test_a_name_that_was_taken_is_free_in_the_other_workspace(database: SqliteDatabase) -> None:
+def test_a_thread_id_of_one_workspace_can_be_used_in_the_other(database: SqliteDatabase) -> None:
     asyncio.run(_take_names(database))
 
 
@@ -156,14 +156,14 @@ async def _take_names(database: SqliteDatabase) -> None:
     workspace = acme(database)
     async with Service(recorded.catalog(), ledger=SqliteLedger(database), saver=SqliteSaver(database)) as service:
         for name, thread in (("default", "order-7"), (workspace, "library"), (workspace, "default-asks")):
-            wanted = StartRun(graph="talks", thread_id=thread, input={"goal": 1, "log": ["new"]})
-            started = await service.start_and_wait(name, wanted, PATIENCE)
+            request = StartRun(graph="talks", thread_id=thread, input={"goal": 1, "log": ["new"]})
+            started = await service.start_and_wait(name, request, PATIENCE)
             assert started.run.output["log"] == ["new", "turn 0"]
     talk = recorded.talking().compile(SqliteSaver(database))
     assert talk.get_state(thread_id="library").values["count"] == 4
 
 
-def test_the_file_is_of_todays_format_and_stays_so(path: Path) -> None:
+def test_the_migrated_file_has_the_current_format_and_indexes(path: Path) -> None:
     SqliteDatabase(path).close()
     with closing(sqlite3.connect(path)) as connection:
         assert connection.execute("PRAGMA user_version").fetchone() == (FORMAT,) == (2,)
@@ -177,11 +177,9 @@ def test_the_file_is_of_todays_format_and_stays_so(path: Path) -> None:
 
 
 def _indexes(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return what each index is about, by its name."""
-    found = connection.execute(
-        "SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'workflow_runs'"
-    )
-    return {name: sql.partition(" ON ")[2] for name, sql in found if sql}
+    """Return the definition of each index, by name."""
+    rows = connection.execute("SELECT name, sql FROM sqlite_schema WHERE type = 'index' AND tbl_name = 'workflow_runs'")
+    return {name: sql.partition(" ON ")[2] for name, sql in rows if sql}
 
 
 def test_a_program_of_format_1_refuses_the_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,14 +189,14 @@ def test_a_program_of_format_1_refuses_the_file(path: Path, monkeypatch: pytest.
         SqliteDatabase(path)
 
 
-def test_a_program_of_format_1_that_has_the_file_open_reads_and_writes_no_threads(path: Path) -> None:
-    """Its statements name a column that is gone: it cannot take a thread of one workspace for that of another."""
+def test_a_program_of_format_1_with_an_open_file_cannot_access_threads(path: Path) -> None:
+    """Its statements name a removed column, so it cannot confuse threads of two workspaces."""
     with closing(sqlite3.connect(path, isolation_level=None)) as old:
-        look = "SELECT id, epoch, owner, until, wanted FROM threads WHERE name = ?"
-        assert old.execute(look, ("order-7",)).fetchone() is not None
+        select = "SELECT id, epoch, owner, until, wanted FROM threads WHERE name = ?"
+        assert old.execute(select, ("order-7",)).fetchone() is not None
         SqliteDatabase(path).close()
         for statement, values in (
-            (look, ("order-7",)),
+            (select, ("order-7",)),
             ("INSERT INTO threads (name, changed) VALUES (?, ?)", ("new", 0)),
             ("UPDATE threads SET wanted = ? WHERE name = ? AND owner IS NOT NULL", ("x", "order-7")),
         ):
@@ -206,7 +204,7 @@ def test_a_program_of_format_1_that_has_the_file_open_reads_and_writes_no_thread
                 old.execute(statement, values)
 
 
-def test_a_migration_that_is_cut_short_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_migration_changes_nothing(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = migrate.STEPS
 
     def failing(connection: sqlite3.Connection, seal: Any) -> None:
@@ -224,7 +222,7 @@ def test_a_migration_that_is_cut_short_changes_nothing(path: Path, monkeypatch: 
         assert acme(database) in SqliteSaver(database).workspaces()  # type: ignore[operator]
 
 
-def test_several_threads_may_open_one_old_file_at_once(path: Path) -> None:
+def test_several_os_threads_can_open_an_old_file_concurrently(path: Path) -> None:
     async def together() -> list[Any]:
         return await asyncio.gather(*(asyncio.to_thread(SqliteSaver, path) for _ in range(4)))
 

@@ -1,8 +1,8 @@
-"""A `SqliteSaver` loads what an `InMemorySaver` loads after the same calls, however old checkpoints are compacted.
+"""A `SqliteSaver` loads the same data as an `InMemorySaver` after the same calls, however checkpoints are compacted.
 
-The model is the saver in memory, which keeps every checkpoint as it was. Both get the same calls through the same
-graph, with ids and times that are drawn alike, and with limits so small that segments, bases and growth stored apart
-come up all the time. After the calls every way to look at the threads has to show the same.
+The model is the saver in memory, which keeps every checkpoint unchanged. Both get the same calls through the same
+graph, with equal ids and times, and with limits so small that segments, bases and separately stored growth occur
+often. After the calls, all methods that read the threads must have the same results.
 """
 
 import itertools
@@ -71,18 +71,18 @@ class Inner(TypedDict, total=False):
 
 Update = Mapping[str, Any]
 Script = Sequence[Sequence[Update]]
-"""For each superstep, what its tasks write."""
+"""The writes of the tasks of each superstep."""
 
 
 def sends(script: Script) -> list[Send] | str:
     """The tasks of the first superstep of a script; the first of them sends the next."""
     if not script:
         return END
-    return [Send("work", {"update": one, "rest": [] if n else script[1:]}) for n, one in enumerate(script[0])]
+    return [Send("work", {"update": update, "rest": [] if n else script[1:]}) for n, update in enumerate(script[0])]
 
 
 def work(task: Mapping[str, Any]) -> Command:
-    """Write what the script says, having asked first if it says so."""
+    """Write the update of the script, after a question if the script has one."""
     update = dict(task["update"])
     if update.pop("ask", False):
         update["words"] = [f"answered {interrupt('?')}"]
@@ -94,9 +94,9 @@ def work(task: Mapping[str, Any]) -> Command:
 
 
 def app_on(saver: Any, clock: FakeClock) -> Any:
-    """A graph that does what its input says, and has a subgraph that remembers.
+    """A graph that executes the script of its input, and has a subgraph with thread memory.
 
-    Its nodes run one after the other, so that what has landed when one fails is the same each time.
+    Its nodes run one after the other, so that the same results are finished whenever one fails.
     """
     inner = StateGraph(Inner).add_node("note", lambda s: {"words": ["noted"], "visits": [len(s["visits"])]})
     graph = StateGraph(State)
@@ -111,7 +111,7 @@ def app_on(saver: Any, clock: FakeClock) -> Any:
 
 @dataclass
 class World:
-    """A saver, and a graph on it. What it draws are numbers."""
+    """A saver and a graph on it; its ids are consecutive numbers."""
 
     saver: Any
     clock: FakeClock = field(default_factory=FakeClock)
@@ -124,7 +124,7 @@ class World:
         return f"{next(self.counter):032x}"
 
     def do(self, call: Callable[["World"], Any]) -> Any:
-        """What a call gives, or the error that it raises."""
+        """Return the result of a call, or the error that it raises."""
         self.clock.advance(1)
         with (
             mock.patch.object(saver_calls, "draw_checkpoint_id", self.draw),
@@ -137,7 +137,7 @@ class World:
                 return type(error), str(error)
 
     def config(self, thread: str, branch: str, back: int | None) -> dict[str, Any]:
-        """The config of a branch, or of a checkpoint so many before its head."""
+        """The config of a branch, or of a checkpoint `back` steps before its head."""
         named = {"configurable": {"thread_id": thread, "branch": branch}}
         if back is None:
             return named
@@ -150,14 +150,14 @@ Call = Callable[[World], Any]
 
 def run(thread: str, branch: str, script: Script, durability: str) -> Call:
     config = {"configurable": {"thread_id": thread, "branch": branch}}
-    given = {"script": script}
-    return lambda world: world.app.invoke(given, config, durability=durability, on_unfinished="discard")
+    input_ = {"script": script}
+    return lambda world: world.app.invoke(input_, config, durability=durability, on_unfinished="discard")
 
 
 def resume(thread: str, branch: str, answer: str) -> Call:
     def call(world: World) -> Any:
         config = world.config(thread, branch, None)
-        open_ids = [one.id for one in world.app.get_state(config).interrupts]
+        open_ids = [question.id for question in world.app.get_state(config).interrupts]
         return world.app.invoke(Command(resume={open_ids[0]: answer}) if open_ids else None, config)
 
     return call
@@ -183,7 +183,7 @@ def delete(thread: str) -> Call:
     return lambda world: world.saver.delete_thread(thread)
 
 
-# -- drawn
+# -- strategies
 
 
 words = st.lists(st.sampled_from(["one", "two", "three", "a longer word " * 4]), max_size=3)
@@ -237,8 +237,8 @@ limits = st.fixed_dictionaries(
 
 
 @contextmanager
-def folded_with(limits: Mapping[str, Any]) -> Generator[None]:
-    """Have old checkpoints laid together with these limits."""
+def compaction_limits(limits: Mapping[str, Any]) -> Generator[None]:
+    """Compact old checkpoints with these limits."""
     recent, largest = limits["LONGEST"] + 1, limits["LARGEST"]
     with (
         mock.patch.multiple(fold, **limits, RECENT=recent),
@@ -247,14 +247,17 @@ def folded_with(limits: Mapping[str, Any]) -> Generator[None]:
         yield
 
 
-# -- compared
+# -- comparison
 
 
 def plain_checkpoint(saved: SavedCheckpoint) -> dict[str, Any]:
-    """All of a saved checkpoint, in a form that compares."""
+    """All data of a saved checkpoint, in a comparable form."""
     pending = saved.pending
-    landed = {task: (dict(one.writes), repr(list(one.targets)), one.goto) for task, one in pending.completed.items()}
-    known = (landed, pending.interrupts, pending.answers, pending.errors, pending.attempts, pending.journal)
+    completed = {
+        task: (dict(result.writes), repr(list(result.targets)), result.goto)
+        for task, result in pending.completed.items()
+    }
+    known = (completed, pending.interrupts, pending.answers, pending.errors, pending.attempts, pending.journal)
     return {
         "line": saved.branch_key,
         "parent": saved.parent_id,
@@ -268,33 +271,33 @@ def plain_checkpoint(saved: SavedCheckpoint) -> dict[str, Any]:
     }
 
 
-def shown(world: World, thread: str) -> Iterator[tuple[str, Any]]:
-    """Everything that can be seen of a thread, each with a name."""
+def views_of(world: World, thread: str) -> Iterator[tuple[str, Any]]:
+    """Everything that can be read of a thread, each item with a name."""
     saver, app = world.saver, world.app
     yield f"events of {thread}", list(saver.events(thread))
     for namespace in ("", "inner"):
-        known = list(saver.branches(thread, namespace=namespace))
-        yield f"branches of {thread} {namespace}", known
-        for branch in known:
+        branches = list(saver.branches(thread, namespace=namespace))
+        yield f"branches of {thread} {namespace}", branches
+        for branch in branches:
             where = f"{thread} {namespace} {branch}"
             history = saver.history(thread, namespace=namespace, branch=branch)
-            yield f"history of {where}", [plain_checkpoint(one) for one in history]
-            for place, one in enumerate(history):
-                again = saver.load(thread, namespace=namespace, branch=branch, checkpoint_id=one.id)
-                yield f"checkpoint {place} of {where}", plain_checkpoint(again)
-                cut = saver.history(thread, namespace=namespace, branch=branch, before=one.id, limit=2)
-                yield f"before {place} of {where}", [plain_checkpoint(older) for older in cut]
+            yield f"history of {where}", [plain_checkpoint(saved) for saved in history]
+            for number, saved in enumerate(history):
+                loaded = saver.load(thread, namespace=namespace, branch=branch, checkpoint_id=saved.id)
+                yield f"checkpoint {number} of {where}", plain_checkpoint(loaded)
+                older = saver.history(thread, namespace=namespace, branch=branch, before=saved.id, limit=2)
+                yield f"before {number} of {where}", [plain_checkpoint(item) for item in older]
         everything = saver.history(thread, namespace=namespace, branch=None)
-        yield f"all of {thread} {namespace}", [plain_checkpoint(one) for one in everything]
+        yield f"all of {thread} {namespace}", [plain_checkpoint(saved) for saved in everything]
     for branch in BRANCHES:
         state = app.get_state(thread_id=thread, branch=branch, subgraphs=True)
         yield f"state of {thread} {branch}", state if state.created_at is not None else state.values
 
 
-def check_alike(model: World, world: World, threads: Sequence[str]) -> None:
+def check_equal(model: World, world: World, threads: Sequence[str]) -> None:
     for thread in threads:
-        for (name, expected), (_, found) in zip(shown(model, thread), shown(world, thread), strict=True):
-            assert found == expected, name
+        for (name, expected), (_, actual) in zip(views_of(model, thread), views_of(world, thread), strict=True):
+            assert actual == expected, name
 
 
 @settings(
@@ -303,17 +306,16 @@ def check_alike(model: World, world: World, threads: Sequence[str]) -> None:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 @given(limits=limits, calls=st.lists(calls, min_size=4, max_size=20), compress=st.booleans())
-def test_loaded_state_equals_that_of_the_model(
+def test_the_loaded_state_equals_that_of_the_model(
     limits: Mapping[str, Any], calls: Sequence[Call], compress: bool
 ) -> None:
-    with tempfile.TemporaryDirectory() as folder, folded_with(limits):
+    with tempfile.TemporaryDirectory() as folder, compaction_limits(limits):
         path = Path(folder) / "runs.db"
         model = World(InMemorySaver())
         with SqliteSaver(path, compress=compress) as saver:
             world = World(saver)
             for call in calls:
                 assert world.do(call) == model.do(call)
-            check_alike(model, world, THREADS)
-        with SqliteSaver(path) as saver:  # what another process finds
-            found = World(saver)
-            check_alike(model, found, THREADS)
+            check_equal(model, world, THREADS)
+        with SqliteSaver(path) as saver:  # like another process
+            check_equal(model, World(saver), THREADS)

@@ -1,7 +1,7 @@
-"""Every call of a ledger or a saver may fail while a service works: once the fault is gone, each run ends.
+"""Any call of a ledger or a saver may fail while a service runs; each run still ends.
 
-The calls that a service makes from the start of a run to its end are counted, and the k-th one fails: before it has
-done its work, or after it, so that the answer is lost. `STATEWRIGHT_FULL=1` lets every single one fail.
+The calls that a service makes from the start of a run to its end are counted, and the k-th one fails: before it takes
+effect, or after it, so that its answer is lost. `STATEWRIGHT_FULL=1` makes each of them fail in turn.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FULL: Final = os.environ.get("STATEWRIGHT_FULL") == "1"
 LEDGER: Final = ("write", "get", "find", "count", "groups", "events", "claim")
 SAVER: Final = ("commit", "save_results", "load", "lease", "renew", "history", "read", "claim", "release")
 SETTINGS: Final = ServiceSettings(lease=0.3, look_every=0.02)
-"""Short, so that a test need not wait for long; nothing depends on them."""
+"""Short times, so that tests do not wait long; no result depends on them."""
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def anyio_backend() -> str:
 
 
 class Fault:
-    """Lets one call of many fail."""
+    """Makes one of many calls fail."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -55,34 +55,34 @@ class Fault:
             self.calls, self.at, self.when = 0, at, when
             self.error = error or (lambda: StorageUnavailable("injected"))
 
-    def wrap(self, place: Any, names: tuple[str, ...]) -> Any:
-        return Faulty(place, names, self)
+    def wrap(self, storage: Any, names: tuple[str, ...]) -> Any:
+        return Faulty(storage, names, self)
 
-    def strikes(self, name: str) -> bool:
+    def is_hit(self, name: str) -> bool:
         with self._lock:
             self.calls += 1
-            struck = self.calls == self.at
-            if struck:
+            is_hit = self.calls == self.at
+            if is_hit:
                 self.hits.append(name)
-            return struck
+            return is_hit
 
 
 class Faulty:
-    """A ledger or a saver, some of whose calls fail."""
+    """A ledger or a saver with calls that fail."""
 
-    def __init__(self, place: Any, names: tuple[str, ...], fault: Fault) -> None:
-        self._place, self._names, self._fault = place, names, fault
+    def __init__(self, storage: Any, names: tuple[str, ...], fault: Fault) -> None:
+        self._storage, self._names, self._fault = storage, names, fault
 
     def for_workspace(self, workspace: str) -> Self:
-        return type(self)(self._place.for_workspace(workspace), self._names, self._fault)
+        return type(self)(self._storage.for_workspace(workspace), self._names, self._fault)
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._place, name)
+        method = getattr(self._storage, name)
         if name not in self._names:
             return method
 
         def call(*args: Any, **options: Any) -> Any:
-            if not self._fault.strikes(name):
+            if not self._fault.is_hit(name):
                 return method(*args, **options)
             if self._fault.when == "after":
                 with suppress(StorageError):
@@ -122,7 +122,7 @@ GRAPHS: Final = (
     chain("parent", one, starts),
     fan(),
 )
-WANTED: Final[dict[str, Any]] = {
+EXPECTED: Final[dict[str, Any]] = {
     "steps": ["one", "two", "three"],
     "timer": ["one", "slept", "three"],
     "signal": ["one", 7, "three"],
@@ -132,26 +132,26 @@ WANTED: Final[dict[str, Any]] = {
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
     places = Places(None if request.param == "memory" else tmp_path / "runs.db")
     yield places
     places.close()
 
 
 class Faulted:
-    """Where a service works on a ledger and a saver that fail."""
+    """A storage of a service with a ledger and a saver that fail."""
 
-    def __init__(self, place: Places) -> None:
+    def __init__(self, storage: Places) -> None:
         self.fault = Fault()
-        self._views = place.views()
+        self._views = storage.views()
 
     def views(self) -> dict[str, Any]:
         ledger, saver = self._views["ledger"], self._views["saver"]
         return {"ledger": self.fault.wrap(ledger, LEDGER), "saver": self.fault.wrap(saver, SAVER)}
 
 
-async def again(call: Callable[[], Any]) -> Any:
-    """The answer of a request that is made again while the storage fails, as a client does."""
+async def retried(call: Callable[[], Any]) -> Any:
+    """Repeat a request while the storage fails, as a client would, and return its answer."""
     while True:
         try:
             return await call()
@@ -159,67 +159,67 @@ async def again(call: Callable[[], Any]) -> Any:
             await asyncio.sleep(0)
 
 
-async def live(service: Service, graph: str, key: str) -> Run:
-    """A run from its start to its end, with whatever it waits for on the way."""
-    wanted = StartRun(graph=graph, input={"n": 1, "log": []}, idempotency_key=key)
-    run_id = (await again(lambda: service.start(WS, wanted))).run.id
+async def run_to_end(service: Service, graph: str, key: str) -> Run:
+    """Start a run, provide everything that it waits for, and return it when it has ended."""
+    request = StartRun(graph=graph, input={"n": 1, "log": []}, idempotency_key=key)
+    run_id = (await retried(lambda: service.start(WS, request))).run.id
     if graph == "signal":
-        with suppress(InvalidTransition):  # it has failed already
-            await again(lambda: service.signal(WS, run_id, "go", {"n": 7}, key="once"))
+        with suppress(InvalidTransition):  # the run may have failed already
+            await retried(lambda: service.signal(WS, run_id, "go", {"n": 7}, key="once"))
     async with asyncio.timeout(PATIENCE):
         while True:
-            run: Run = await again(lambda: service.wait(WS, run_id, PATIENCE))
+            run: Run = await retried(lambda: service.wait(WS, run_id, PATIENCE))
             if run.status in ENDED:
                 return run
-            for approval in (await again(lambda: service.approvals(WS, pending=True, run_id=run_id))).items:
-                with suppress(Exception):  # the answer to a decision that was taken may have been lost
-                    await again(lambda approval=approval: service.decide(WS, approval.id, "approved"))
+            for approval in (await retried(lambda: service.approvals(WS, pending=True, run_id=run_id))).items:
+                with suppress(Exception):  # the decision may have been saved although its answer was lost
+                    await retried(lambda approval=approval: service.decide(WS, approval.id, "approved"))
 
 
 def check(run: Run, graph: str, where: str) -> None:
-    if graph == "parent" and run.status is RunStatus.FAILED:  # the node that starts a run is told that it cannot
+    if graph == "parent" and run.status is RunStatus.FAILED:  # the node that starts a run gets the error
         assert run.error is not None
         assert (run.error["step"], run.error["code"]) == ("starts", StorageUnavailable("").code), where
         return
     assert run.status is RunStatus.COMPLETED, f"{where}: {run.status} {run.error}"
-    if graph in WANTED:
+    if graph in EXPECTED:
         assert run.output is not None
-        assert run.output["log"] == WANTED[graph], where
+        assert run.output["log"] == EXPECTED[graph], where
 
 
 def calls_to_fail(calls: int, graph: str) -> range:
-    """The numbers of the calls that fail; other graphs begin with others.
+    """The numbers of the calls that fail; the first number depends on the graph.
 
-    The first is one that every run makes: a busy machine looks and renews more often in one run than in the next.
+    It is small enough for every run: on a busy machine runs poll and renew a varying number of times.
     """
     every = 1 if FULL else max(1, calls // 3)
     return range(1 + sum(graph.encode()) % min(every, 5), calls + 1, every)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
-@pytest.mark.parametrize("graph", [*WANTED, "approved"])
-async def test_a_run_ends_whichever_call_of_the_storage_fails_once(place: Places, graph: str, when: str) -> None:
-    faulted: Any = Faulted(place)
+@pytest.mark.parametrize("graph", [*EXPECTED, "approved"])
+async def test_a_run_ends_if_any_call_of_the_storage_fails_once(storage: Places, graph: str, when: str) -> None:
+    faulted: Any = Faulted(storage)
     fault: Fault = faulted.fault
     async with serving(faulted, *GRAPHS, APPROVED, settings=SETTINGS) as service:
         fault.arm(None)
-        check(await live(service, graph, "clean"), graph, "without a fault")
-        for place_of_fault in calls_to_fail(fault.calls + 3, graph):
-            fault.arm(place_of_fault, when)
-            run = await live(service, graph, f"fault-{place_of_fault}")
-            check(run, graph, f"call {place_of_fault}: {fault.hits[-1:]}")
+        check(await run_to_end(service, graph, "clean"), graph, "without a fault")
+        for number in calls_to_fail(fault.calls + 3, graph):
+            fault.arm(number, when)
+            run = await run_to_end(service, graph, f"fault-{number}")
+            check(run, graph, f"call {number}: {fault.hits[-1:]}")
     assert fault.hits
 
 
-async def test_a_run_ends_although_its_worker_meets_unexpected_errors(place: Places) -> None:
-    faulted: Any = Faulted(place)
+async def test_a_run_ends_after_unexpected_errors_of_the_storage(storage: Places) -> None:
+    faulted: Any = Faulted(storage)
     fault: Fault = faulted.fault
     async with serving(faulted, *GRAPHS, settings=SETTINGS) as service:
         fault.arm(None)
-        await live(service, "signal", "clean")
-        for place_of_fault in calls_to_fail(fault.calls, "signal"):
-            fault.arm(place_of_fault, "before", lambda: DamagedDatabase("injected"))
-            run = await live(service, "signal", f"fault-{place_of_fault}")
+        await run_to_end(service, "signal", "clean")
+        for number in calls_to_fail(fault.calls, "signal"):
+            fault.arm(number, "before", lambda: DamagedDatabase("injected"))
+            run = await run_to_end(service, "signal", f"fault-{number}")
             if run.status is not RunStatus.COMPLETED:
                 assert run.status is RunStatus.FAILED, run
                 assert "injected" in str(run.error), run.error
@@ -230,21 +230,21 @@ async def test_a_run_ends_although_its_worker_meets_unexpected_errors(place: Pla
 
 
 class Outage(Fault):
-    """From the k-th write on the file cannot be used, until a number of calls have failed."""
+    """Makes the file unusable from the k-th write until a number of calls have failed."""
 
     def __init__(self, begin: Callable[[], None], end: Callable[[], None]) -> None:
         super().__init__()
         self._begin, self._end = begin, end
-        self.lasts = False
+        self.is_active = False
         self.failures = 0
 
-    def wrap(self, place: Any, names: tuple[str, ...]) -> Any:
-        return Interrupted(place, names, self)
+    def wrap(self, storage: Any, names: tuple[str, ...]) -> Any:
+        return Interrupted(storage, names, self)
 
     def before(self, name: str) -> None:
-        if name in WRITES and self.strikes(name):
+        if name in WRITES and self.is_hit(name):
             with self._lock:
-                self.failures, self.lasts = 0, True
+                self.failures, self.is_active = 0, True
                 self._begin()
 
     def failed(self) -> None:
@@ -259,21 +259,21 @@ class Outage(Fault):
             self._mend()
 
     def _mend(self) -> None:
-        if self.lasts:
-            self.lasts = False
+        if self.is_active:
+            self.is_active = False
             self._end()
 
 
 WRITES: Final = ("write", "claim", "commit", "save_results", "renew")
 ENOUGH: Final = 10
-"""Failures after which a run has met one: what it was to save was not saved, nor that it was put off."""
+"""The number of failures that ends an outage, so many that the run certainly meets one."""
 
 
 class Interrupted(Faulty):
-    """A ledger or a saver whose file is taken away, and comes back."""
+    """A ledger or a saver with a file that is unusable for some time."""
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._place, name)
+        method = getattr(self._storage, name)
         if name not in self._names:
             return method
         outage: Any = self._fault
@@ -318,22 +318,22 @@ def full(path: Path) -> tuple[Callable[[], None], Callable[[], None]]:
 
 @pytest.mark.parametrize("kind", [moved, locked, full])
 @pytest.mark.parametrize("graph", ["timer", "signal", "approved"])
-async def test_a_run_ends_though_the_file_could_not_be_used_for_a_while(
+async def test_a_run_ends_after_a_temporary_outage_of_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, graph: str, kind: Any
 ) -> None:
     monkeypatch.setattr("statewright.storage.sqlite.database.BUSY_TIMEOUT", 0.02)
     path = tmp_path / "runs.db"
-    place = Places(path)
-    faulted: Any = Faulted(place)
+    storage = Places(path)
+    faulted: Any = Faulted(storage)
     begin, end = kind(path)
     outage = faulted.fault = Outage(begin, end)
     async with serving(faulted, *GRAPHS, APPROVED, settings=SETTINGS) as service:
         outage.arm(None)
-        check(await live(service, graph, "clean"), graph, "without a fault")
+        check(await run_to_end(service, graph, "clean"), graph, "without a fault")
         for write in calls_to_fail(outage.calls + 2, graph + kind.__name__):
             outage.arm(write)
-            run = await live(service, graph, f"fault-{write}")
-            outage.mend()  # it may have begun when the run had just ended
+            run = await run_to_end(service, graph, f"fault-{write}")
+            outage.mend()  # the outage may have begun just after the run ended
             check(run, graph, f"{kind.__name__} at write {write}: {outage.hits[-1:]}")
-    place.close()
+    storage.close()
     assert outage.hits

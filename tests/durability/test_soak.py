@@ -1,7 +1,7 @@
-"""Ten minutes of fake time, a hundred thousand runs: nothing is left behind, whatever happens to a run.
+"""A hundred thousand runs in ten minutes of fake time leave no tasks, OS threads or memory behind.
 
-Runs fail, are tried again, time out, wait for timers, events and answers, are cancelled by their control or by asyncio,
-hit limits, and call subgraphs, all chosen by a seeded generator. Each ends completed, failed, cancelled or waiting.
+Runs fail, are retried, time out, wait for timers, events and answers, are cancelled by their control or by asyncio,
+hit limits, and call subgraphs; a seeded generator chooses. Each ends completed, failed, cancelled or waiting.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ RUNS = 100_000 if FULL else 4_000
 BATCH = 1_000 if FULL else 200
 TICKS = 6
 TICK = 1.0
-"""Seconds that pass between two looks at a batch: 100 batches of 6 seconds are ten minutes."""
+"""Seconds of each tick: 100 batches of 6 seconds are ten minutes."""
 MEGABYTE = 1 << 20
 
 
@@ -48,11 +48,11 @@ class State(TypedDict, total=False):
 
 
 FATES = ("well", "flaky", "hopeless", "slow", "stuck", "asks", "sleeps", "listens", "cancelled", "dropped", "calls")
-"""What becomes of a run."""
+"""The ways in which runs proceed."""
 
 
 class Mishap(ConnectionError):
-    """What goes wrong here."""
+    """The error of failing runs."""
 
 
 @task
@@ -60,7 +60,7 @@ async def call(n: int) -> int:
     return n
 
 
-def soaked(clock: FakeClock, chance: random.Random, saver: InMemorySaver) -> Any:
+def build_app(clock: FakeClock, chance: random.Random, saver: InMemorySaver) -> Any:
     async def act(state: State) -> dict[str, Any]:
         fate = state["fate"]
         if fate == "hopeless" or (fate == "flaky" and chance.random() < 0.5):
@@ -101,8 +101,8 @@ def soaked(clock: FakeClock, chance: random.Random, saver: InMemorySaver) -> Any
     return graph.compile(saver, clock=clock)
 
 
-async def one(app: Any, thread_id: str, fate: str) -> str:
-    """How a run ends."""
+async def run_one(app: Any, thread_id: str, fate: str) -> str:
+    """Run once, and return how the run ended."""
     control = RunControl() if fate == "cancelled" else None
     running = asyncio.ensure_future(app.ainvoke({"fate": fate}, thread_id=thread_id, control=control))
     if fate in ("cancelled", "dropped"):
@@ -124,9 +124,9 @@ async def one(app: Any, thread_id: str, fate: str) -> str:
 
 
 async def batch(app: Any, clock: FakeClock, saver: InMemorySaver, chance: random.Random, ends: Counter[str]) -> None:
-    """Some hundred runs beside each other, and what wakes those that wait."""
+    """Make some hundred concurrent runs, and wake the waiting ones."""
     threads = {f"thread-{n}": chance.choice(FATES) for n in range(BATCH)}
-    running = asyncio.gather(*(one(app, thread, fate) for thread, fate in threads.items()))
+    running = asyncio.gather(*(run_one(app, thread, fate) for thread, fate in threads.items()))
     while not running.done():
         for _ in range(20):
             await asyncio.sleep(0)
@@ -150,30 +150,30 @@ async def wake(app: Any, thread: str, fate: str, chance: random.Random) -> str:
 
 
 def resident() -> int:
-    """The memory of the process that is really there, in bytes."""
+    """The resident memory of the process in bytes."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * 4096
 
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="no /proc on this system")
 def test_a_hundred_thousand_runs_leave_nothing_behind() -> None:
-    """In a process of its own: the heap of one that has run other tests may grow in one place or another."""
-    soaking = [sys.executable, "-W", "error", "-c", "from tests.durability.test_soak import soak; soak()"]
-    ran = subprocess.run(soaking, cwd=Path(__file__).parents[2], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
+    """A separate process is used because the heap of one that has run other tests may grow for other reasons."""
+    command = [sys.executable, "-W", "error", "-c", "from tests.durability.test_soak import soak; soak()"]
+    process = subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True)
+    assert process.returncode == 0, process.stderr
 
 
 def soak() -> None:
-    """Run them, and raise AssertionError if something is left behind."""
+    """Make all runs, and raise AssertionError if something is left behind."""
     clock, chance, saver = FakeClock(), random.Random(20), InMemorySaver()
-    app = soaked(clock, chance, saver)
+    app = build_app(clock, chance, saver)
     ends: Counter[str] = Counter()
 
     async def main() -> int:
         before = 0
         for number in range(RUNS // BATCH):
             await batch(app, clock, saver, chance, ends)
-            if number == 9:  # caches, pools and arenas have their size now
+            if number == 9:  # caches, pools and arenas have reached their size
                 gc.collect()
                 before = resident()
             assert len(asyncio.all_tasks()) == 1
@@ -193,7 +193,7 @@ def soak() -> None:
     assert by_fate["cancelled"] == by_fate["dropped"] == {"cancelled"}
     assert by_fate["asks"] == {"completed", "waiting"}
     assert by_fate["listens"] == {"completed"}
-    kept = [one.name for one in threading.enumerate()][threads:]
-    assert set(kept) <= {"statewright-worker"}  # a few that wait for work
-    assert len(kept) <= DEFAULT_THREADS
+    remaining = [thread.name for thread in threading.enumerate()][threads:]
+    assert set(remaining) <= {"statewright-worker"}  # a few idle workers
+    assert len(remaining) <= DEFAULT_THREADS
     assert grown < 5 * MEGABYTE, f"grew by {grown / MEGABYTE:.1f} MB"

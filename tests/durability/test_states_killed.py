@@ -1,4 +1,4 @@
-"""A workflow of states killed in the middle of an iteration: reported results are not computed again."""
+"""A workflow of states that is killed during an iteration does not compute reported results again."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def count(items: list) -> dict:
 workflow = load_workflow(Path("flow.yaml"))
 with SqliteSaver("runs.db") as saver:
     app = workflow.compile(tools={"list_items": list_items, "work": work, "count": count}, checkpointer=saver)
-    given = {"input": "go"} if sys.argv[1] == "begin" else None
-    for part in app.stream(given, thread_id="t", stream_mode="tasks", durability="sync"):
+    input_ = {"input": "go"} if sys.argv[1] == "begin" else None
+    for part in app.stream(input_, thread_id="t", stream_mode="tasks", durability="sync"):
         if "result" in part and part["name"] in ("first", "second"):
             (visit,) = part["result"]["visits"]
             print(f"{visit.state} {next(iter(visit.output))}", flush=True)
@@ -55,24 +55,24 @@ with SqliteSaver("runs.db") as saver:
 """
 
 
-def child(folder: Path, how: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "child.py", how]
+def child(folder: Path, action: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "child.py", action]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-@pytest.mark.parametrize("told", [3, 17, 24])
-def test_finished_branches_do_not_run_again(tmp_path: Path, told: int) -> None:
+@pytest.mark.parametrize("reported", [3, 17, 24])
+def test_finished_branches_do_not_run_again(tmp_path: Path, reported: int) -> None:
     (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
     with child(tmp_path, "begin") as first:
         assert first.stdout is not None
-        finished = [first.stdout.readline().strip() for _ in range(told)]
+        finished = [first.stdout.readline().strip() for _ in range(reported)]
         first.send_signal(signal.SIGKILL)
         finished += first.stdout.read().split("\n")[:-1]
     before = (tmp_path / "calls.txt").read_text(encoding="utf-8").split("\n")[:-1]
     assert len(before) < 40
 
-    time.sleep(0.4)  # until the lease of the one that was killed has lapsed
+    time.sleep(0.4)  # until the lease of the killed child has lapsed
     with child(tmp_path, "resume") as second:
         out, err = second.communicate(timeout=600)
     assert '"count": 20' in out, err

@@ -41,8 +41,8 @@ NESTED_MODULES = {"test_rules"}
 if FULL:
     NESTED_MODULES |= {"test_state", "test_control_flow", "test_superstep", "test_interrupts", "test_asking_and_errors"}
 IN_MEMORY_ONLY = (
-    "removes_the_namespaces_of_its_calls",  # these access the dict of the saver
-    "go_with_the_task_that_made_them",
+    "finished_calls_leave_no_namespaces",  # these access the dict of the saver
+    "calls_are_removed_with_their_task",
     "refused_and_nothing_is_written",  # compares histories during a commit
     "returns_command",  # the result of an entrypoint is saved, and a Command cannot be stored
 )
@@ -54,8 +54,8 @@ ABOUT_ONE_GRAPH = (
     "test_an_idle_node_that_waits_is_in_the_checkpoint",
     "test_gathered_sends_that_wait_are_in_the_checkpoint",
     "test_a_task_keeps_its_id_through_fork",
-    "test_task_ids_are_the_same_whenever",
-    "test_new_input_is_a_commit_of_its_own_whose_frontier_is_the_entry",
+    "test_task_ids_do_not_change",
+    "test_new_input_is_a_separate_commit",
     "test_a_run_can_be_forked_before_its_first_node",
     "test_a_drained_run_stops_at_the_next_boundary",
     "test_finished_results_are_kept_and_only_the_failed_task_runs_again",
@@ -83,7 +83,7 @@ ABOUT_ONE_GRAPH = (
     # a parent exists, and is validated too
     "test_parent_is_refused_without_a_parent",
     "test_an_unchanged_field_is_not_validated_again",
-    "test_with_all_results_are_instances",
+    "test_validate_all_returns_an_instance",
 )
 
 

@@ -1,4 +1,4 @@
-"""Child runs started by a node: once, together with the work that starts them, whatever fails, times out or changes."""
+"""A node starts a child run exactly once, whatever fails, times out or changes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], operator.add]
 
 
-def one(name: str, node: Any, **options: Any) -> StateGraph:
+def graph_of(name: str, node: Any, **options: Any) -> StateGraph:
     return StateGraph(State, name=name).add_node("node", node, **options).add_edge(START, "node")
 
 
@@ -33,22 +33,22 @@ def child(state: State) -> State:
 
 
 async def children(service: Service, run: Run) -> list[Run]:
-    """The runs that a run has started, when they have come to rest."""
-    found = (await service.runs(WS, RunFilter(parent_id=run.id))).items
-    return sorted([await rested(service, kid) for kid in found], key=lambda kid: kid.input["n"])
+    """The runs that a run has started, once they have ended or wait."""
+    started = (await service.runs(WS, RunFilter(parent_id=run.id))).items
+    return sorted([await rested(service, kid) for kid in started], key=lambda kid: kid.input["n"])
 
 
 def start(number: int = 1) -> str:
     return get_runtime().start_run("child", {"n": number}, wait=False)
 
 
-class Fails:
+class FailsOnce:
     """Fails the first time."""
 
     def __init__(self) -> None:
         self.times = 0
 
-    def once(self) -> None:
+    def fail_once(self) -> None:
         self.times += 1
         if self.times == 1:
             raise ConnectionError("once")
@@ -79,7 +79,7 @@ def by_task_of_step() -> Any:
 
 
 def by_graph() -> Any:
-    return one("inner", lambda state: {"log": [start()]}).compile().invoke({})["log"][0]
+    return graph_of("inner", lambda state: {"log": [start()]}).compile().invoke({})["log"][0]
 
 
 def by_task_of_graph() -> Any:
@@ -91,15 +91,15 @@ def by_step_of_graph() -> Any:
 
 
 def by_graph_that_saves_nothing() -> Any:
-    inner = one("inner", lambda state: {"log": [start()]}).compile()
-    return one("middle", inner, memory="none").compile().invoke({})["log"][0]
+    inner = graph_of("inner", lambda state: {"log": [start()]}).compile()
+    return graph_of("middle", inner, memory="none").compile().invoke({})["log"][0]
 
 
 def by_graph_of_task() -> Any:
-    return one("inner", lambda state: {"log": [by_task()]}).compile().invoke({})["log"][0]
+    return graph_of("inner", lambda state: {"log": [by_task()]}).compile().invoke({})["log"][0]
 
 
-WAYS = [
+CALLERS = [
     start,
     by_task,
     by_task_of_task,
@@ -116,18 +116,18 @@ WAYS = [
 
 
 @pytest.mark.parametrize("pauses", [False, True], ids=["", "after a question"])
-@pytest.mark.parametrize("way", WAYS)
-async def test_work_that_is_not_executed_again_has_started_its_run(place: Places, way: Any, pauses: bool) -> None:
-    fails = Fails()
+@pytest.mark.parametrize("caller", CALLERS)
+async def test_a_retry_does_not_start_a_child_run_again(place: Places, caller: Any, pauses: bool) -> None:
+    fails = FailsOnce()
 
     def parent(state: State) -> State:
-        started = way()
+        started = caller()
         if pauses:
             interrupt("go on?")
-        fails.once()
+        fails.fail_once()
         return {"log": [started]}
 
-    async with serving(place, one("parent", parent), one("child", child)) as service:
+    async with serving(place, graph_of("parent", parent), graph_of("child", child)) as service:
         run = await run_to_rest(service, "parent")
         if pauses:
             [wait] = (await service.waits(WS)).items
@@ -146,13 +146,13 @@ KEYS = [None, "0", "=0"]
 
 @pytest.mark.parametrize("waits", list(itertools.product([False, True], repeat=2)), ids=str)
 @pytest.mark.parametrize("keys", list(itertools.permutations(KEYS, 2)), ids=str)
-async def test_no_key_is_mistaken_for_the_position_of_a_call(place: Places, keys: Any, waits: Any) -> None:
+async def test_a_key_does_not_collide_with_the_position_of_a_call(place: Places, keys: Any, waits: Any) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         for number, (key, wait) in enumerate(zip(keys, waits, strict=True)):
             runtime.start_run("child", {"n": number}, key=key, wait=wait)
         return {}
 
-    async with serving(place, one("parent", parent), one("child", child)) as service:
+    async with serving(place, graph_of("parent", parent), graph_of("child", child)) as service:
         run = await service.wait(WS, (await run_to_rest(service, "parent")).id, PATIENCE)
         while run.status is not RunStatus.COMPLETED:
             assert run.status is not RunStatus.FAILED
@@ -160,7 +160,7 @@ async def test_no_key_is_mistaken_for_the_position_of_a_call(place: Places, keys
         assert [kid.output["log"] for kid in await children(service, run)] == [["child", 0], ["child", 1]]
 
 
-async def test_an_attempt_that_was_abandoned_starts_nothing(place: Places) -> None:
+async def test_an_abandoned_attempt_cannot_start_a_run(place: Places) -> None:
     gone, refused, attempts = threading.Event(), list[Any](), list[int]()
 
     def parent(state: State) -> State:
@@ -177,8 +177,10 @@ async def test_an_attempt_that_was_abandoned_starts_nothing(place: Places) -> No
         return {"log": ["second"]}
 
     ended = threading.Event()
-    again = RetryPolicy(max_attempts=100_000, initial_interval=0.001, backoff_factor=1, jitter=False)
-    async with serving(place, one("parent", parent, timeout=1, retry_policy=again), one("child", child)) as service:
+    retries = RetryPolicy(max_attempts=100_000, initial_interval=0.001, backoff_factor=1, jitter=False)
+    async with serving(
+        place, graph_of("parent", parent, timeout=1, retry_policy=retries), graph_of("child", child)
+    ) as service:
         run = await rested(service, await run_to_rest(service, "parent"))
         assert (run.status, run.output["log"]) == (RunStatus.COMPLETED, ["second"])
         assert len(refused) == 1
@@ -186,7 +188,7 @@ async def test_an_attempt_that_was_abandoned_starts_nothing(place: Places) -> No
 
 
 @pytest.mark.parametrize("wait", [False, True])
-async def test_a_run_is_not_mistaken_for_one_with_other_input(place: Places, wait: bool) -> None:
+async def test_starting_the_same_run_with_other_input_fails(place: Places, wait: bool) -> None:
     numbers = itertools.count()
 
     def parent(state: State, runtime: Runtime[Any]) -> State:
@@ -194,7 +196,7 @@ async def test_a_run_is_not_mistaken_for_one_with_other_input(place: Places, wai
         interrupt("go on?")
         return {}
 
-    async with serving(place, one("parent", parent), one("child", child)) as service:
+    async with serving(place, graph_of("parent", parent), graph_of("child", child)) as service:
         run = await run_to_rest(service, "parent")
         if not wait:
             [question] = (await service.waits(WS)).items

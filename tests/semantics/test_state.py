@@ -1,4 +1,4 @@
-"""Part I section 1: state and channels, seen through whole graphs."""
+"""Part I section 1: state and channels, tested with whole graphs."""
 
 import operator
 import threading
@@ -71,7 +71,7 @@ def read(state: Any, name: str) -> Any:
 
 
 @pytest.mark.parametrize("schema", [Log, DataState, ModelState, DICT_STATE], ids=["typed", "data", "model", "dict"])
-def test_every_kind_of_schema_is_a_source_of_channels(driver: Any, schema: Any) -> None:
+def test_every_kind_of_schema_defines_channels(driver: Any, schema: Any) -> None:
     def a(state: Any) -> dict[str, Any]:
         return {"log": ["a"], "x": read(state, "x") + 1}
 
@@ -86,7 +86,7 @@ def test_every_kind_of_schema_is_a_source_of_channels(driver: Any, schema: Any) 
 @pytest.mark.parametrize(
     ("schema", "kind"), [(Log, dict), (DataState, DataState), (ModelState, ModelState), (DICT_STATE, dict)]
 )
-def test_a_node_gets_a_mapping_or_an_instance_of_its_class(schema: Any, kind: type) -> None:
+def test_a_node_gets_a_mapping_or_an_instance_of_the_schema(schema: Any, kind: type) -> None:
     seen: list[type] = []
     app = StateGraph(schema).add_node("a", lambda state: seen.append(type(state))).add_edge(START, "a").compile()
 
@@ -95,7 +95,7 @@ def test_a_node_gets_a_mapping_or_an_instance_of_its_class(schema: Any, kind: ty
     assert seen == [kind]
 
 
-def test_a_bare_value_is_the_update_of_a_root_schema(driver: Any) -> None:
+def test_a_bare_value_updates_a_root_state(driver: Any) -> None:
     graph = StateGraph(Annotated[list, operator.add])
     graph.add_node("a", lambda value: [len(value)]).add_node("b", lambda value: [len(value)])
     app = graph.add_edge(START, "a").add_edge("a", "b").compile()
@@ -103,19 +103,19 @@ def test_a_bare_value_is_the_update_of_a_root_schema(driver: Any) -> None:
     assert driver.invoke(app, ["in"]) == ["in", 1, 2]
 
 
-def test_a_root_schema_without_reducer_keeps_the_last_value(driver: Any) -> None:
+def test_a_root_state_without_a_reducer_has_the_last_value(driver: Any) -> None:
     app = StateGraph(int).add_node("a", lambda value: value + 1).add_edge(START, "a").compile()
 
     assert driver.invoke(app, 41) == 42
 
 
-def test_an_answer_of_none_changes_nothing_in_a_root_state() -> None:
+def test_returning_none_does_not_change_a_root_state() -> None:
     app = StateGraph(int).add_node("a", lambda value: None).add_edge(START, "a").compile()
 
     assert app.invoke(41) == 41
 
 
-def test_a_dict_schema_is_open_and_a_class_schema_is_closed(driver: Any) -> None:
+def test_dict_schemas_are_open_and_class_schemas_are_closed(driver: Any) -> None:
     def a(state: Any) -> dict[str, int]:
         return {"other": 1}
 
@@ -135,7 +135,7 @@ def test_a_dict_schema_can_be_closed() -> None:
         graph.compile(unknown_keys="error").invoke({"x": 0})
 
 
-def test_two_writers_of_an_unlisted_key_of_an_open_state_conflict() -> None:
+def test_two_writers_of_an_undeclared_key_conflict() -> None:
     graph = StateGraph({"x": overwrite})
     graph.add_node("a", lambda state: {"other": 1}).add_node("b", lambda state: {"other": 2})
     app = graph.add_edge(START, "a").add_edge(START, "b").compile()
@@ -144,7 +144,7 @@ def test_two_writers_of_an_unlisted_key_of_an_open_state_conflict() -> None:
         app.invoke({"x": 0})
 
 
-def test_dict_schemas_take_lambdas_types_and_channels(driver: Any) -> None:
+def test_dict_schemas_accept_lambdas_types_and_channels(driver: Any) -> None:
     graph = StateGraph({"count": lambda old, new: (old or 0) + new, "names": list, "signal": EphemeralReducer})
     graph.add_node("a", lambda state: {"count": 1, "names": ["n"], "signal": "s"})
     graph.add_node("b", lambda state: {"count": 2, "names": [state["signal"]]})
@@ -153,7 +153,7 @@ def test_dict_schemas_take_lambdas_types_and_channels(driver: Any) -> None:
     assert driver.invoke(app, {"count": 1}) == {"count": 4, "names": ["s"]}
 
 
-def test_the_schema_may_be_set_after_the_graph_was_made() -> None:
+def test_the_schema_can_be_set_after_creating_the_graph() -> None:
     schema = StateSchema({})
     schema.register_reducer("log", append)
     app = StateGraph().set_schema(schema).add_node("a", lambda state: {"log": "a"}).add_edge(START, "a").compile()
@@ -161,7 +161,7 @@ def test_the_schema_may_be_set_after_the_graph_was_made() -> None:
     assert app.invoke({"log": ["start"]}) == {"log": ["start", "a"]}
 
 
-def test_input_output_and_node_schemas_share_one_channel_map(driver: Any) -> None:
+def test_input_output_and_node_schemas_share_channels(driver: Any) -> None:
     class In(TypedDict):
         question: str
 
@@ -191,7 +191,7 @@ def test_input_output_and_node_schemas_share_one_channel_map(driver: Any) -> Non
     assert seen == [{"draft": "WHY"}]
 
 
-def test_input_takes_only_the_fields_of_the_input_schema() -> None:
+def test_input_fields_outside_the_input_schema_are_dropped_with_a_warning() -> None:
     class In(TypedDict):
         x: int
 
@@ -205,7 +205,7 @@ def test_input_takes_only_the_fields_of_the_input_schema() -> None:
 
 
 def parallel(schema: Any, *updates: Any, **options: Any) -> Any:
-    """A graph whose nodes w0, w1, ... run in one superstep and answer the updates."""
+    """A graph whose nodes w0, w1, ... run in one superstep and return the updates."""
     graph = StateGraph(schema)
     for number, update in enumerate(updates):
         graph.add_node(f"w{number}", lambda state, update=update: update).add_edge(START, f"w{number}")
@@ -224,7 +224,7 @@ def test_two_writers_of_a_plain_field_in_one_superstep_conflict(driver: Any, pai
     assert caught.value.nodes == ("a", "b")
 
 
-def test_two_sends_to_one_node_that_write_a_plain_field_conflict(driver: Any) -> None:
+def test_two_sends_that_write_a_plain_field_conflict(driver: Any) -> None:
     graph = StateGraph(Log).add_node("a", lambda state: [Send("w", 1), Send("w", 2)], destinations=["w"])
     app = graph.add_node("w", lambda value: {"x": value}).add_edge(START, "a").compile()
 
@@ -236,13 +236,13 @@ def test_an_empty_update_is_not_a_writer() -> None:
     assert parallel(Log, {}, {"x": 1}, None).invoke({"x": 0}) == {"x": 1, "log": []}
 
 
-def test_a_custom_reducer_folds_one_update_after_another_in_task_order(driver: Any) -> None:
+def test_a_custom_reducer_applies_updates_in_task_order(driver: Any) -> None:
     app = parallel({"text": lambda old, new: f"({old}{new})"}, {"text": "a"}, {"text": "b"}, {"text": "c"})
 
     assert driver.invoke(app, {"text": "0"}) == {"text": "(((0a)b)c)"}
 
 
-def test_the_start_value_of_a_reducer_is_the_fields_default_else_an_empty_one() -> None:
+def test_a_reducer_starts_with_the_default_of_the_field_or_an_empty_value() -> None:
     @dataclass
     class State:
         total: Annotated[int, operator.add] = 10
@@ -253,7 +253,7 @@ def test_the_start_value_of_a_reducer_is_the_fields_default_else_an_empty_one() 
     assert app.invoke({}) == {"total": 11, "names": ["n"]}
 
 
-def test_without_any_start_value_the_first_update_is_the_value() -> None:
+def test_without_a_start_value_the_first_update_is_the_value() -> None:
     class Money:
         def __init__(self, amount: int) -> None:
             self.amount = amount
@@ -269,7 +269,7 @@ def test_without_any_start_value_the_first_update_is_the_value() -> None:
     assert app.invoke({})["money"].amount == 3
 
 
-def test_a_reducer_with_the_wrong_number_of_parameters_is_found_when_compiling() -> None:
+def test_compiling_refuses_a_reducer_with_the_wrong_number_of_parameters() -> None:
     class State(TypedDict):
         x: Annotated[int, lambda only: only]
 
@@ -277,7 +277,7 @@ def test_a_reducer_with_the_wrong_number_of_parameters_is_found_when_compiling()
         StateGraph(State).add_node("a", lambda s: None).add_edge(START, "a").compile()
 
 
-def test_two_different_reducers_for_one_field_are_an_error_that_names_both() -> None:
+def test_two_reducers_for_one_field_are_an_error_that_names_both() -> None:
     def first(old: int, new: int) -> int:
         return old
 
@@ -309,7 +309,7 @@ def test_an_exception_of_a_reducer_names_the_channel_and_the_writer(driver: Any)
 # -- Overwrite
 
 
-def test_overwrite_replaces_whatever_the_reducer_would_do_and_wins_over_siblings(driver: Any) -> None:
+def test_overwrite_bypasses_the_reducer_and_wins_over_siblings(driver: Any) -> None:
     app = parallel(Log, {"log": ["a"]}, {"log": Overwrite(["only"])}, {"log": ["c"]})
 
     assert driver.invoke(app, {"log": ["old"]}) == {"log": ["only"]}
@@ -330,13 +330,13 @@ def test_overwrite_has_json_forms(form: Any) -> None:
     assert parallel(State, {"x": form}).invoke({"x": 1}) == {"x": 5}
 
 
-def test_overwrite_of_an_empty_channel_without_start_stores_the_value_itself() -> None:
+def test_overwrite_of_an_empty_channel_stores_the_value_itself() -> None:
     app = parallel({"x": lambda old, new: old + new}, {"x": Overwrite(7)})
 
     assert app.invoke({"y": 0})["x"] == 7
 
 
-def test_overwrite_of_a_plain_field_is_its_value(driver: Any) -> None:
+def test_overwrite_of_a_plain_field_sets_its_value(driver: Any) -> None:
     assert driver.invoke(parallel(Log, {"x": Overwrite(3)}), {"x": 1}) == {"x": 3, "log": []}
 
 
@@ -350,14 +350,14 @@ def signal_graph(**nodes: Any) -> StateGraph:
     return graph
 
 
-def test_ephemeral_is_seen_by_the_writers_own_conditional_edge(driver: Any) -> None:
+def test_the_conditional_edge_of_its_writer_sees_an_ephemeral(driver: Any) -> None:
     graph = signal_graph(a=lambda s: {"signal": "boom"}, bad=lambda s: {"log": "bad"}, good=lambda s: {"log": "good"})
     graph.add_conditional_edges("a", lambda s: "bad" if s.get("signal") else "good", ["bad", "good"])
 
     assert driver.invoke(graph.add_edge(START, "a").compile(), {"log": []}) == {"log": ["bad"]}
 
 
-def test_ephemeral_is_seen_by_every_node_of_the_next_superstep_and_no_later_one(driver: Any) -> None:
+def test_only_nodes_of_the_next_superstep_see_an_ephemeral(driver: Any) -> None:
     def see(name: str) -> Any:
         return lambda state: {"log": f"{name}:{state.get('signal')}"}
 
@@ -367,24 +367,24 @@ def test_ephemeral_is_seen_by_every_node_of_the_next_superstep_and_no_later_one(
     assert driver.invoke(graph.compile(), {"log": []}) == {"log": ["b:s", "c:s", "d:None"]}
 
 
-def test_ephemeral_stays_if_it_is_written_again(driver: Any) -> None:
-    def again(state: Any) -> Any:
+def test_an_ephemeral_can_be_written_again_in_the_next_superstep(driver: Any) -> None:
+    def rewrite(state: Any) -> Any:
         return {"signal": "2", "log": state.get("signal")}
 
-    graph = signal_graph(a=lambda s: {"signal": "1"}, b=again, c=lambda s: {"log": s.get("signal")})
+    graph = signal_graph(a=lambda s: {"signal": "1"}, b=rewrite, c=lambda s: {"log": s.get("signal")})
     graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", "c")
 
     assert driver.invoke(graph.compile(), {"log": []}) == {"log": ["1", "2"]}
 
 
-def test_ephemeral_never_appears_in_the_output(driver: Any) -> None:
+def test_an_ephemeral_is_not_part_of_the_output(driver: Any) -> None:
     app = signal_graph(a=lambda s: {"signal": "s"}).add_edge(START, "a").compile()
 
     assert driver.invoke(app, {"log": []}) == {"log": []}
     assert driver.stream(app, {"log": []}, stream_mode="values") == [{"log": []}, {"log": []}]
 
 
-def test_ephemeral_is_kept_in_the_checkpoint_between_the_two_supersteps(driver: Any) -> None:
+def test_an_ephemeral_is_saved_in_the_checkpoint_between_two_supersteps(driver: Any) -> None:
     graph = signal_graph(a=lambda s: {"signal": "s"}, b=lambda s: {"log": s.get("signal")})
     app = graph.add_edge(START, "a").add_edge("a", "b").compile(InMemorySaver(), interrupt_after="a")
 
@@ -392,14 +392,14 @@ def test_ephemeral_is_kept_in_the_checkpoint_between_the_two_supersteps(driver: 
     assert driver.invoke(app, None, thread_id="1") == {"log": ["s"]}
 
 
-def test_ephemeral_writes_of_a_sibling_are_not_seen_in_the_same_superstep(driver: Any) -> None:
+def test_siblings_do_not_see_an_ephemeral_in_the_same_superstep(driver: Any) -> None:
     graph = signal_graph(a=lambda s: {"signal": "s"}, b=lambda s: {"log": str(s.get("signal"))})
     app = graph.add_edge(START, "a").add_edge(START, "b").compile()
 
     assert driver.invoke(app, {"log": []}) == {"log": ["None"]}
 
 
-def test_of_several_writers_of_an_ephemeral_the_last_in_task_order_wins(driver: Any) -> None:
+def test_the_last_writer_of_an_ephemeral_in_task_order_wins(driver: Any) -> None:
     graph = signal_graph(a=lambda s: {"signal": "a"}, b=lambda s: {"signal": "b"}, c=lambda s: {"log": s["signal"]})
     app = graph.add_edge(START, "b").add_edge(START, "a").add_edge("a", "c").compile()
 
@@ -413,7 +413,7 @@ def test_a_guarded_ephemeral_refuses_two_writers() -> None:
         app.invoke({"x": 1})
 
 
-def test_an_ephemeral_of_lifetime_step_is_seen_by_conditional_edges_only(driver: Any) -> None:
+def test_only_conditional_edges_see_an_ephemeral_of_lifetime_step(driver: Any) -> None:
     graph = StateGraph({"signal": Ephemeral(lifetime="step"), "log": append})
     graph.add_node("a", lambda s: {"signal": "s"}).add_node("b", lambda s: {"log": str(s.get("signal"))})
     graph.add_conditional_edges("a", lambda s: "b" if s.get("signal") == "s" else END, ["b", END])
@@ -421,7 +421,7 @@ def test_an_ephemeral_of_lifetime_step_is_seen_by_conditional_edges_only(driver:
     assert driver.invoke(graph.add_edge(START, "a").compile(), {"log": []}) == {"log": ["None"]}
 
 
-def test_an_ephemeral_given_as_input_is_there_for_the_first_superstep_only(driver: Any) -> None:
+def test_only_the_first_superstep_sees_an_ephemeral_of_the_input(driver: Any) -> None:
     graph = signal_graph(a=lambda s: {"log": str(s.get("signal"))}, b=lambda s: {"log": str(s.get("signal"))})
     app = graph.add_edge(START, "a").add_edge("a", "b").compile()
 
@@ -431,7 +431,7 @@ def test_an_ephemeral_given_as_input_is_there_for_the_first_superstep_only(drive
 # -- other channels
 
 
-def test_a_topic_is_there_for_one_superstep_or_for_good(driver: Any) -> None:
+def test_a_topic_lasts_for_one_superstep_or_accumulates(driver: Any) -> None:
     graph = StateGraph({"now": Topic(), "all": Topic(accumulate=True), "log": append})
     graph.add_node("a", lambda s: {"now": ["a", "b"], "all": "a"})
     graph.add_node("b", lambda s: {"log": [list(s["now"])], "all": "b"})
@@ -444,11 +444,11 @@ def test_a_topic_is_there_for_one_superstep_or_for_good(driver: Any) -> None:
     assert result["all"] == ["a", "b"]
 
 
-def test_any_value_takes_the_last_of_many(driver: Any) -> None:
+def test_any_value_takes_the_last_of_several_writes(driver: Any) -> None:
     assert driver.invoke(parallel({"x": AnyValue()}, {"x": 1}, {"x": 2}), {"y": 0})["x"] == 2
 
 
-def test_untracked_values_are_never_saved_and_stripped_from_saved_sends(driver: Any) -> None:
+def test_untracked_values_are_not_saved_in_checkpoints_or_sends(driver: Any) -> None:
     seen: list[Any] = []
     graph = StateGraph({"secret": Untracked(), "log": append})
     graph.add_node(
@@ -470,7 +470,7 @@ def test_untracked_values_are_never_saved_and_stripped_from_saved_sends(driver: 
 # -- 1.4 messages
 
 
-def test_a_node_of_a_messages_graph_may_answer_a_bare_message_or_a_list(driver: Any) -> None:
+def test_a_node_of_a_messages_graph_can_return_a_message_or_a_list(driver: Any) -> None:
     graph = MessagesStateGraph()
     graph.add_node("one", lambda s: Message("one", "assistant", id="1"))
     graph.add_node(
@@ -483,34 +483,34 @@ def test_a_node_of_a_messages_graph_may_answer_a_bare_message_or_a_list(driver: 
     assert [message.text for message in result["messages"]] == ["hi", "one", "two", "three"]
 
 
-def test_a_mapping_with_a_schema_key_is_an_update_and_any_other_is_a_message() -> None:
+def test_a_mapping_without_schema_keys_is_a_message() -> None:
     graph = MessagesStateGraph()
     graph.add_node("update", lambda s: {"messages": "text"})
     graph.add_node("message", lambda s: {"role": "assistant", "content": "bare"})
     app = graph.add_edge(START, "update").add_edge("update", "message").compile()
 
-    assert [one.text for one in app.invoke({"messages": []})["messages"]] == ["text", "bare"]
+    assert [message.text for message in app.invoke({"messages": []})["messages"]] == ["text", "bare"]
 
 
-def test_messages_are_replaced_by_id_in_place_and_removed_by_id(driver: Any) -> None:
+def test_messages_are_replaced_and_removed_by_id(driver: Any) -> None:
     graph = StateGraph(MessagesState)
     graph.add_node("edit", lambda s: {"messages": [Message("new", "assistant", id="1")]})
     graph.add_node("drop", lambda s: {"messages": [RemoveMessage("2")]})
     app = graph.add_edge(START, "edit").add_edge("edit", "drop").compile()
-    given = [Message(str(number), "user", id=str(number)) for number in (1, 2, 3)]
+    messages = [Message(str(number), "user", id=str(number)) for number in (1, 2, 3)]
 
-    result = driver.invoke(app, {"messages": given})
+    result = driver.invoke(app, {"messages": messages})
 
-    assert [(one.id, one.text) for one in result["messages"]] == [("1", "new"), ("3", "3")]
+    assert [(message.id, message.text) for message in result["messages"]] == [("1", "new"), ("3", "3")]
 
 
 def test_all_messages_can_be_removed_at_once() -> None:
     graph = StateGraph(MessagesState)
     graph.add_node("clear", lambda s: {"messages": [RemoveMessage(REMOVE_ALL_MESSAGES), Message("x", "user", id="x")]})
 
-    assert [one.text for one in graph.add_edge(START, "clear").compile().invoke({"messages": ["a"]})["messages"]] == [
-        "x"
-    ]
+    assert [
+        message.text for message in graph.add_edge(START, "clear").compile().invoke({"messages": ["a"]})["messages"]
+    ] == ["x"]
 
 
 def test_removing_an_unknown_message_is_an_error() -> None:
@@ -520,38 +520,38 @@ def test_removing_an_unknown_message_is_an_error() -> None:
         graph.add_edge(START, "drop").compile().invoke({"messages": []})
 
 
-def test_ids_given_during_a_superstep_are_the_same_when_the_thread_is_loaded_again(driver: Any) -> None:
+def test_message_ids_do_not_change_when_the_thread_is_loaded_again(driver: Any) -> None:
     graph = StateGraph(MessagesState).add_node("say", lambda s: {"messages": ["hello"]}).add_edge(START, "say")
     saver = InMemorySaver()
     driver.invoke(graph.compile(saver), {"messages": ["hi"]}, thread_id="1")
     first = graph.compile(saver).get_state(thread_id="1").values["messages"]
     second = graph.compile(saver).get_state(thread_id="1").values["messages"]
 
-    assert [one.id for one in first] == [one.id for one in second]
-    assert len({one.id for one in first}) == 2
-    assert all(one.id for one in first)
+    assert [message.id for message in first] == [message.id for message in second]
+    assert len({message.id for message in first}) == 2
+    assert all(message.id for message in first)
 
 
-def test_replaying_a_superstep_gives_messages_the_same_ids(driver: Any) -> None:
+def test_a_replay_gives_messages_the_same_ids(driver: Any) -> None:
     graph = StateGraph(MessagesState).add_node("say", lambda s: {"messages": ["hello"]}).add_edge(START, "say")
     app = graph.compile(InMemorySaver())
     driver.invoke(app, {"messages": ["hi"]}, thread_id="1")
     first = app.get_state(thread_id="1")
     before = first.parent_config
 
-    again = driver.invoke(app, None, before)
+    replayed = driver.invoke(app, None, before)
 
-    assert [one.id for one in again["messages"]] == [one.id for one in first.values["messages"]]
+    assert [message.id for message in replayed["messages"]] == [message.id for message in first.values["messages"]]
 
 
-def test_add_messages_called_by_a_user_draws_random_ids() -> None:
+def test_add_messages_outside_a_graph_assigns_random_ids() -> None:
     assert add_messages([], ["a"])[0].id != add_messages([], ["a"])[0].id
 
 
 # -- 1.6 managed values
 
 
-def test_managed_values_are_computed_and_never_stored(driver: Any) -> None:
+def test_managed_values_are_computed_and_not_part_of_the_state(driver: Any) -> None:
     class State(TypedDict, total=False):
         log: Annotated[list[Any], append]
         last: IsLastStep
@@ -583,10 +583,10 @@ def test_managed_values_are_refused_in_input_and_output_schemas() -> None:
     assert sum("'last'" in problem for problem in caught.value.problems) == 2
 
 
-# -- 1.7 what a node does to its input
+# -- 1.7 changes in place
 
 
-def test_changes_of_a_node_to_its_own_mapping_are_invisible_elsewhere(driver: Any, paint: Any) -> None:
+def test_in_place_changes_of_a_node_input_do_not_reach_other_nodes(driver: Any, paint: Any) -> None:
     def messy(state: Any) -> None:
         state["x"] = 99
         state.pop("log")
@@ -597,28 +597,28 @@ def test_changes_of_a_node_to_its_own_mapping_are_invisible_elsewhere(driver: An
     assert driver.invoke(app, {"x": 1, "log": []}) == {"x": 1, "log": ["1", "1"]}
 
 
-def test_the_callers_input_is_not_changed(driver: Any) -> None:
-    given = {"x": 1, "log": ["start"]}
+def test_a_run_does_not_change_the_input_of_its_caller(driver: Any) -> None:
+    input_ = {"x": 1, "log": ["start"]}
     app = StateGraph(Log).add_node("a", lambda s: {"x": 2, "log": ["a"]}).add_edge(START, "a").compile()
 
-    driver.invoke(app, given)
+    driver.invoke(app, input_)
 
-    assert given == {"x": 1, "log": ["start"]}
+    assert input_ == {"x": 1, "log": ["start"]}
 
 
-def test_changing_a_node_answer_later_changes_no_state(driver: Any) -> None:
-    answer = {"log": ["a"]}
+def test_changing_a_returned_update_later_does_not_change_the_state(driver: Any) -> None:
+    result = {"log": ["a"]}
 
     def b(state: Any) -> Any:
-        answer["log"].append("sneaked")
+        result["log"].append("sneaked")
         return {"x": len(state["log"])}
 
-    app = StateGraph(Log).add_node("a", lambda s: answer).add_node(b).add_edge(START, "a").add_edge("a", "b").compile()
+    app = StateGraph(Log).add_node("a", lambda s: result).add_node(b).add_edge(START, "a").add_edge("a", "b").compile()
 
     assert driver.invoke(app, {"x": 0}) == {"x": 1, "log": ["a"]}
 
 
-def test_debug_reports_in_place_mutation_of_nested_objects(driver: Any) -> None:
+def test_debug_reports_in_place_changes_of_nested_objects(driver: Any) -> None:
     def sloppy(state: Any) -> None:
         state["log"].append("in place")
 
@@ -629,7 +629,7 @@ def test_debug_reports_in_place_mutation_of_nested_objects(driver: Any) -> None:
     assert caught.value.channels == ("log",)
 
 
-def test_debug_lets_clean_nodes_pass(driver: Any, paint: Any) -> None:
+def test_debug_accepts_nodes_that_change_nothing_in_place(driver: Any, paint: Any) -> None:
     graph = (
         StateGraph(Log).add_node("a", paint(lambda s: {"log": ["a"]})).add_node("b", paint(lambda s: {"log": ["b"]}))
     )
@@ -646,7 +646,7 @@ class Checked(BaseModel):
     names: list[str] = []
 
 
-def test_the_runs_input_is_validated_by_default(driver: Any) -> None:
+def test_input_is_validated_by_default(driver: Any) -> None:
     app = StateGraph(Checked).add_node("a", lambda s: None).add_edge(START, "a").compile()
 
     with pytest.raises(InvalidUpdateError, match="x"):
@@ -654,7 +654,7 @@ def test_the_runs_input_is_validated_by_default(driver: Any) -> None:
     assert driver.invoke(app, {"x": "7"})["x"] == 7
 
 
-def test_answers_are_validated_only_if_all_is(driver: Any) -> None:
+def test_updates_are_validated_only_with_validate_all(driver: Any) -> None:
     graph = StateGraph(Checked).add_node("a", lambda s: {"x": "wrong"}).add_edge(START, "a")
 
     assert driver.invoke(graph.compile(), {"x": 1})["x"] == "wrong"
@@ -662,20 +662,20 @@ def test_answers_are_validated_only_if_all_is(driver: Any) -> None:
         driver.invoke(graph.compile(validate="all"), {"x": 1})
 
 
-def test_the_instance_that_a_node_gets_is_validated(driver: Any) -> None:
+def test_the_input_instance_of_a_node_is_validated(driver: Any) -> None:
     graph = StateGraph(Checked).add_node("a", lambda s: {"x": "wrong"}).add_node("b", lambda s: None)
 
     with pytest.raises(InvalidUpdateError, match="x"):
         driver.invoke(graph.add_edge(START, "a").add_edge("a", "b").compile(), {"x": 1})
 
 
-def test_with_all_results_are_instances_of_the_output_schema(driver: Any) -> None:
+def test_validate_all_returns_an_instance_of_the_output_schema(driver: Any) -> None:
     app = StateGraph(Checked).add_node("a", lambda s: {"x": "7"}).add_edge(START, "a").compile(validate="all")
 
     assert driver.invoke(app, {"x": 1}) == Checked(x=7)
 
 
-def test_off_checks_nothing(driver: Any) -> None:
+def test_validate_off_accepts_any_value(driver: Any) -> None:
     app = StateGraph(Checked).add_node("a", lambda s: {"x": s.x * 2}).add_edge(START, "a").compile(validate="off")
 
     assert driver.invoke(app, {"x": "ab"})["x"] == "abab"
@@ -684,26 +684,26 @@ def test_off_checks_nothing(driver: Any) -> None:
 COUNTS: list[int] = []
 
 
-class Watched(str):
+class Counted(str):
     """A text whose validations are counted."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        def seen(value: Any) -> Any:
+        def count(value: Any) -> Any:
             COUNTS.append(1)
             return value
 
-        return core_schema.no_info_plain_validator_function(seen)
+        return core_schema.no_info_plain_validator_function(count)
 
 
-class WatchedState(BaseModel):
-    big: Watched = Watched("")
+class CountedState(BaseModel):
+    big: Counted = Counted("")
     x: int = 0
 
 
 @pytest.mark.parametrize("nodes", [1, 10])
 def test_an_unchanged_field_is_not_validated_again(driver: Any, nodes: int) -> None:
-    graph = StateGraph(WatchedState)
+    graph = StateGraph(CountedState)
     names = [f"n{number}" for number in range(nodes)]
     graph.add_sequence([(name, lambda s: {"x": s.x + 1}) for name in names]).add_edge(START, "n0")
     graph.add_conditional_edges(names[-1], lambda s: "n0" if s.x < 20 else END, ["n0", END])
@@ -724,11 +724,11 @@ def test_unknown_keys_warn_once_per_node_and_key_and_are_dropped(driver: Any) ->
         result = driver.invoke(app, {"x": 0})
 
     assert result == {"x": 3, "log": []}
-    assert [one.category for one in caught] == [UnknownKeyWarning]
+    assert [warning.category for warning in caught] == [UnknownKeyWarning]
     assert "Did you mean 'log'?" in str(caught[0].message)
 
 
-def test_unknown_keys_may_be_an_error_or_dropped_in_silence(driver: Any) -> None:
+def test_unknown_keys_can_be_an_error_or_dropped_without_a_warning(driver: Any) -> None:
     graph = StateGraph(Log).add_node("a", lambda s: {"lgo": 1}).add_edge(START, "a")
 
     with pytest.raises(InvalidUpdateError, match=r"'lgo'.*Did you mean 'log'"):
@@ -736,7 +736,7 @@ def test_unknown_keys_may_be_an_error_or_dropped_in_silence(driver: Any) -> None
     assert driver.invoke(graph.compile(unknown_keys="drop"), {"x": 0}) == {"x": 0, "log": []}
 
 
-def test_a_compiled_graph_may_be_shared_between_threads() -> None:
+def test_a_compiled_graph_can_be_shared_between_os_threads() -> None:
     app = StateGraph(Log).add_node("a", lambda s: {"log": [str(s["x"])]}).add_edge(START, "a").compile()
     results: dict[int, Any] = {}
     threads = [

@@ -1,7 +1,7 @@
-"""Malformed workflow files: any text is parsed with work proportional to its length, and explained.
+"""Malformed workflow files: any text is parsed with work proportional to its length, and its problems are explained.
 
-STATEWRIGHT_FUZZ_EXAMPLES says how many texts are tried in all, STATEWRIGHT_FUZZ_SEED which ones; without a seed it is
-the same texts each time.
+STATEWRIGHT_FUZZ_EXAMPLES is the number of texts; STATEWRIGHT_FUZZ_SEED selects them. Without a seed the texts are
+always the same.
 """
 
 import os
@@ -79,40 +79,40 @@ _CUES = (
 )
 
 
-def _cut(text: str, where: int, length: int, put: str) -> str:
-    place = where % (len(text) + 1)
-    return text[:place] + put + text[place + length :]
+def _spliced(text: str, where: int, length: int, insert: str) -> str:
+    position = where % (len(text) + 1)
+    return text[:position] + insert + text[position + length :]
 
 
-def _swapped(text: str, one: int, other: int) -> str:
+def _swapped(text: str, line: int, other: int) -> str:
     lines = text.splitlines(keepends=True) or [text]
-    first, second = one % len(lines), other % len(lines)
+    first, second = line % len(lines), other % len(lines)
     lines[first], lines[second] = lines[second], lines[first]
     return "".join(lines)
 
 
-def _moved(text: str, one: int, by: int) -> str:
+def _indented(text: str, line: int, by: int) -> str:
     lines = text.splitlines(keepends=True) or [text]
-    place = one % len(lines)
-    lines[place] = " " * by + lines[place] if by >= 0 else lines[place][-by:]
+    index = line % len(lines)
+    lines[index] = " " * by + lines[index] if by >= 0 else lines[index][-by:]
     return "".join(lines)
 
 
-_PLACE = st.integers(0, 100_000)
+_POSITION = st.integers(0, 100_000)
 _CHANGE: st.SearchStrategy[Callable[[str], str]] = st.one_of(
     st.builds(
-        lambda where, length, put: lambda text: _cut(text, where, length, put),
-        _PLACE,
+        lambda where, length, insert: lambda text: _spliced(text, where, length, insert),
+        _POSITION,
         st.integers(0, 12),
         st.sampled_from(_CUES) | st.text(max_size=5),
     ),
-    st.builds(lambda one, other: lambda text: _swapped(text, one, other), _PLACE, _PLACE),
-    st.builds(lambda one, by: lambda text: _moved(text, one, by), _PLACE, st.integers(-4, 4)),
+    st.builds(lambda line, other: lambda text: _swapped(text, line, other), _POSITION, _POSITION),
+    st.builds(lambda line, by: lambda text: _indented(text, line, by), _POSITION, st.integers(-4, 4)),
 )
 
 
 def mutations(texts: Iterable[str]) -> st.SearchStrategy[str]:
-    """Texts with some changes."""
+    """The texts with random changes."""
 
     def changed(text: str, changes: list[Callable[[str], str]]) -> str:
         for change in changes:
@@ -136,7 +136,7 @@ JSON = st.recursive(
 
 
 def fuzz(share: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Settings for a part of all examples."""
+    """Settings for a share of all examples."""
 
     def decorate(test: Callable[..., None]) -> Callable[..., None]:
         tuned = settings(
@@ -152,7 +152,7 @@ def fuzz(share: float) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 def check(text: str | bytes) -> ParsedWorkflow:
-    """Read a text, and look at all that is said about it."""
+    """Parse a text, and check all reported problems."""
     parsed = parse_workflow(text)
     assert (parsed.definition is None) is bool(parsed.problems)
     lines = _lines(text)
@@ -171,20 +171,20 @@ def _lines(text: str | bytes) -> list[str]:
 def _check_problem(problem: Problem, lines: list[str]) -> None:
     assert 1 <= problem.line <= len(lines), problem
     assert 1 <= problem.column <= len(lines[problem.line - 1]) + 1, problem
-    said = f"{problem.message} {problem.suggestion}"
+    shown = f"{problem.message} {problem.suggestion}"
     assert problem.message
     assert problem.suggestion or len(problem.message) > 40, problem
-    assert len(said) < 2_000
-    assert said.isprintable(), problem
+    assert len(shown) < 2_000
+    assert shown.isprintable(), problem
     assert not re.search(r"Traceback|<class|object at 0x|\b[A-Z]\w+(Error|Exception|Event)\b|NoneType", problem.message)
     assert problem.path.isprintable()
 
 
 @fuzz(0.35)
 @given(mutations(SMALL))
-def test_small_files_with_changes_load_only_if_they_are_valid(text: str) -> None:
+def test_changed_small_files_load_only_if_they_are_valid(text: str) -> None:
     parsed = check(text)
-    # The schema does not allow unknown keys, of which the check only warns: most are misspelt.
+    # The schema does not allow unknown keys, which are only warnings when parsing.
     if parsed.definition is not None and not any("which is ignored" in warning.message for warning in parsed.warnings):
         root = reader.read_document(text).root
         assert root is not None
@@ -193,33 +193,33 @@ def test_small_files_with_changes_load_only_if_they_are_valid(text: str) -> None
 
 @fuzz(0.2)
 @given(st.text(max_size=200) | st.binary(max_size=200) | st.lists(st.sampled_from(_CUES), max_size=40).map("".join))
-def test_texts_and_bytes_of_any_kind(text: str | bytes) -> None:
+def test_problems_of_random_texts_and_bytes_are_explained(text: str | bytes) -> None:
     check(text)
 
 
 @fuzz(0.25)
 @given(JSON)
-def test_values_of_any_shape(value: Any) -> None:
+def test_problems_of_random_values_are_explained(value: Any) -> None:
     check(yaml.safe_dump(value, allow_unicode=True))
 
 
-@pytest.mark.skipif(not TEMPLATES, reason="no template files of workflows here")
+@pytest.mark.skipif(not TEMPLATES, reason="shared/templates/states is not available")
 @fuzz(0.2)
 @given(mutations([file.read_text() for file in TEMPLATES]))
-def test_real_files_with_changes(text: str) -> None:
+def test_problems_of_changed_real_files_are_explained(text: str) -> None:
     check(text)
 
 
 @fuzz(0.1)
 @given(mutations(SMALL[1:]))
-def test_without_libyaml_it_is_the_same(text: str) -> None:
+def test_problems_are_explained_without_libyaml(text: str) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reader, "_loader", lambda: yaml.SafeLoader)
         check(text)
 
 
 @pytest.mark.parametrize("text", SMALL)
-def test_the_small_files_are_right(text: str) -> None:
+def test_the_small_files_have_no_problems(text: str) -> None:
     assert check(text).problems == ()
     assert check(text.encode("utf-16")).problems == ()
 
@@ -229,7 +229,7 @@ SWITCH = HEAD + "- id: s\n  assistant_id: a\n  next:\n    switch:\n      default
 
 
 def states(count: int, form: Callable[[int], str]) -> str:
-    """A workflow with so many states."""
+    """A workflow with a number of states."""
     return HEAD + "".join(f"- {{{form(i)}}}\n" for i in range(count))
 
 
@@ -237,12 +237,12 @@ BOMBS: dict[str, Callable[[int], str]] = {
     "wrong names everywhere": lambda n: states(
         n, lambda i: f"id: s{i}, assistant_id: x{i}, nxt: 1, next: {{state_id: t{i}}}"
     ),
-    "one id for all": lambda n: states(n, lambda i: "id: s, assistant_id: a, next: {state_id: end}"),
+    "one id for all states": lambda n: states(n, lambda i: "id: s, assistant_id: a, next: {state_id: end}"),
     "unknown keys": lambda n: "states:\n- id: a\n" + "".join(f"  k{i}: 1\n" for i in range(n)),
-    "one key again and again": lambda n: "a: 1\n" * n,
+    "a repeated key": lambda n: "a: 1\n" * n,
     "all keys twice": lambda n: "".join(f"k{i}: 1\n" for i in range(n)) * 2,
     "keys twice at every level": lambda n: "- {a: 1, a: 2, b: {c: 1, c: 2, d: {e: 1, e: 2}}}\n" * n,
-    "keys that are no texts": lambda n: "".join(f"{i}: 1\n" for i in range(n)),
+    "keys that are not text": lambda n: "".join(f"{i}: 1\n" for i in range(n)),
     "anchors": lambda n: "".join(f"- &a{i} x\n" for i in range(n)),
     "aliases of nothing": lambda n: "".join(f"- *a{i}\n" for i in range(n)),
     "tags": lambda n: "".join(f"- !t{i} x\n" for i in range(n)),
@@ -258,10 +258,10 @@ BOMBS: dict[str, Callable[[int], str]] = {
     "a net": lambda n: states(
         n, lambda i: f"id: s{i}, assistant_id: a, next: {{state_ids: [s{7 * i % n}, s{(i + 1) % n}, s{n - i - 1}]}}"
     ),
-    "nobody leads there": lambda n: states(n, lambda i: f"id: s{i}, assistant_id: a, next: {{state_id: end}}"),
+    "unreachable states": lambda n: states(n, lambda i: f"id: s{i}, assistant_id: a, next: {{state_id: end}}"),
     "expressions": lambda n: SWITCH + f"      - {{condition: '{' and '.join(['a'] * 9)}', state_id: end}}\n" * n,
     "wrong expressions": lambda n: SWITCH + "      - {condition: 'a ==', state_id: end}\n" * n,
-    "a line that goes wrong": lambda n: "a: [" + "1, " * n + "\n]: {",
+    "a line with an error": lambda n: "a: [" + "1, " * n + "\n]: {",
     "merges": lambda n: "a: &a {" + ", ".join(f"k{i}: 1" for i in range(40)) + "}\nb: [" + "{<<: *a}, " * n + "]",
     "colons": lambda n: "a: " * n,
     "newlines": lambda n: "\n" * n,
@@ -272,13 +272,13 @@ BOMBS: dict[str, Callable[[int], str]] = {
 
 
 @pytest.mark.parametrize("name", BOMBS)
-def test_twice_the_text_is_twice_the_work(name: str) -> None:
+def test_parsing_takes_work_in_proportion_to_the_text(name: str) -> None:
     check(BOMBS[name](100))
     check_linear(lambda n: lambda: parse_workflow(BOMBS[name](n)), 100)
 
 
 LARGE = {
-    "one key again and again": "a: 1\n" * 30_000,
+    "a repeated key": "a: 1\n" * 30_000,
     "laughs": "a: &a [x, x]\n" + "".join(f"k{i}: &a [*a, *a, *a, *a]\n" for i in range(40)),
     "merges": "a: &a {" + ", ".join(f"k{i}: 1" for i in range(1000)) + "}\nb: [" + "{<<: *a}, " * 1000 + "]",
     "brackets": "[" * 1_000_000,
@@ -293,6 +293,6 @@ LARGE = {
 
 
 @pytest.mark.parametrize("name", LARGE)
-def test_large_texts_are_bounded(name: str) -> None:
+def test_large_texts_are_parsed_in_bounded_time(name: str) -> None:
     with spend_at_most():
         check(LARGE[name])

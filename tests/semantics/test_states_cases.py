@@ -12,11 +12,11 @@ from statewright.workflow.states import load_workflow
 
 FILE = Path(__file__).resolve().parents[3] / "shared" / "cases" / "states.json"
 CASES: list[dict[str, Any]] = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else []
-pytestmark = pytest.mark.skipif(not CASES, reason="shared/cases/states.json is not there")
+pytestmark = pytest.mark.skipif(not CASES, reason="shared/cases/states.json is not available")
 
 
 def workflow_of(case: dict[str, Any]) -> str:
-    """The document of a case: its states, those without a kind done by the assistant `a`."""
+    """The document of a case; states without a kind are performed by the assistant `a`."""
     states = case["states"].replace("task:", "assistant_id: a, task:")
     return f"{case['extra']}assistants: [{{id: a, system_prompt: p}}]\nstates:\n{states}\n"
 

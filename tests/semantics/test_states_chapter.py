@@ -28,8 +28,8 @@ def document(states: str) -> str:
     return HEAD.format(assistants=assistants, states=states)
 
 
-def run(driver: Any, states: str, outs: dict[str, Any], given: Any = None) -> Any:
-    return driver.invoke(load_workflow(document(states)).compile(script=outs), {"input": given})
+def run(driver: Any, states: str, outs: dict[str, Any], message: Any = None) -> Any:
+    return driver.invoke(load_workflow(document(states)).compile(script=outs), {"input": message})
 
 
 def names(result: Any) -> list[str]:
@@ -183,10 +183,10 @@ OBJECTS = """
 """
 
 
-def test_5_5_example_5_objects_fill_the_context(driver: Any) -> None:
+def test_5_5_example_5_keys_of_items_are_added_to_the_context(driver: Any) -> None:
     tasks = '[{"id": 1, "title": "Task A", "priority": "high"}, {"id": 2, "title": "Task B", "priority": "low"}]'
     result = run(driver, OBJECTS, {"get-tasks": tasks, "execute-task": "ok"})
-    assert [one.splitlines()[:2] for one in prompts(result, "execute-task")] == [
+    assert [prompt.splitlines()[:2] for prompt in prompts(result, "execute-task")] == [
         ["Execute task ID 1: Task A", "Priority level: high"],
         ["Execute task ID 2: Task B", "Priority level: low"],
     ]
@@ -265,7 +265,7 @@ ISOLATION = """
 """
 
 
-def test_5_5_isolated_contexts_are_merged_and_the_last_value_wins(driver: Any) -> None:
+def test_5_5_the_merge_of_isolated_contexts_takes_the_last_value(driver: Any) -> None:
     outs = {
         "split-work": '{"chunks": [{"id": 1}, {"id": 2}]}',
         "process-chunk": '{"result": "processed-$id", "result_$id": true}',
@@ -284,7 +284,7 @@ def test_5_5_isolated_contexts_are_merged_and_the_last_value_wins(driver: Any) -
     }
 
 
-def test_5_5_merged_messages_reach_the_next_model_with_all_others() -> None:
+def test_5_5_the_next_model_gets_all_merged_messages() -> None:
     outs = {"split-work": '{"chunks": [{"id": 1}, {"id": 2}]}', "merge-results": "merged"}
 
     def answer(request: Any) -> str:
@@ -297,23 +297,23 @@ def test_5_5_merged_messages_reach_the_next_model_with_all_others() -> None:
     assert history == ["go", outs["split-work"], "processed-1", "processed-2"]
 
 
-# -- 5.1 to 5.4: the snippets of the shorter sections
+# -- 5.1 to 5.4: the snippets of the other sections
 
-STATE = "- {{id: {name}, assistant_id: other, next: {way}}}"
+STATE = "- {{id: {name}, assistant_id: other, next: {transition}}}"
 
 
-def routed(driver: Any, way: str, targets: str, output: str) -> list[str]:
-    """The states that come after one with this output and this way on."""
-    states = [STATE.format(name="first", way=way)]
-    states += [STATE.format(name=name, way="{state_id: end}") for name in targets.split()]
+def states_after(driver: Any, transition: str, targets: str, output: str) -> list[str]:
+    """The states that run after a state with this output and this transition."""
+    states = [STATE.format(name="first", transition=transition)]
+    states += [STATE.format(name=name, transition="{state_id: end}") for name in targets.split()]
     outs = {"first": output, **dict.fromkeys(targets.split(), "ok")}
     return names(run(driver, "\n".join(states), outs))[1:]
 
 
 def test_5_1_and_5_2_direct_and_parallel_transitions(driver: Any) -> None:
-    assert routed(driver, "{state_id: next-state-id}", "next-state-id", "1") == ["next-state-id"]
+    assert states_after(driver, "{state_id: next-state-id}", "next-state-id", "1") == ["next-state-id"]
     parallel = "state-2 state-3 state-4"
-    assert routed(driver, "{state_ids: [state-2, state-3, state-4]}", parallel, "1") == parallel.split()
+    assert states_after(driver, "{state_ids: [state-2, state-3, state-4]}", parallel, "1") == parallel.split()
 
 
 @pytest.mark.parametrize(
@@ -329,10 +329,10 @@ def test_5_1_and_5_2_direct_and_parallel_transitions(driver: Any) -> None:
         ("not done", '{"done": "false"}', '{"done": "true"}'),
     ],
 )
-def test_5_3_conditions(driver: Any, expression: str, then: str, otherwise: str) -> None:
-    way = f'{{condition: {{expression: "{expression}", then: yes-state, otherwise: no-state}}}}'
+def test_5_3_conditions_choose_the_next_state(driver: Any, expression: str, then: str, otherwise: str) -> None:
+    transition = f'{{condition: {{expression: "{expression}", then: yes-state, otherwise: no-state}}}}'
     for output, target in ((then, "yes-state"), (otherwise, "no-state")):
-        assert routed(driver, way, "yes-state no-state", output) == [target]
+        assert states_after(driver, transition, "yes-state no-state", output) == [target]
 
 
 @pytest.mark.parametrize(
@@ -360,10 +360,10 @@ def test_5_3_conditions(driver: Any, expression: str, then: str, otherwise: str)
     ],
     ids=["score", "status", "errors", "type"],
 )  # fmt: skip
-def test_5_4_switches(driver: Any, cases: list[str], outputs: list[str]) -> None:
+def test_5_4_switches_choose_the_next_state(driver: Any, cases: list[str], outputs: list[str]) -> None:
     listed = ", ".join(f'{{condition: "{case}", state_id: case-{number}}}' for number, case in enumerate(cases))
-    way = f"{{switch: {{cases: [{listed}], default: default-state}}}}"
+    transition = f"{{switch: {{cases: [{listed}], default: default-state}}}}"
     targets = [*(f"case-{number}" for number in range(len(cases))), "default-state"]
     expected = ["case-0", "case-0", "case-2", "default-state"] if "type" in cases[0] else targets
-    found = [routed(driver, way, " ".join(targets), output) for output in outputs]
-    assert found == [[target] for target in expected]
+    actual = [states_after(driver, transition, " ".join(targets), output) for output in outputs]
+    assert actual == [[target] for target in expected]

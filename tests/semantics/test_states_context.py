@@ -10,14 +10,14 @@ BEFORE = {"u": 1, "k": 0}
 OUTPUT = '{"new":1,"k":[1,2]}'
 
 
-def run(driver: Any, states: str, outs: dict[str, Any], given: Any = None) -> Any:
+def run(driver: Any, states: str, outs: dict[str, Any], message: Any = None) -> Any:
     states = states.replace("next:", "assistant_id: a, next:")
     text = f"assistants: [{{id: a, system_prompt: p}}]\nstates:\n{states}"
-    return driver.invoke(load_workflow(text).compile(script=outs), {"input": given})
+    return driver.invoke(load_workflow(text).compile(script=outs), {"input": message})
 
 
-def seen(driver: Any, flags: str, output: str = OUTPUT, before: Any = None) -> tuple[dict[str, Any], list[str]]:
-    """The context and the history with which a state begins that comes after one with these flags."""
+def after_state(driver: Any, flags: str, output: str = OUTPUT, before: Any = None) -> tuple[dict[str, Any], list[str]]:
+    """The context and the history after a state with these flags."""
     states = f"- {{id: s, next: {{state_id: e, {flags}}}}}\n- {{id: e, next: {{state_id: end}}}}"
     result = run(driver, states, {"s": output, "e": "last"}, BEFORE if before is None else before)
     *history, last = [message.text for message in result["messages"]]
@@ -56,18 +56,20 @@ BOTH = [INPUT, OUTPUT]
         ("keep_history: false, include_in_llm_history: true", {"u": 1, "k": [1, 2], "new": 1}, BOTH),
     ],
 )
-def test_2_2_the_flag_matrix(driver: Any, flags: str, context: dict[str, Any], history: list[str]) -> None:
-    assert seen(driver, flags) == (context, history)
+def test_2_2_flags_decide_what_context_and_history_keep(
+    driver: Any, flags: str, context: dict[str, Any], history: list[str]
+) -> None:
+    assert after_state(driver, flags) == (context, history)
 
 
-def test_2_2_an_output_key_is_stored_whatever_else_is_kept(driver: Any) -> None:
+def test_2_2_an_output_key_is_stored_with_other_flags(driver: Any) -> None:
     flags = "append_to_context: true, output_key: ok, clear_context_store: keep_current"
-    context, _ = seen(driver, flags)
+    context, _ = after_state(driver, flags)
     assert context["ok"] in (OUTPUT, [OUTPUT])
 
 
 @pytest.mark.parametrize(
-    ("output", "news"),
+    ("output", "added"),
     [
         ('[{"a": 1, "b": 1}, 7, {"a": 2}]', {"a": 2, "b": 1}),
         ('["x", "y"]', {}),
@@ -79,34 +81,32 @@ def test_2_2_an_output_key_is_stored_whatever_else_is_kept(driver: Any) -> None:
         ("{'a': (1, 2)}", {"a": [1, 2]}),
     ],
 )
-def test_2_2_the_root_keys_of_a_map_are_stored_and_of_a_list_those_of_its_maps(
-    driver: Any, output: str, news: dict[str, Any]
+def test_2_2_the_root_keys_of_a_map_or_of_the_maps_in_a_list_are_stored(
+    driver: Any, output: str, added: dict[str, Any]
 ) -> None:
-    assert seen(driver, "", output, {"u": 1})[0] == {"u": 1, **news}
+    assert after_state(driver, "", output, {"u": 1})[0] == {"u": 1, **added}
 
 
-def test_2_2_values_replace_each_other_key_by_key_and_not_within(driver: Any) -> None:
-    assert seen(driver, "", '{"a": {"y": 2}}', {"a": {"x": 1}})[0] == {"a": {"y": 2}}
+def test_2_2_a_value_replaces_the_whole_value_of_its_key(driver: Any) -> None:
+    assert after_state(driver, "", '{"a": {"y": 2}}', {"a": {"x": 1}})[0] == {"a": {"y": 2}}
 
 
 @pytest.mark.parametrize(
     ("before", "appended"),
     [("one", ["one", 2]), (0, [2]), ("", [2]), (None, [2]), ([], [2]), ([1], [1, 2]), ({"m": 1}, [{"m": 1}, 2])],
 )
-def test_2_2_appending_keeps_what_stood_there_unless_it_says_nothing(
-    driver: Any, before: Any, appended: list[Any]
-) -> None:
-    assert seen(driver, "append_to_context: true", '{"k": 2}', {"k": before})[0] == {"k": appended}
+def test_2_2_appending_keeps_previous_values_that_are_not_empty(driver: Any, before: Any, appended: list[Any]) -> None:
+    assert after_state(driver, "append_to_context: true", '{"k": 2}', {"k": before})[0] == {"k": appended}
 
 
 def test_2_2_output_key_stores_the_raw_text(driver: Any) -> None:
     output = 'Look:\n```json\n{"a":  1}\n```'
-    assert seen(driver, "output_key: ok", output, {})[0] == {"a": 1, "ok": output}
+    assert after_state(driver, "output_key: ok", output, {})[0] == {"a": 1, "ok": output}
 
 
-def test_2_2_no_name_of_a_key_is_special(driver: Any) -> None:
+def test_2_2_no_key_is_reserved(driver: Any) -> None:
     flags = "output_key: next"
-    context, _ = seen(driver, flags, '{"messages": 1, "context_store": 2, "visits": 3, "input": 4}', {})
+    context, _ = after_state(driver, flags, '{"messages": 1, "context_store": 2, "visits": 3, "input": 4}', {})
     assert {name: context[name] for name in ("messages", "context_store", "visits", "input")} == {
         "messages": 1,
         "context_store": 2,
@@ -116,7 +116,7 @@ def test_2_2_no_name_of_a_key_is_special(driver: Any) -> None:
     assert context["next"].startswith("{")
 
 
-def test_1_5_a_result_may_be_added_to_the_history_as_a_user_message(driver: Any) -> None:
+def test_1_5_result_as_human_message_adds_the_result_as_a_user_message(driver: Any) -> None:
     states = "- {id: s, result_as_human_message: true, next: {state_id: e}}\n- {id: e, next: {state_id: end}}"
     messages = run(driver, states, {"s": "S", "e": "E"}, "hi")["messages"]
     assert [(message.role, message.text) for message in messages] == [("user", "hi"), ("user", "S"), ("assistant", "E")]

@@ -1,4 +1,4 @@
-"""The states language, 1.7 and 2.11: retries, failures of a run, and the limit of steps."""
+"""The states language, 1.7 and 2.11: retries, failing runs, and the recursion limit."""
 
 import asyncio
 from typing import Any
@@ -21,7 +21,7 @@ def document(states: str, extra: str = "") -> str:
 
 
 class Failing:
-    """A model that fails with these errors before it answers; `calls` counts how often it was asked."""
+    """A model that fails with these errors before it answers; `calls` counts its requests."""
 
     def __init__(self, *errors: Exception, answer: str = "ok") -> None:
         self._errors = list(errors)
@@ -35,7 +35,7 @@ class Failing:
 
 
 def run(driver: Any, states: str, model: Any, *, extra: str = "", clock: FakeClock | None = None) -> Any:
-    """The result, with time that passes by itself."""
+    """Run the workflow with a clock that advances by itself."""
     clock = FakeClock(jumps=True) if clock is None else clock
     app = load_workflow(document(states, extra)).compile(models=model, clock=clock)
     if driver.name == "async":
@@ -47,7 +47,7 @@ ONE = "- {id: s, next: {state_id: end}}"
 
 
 class HttpError(Exception):
-    """As libraries for HTTP raise it."""
+    """An error like those of HTTP libraries."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"HTTP {status}")
@@ -55,7 +55,7 @@ class HttpError(Exception):
 
 
 class ErrorWithResponse(Exception):
-    """As other libraries for HTTP raise it."""
+    """An error like those of other HTTP libraries."""
 
     def __init__(self, status: int) -> None:
         super().__init__(f"HTTP {status}")
@@ -66,7 +66,7 @@ class UnknownError(Exception):
     pass
 
 
-# -- what is tried again
+# -- errors that are retried
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ class UnknownError(Exception):
     ],
     ids=repr,
 )
-def test_2_11_the_whole_state_is_retried(driver: Any, error: Exception) -> None:
+def test_2_11_a_temporary_error_retries_the_state(driver: Any, error: Exception) -> None:
     model = Failing(error)
     result = run(driver, ONE, model)
     assert (model.calls, result["result"], len(result["visits"])) == (2, "ok", 1)
@@ -114,28 +114,28 @@ def test_2_11_the_whole_state_is_retried(driver: Any, error: Exception) -> None:
     ],
     ids=repr,
 )
-def test_2_11_an_error_that_a_retry_cannot_fix_fails_at_once(driver: Any, error: Exception) -> None:
+def test_2_11_a_permanent_error_is_not_retried(driver: Any, error: Exception) -> None:
     model = Failing(error)
     with pytest.raises(type(error)):
         run(driver, ONE, model)
     assert model.calls == 1
 
 
-def test_2_11_the_status_of_a_response_counts(driver: Any) -> None:
+def test_2_11_the_status_of_the_response_of_an_error_decides(driver: Any) -> None:
     model = Failing(ErrorWithResponse(404))
     with pytest.raises(ErrorWithResponse):
         run(driver, ONE, model)
     assert model.calls == 1
 
 
-def test_2_11_retry_after_is_honoured(driver: Any) -> None:
+def test_2_11_a_retry_waits_for_retry_after(driver: Any) -> None:
     clock = FakeClock(jumps=True)
     model = Failing(ModelUnavailable("busy", status=429, retry_after=60))
     run(driver, ONE, model, clock=clock)
     assert clock.monotonic() >= 60
 
 
-def test_2_11_route_failures_never_execute_the_state_again(driver: Any) -> None:
+def test_2_11_routing_errors_do_not_execute_the_state_again(driver: Any) -> None:
     states = "- {id: s, next: {state_id: p, iter_key: /xs}}\n- {id: p, next: {state_id: end}}"
     model = Failing(answer="{}")
     with pytest.raises(RoutingError):
@@ -146,7 +146,7 @@ def test_2_11_route_failures_never_execute_the_state_again(driver: Any) -> None:
 # -- the policy
 
 
-def test_1_7_a_state_is_tried_ten_times_by_default(driver: Any) -> None:
+def test_1_7_a_state_has_ten_attempts_by_default(driver: Any) -> None:
     model, clock = Failing(*[ConnectionError(str(n)) for n in range(99)]), FakeClock(jumps=True)
     with pytest.raises(ConnectionError, match="9"):
         run(driver, ONE, model, clock=clock)
@@ -156,7 +156,7 @@ def test_1_7_a_state_is_tried_ten_times_by_default(driver: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("own", "of_workflow", "calls"),
+    ("state_policy", "workflow_policy", "calls"),
     [
         ("", "max_attempts: 3", 3),
         ("max_attempts: 2", "max_attempts: 3", 2),
@@ -164,23 +164,25 @@ def test_1_7_a_state_is_tried_ten_times_by_default(driver: Any) -> None:
         ("max_attempts: 1", "", 1),
     ],
 )
-def test_1_7_each_field_is_the_states_then_the_workflows(driver: Any, own: str, of_workflow: str, calls: int) -> None:
-    states = f"- {{id: s, retry_policy: {{{own}}}, next: {{state_id: end}}}}"
+def test_1_7_each_field_of_a_state_policy_overrides_the_workflow_policy(
+    driver: Any, state_policy: str, workflow_policy: str, calls: int
+) -> None:
+    states = f"- {{id: s, retry_policy: {{{state_policy}}}, next: {{state_id: end}}}}"
     model = Failing(*[ConnectionError("no")] * 99)
     with pytest.raises(ConnectionError):
-        run(driver, states, model, extra=f"retry_policy: {{{of_workflow}}}")
+        run(driver, states, model, extra=f"retry_policy: {{{workflow_policy}}}")
     assert model.calls == calls
 
 
 @pytest.mark.parametrize("suffix", ["", "_seconds"])
-def test_1_7_intervals_are_seconds_and_names_that_say_so_are_taken(driver: Any, suffix: str) -> None:
+def test_1_7_intervals_are_seconds_with_or_without_the_suffix(driver: Any, suffix: str) -> None:
     policy = f"initial_interval{suffix}: 100, max_interval{suffix}: 150, backoff_factor: 2, max_attempts: 3"
     model, clock = Failing(*[ConnectionError("no")] * 2), FakeClock(jumps=True)
     run(driver, ONE, model, extra=f"retry_policy: {{{policy}}}", clock=clock)
     assert 250 <= clock.monotonic() <= 252
 
 
-def test_2_11_only_the_branch_that_failed_is_retried(driver: Any) -> None:
+def test_2_11_only_the_failed_branch_is_retried(driver: Any) -> None:
     failed: list[Any] = []
 
     def answer(request: Any) -> Any:
@@ -197,10 +199,10 @@ def test_2_11_only_the_branch_that_failed_is_retried(driver: Any) -> None:
     assert len(model.requests) == 5
 
 
-# -- how a run fails
+# -- failing runs
 
 
-def test_2_11_a_state_that_fails_fails_the_run_and_what_was_done_is_kept(driver: Any) -> None:
+def test_2_11_a_failing_state_fails_the_run_and_keeps_finished_work(driver: Any) -> None:
     states = "- {id: s, next: {state_id: e}}\n- {id: e, next: {state_id: end}}"
 
     def answer(request: Any) -> Any:
@@ -216,7 +218,7 @@ def test_2_11_a_state_that_fails_fails_the_run_and_what_was_done_is_kept(driver:
 LOOP = "- {id: s, next: {condition: {expression: again, then: s, otherwise: end}}}"
 
 
-def test_2_11_more_supersteps_than_the_limit_fail_and_the_work_is_kept(driver: Any) -> None:
+def test_2_11_exceeding_the_recursion_limit_fails_the_run_and_keeps_finished_work(driver: Any) -> None:
     app = load_workflow(document(LOOP, "recursion_limit: 4")).compile(
         script={"s": '{"again": 1}'}, checkpointer=InMemorySaver()
     )
@@ -226,13 +228,13 @@ def test_2_11_more_supersteps_than_the_limit_fail_and_the_work_is_kept(driver: A
     assert len(app.get_state(thread).values["visits"]) == 4
 
 
-def test_2_11_the_limit_itself_is_enough(driver: Any) -> None:
+def test_2_11_a_run_of_as_many_steps_as_the_limit_completes(driver: Any) -> None:
     outs = {"s": ['{"again": 1}'] * 3 + ['{"again": 0}']}
     result = driver.invoke(load_workflow(document(LOOP, "recursion_limit: 4")).compile(script=outs), {})
     assert len(result["visits"]) == 4
 
 
-def test_2_11_a_layer_of_branches_is_one_step(driver: Any) -> None:
+def test_2_11_parallel_branches_count_as_one_step(driver: Any) -> None:
     states = """
 - {id: l, next: {state_id: p, iter_key: .}}
 - {id: p, next: {state_id: m}}
@@ -243,14 +245,14 @@ def test_2_11_a_layer_of_branches_is_one_step(driver: Any) -> None:
     assert len(result["visits"]) == 22
 
 
-def test_2_11_the_limit_is_fifty_by_default() -> None:
+def test_2_11_the_recursion_limit_is_50_by_default() -> None:
     outs = {"s": '{"again": 1}'}
     with pytest.raises(GraphRecursionError) as caught:
         load_workflow(document(LOOP)).compile(script=outs).invoke({})
     assert caught.value.limit == 50
 
 
-def test_2_11_a_final_summary_lends_no_step_to_the_states(driver: Any) -> None:
+def test_2_11_a_final_summary_does_not_raise_the_recursion_limit(driver: Any) -> None:
     outs = {"s": '{"again": 1}', "final_summary": "F"}
     text = document(LOOP, "recursion_limit: 4").replace(OFF, "")
     app = load_workflow(text).compile(script=outs, checkpointer=InMemorySaver())

@@ -15,7 +15,7 @@ Outputs = dict[str, Any]
 
 
 class Run:
-    """A workflow on one thread of a saver, with a model that answers by state; `asked` says which were asked."""
+    """A workflow on one thread, with a model that answers by state; `callers` names the states that called it."""
 
     def __init__(self, driver: Any, states: str, outs: Outputs, *, saver: Any = None, extra: str = "") -> None:
         states = states.replace("next:", "assistant_id: a, next:")
@@ -30,7 +30,7 @@ class Run:
         self.compile()
 
     def compile(self) -> None:
-        """A new graph on the same saver, as another process would make it."""
+        """Compile a new graph on the same saver, as another process would."""
         self.app = self._workflow.compile(models=self.model, checkpointer=self.saver)
 
     def _answer(self, request: Any) -> str:
@@ -40,22 +40,17 @@ class Run:
         return output.replace("$item", str(call.item))
 
     @property
-    def asked(self) -> str:
+    def callers(self) -> str:
         return " ".join(request.metadata["state"] for request in self.model.requests)
 
-    @property
-    def told(self) -> list[str]:
-        """The messages of the last request."""
-        return [message.text for message in self.model.requests[-1].messages]
-
-    def start(self, given: Any = "hi") -> Any:
-        return self._driver.invoke(self.app, {"input": given}, THREAD)
+    def start(self, message: Any = "hi") -> Any:
+        return self._driver.invoke(self.app, {"input": message}, THREAD)
 
     def resume(self, *answer: Any, config: Any = THREAD) -> Any:
         return self._driver.invoke(self.app, Command(resume=answer[0]) if answer else None, config)
 
     @property
-    def ahead(self) -> tuple[str, ...]:
+    def due(self) -> tuple[str, ...]:
         return self.app.get_state(THREAD).next
 
 
@@ -81,30 +76,30 @@ LINE_OUTS = {"s": '{"k":1}', "e": "e", "z": "z"}
 # -- where a run pauses
 
 
-def test_2_11_a_run_stops_before_the_state_and_continues_without_text(driver: Any) -> None:
+def test_2_11_a_run_pauses_before_the_state_and_continues_without_an_answer(driver: Any) -> None:
     run = Run(driver, LINE, LINE_OUTS)
     paused = run.start()
-    assert (run.asked, run.ahead, texts(paused)[-1]) == ("s", ("e",), '{"k":1}')
+    assert (run.callers, run.due, texts(paused)[-1]) == ("s", ("e",), '{"k":1}')
     result = run.resume()
-    assert (names(result), run.asked, prompts(result, "e")) == ("s e z", "s e z", ['E 1 {"k":1}'])
+    assert (names(result), run.callers, prompts(result, "e")) == ("s e z", "s e z", ['E 1 {"k":1}'])
     assert texts(result) == ["hi", '{"k":1}', "e", "z"]
 
 
-def test_2_11_the_deprecated_name_pauses_too(driver: Any) -> None:
+def test_2_11_wait_for_user_confirmation_pauses_too(driver: Any) -> None:
     run = Run(driver, LINE.replace("interrupt_before", "wait_for_user_confirmation"), LINE_OUTS)
     run.start()
-    assert run.ahead == ("e",)
+    assert run.due == ("e",)
 
 
-def test_2_11_the_first_state_may_be_paused_before(driver: Any) -> None:
+def test_2_11_a_run_can_pause_before_its_first_state(driver: Any) -> None:
     run = Run(driver, "- {id: s, interrupt_before: true, task: 'S {{k}}', next: {state_id: end}}", {"s": "s"})
     run.start({"k": 0})
-    assert (run.asked, run.ahead) == ("", ("s",))
+    assert (run.callers, run.due) == ("", ("s",))
     result = run.resume('{"k": 5}')
     assert (names(result), prompts(result, "s"), result["context"]) == ("s", ["S 5"], {"k": 5})
 
 
-def test_2_11_in_a_loop_it_pauses_every_time(driver: Any) -> None:
+def test_2_11_a_state_in_a_loop_pauses_each_time(driver: Any) -> None:
     states = """
 - {id: s, interrupt_before: true, next: {condition: {expression: again, then: s, otherwise: end}}}
 """
@@ -112,9 +107,9 @@ def test_2_11_in_a_loop_it_pauses_every_time(driver: Any) -> None:
     run.start()
     for done in (1, 2):
         run.resume()
-        assert (run.asked.split(), run.ahead) == (["s"] * done, ("s",))
+        assert (run.callers.split(), run.due) == (["s"] * done, ("s",))
     assert names(run.resume()) == "s s s"
-    assert run.ahead == ()
+    assert run.due == ()
 
 
 PARALLEL = """
@@ -126,20 +121,20 @@ PARALLEL = """
 PARALLEL_OUTS = {"r": "r", "b": "b", "c": "c", "j": "j"}
 
 
-def test_2_11_siblings_that_are_due_in_the_same_step_wait_too(driver: Any) -> None:
+def test_2_11_siblings_of_a_paused_state_wait_too(driver: Any) -> None:
     run = Run(driver, PARALLEL, PARALLEL_OUTS)
     run.start()
-    assert (run.asked, sorted(run.ahead)) == ("r", ["b", "c"])
+    assert (run.callers, sorted(run.due)) == ("r", ["b", "c"])
     assert names(run.resume()) == "r b c j"
 
 
-def test_2_11_two_states_of_one_step_pause_once(driver: Any) -> None:
+def test_2_11_two_paused_states_of_one_superstep_pause_once(driver: Any) -> None:
     run = Run(driver, PARALLEL.replace("{id: c,", "{id: c, interrupt_before: true,"), PARALLEL_OUTS)
     run.start()
-    assert (names(run.resume()), run.ahead) == ("r b c j", ())
+    assert (names(run.resume()), run.due) == ("r b c j", ())
 
 
-def test_2_11_an_answer_before_siblings_is_there_for_all_of_them_and_counts_once(driver: Any) -> None:
+def test_2_11_an_answer_reaches_all_siblings_and_is_added_once(driver: Any) -> None:
     run = Run(driver, PARALLEL, PARALLEL_OUTS)
     run.start()
     result = run.resume('{"k": 7}')
@@ -156,16 +151,16 @@ ITERATION = """
 ITERATION_OUTS = {"l": '{"xs": ["a", "b"]}', "p": "p-$item", "q": "q-$item", "m": "m"}
 
 
-def test_2_11_all_branches_of_an_iteration_pause_as_one(driver: Any) -> None:
+def test_2_11_all_branches_of_an_iteration_pause_together(driver: Any) -> None:
     run = Run(driver, ITERATION % "", ITERATION_OUTS)
     run.start()
-    assert (run.asked, run.ahead) == ("l", ("p", "p"))
+    assert (run.callers, run.due) == ("l", ("p", "p"))
     result = run.resume()
     assert names(result) == "l p p q q m"
-    assert [one[:3] for one in prompts(result, "p")] == ["P a", "P b"]
+    assert [prompt[:3] for prompt in prompts(result, "p")] == ["P a", "P b"]
 
 
-def test_2_11_an_answer_before_an_iteration_keeps_the_items(driver: Any) -> None:
+def test_2_11_an_answer_before_an_iteration_does_not_change_the_items(driver: Any) -> None:
     run = Run(driver, ITERATION % "", ITERATION_OUTS)
     run.start()
     result = run.resume('{"k": 7}')
@@ -173,50 +168,50 @@ def test_2_11_an_answer_before_an_iteration_keeps_the_items(driver: Any) -> None
     assert texts(result) == ["hi", ITERATION_OUTS["l"], '{"k": 7}', "p-a", "q-a", "p-b", "q-b", "m"]
 
 
-def test_2_11_an_answer_is_seen_by_branches_that_get_only_some_keys(driver: Any) -> None:
+def test_2_11_branches_that_get_only_some_keys_see_the_answer(driver: Any) -> None:
     run = Run(driver, ITERATION % ", include_in_iterator_context: [u]", ITERATION_OUTS)
     run.start()
     result = run.resume('{"k": 7}')
     assert prompts(result, "p") == ["P a 7", "P b 7"]
 
 
-def test_2_11_a_pause_within_a_chain_keeps_the_items(driver: Any) -> None:
+def test_2_11_a_pause_within_a_chain_does_not_change_the_items(driver: Any) -> None:
     states = (
         (ITERATION % "").replace("interrupt_before: true, ", "").replace("{id: q,", "{id: q, interrupt_before: true,")
     )
     run = Run(driver, states, ITERATION_OUTS)
     run.start()
-    assert (run.asked, run.ahead) == ("l p p", ("q", "q"))
+    assert (run.callers, run.due) == ("l p p", ("q", "q"))
     result = run.resume("go on")
-    assert [one[:3] for one in prompts(result, "q")] == ["Q a", "Q b"]
-    assert run.asked == "l p p q q m"
+    assert [prompt[:3] for prompt in prompts(result, "q")] == ["Q a", "Q b"]
+    assert run.callers == "l p p q q m"
 
 
-def test_2_11_a_join_that_waits_pauses_and_no_predecessor_runs_again(driver: Any) -> None:
+def test_2_11_a_pause_at_a_join_runs_no_predecessor_again(driver: Any) -> None:
     states = PARALLEL.replace("interrupt_before: true, ", "").replace("{id: j,", "{id: j, interrupt_before: true,")
     run = Run(driver, states, PARALLEL_OUTS)
     run.start()
-    assert (run.asked, run.ahead) == ("r b c", ("j",))
+    assert (run.callers, run.due) == ("r b c", ("j",))
     result = run.resume('{"k": 1}')
-    assert (names(result), prompts(result, "j"), run.asked) == ("r b c j", ["J 1"], "r b c j")
+    assert (names(result), prompts(result, "j"), run.callers) == ("r b c j", ["J 1"], "r b c j")
 
 
 # -- answers
 
 
-def test_2_11_text_becomes_a_message_of_the_user(driver: Any) -> None:
+def test_2_11_an_answer_becomes_a_user_message(driver: Any) -> None:
     run = Run(driver, LINE, LINE_OUTS)
     run.start()
     result = run.resume("do it well")
-    said = [(message.role, message.text) for message in result["messages"]]
-    assert said == [
+    messages = [(message.role, message.text) for message in result["messages"]]
+    assert messages == [
         ("user", "hi"), ("assistant", '{"k":1}'), ("user", "do it well"), ("assistant", "e"), ("assistant", "z"),
     ]  # fmt: skip
     assert result["context"] == {"k": 1}
     assert names(result) == "s e z"
 
 
-def test_2_11_text_that_is_a_map_merges_into_the_context_too(driver: Any) -> None:
+def test_2_11_an_answer_that_is_a_map_merges_into_the_context(driver: Any) -> None:
     run = Run(driver, LINE, LINE_OUTS)
     run.start()
     result = run.resume('{"k": 2, "new": 3}')
@@ -225,13 +220,13 @@ def test_2_11_text_that_is_a_map_merges_into_the_context_too(driver: Any) -> Non
     assert '{"k": 2, "new": 3}' in texts(result)
 
 
-def test_2_3_task_is_the_output_of_the_state_before_after_an_answer_too(driver: Any) -> None:
+def test_2_3_task_is_still_the_previous_output_after_an_answer(driver: Any) -> None:
     run = Run(driver, LINE, LINE_OUTS)
     run.start()
     assert prompts(run.resume("do it well"), "e") == ['E 1 {"k":1}']
 
 
-def test_2_11_a_route_that_was_taken_is_not_decided_again(driver: Any) -> None:
+def test_2_11_an_answer_does_not_change_a_route_that_was_taken(driver: Any) -> None:
     states = """
 - {id: s, next: {condition: {expression: 'k == 1', then: y, otherwise: n}}}
 - {id: y, interrupt_before: true, next: {state_id: end}}
@@ -242,33 +237,33 @@ def test_2_11_a_route_that_was_taken_is_not_decided_again(driver: Any) -> None:
     assert names(run.resume('{"k": 2}')) == "s y"
 
 
-# -- what a saver keeps
+# -- saved state
 
 
-def test_a_run_continues_in_another_graph_on_the_same_saver_and_nothing_runs_twice(driver: Any) -> None:
+def test_a_run_continues_in_another_graph_without_repeating_states(driver: Any) -> None:
     run = Run(driver, ITERATION % "", ITERATION_OUTS)
     run.start()
     run.compile()
     result = run.resume('{"k": 7}')
-    assert (names(result), run.asked) == ("l p p q q m", "l p p q q m")
+    assert (names(result), run.callers) == ("l p p q q m", "l p p q q m")
     assert prompts(result, "m") == ["M 7"]
     assert run.app.get_state(THREAD).values["context"] == result["context"]
 
 
-def test_only_failed_work_is_repeated(driver: Any) -> None:
+def test_only_failed_states_run_again(driver: Any) -> None:
     run = Run(driver, PARALLEL.replace("interrupt_before: true, ", ""), {**PARALLEL_OUTS, "j": "j"})
-    broken = dict(run._outs)
-    run._outs = {name: output for name, output in broken.items() if name != "c"}
+    outputs = dict(run._outs)
+    run._outs = {name: output for name, output in outputs.items() if name != "c"}
     with pytest.raises(KeyError):
         run.start()
-    run._outs = broken
+    run._outs = outputs
     run.compile()
     result = run.resume()
     assert names(result) == "r b c j"
-    assert sorted(run.asked.split()) == ["b", "c", "c", "j", "r"]
+    assert sorted(run.callers.split()) == ["b", "c", "c", "j", "r"]
 
 
-def test_every_checkpoint_shows_the_context_of_its_moment(driver: Any) -> None:
+def test_every_checkpoint_has_the_context_of_its_superstep(driver: Any) -> None:
     states = "- {id: s, next: {state_id: e}}\n- {id: e, next: {state_id: end}}"
     run = Run(driver, states, {"s": '{"k":1}', "e": '{"k":2}'})
     run.start({"k": 0})
@@ -277,13 +272,17 @@ def test_every_checkpoint_shows_the_context_of_its_moment(driver: Any) -> None:
     assert [len(state.values["visits"]) for state in history] == [2, 1, 0]
 
 
-def test_a_replay_from_history_gives_the_result_of_the_run(driver: Any) -> None:
+def test_a_replay_of_any_checkpoint_gives_the_same_result(driver: Any) -> None:
     run = Run(driver, ITERATION.replace("interrupt_before: true, ", "") % "", ITERATION_OUTS)
     first = run.start({"k": 1})
     for state in list(run.app.get_state_history(THREAD)):
         if state.next:
-            again = run.resume(config=state.config)
-            assert (names(again), again["context"], texts(again)) == (names(first), first["context"], texts(first))
+            replayed = run.resume(config=state.config)
+            assert (names(replayed), replayed["context"], texts(replayed)) == (
+                names(first),
+                first["context"],
+                texts(first),
+            )
 
 
 def test_a_fork_with_another_answer_does_not_change_the_first_branch(driver: Any) -> None:
@@ -293,13 +292,13 @@ def test_a_fork_with_another_answer_does_not_change_the_first_branch(driver: Any
     first = run.resume('{"k": "one"}')
     side = run.app.fork(paused, branch="side")
     other = run._driver.invoke(run.app, Command(resume='{"k": "two"}'), side)
-    assert [prompts(one, "z") for one in (first, other)] == [["Z one"], ["Z two"]]
-    assert [one["context"] for one in (first, other)] == [{"k": "one"}, {"k": "two"}]
+    assert [prompts(result, "z") for result in (first, other)] == [["Z one"], ["Z two"]]
+    assert [result["context"] for result in (first, other)] == [{"k": "one"}, {"k": "two"}]
     assert run.app.get_state(THREAD).values["context"] == {"k": "one"}
     assert "one" not in str(texts(other))
 
 
-def test_an_invocation_on_a_thread_begins_with_a_fresh_context(driver: Any) -> None:
+def test_each_invocation_on_a_thread_begins_with_a_fresh_context(driver: Any) -> None:
     states = "- {id: s, task: 'S {{u}} {{k}} {{task}}', next: {state_id: e}}\n- {id: e, next: {state_id: end}}"
     run = Run(driver, states, {"s": '{"k":1}', "e": "e"})
     run.start('{"u": 1}')
@@ -319,18 +318,18 @@ def test_an_invocation_after_a_pause_at_the_first_state_begins_with_a_fresh_cont
         assert texts(result) == ["hi", *([answer] if answer else []), '{"d": 1}']
 
 
-def test_threads_of_one_graph_know_nothing_of_each_other(driver: Any) -> None:
+def test_threads_of_one_graph_are_isolated(driver: Any) -> None:
     run = Run(driver, LINE, LINE_OUTS)
     one, two = ({"configurable": {"thread_id": name}} for name in ("one", "two"))
-    for config, given in ((one, "1"), (two, "2")):
-        run._driver.invoke(run.app, {"input": given}, config)
+    for config, message in ((one, "1"), (two, "2")):
+        run._driver.invoke(run.app, {"input": message}, config)
     results = [run.resume(f'{{"k": "{answer}"}}', config=config) for config, answer in ((one, "x"), (two, "y"))]
     assert [prompts(result, "z") for result in results] == [["Z x"], ["Z y"]]
     assert [texts(result)[0] for result in results] == ["1", "2"]
 
 
 @pytest.mark.parametrize("answer", [{"k": 2}, '{"k": 2}'])
-def test_an_answer_may_be_a_map_itself(driver: Any, answer: Any) -> None:
+def test_an_answer_can_be_a_map_or_json(driver: Any, answer: Any) -> None:
     run = Run(driver, LINE, LINE_OUTS)
     run.start()
     assert run.resume(answer)["context"] == {"k": 2}

@@ -16,8 +16,8 @@ def document(states: str, extra: str = "") -> str:
     return f"{extra}\nassistants: [{{id: a, system_prompt: p}}]\nstates:\n{states}"
 
 
-def run(driver: Any, states: str, outs: Outputs, given: Any = None) -> Any:
-    return driver.invoke(load_workflow(document(states)).compile(script=outs), {"input": given})
+def run(driver: Any, states: str, outs: Outputs, message: Any = None) -> Any:
+    return driver.invoke(load_workflow(document(states)).compile(script=outs), {"input": message})
 
 
 def names(result: Any) -> str:
@@ -32,8 +32,8 @@ def texts(result: Any) -> list[str]:
     return [message.text for message in result["messages"]]
 
 
-def asked(states: str, outs: Outputs, given: Any = None, extra: str = "") -> dict[str, list[list[str]]]:
-    """What the model was told, by state, in the order of the calls."""
+def model_prompts(states: str, outs: Outputs, message: Any = None, extra: str = "") -> dict[str, list[list[str]]]:
+    """The messages of the requests to the model by state, in the order of the calls."""
 
     def answer(request: Any) -> str:
         output = outs[request.metadata["state"]]
@@ -41,11 +41,11 @@ def asked(states: str, outs: Outputs, given: Any = None, extra: str = "") -> dic
 
     model = ScriptedModel(answer)
     text = document(states, f"enable_summarization_node: false\nmax_concurrency: 1\n{extra}")
-    load_workflow(text).compile(models=model).invoke({"input": given})
-    told: dict[str, list[list[str]]] = {}
+    load_workflow(text).compile(models=model).invoke({"input": message})
+    sent: dict[str, list[list[str]]] = {}
     for request in model.requests:
-        told.setdefault(request.metadata["state"], []).append([message.text for message in request.messages])
-    return told
+        sent.setdefault(request.metadata["state"], []).append([message.text for message in request.messages])
+    return sent
 
 
 ONE_STAGE = """
@@ -81,32 +81,32 @@ ONE_STAGE = """
         (".", '[0, "", null, {}, false, []]', [0, "", None, {}, False, []]),
     ],
 )
-def test_2_6_items(key: str, output: str, items: list[Any]) -> None:
+def test_2_6_iter_key_selects_the_items_of_an_output(key: str, output: str, items: list[Any]) -> None:
     outs = {"l": output, "p": "ok", "m": "ok"}
     result = load_workflow(document(ONE_STAGE % f"'{key}'")).compile(script=outs).invoke({})
     assert [visit["item"] for visit in result["visits"] if visit["state"] == "p"] == items
     assert names(result) == " ".join(["l", *["p"] * len(items), "m"])
 
 
-def test_2_6_a_missing_key_fails_with_the_keys_that_are_there(driver: Any) -> None:
+def test_2_6_a_missing_key_is_an_error_that_lists_the_existing_keys(driver: Any) -> None:
     with pytest.raises(RoutingError, match=r"no key 'xs'.*ys, zs"):
         run(driver, ONE_STAGE % "xs", {"l": '{"ys": [1], "zs": 2}', "p": "ok", "m": "ok"})
 
 
-def test_2_6_a_pointer_without_a_value_fails_the_run(driver: Any) -> None:
+def test_2_6_a_json_pointer_to_a_missing_value_is_an_error(driver: Any) -> None:
     with pytest.raises(RoutingError, match=r"/d/xs.*does not exist"):
         run(driver, ONE_STAGE % "/d/xs", {"l": '{"d": {"ys": [1]}}', "p": "ok", "m": "ok"})
 
 
-def test_2_6_the_key_is_looked_up_in_the_result_and_not_in_the_context(driver: Any) -> None:
+def test_2_6_iter_key_selects_from_the_result_not_from_the_context(driver: Any) -> None:
     result = run(driver, ONE_STAGE % "xs", {"l": "words", "p": "ok", "m": "ok"}, {"xs": [1, 2]})
     assert prompts(result, "p") == ["P words"]
 
 
-# -- what a branch holds
+# -- the context of a branch
 
 
-def test_2_6_the_keys_of_an_item_fill_the_context_before_the_target_runs(driver: Any) -> None:
+def test_2_6_the_keys_of_an_item_are_added_to_the_context_of_its_branch(driver: Any) -> None:
     states = ONE_STAGE.replace("P {{task}}", "P {{n}} {{u}} {{v}}")
     outs = {"l": '{"xs": [{"n": 1, "u": 5}, {"n": 2}], "v": 9}', "p": "ok", "m": "ok"}
     result = run(driver, states % "xs", outs, {"u": 0})
@@ -114,13 +114,13 @@ def test_2_6_the_keys_of_an_item_fill_the_context_before_the_target_runs(driver:
     assert result["context"] == {"u": 5, "v": 9, "xs": [{"n": 1, "u": 5}, {"n": 2}], "n": 2}
 
 
-def test_2_6_a_branch_has_the_context_after_the_writes_of_the_state_before(driver: Any) -> None:
+def test_2_6_the_context_of_a_branch_includes_the_writes_of_the_previous_state(driver: Any) -> None:
     states = ONE_STAGE.replace("P {{task}}", "P {{raw}}").replace("iter_key: %s", "iter_key: xs, output_key: raw")
     outs = {"l": '{"xs": [1]}', "p": "ok", "m": "ok"}
     assert prompts(run(driver, states, outs), "p") == [f"P {outs['l']}"]
 
 
-def test_2_6_only_the_named_keys_are_copied_into_branches_for_the_whole_chain(driver: Any) -> None:
+def test_2_6_include_in_iterator_context_limits_the_context_of_the_whole_chain(driver: Any) -> None:
     states = """
 - {id: l, next: {state_id: p, iter_key: xs, include_in_iterator_context: [u]}}
 - {id: p, task: 'P {{u}} {{v}} {{xs}} {{n}}', next: {state_id: q, iter_key: xs}}
@@ -134,17 +134,17 @@ def test_2_6_only_the_named_keys_are_copied_into_branches_for_the_whole_chain(dr
     assert prompts(result, "m") == ["M 1 2 2 2"]
 
 
-def test_2_6_the_item_is_given_to_the_model_of_every_stage_of_the_chain() -> None:
+def test_2_6_the_model_gets_the_item_at_every_stage_of_the_chain() -> None:
     states = """
 - {id: l, next: {state_id: p, iter_key: .}}
 - {id: p, task: P, next: {state_id: q, iter_key: .}}
 - {id: q, task: Q, next: {state_id: m}}
 - {id: m, task: M, next: {state_id: end}}
 """
-    told = asked(states, {"l": '["x", {"n": 1}]', "p": "p", "q": "q", "m": "m"})
-    assert [call[-1] for call in told["p"]] == ["P\n\nCurrent task: x", 'P\n\nCurrent task: {"n": 1}']
-    assert [call[-1] for call in told["q"]] == ["Q\n\nCurrent task: x", 'Q\n\nCurrent task: {"n": 1}']
-    assert [call[-1] for call in told["m"]] == ["M"]
+    sent = model_prompts(states, {"l": '["x", {"n": 1}]', "p": "p", "q": "q", "m": "m"})
+    assert [call[-1] for call in sent["p"]] == ["P\n\nCurrent task: x", 'P\n\nCurrent task: {"n": 1}']
+    assert [call[-1] for call in sent["q"]] == ["Q\n\nCurrent task: x", 'Q\n\nCurrent task: {"n": 1}']
+    assert [call[-1] for call in sent["m"]] == ["M"]
 
 
 # -- chains
@@ -165,63 +165,66 @@ CHAIN_OUTS = {
 }
 
 
-def test_2_6_every_branch_is_isolated_through_the_whole_chain(driver: Any) -> None:
+def test_2_6_branches_are_isolated_for_the_whole_chain(driver: Any) -> None:
     result = run(driver, CHAIN % "", CHAIN_OUTS)
     assert names(result) == "l p p q q r r m"
     assert prompts(result, "p") == ["P 1 {{w}} 0", "P 2 {{w}} 0"]
-    assert [one[:8] for one in prompts(result, "q")] == ["Q 1 1 p1", "Q 2 2 0 "]
+    assert [prompt[:8] for prompt in prompts(result, "q")] == ["Q 1 1 p1", "Q 2 2 0 "]
     assert prompts(result, "r") == ["R 1 1 p1 1", "R 2 2 0 2"]
 
 
-def test_2_6_the_last_iteration_wins_and_what_it_did_not_touch_stays(driver: Any) -> None:
+def test_2_6_values_of_the_last_iteration_win_and_other_values_stay(driver: Any) -> None:
     result = run(driver, CHAIN % "", CHAIN_OUTS)
     assert prompts(result, "m") == ["M 2 2 p1 2"]
 
 
-def test_2_6_an_early_stage_of_a_later_item_wins_over_a_late_stage_of_an_earlier_one(driver: Any) -> None:
+def test_2_6_an_early_stage_of_a_later_item_wins_over_later_stages_of_earlier_items(driver: Any) -> None:
     outs = {**CHAIN_OUTS, "p": '{"k": "p$n"}', "r": {'{"n": 1}': '{"k": "r1"}', '{"n": 2}': "nothing"}}
     assert run(driver, CHAIN % "", outs)["context"]["k"] == "p2"
 
 
-def test_2_6_messages_are_those_before_and_then_of_each_branch_in_item_order(driver: Any) -> None:
+def test_2_6_messages_of_branches_follow_earlier_messages_in_item_order(driver: Any) -> None:
     outs = {"l": '{"xs": ["a", "b"]}', "p": "p-$item", "q": "q-$item", "r": "r-$item", "m": "m"}
-    found = texts(run(driver, CHAIN % "", outs, "hi"))
-    assert found == ["hi", outs["l"], "p-a", "q-a", "r-a", "p-b", "q-b", "r-b", "m"]
+    messages = texts(run(driver, CHAIN % "", outs, "hi"))
+    assert messages == ["hi", outs["l"], "p-a", "q-a", "r-a", "p-b", "q-b", "r-b", "m"]
 
 
-def test_2_6_a_branch_sees_its_own_messages_only() -> None:
+def test_2_6_a_branch_does_not_see_messages_of_other_branches() -> None:
     outs: Outputs = {"l": '{"xs": ["a", "b"]}', "p": {"a": "pa", "b": "pb"}, "q": {"a": "qa", "b": "qb"}}
-    told = asked(CHAIN % "", {**outs, "r": "r", "m": "m"}, "hi")
-    assert [call[:-1] for call in told["r"]] == [["hi", outs["l"], "pa", "qa"], ["hi", outs["l"], "pb", "qb"]]
+    sent = model_prompts(CHAIN % "", {**outs, "r": "r", "m": "m"}, "hi")
+    assert [call[:-1] for call in sent["r"]] == [["hi", outs["l"], "pa", "qa"], ["hi", outs["l"], "pb", "qb"]]
 
 
 def test_2_6_override_task_makes_the_raw_output_the_item_of_the_next_stage(driver: Any) -> None:
     result = run(driver, CHAIN % ", override_task: true", {**CHAIN_OUTS, "p": '{"w":  $n}', "q": "q"})
-    assert [one.rpartition("}} ")[2] for one in prompts(result, "q")] == ['Q 1 1 0 {"w":  1}', 'Q 2 2 0 {"w":  2}']
+    assert [prompt.rpartition("}} ")[2] for prompt in prompts(result, "q")] == [
+        'Q 1 1 0 {"w":  1}',
+        'Q 2 2 0 {"w":  2}',
+    ]
     assert [visit["item"] for visit in result["visits"] if visit["state"] == "r"] == ['{"w":  1}', '{"w":  2}']
 
 
-def test_2_6_the_keys_of_an_item_are_written_by_the_first_stage_only(driver: Any) -> None:
+def test_2_6_only_the_first_stage_writes_the_keys_of_an_item(driver: Any) -> None:
     outs = {**CHAIN_OUTS, "p": '{"n": "new"}', "q": "q", "r": "r"}
     result = run(driver, CHAIN % "", outs)
-    assert [one[:7] for one in prompts(result, "q")] == ["Q new {", "Q new {"]
+    assert [prompt[:7] for prompt in prompts(result, "q")] == ["Q new {", "Q new {"]
     assert result["context"]["n"] == "new"
 
 
-def test_2_6_another_key_within_a_chain_is_an_error(driver: Any) -> None:
+def test_2_6_a_different_iter_key_within_a_chain_is_an_error(driver: Any) -> None:
     states = (CHAIN % "").replace("state_id: r, iter_key: xs", "state_id: r, iter_key: ys")
     with pytest.raises(WorkflowError, match="finish_iteration"):
         load_workflow(document(states))
 
 
 @pytest.mark.parametrize("flag", ["clear_context_store: true", "clear_context_store: keep_current"])
-def test_2_6_a_branch_that_clears_its_context_sees_what_it_keeps(driver: Any, flag: str) -> None:
+def test_2_6_clear_context_store_applies_to_its_branch(driver: Any, flag: str) -> None:
     result = run(driver, CHAIN % f", {flag}", CHAIN_OUTS)
-    kept = ["Q {{n}} 1 p1", "Q {{n}} 2 {{"] if "keep" in flag else ["Q {{n}} {{w}}"] * 2
-    assert [one[: len(begin)] for one, begin in zip(prompts(result, "q"), kept, strict=True)] == kept
+    begins = ["Q {{n}} 1 p1", "Q {{n}} 2 {{"] if "keep" in flag else ["Q {{n}} {{w}}"] * 2
+    assert [prompt[: len(begin)] for prompt, begin in zip(prompts(result, "q"), begins, strict=True)] == begins
 
 
-def test_2_6_branches_that_keep_only_what_is_new_keep_it_for_the_merge(driver: Any) -> None:
+def test_2_6_keep_current_in_branches_keeps_their_new_values_after_the_merge(driver: Any) -> None:
     states = """
 - {id: l, next: {state_id: p, iter_key: xs}}
 - {id: p, next: {state_id: m, clear_context_store: keep_current}}
@@ -231,26 +234,26 @@ def test_2_6_branches_that_keep_only_what_is_new_keep_it_for_the_merge(driver: A
     assert run(driver, states, outs, {"u": 1})["context"] == {"ra": 1, "rb": 2}
 
 
-def test_2_6_message_histories_are_fully_preserved_from_all_iterations(driver: Any) -> None:
+def test_2_6_the_merge_keeps_the_messages_of_all_iterations(driver: Any) -> None:
     states = """
 - {id: l, next: {state_id: p, iter_key: xs}}
 - {id: p, next: {state_id: m, clear_prior_messages: true}}
 - {id: m, next: {state_id: end}}
 """
-    found = texts(run(driver, states, {"l": '{"xs": ["a", "b"]}', "p": "p-$item", "m": "m"}, "hi"))
-    assert found[-3:] == ["p-a", "p-b", "m"]
+    messages = texts(run(driver, states, {"l": '{"xs": ["a", "b"]}', "p": "p-$item", "m": "m"}, "hi"))
+    assert messages[-3:] == ["p-a", "p-b", "m"]
 
 
-# -- how a chain ends
+# -- the end of a chain
 
 
-def test_2_6_an_empty_list_skips_the_chain_and_continues_at_its_exit(driver: Any) -> None:
+def test_2_6_an_empty_list_skips_the_chain(driver: Any) -> None:
     result = run(driver, CHAIN % "", {**CHAIN_OUTS, "l": '{"xs": []}'})
     assert names(result) == "l m"
 
 
 @pytest.mark.parametrize(
-    ("way", "visits"),
+    ("transition", "visits"),
     [
         ("condition: {expression: 'true', then: m, otherwise: o}", "l o"),
         ("switch: {cases: [{condition: 'true', state_id: m}], default: o}", "l o"),
@@ -259,11 +262,13 @@ def test_2_6_an_empty_list_skips_the_chain_and_continues_at_its_exit(driver: Any
         ("state_id: end, iter_key: xs", "l"),
     ],
 )
-def test_2_6_after_an_empty_list_no_condition_holds_at_the_exit(driver: Any, way: str, visits: str) -> None:
+def test_2_6_after_an_empty_list_all_conditions_at_the_exit_are_false(
+    driver: Any, transition: str, visits: str
+) -> None:
     states = f"""
 - {{id: l, next: {{state_id: p, iter_key: xs}}}}
 - {{id: p, next: {{state_id: q, iter_key: xs}}}}
-- {{id: q, next: {{{way}}}}}
+- {{id: q, next: {{{transition}}}}}
 - {{id: m, next: {{state_id: end}}}}
 - {{id: o, next: {{state_id: end}}}}
 """
@@ -281,7 +286,7 @@ def test_2_6_end_within_a_chain_ends_its_branches(driver: Any) -> None:
 
 EXIT = """
 - {{id: l, next: {{state_id: p, iter_key: xs}}}}
-- {{id: p, next: {{{way}}}}}
+- {{id: p, next: {{{transition}}}}}
 - {{id: m, task: 'M {{{{k}}}} {{{{a}}}}', next: {{state_id: {after}}}}}
 - {{id: o, task: 'O {{{{k}}}} {{{{a}}}}', next: {{state_id: {after}}}}}
 - {{id: z, task: 'Z {{{{k}}}} {{{{m}}}} {{{{o}}}}', next: {{state_id: end}}}}
@@ -296,33 +301,35 @@ EXIT_OUTS: Outputs = {
 CONDITION = "condition: {expression: go, then: m, otherwise: o}"
 
 
-def test_2_6_a_condition_at_the_end_is_evaluated_per_branch_and_each_target_runs_once(driver: Any) -> None:
-    result = run(driver, EXIT.format(way=CONDITION, after="end"), EXIT_OUTS)
+def test_2_6_a_condition_at_the_end_is_evaluated_per_branch_and_targets_run_once(driver: Any) -> None:
+    result = run(driver, EXIT.format(transition=CONDITION, after="end"), EXIT_OUTS)
     assert names(result) == "l p p p m o"
     assert [prompts(result, state) for state in "mo"] == [["M c 1"], ["O c 1"]]
     assert [visit["item"] for visit in result["visits"][-2:]] == [None, None]
 
 
-def test_2_6_if_all_branches_choose_one_target_the_other_does_not_run(driver: Any) -> None:
-    result = run(driver, EXIT.format(way=CONDITION, after="z"), {**EXIT_OUTS, "p": '{"k": "$item"}'})
+def test_2_6_a_target_that_no_branch_chooses_does_not_run(driver: Any) -> None:
+    result = run(driver, EXIT.format(transition=CONDITION, after="z"), {**EXIT_OUTS, "p": '{"k": "$item"}'})
     assert names(result) == "l p p p o z"
 
 
-def test_2_6_the_chosen_targets_join_again(driver: Any) -> None:
-    result = run(driver, EXIT.format(way=CONDITION, after="z"), EXIT_OUTS)
+def test_2_6_the_chosen_targets_join(driver: Any) -> None:
+    result = run(driver, EXIT.format(transition=CONDITION, after="z"), EXIT_OUTS)
     assert names(result) == "l p p p m o z"
     assert prompts(result, "z") == ["Z o 1 1"]
 
 
 def test_2_6_a_switch_at_the_end_is_evaluated_per_branch(driver: Any) -> None:
-    way = "switch: {cases: [{condition: k == 'a', state_id: m}, {condition: k == 'b', state_id: end}], default: o}"
-    result = run(driver, EXIT.format(way=way, after="end"), EXIT_OUTS)
+    transition = (
+        "switch: {cases: [{condition: k == 'a', state_id: m}, {condition: k == 'b', state_id: end}], default: o}"
+    )
+    result = run(driver, EXIT.format(transition=transition, after="end"), EXIT_OUTS)
     assert names(result) == "l p p p m o"
     assert [prompts(result, state) for state in "mo"] == [["M c 1"], ["O c 1"]]
 
 
-def test_2_6_state_ids_at_the_end_run_once_each_after_the_merge(driver: Any) -> None:
-    result = run(driver, EXIT.format(way="state_ids: [m, o]", after="z"), EXIT_OUTS)
+def test_2_6_state_ids_at_the_end_each_run_once_after_the_merge(driver: Any) -> None:
+    result = run(driver, EXIT.format(transition="state_ids: [m, o]", after="z"), EXIT_OUTS)
     assert names(result) == "l p p p m o z"
     assert [prompts(result, state) for state in "moz"] == [["M c 1"], ["O c 1"], ["Z o 1 1"]]
 
@@ -363,13 +370,13 @@ def nested(first: str, second: str) -> Outputs:
 def test_2_6_finish_iteration_splits_each_branch_again(driver: Any) -> None:
     result = run(driver, NESTED, nested('{"ys": [1, 2], "k": "a"}', '{"ys": [3], "k": "b"}'))
     assert names(result) == "l p p q q q q2 q2 q2 m"
-    assert [one.split()[1:3] for one in prompts(result, "q")] == [["1", "a"], ["2", "a"], ["3", "b"]]
+    assert [prompt.split()[1:3] for prompt in prompts(result, "q")] == [["1", "a"], ["2", "a"], ["3", "b"]]
     assert prompts(result, "q2") == ["Q2 1 a 1", "Q2 2 a 2", "Q2 3 b 3"]
     assert prompts(result, "m") == ["M b 3"]
     assert texts(result)[2:6] == ['{"q": "1"}', "q2-1", '{"q": "2"}', "q2-2"]
 
 
-def test_2_6_inner_items_fill_no_context(driver: Any) -> None:
+def test_2_6_keys_of_inner_items_are_not_added_to_the_context(driver: Any) -> None:
     result = run(driver, NESTED, {**nested('{"ys": [{"y": 1}]}', '{"ys": []}'), "q": "q", "q2": "q2"})
     assert prompts(result, "q") == ['Q {"y": 1} {{k}} {{n}} {{y}}']
     assert "y" not in result["context"]
@@ -383,14 +390,14 @@ def test_2_6_inner_items_fill_no_context(driver: Any) -> None:
         ('{"ys": [1], "k": "a"}', '{"ys": [], "k": "b"}', "l p p q q2 m", "M b 1"),
     ],
 )
-def test_2_6_a_branch_with_nothing_to_split_waits_for_the_others(
+def test_2_6_a_branch_without_inner_items_waits_for_the_others(
     driver: Any, first: str, second: str, visits: str, last: str
 ) -> None:
     result = run(driver, NESTED, nested(first, second))
     assert (names(result), prompts(result, "m")) == (visits, [last])
 
 
-def test_2_6_a_thousand_branches_are_merged_in_order() -> None:
+def test_2_6_the_merge_of_a_thousand_branches_is_in_item_order() -> None:
     outs = {"l": str(list(range(1000))), "p": '{"k": $item}', "m": "m"}
     result = load_workflow(document(ONE_STAGE % ".")).compile(script=outs).invoke({})
     assert result["context"] == {"k": 999}
@@ -401,7 +408,7 @@ def test_2_6_the_result_is_independent_of_timing() -> None:
     import asyncio
 
     class Slow:
-        """Answers the sooner, the later the item."""
+        """Answers later items sooner."""
 
         async def complete(self, request: Any) -> Any:
             state, call = request.metadata["state"], request.metadata["call"]
@@ -416,7 +423,7 @@ def test_2_6_the_result_is_independent_of_timing() -> None:
     assert texts(result) == ["hi", '{"xs": [1, 2, 3]}', '{"k": 1}', '{"k": 2}', '{"k": 3}', "m"]
 
 
-def test_2_6_one_branch_that_fails_fails_the_run(driver: Any) -> None:
+def test_2_6_a_failing_branch_fails_the_run(driver: Any) -> None:
     def answer(request: Any) -> Any:
         state, call = request.metadata["state"], request.metadata["call"]
         return ValueError("no") if call.item == 2 else {"l": "[1, 2, 3]"}.get(state, state)
@@ -428,21 +435,21 @@ def test_2_6_one_branch_that_fails_fails_the_run(driver: Any) -> None:
     assert "m" not in {request.metadata["state"] for request in model.requests}
 
 
-def test_1_1_at_most_max_concurrency_branches_run_concurrently() -> None:
+def test_1_1_max_concurrency_limits_concurrent_branches() -> None:
     import asyncio
 
     class Counting:
         def __init__(self, limit: int) -> None:
             self.limit = limit
-            self.busy = self.most = 0
+            self.running = self.peak = 0
 
         async def complete(self, request: Any) -> Any:
-            self.busy += 1
-            self.most = max(self.most, self.busy)
-            while request.metadata["state"] == "p" and self.most < self.limit:
+            self.running += 1
+            self.peak = max(self.peak, self.running)
+            while request.metadata["state"] == "p" and self.peak < self.limit:
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0.001)
-            self.busy -= 1
+            self.running -= 1
             outputs = {"l": str(list(range(9)))}
             return await ScriptedModel([outputs.get(request.metadata["state"], "ok")]).complete(request)
 
@@ -450,4 +457,4 @@ def test_1_1_at_most_max_concurrency_branches_run_concurrently() -> None:
         counting = Counting(limit)
         text = document(ONE_STAGE % ".", f"enable_summarization_node: false\nmax_concurrency: {limit}")
         asyncio.run(load_workflow(text).compile(models=counting).ainvoke({}))
-        assert counting.most == limit
+        assert counting.peak == limit

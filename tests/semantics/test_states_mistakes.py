@@ -6,10 +6,10 @@ from tests.semantics.mistakes import BASE, MISTAKES, Mistake
 from statewright.workflow.states.language.parse import parse_workflow
 
 DOUBLED = {"states in a tool": 3}
-"""Mistakes that are more than one problem: an item of the wrong list lacks the keys of that list."""
+"""Mistakes that cause several problems: an item of the wrong list lacks the keys of that list."""
 
 
-def test_the_file_without_mistakes_is_right() -> None:
+def test_the_file_without_mistakes_has_no_problems() -> None:
     parsed = parse_workflow(BASE)
     assert (parsed.problems, parsed.warnings) == ((), ())
 
@@ -17,10 +17,10 @@ def test_the_file_without_mistakes_is_right() -> None:
 @pytest.mark.parametrize("mistake", MISTAKES.values(), ids=list(MISTAKES))
 def test_1_8_a_mistake_is_reported_at_its_line_with_a_suggestion(mistake: Mistake) -> None:
     parsed = parse_workflow(mistake.text)
-    found = parsed.warnings if mistake.is_warning else parsed.problems
+    problems = parsed.warnings if mistake.is_warning else parsed.problems
     assert (parsed.definition is None) is not mistake.is_warning
-    assert mistake.words in f"{found[0].message} {found[0].suggestion}"
-    assert found[0].line == mistake.line
+    assert mistake.words in f"{problems[0].message} {problems[0].suggestion}"
+    assert problems[0].line == mistake.line
 
 
 @pytest.mark.parametrize("name", [name for name, mistake in MISTAKES.items() if not mistake.is_warning])

@@ -16,8 +16,8 @@ def document(states: str, extra: str = "") -> str:
     return f"{extra}\nassistants: [{{id: a, system_prompt: p}}]\nstates:\n{states}"
 
 
-def run(driver: Any, states: str, outs: Outputs, given: Any = None) -> Any:
-    return driver.invoke(load_workflow(document(states)).compile(script=outs), {"input": given})
+def run(driver: Any, states: str, outs: Outputs, message: Any = None) -> Any:
+    return driver.invoke(load_workflow(document(states)).compile(script=outs), {"input": message})
 
 
 def names(result: Any) -> str:
@@ -25,8 +25,8 @@ def names(result: Any) -> str:
 
 
 def prompt(result: Any, state: str) -> str:
-    (found,) = [visit["prompt"] for visit in result["visits"] if visit["state"] == state]
-    return found
+    (shown,) = [visit["prompt"] for visit in result["visits"] if visit["state"] == state]
+    return shown
 
 
 def texts(result: Any) -> list[str]:
@@ -43,37 +43,37 @@ DIAMOND = """
 OUTS = {"r": '{"k":"r"}', "b": '{"k":"b","fb":1}', "b2": '{"b2":1}', "c": '{"k":"c","fc":1}', "j": "j"}
 
 
-def test_2_5_branches_start_from_one_snapshot_and_stay_isolated_until_they_join(driver: Any) -> None:
+def test_2_5_branches_start_with_the_same_context_and_are_isolated_until_they_join(driver: Any) -> None:
     result = run(driver, DIAMOND % ("", ""), OUTS, "hi")
     assert names(result) == "r b c b2 j"
     assert [prompt(result, state) for state in ("b", "c", "b2")] == ["B r {{fc}}", "C r {{fb}}", "B2 b 1 {{fc}}"]
 
 
-def test_2_5_at_a_join_contexts_and_histories_are_merged_in_declared_order(driver: Any) -> None:
+def test_2_5_a_join_merges_contexts_and_histories_in_declared_order(driver: Any) -> None:
     result = run(driver, DIAMOND % ("", ""), OUTS, "hi")
     assert prompt(result, "j") == "J c 1 1"
     assert result["context"] == {"k": "c", "fb": 1, "b2": 1, "fc": 1}
     assert texts(result) == ["hi", OUTS["r"], OUTS["b"], OUTS["b2"], OUTS["c"], "j"]
 
 
-def test_2_5_declared_order_is_the_position_in_state_ids(driver: Any) -> None:
+def test_2_5_declared_order_is_the_order_of_state_ids(driver: Any) -> None:
     states = (DIAMOND % ("", "")).replace("[b, c]", "[c, b]")
     result = run(driver, states, OUTS)
     assert result["context"]["k"] == "b"
     assert texts(result) == [OUTS["r"], OUTS["c"], OUTS["b"], OUTS["b2"], "j"]
 
 
-def test_2_5_keys_that_a_branch_did_not_touch_undo_nothing(driver: Any) -> None:
+def test_2_5_a_branch_does_not_undo_changes_of_keys_that_it_did_not_write(driver: Any) -> None:
     result = run(driver, DIAMOND % ("", ""), {**OUTS, "c": '{"fc":1}'})
     assert prompt(result, "j") == "J b 1 1"
 
 
-def test_2_5_a_branch_that_resets_a_key_takes_it_from_the_merged_context(driver: Any) -> None:
+def test_2_5_a_key_that_a_branch_resets_is_removed_from_the_merged_context(driver: Any) -> None:
     states = DIAMOND % ("", ", reset_keys_in_context_store: [u]")
     assert run(driver, states, OUTS, {"u": 1, "v": 2})["context"] == {"v": 2, "k": "c", "fb": 1, "b2": 1, "fc": 1}
 
 
-def test_2_5_values_that_branches_append_are_all_there(driver: Any) -> None:
+def test_2_5_a_join_keeps_all_appended_values(driver: Any) -> None:
     states = DIAMOND % (", append_to_context: true", ", append_to_context: true")
     outs = {**OUTS, "r": '{"k":"r"}'}
     assert run(driver, states, outs)["context"]["k"] == ["r", "b", "c"]
@@ -86,23 +86,23 @@ def test_2_5_values_that_branches_append_are_all_there(driver: Any) -> None:
         ("clear_context_store: keep_current", {"k": "c", "fb": 1, "b2": 1, "fc": 1}),
     ],
 )
-def test_2_5_a_branch_that_clears_its_context_clears_what_it_sees(
+def test_2_5_a_branch_that_clears_its_context_clears_only_the_values_that_it_sees(
     driver: Any, flag: str, context: dict[str, Any]
 ) -> None:
     assert run(driver, DIAMOND % ("", f", {flag}"), OUTS, {"u": 1})["context"] == context
 
 
-def test_2_5_a_branch_that_forgets_its_messages_keeps_those_of_the_others(driver: Any) -> None:
+def test_2_5_clearing_the_messages_of_a_branch_keeps_those_of_others(driver: Any) -> None:
     result = run(driver, DIAMOND % ("", ", clear_prior_messages: true"), OUTS, "hi")
     assert {OUTS["b"], OUTS["b2"]} <= set(texts(result))
 
 
-def test_2_5_a_key_that_a_branch_has_never_seen_is_not_a_change_of_that_branch(driver: Any) -> None:
+def test_2_5_resetting_a_key_that_a_branch_does_not_see_has_no_effect(driver: Any) -> None:
     states = DIAMOND % ("", ", reset_keys_in_context_store: [fb]")
     assert run(driver, states, OUTS)["context"]["fb"] == 1
 
 
-def test_2_5_two_joins_in_sequence_run_once_each(driver: Any) -> None:
+def test_2_5_two_joins_in_sequence_each_run_once(driver: Any) -> None:
     states = """
 - {id: r, next: {state_ids: [b, c, d]}}
 - {id: b, next: {state_id: j}}
@@ -116,7 +116,7 @@ def test_2_5_two_joins_in_sequence_run_once_each(driver: Any) -> None:
     assert (names(result), prompt(result, "k")) == ("r b c d j k", "K 3")
 
 
-def test_2_5_a_join_counts_as_the_first_of_the_branches_that_came_together(driver: Any) -> None:
+def test_2_5_a_join_takes_the_position_of_the_first_branch_that_it_joins(driver: Any) -> None:
     states = """
 - {id: r, next: {state_ids: [b, c, d]}}
 - {id: b, next: {state_id: j}}
@@ -141,7 +141,7 @@ def test_2_5_a_join_waits_for_a_branch_that_loops(driver: Any) -> None:
     assert names(run(driver, states, outs)) == "r b c b b j"
 
 
-def test_2_5_a_join_does_not_wait_for_a_branch_that_went_elsewhere(driver: Any) -> None:
+def test_2_5_a_join_does_not_wait_for_a_branch_that_cannot_reach_it(driver: Any) -> None:
     states = """
 - {id: r, next: {state_ids: [b, c]}}
 - {id: b, next: {condition: {expression: 'x', then: j, otherwise: e}}}
@@ -152,7 +152,7 @@ def test_2_5_a_join_does_not_wait_for_a_branch_that_went_elsewhere(driver: Any) 
     assert names(run(driver, states, {"r": "r", "b": "{}", "c": "c", "j": "j", "e": "e"})) == "r b c j e"
 
 
-def test_2_5_if_states_reach_each_other_the_first_declared_runs_first(driver: Any) -> None:
+def test_2_5_of_two_states_that_reach_each_other_the_first_declared_runs_first(driver: Any) -> None:
     states = """
 - {id: r, next: {state_ids: [b, a1]}}
 - {id: a1, next: {condition: {expression: 'x', then: b, otherwise: end}}}
@@ -164,7 +164,7 @@ def test_2_5_if_states_reach_each_other_the_first_declared_runs_first(driver: An
     assert names(once) == "r a1 b"
 
 
-def test_2_5_a_whole_loop_with_a_fork_in_it_goes_round(driver: Any) -> None:
+def test_2_5_a_loop_that_contains_branches_repeats(driver: Any) -> None:
     states = """
 - {id: r, next: {state_ids: [b, c]}}
 - {id: b, next: {state_id: j}}
@@ -203,7 +203,7 @@ def test_2_5_an_iteration_in_a_branch_joins_a_plain_branch_once(driver: Any) -> 
 
 
 @pytest.mark.parametrize(("output", "taken"), [('{"x": true}', "t1"), ('{"x": false}', "t2")])
-def test_2_5_of_a_condition_only_one_way_is_a_branch(driver: Any, output: str, taken: str) -> None:
+def test_2_5_a_join_does_not_wait_for_the_other_target_of_a_condition(driver: Any, output: str, taken: str) -> None:
     states = """
 - {id: s, next: {condition: {expression: 'x', then: t1, otherwise: t2}}}
 - {id: t1, next: {state_id: j}}
@@ -213,7 +213,7 @@ def test_2_5_of_a_condition_only_one_way_is_a_branch(driver: Any, output: str, t
     assert names(run(driver, states, {"s": output, "t1": "1", "t2": "2", "j": "j"})) == f"s {taken} j"
 
 
-def test_2_5_when_a_branch_fails_its_siblings_are_not_merged(driver: Any) -> None:
+def test_2_5_a_failing_branch_prevents_the_join(driver: Any) -> None:
     def answer(request: Any) -> Any:
         state = request.metadata["state"]
         return ValueError("no") if state == "b" else state
@@ -225,7 +225,7 @@ def test_2_5_when_a_branch_fails_its_siblings_are_not_merged(driver: Any) -> Non
     assert "j" not in {request.metadata["state"] for request in model.requests}
 
 
-def test_2_5_the_final_summary_comes_once_after_all_branches(driver: Any) -> None:
+def test_2_5_the_final_summary_is_made_once_after_all_branches(driver: Any) -> None:
     states = """
 - {id: r, next: {state_ids: [b, c, end]}}
 - {id: b, next: {state_id: end}}
@@ -239,7 +239,7 @@ def test_2_5_the_final_summary_comes_once_after_all_branches(driver: Any) -> Non
     assert result["result"] == "final_summary"
 
 
-def test_2_5_a_state_that_several_branches_name_twice_is_visited_once_a_layer(driver: Any) -> None:
+def test_2_5_a_state_named_by_several_branches_is_visited_once(driver: Any) -> None:
     states = """
 - {id: r, next: {state_ids: [b, j]}}
 - {id: b, next: {state_id: j}}
@@ -248,6 +248,6 @@ def test_2_5_a_state_that_several_branches_name_twice_is_visited_once_a_layer(dr
     assert names(run(driver, states, {"r": "r", "b": "b", "j": "j"})) == "r b j"
 
 
-def test_2_5_a_failed_run_is_reported_as_it_was(driver: Any) -> None:
+def test_2_5_an_error_in_a_branch_is_raised_unchanged(driver: Any) -> None:
     with pytest.raises(StatewrightError, match="'b' needs a model"):
         run(driver, DIAMOND % ("", ""), {"r": "r", "c": "c"})

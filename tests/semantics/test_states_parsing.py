@@ -1,4 +1,4 @@
-"""2.1: an output is parsed once, however many conditions, contexts and readers of the state use its value."""
+"""2.1: an output is parsed only once, even if several conditions, contexts and readers of the state use its value."""
 
 from __future__ import annotations
 
@@ -41,39 +41,39 @@ SCRIPT: Any = {
 
 
 @pytest.fixture
-def parsed(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
-    """How often each text was parsed."""
-    count: Counter[str] = Counter()
+def parse_counts(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Counts how often each text is parsed."""
+    counts: Counter[str] = Counter()
     parse = results.parse_text
 
-    def counted(text: str) -> Any:
-        count[text] += 1
+    def parse_and_count(text: str) -> Any:
+        counts[text] += 1
         return parse(text)
 
-    monkeypatch.setattr(results, "parse_text", counted)
-    return count
+    monkeypatch.setattr(results, "parse_text", parse_and_count)
+    return counts
 
 
-def test_2_1_each_output_and_the_input_are_parsed_once(parsed: Counter[str]) -> None:
+def test_2_1_the_input_and_each_output_are_parsed_once(parse_counts: Counter[str]) -> None:
     app = load_workflow(TEXT).compile(script=SCRIPT, checkpointer=InMemorySaver())
-    done = app.invoke({"input": '{"project": "demo"}'}, thread_id="t")
-    assert [visit["state"] for visit in done["visits"]] == [
+    result = app.invoke({"input": '{"project": "demo"}'}, thread_id="t")
+    assert [visit["state"] for visit in result["visits"]] == [
         "plan", "look", "look", "fork", "fork", "left", "right", "join", "last"
     ]  # fmt: skip
-    assert done["context"]["project"] == "demo"
-    assert sorted(parsed) == sorted({visit["output"] for visit in done["visits"]} | {'{"project": "demo"}'})
-    assert set(parsed.values()) == {1}
+    assert result["context"]["project"] == "demo"
+    assert sorted(parse_counts) == sorted({visit["output"] for visit in result["visits"]} | {'{"project": "demo"}'})
+    assert set(parse_counts.values()) == {1}
 
 
-def test_2_1_watching_the_values_of_a_run_parses_no_output_again(parsed: Counter[str]) -> None:
+def test_2_1_streaming_values_does_not_parse_outputs_again(parse_counts: Counter[str]) -> None:
     app = load_workflow(TEXT).compile(script=SCRIPT)
     snapshots = list(app.stream({"input": "words"}, stream_mode="values"))
     assert len(snapshots) > 6
-    assert parsed.pop("words") <= 3  # the values before the first visit have nothing that remembers it
-    assert set(parsed.values()) == {1}
+    assert parse_counts.pop("words") <= 3  # it is parsed again until the first visit has stored it
+    assert set(parse_counts.values()) == {1}
 
 
-def test_2_8_an_answer_that_was_checked_is_not_parsed_again(parsed: Counter[str]) -> None:
+def test_2_8_a_validated_answer_is_not_parsed_again(parse_counts: Counter[str]) -> None:
     def add(a: int) -> int:
         return a + 1
 
@@ -87,12 +87,12 @@ states:
   next: {{condition: {{expression: files == 3, then: end, otherwise: s}}}}
 """
     model = ScriptedModel(['{"files": "three"}', '{"files": 3}'])
-    done = load_workflow(text).compile(models=model, tools={"add": add}).invoke({"input": "hi"})
-    assert done["context"] == {"files": 3}
-    assert parsed == {"hi": 1, '{"files": "three"}': 1, '{"files": 3}': 1}
+    result = load_workflow(text).compile(models=model, tools={"add": add}).invoke({"input": "hi"})
+    assert result["context"] == {"files": 3}
+    assert parse_counts == {"hi": 1, '{"files": "three"}': 1, '{"files": 3}': 1}
 
 
-def test_2_2_a_tool_that_changes_its_arguments_does_not_change_the_context() -> None:
+def test_2_2_changes_of_tool_arguments_do_not_reach_the_context() -> None:
     def spoil(rows: list[Any], whole: Any) -> str:
         rows.append("spoilt")
         whole["deep"]["rows"].append("spoilt")
@@ -109,6 +109,6 @@ states:
 """
     output = {"rows": [1], "whole": {"deep": {"rows": [1]}}}
     app = load_workflow(text).compile(script={"s": json.dumps(output), "v": "ok"}, tools={"spoil": spoil})
-    done = app.invoke({"input": "hi"})
-    assert done["context"] == output
-    assert done["visits"][-1]["prompt"] == '[1] {"deep": {"rows": [1]}}'
+    result = app.invoke({"input": "hi"})
+    assert result["context"] == output
+    assert result["visits"][-1]["prompt"] == '[1] {"deep": {"rows": [1]}}'

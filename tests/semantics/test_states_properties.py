@@ -1,8 +1,8 @@
 """Random workflows of states behave like a plain interpreter of the language, with any driver and any interruption.
 
 The interpreter below is written from the specification and shares nothing with the implementation: it keeps tokens,
-lets one wait while another can still reach its state, and gives each branch a log of what it has behind it. Several
-logs are merged in the order of the branches, each entry once.
+lets a token wait while another can still reach its state, and gives each branch a log of its entries. Logs are merged
+in the order of the branches, each entry once.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ TASK = " ".join(f"{{{{{key}}}}}" for key in KEYS)
 
 @dataclass(frozen=True)
 class Spec:
-    """A state, and how its model answers."""
+    """A state, and the form of its model's answers."""
 
     id: str
     kind: str
@@ -38,7 +38,7 @@ class Spec:
     targets: tuple[str, ...]
     writes: tuple[str, ...] = ()
     count: int = 0
-    """How many items its result has."""
+    """The number of items of its result."""
     maps: bool = False
     bare: bool = False
     """Whether the items are the whole result."""
@@ -47,34 +47,36 @@ class Spec:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Its targets, without the end and without those named twice."""
+        """Its targets without the end and without duplicates."""
         return tuple(dict.fromkeys(target for target in self.targets if target != END))
 
     def document(self) -> dict[str, Any]:
         first, *_ = self.targets
-        ways: dict[str, dict[str, Any]] = {
+        transitions: dict[str, dict[str, Any]] = {
             "one": {"state_id": first},
             "all": {"state_ids": list(self.targets)},
             "choice": {"condition": {"expression": "go", "then": first, "otherwise": self.targets[-1]}},
             "each": {"state_id": first, "iter_key": "xs"},
         }
-        way = ways[self.kind] | {flag: True for flag in self.flags if flag in ("append_to_context", "override_task")}
+        transition = transitions[self.kind] | {
+            flag: True for flag in self.flags if flag in ("append_to_context", "override_task")
+        }
         if "output_key" in self.flags:
-            way["output_key"] = "raw"
+            transition["output_key"] = "raw"
         if "silent" in self.flags:
-            way["include_in_llm_history"] = False
-        state = {"id": self.id, "assistant_id": "m", "task": TASK, "next": way}
+            transition["include_in_llm_history"] = False
+        state = {"id": self.id, "assistant_id": "m", "task": TASK, "next": transition}
         return state | ({"finish_iteration": True} if self.finishes else {})
 
 
-def answer(spec: Spec, item: Any, said: Sequence[str]) -> str:
-    """What the model of a state answers: it depends on what its branch has behind it."""
-    chance = crc32(f"{spec.id}|{json.dumps(item)}|{','.join(said)}".encode())
+def answer(spec: Spec, item: Any, authors: Sequence[str]) -> str:
+    """The answer of the model of a state; it depends on the messages of its branch."""
+    chance = crc32(f"{spec.id}|{json.dumps(item)}|{','.join(authors)}".encode())
     if spec.bare:
         return json.dumps(list(range(spec.count)))
     result: dict[str, Any] = dict.fromkeys(spec.writes, f"{spec.id}-{chance % 97}")
     if spec.kind == "choice":
-        result["go"] = bool(chance & 8) and said.count(spec.id) < 2 and len(said) < 12
+        result["go"] = bool(chance & 8) and authors.count(spec.id) < 2 and len(authors) < 12
     if spec.kind == "each":
         result["xs"] = [{"a": f"{spec.id}{n}", "n": n} if spec.maps else n for n in range(spec.count)]
     return json.dumps(result)
@@ -83,24 +85,25 @@ def answer(spec: Spec, item: Any, said: Sequence[str]) -> str:
 @st.composite
 def workflows(draw: st.DrawFn) -> list[Spec]:
     ids = [f"s{number}" for number in range(draw(st.integers(4, 8)))]
-    return [draw(specs(ids, place)) for place in range(len(ids))]
+    return [draw(specs(ids, position)) for position in range(len(ids))]
 
 
 @st.composite
-def specs(draw: st.DrawFn, ids: list[str], place: int) -> Spec:
-    ahead = [*ids[place + 1 : place + 4], *([END] if place > 1 or place == len(ids) - 1 else [])]
+def specs(draw: st.DrawFn, ids: list[str], position: int) -> Spec:
+    ahead = [*ids[position + 1 : position + 4], *([END] if position > 1 or position == len(ids) - 1 else [])]
     kind = draw(st.sampled_from(("each", "all", "choice", "each", "one")))
     targets: tuple[str, ...] = (draw(st.sampled_from(ahead)),)
     if kind == "all":
         targets = tuple(draw(st.lists(st.sampled_from(ahead), min_size=1, max_size=3, unique=True)))
-    if kind == "choice":  # the first way may lead back: a model says so twice at most
+    if kind == "choice":  # the first target may lead back: a model chooses it at most twice
         targets = (draw(st.sampled_from([*ids, END])), *targets)
     flags = ["append_to_context", "output_key"]
-    flags += {"choice": [], "each": ["silent", "override_task"]}.get(kind, ["silent"])  # loops are counted in messages
+    # A choice cannot be silent, because the model counts loops by messages.
+    flags += {"choice": [], "each": ["silent", "override_task"]}.get(kind, ["silent"])
     finishes = kind == "each" and draw(st.booleans())
     bare = kind == "each" and draw(st.booleans())
     return Spec(
-        ids[place],
+        ids[position],
         kind,
         targets,
         tuple(draw(st.lists(st.sampled_from(KEYS), max_size=2, unique=True))),
@@ -132,12 +135,12 @@ class Token:
     path: tuple[int, ...] = ()
     inner: Inner | None = None
     ended: int | None = None
-    """The iteration that it has left."""
+    """The iteration that the token has left."""
 
 
 @dataclass(frozen=True)
 class Entry:
-    """What a state did."""
+    """One visit of a state."""
 
     spec: Spec
     item: Any
@@ -167,7 +170,7 @@ class Interpreter:
                 live.extend(self._perform(group))
             self.layers.append(list(range(begun, len(self.entries))))
 
-    # which tokens start
+    # tokens that start
 
     def _due(self, live: list[Token]) -> Iterator[list[Token]]:
         inside = [token for token in live if token.inner is not None]
@@ -189,16 +192,16 @@ class Interpreter:
         return False
 
     def _reach(self, state: str) -> set[str]:
-        found: set[str] = set()
+        reached: set[str] = set()
         ahead = list(self.specs[state].names)
         while ahead:
             target = ahead.pop()
-            if target not in found:
-                found.add(target)
+            if target not in reached:
+                reached.add(target)
                 ahead.extend(self.specs[target].names)
-        return found
+        return reached
 
-    # what a state does
+    # visits
 
     def _perform(self, tokens: list[Token]) -> Iterator[Token]:
         token = self._merged(tokens)
@@ -211,7 +214,7 @@ class Interpreter:
         number = len(self.entries)
         log = (*token.log, number)
         self.entries.append(Entry(spec, item, prompt, output, log, token.path, fills))
-        yield from self._ways(spec, replace(token, log=log), number, json.loads(output))
+        yield from self._next_tokens(spec, replace(token, log=log), number, json.loads(output))
 
     def _merged(self, tokens: list[Token]) -> Token:
         logs: list[tuple[tuple[int, ...], int, tuple[int, ...]]] = []
@@ -220,11 +223,11 @@ class Interpreter:
                 logs.append((token.path, 0, token.log))
                 continue
             ends = sorted(self.ends[token.ended], key=lambda number: self.entries[number].path)
-            logs.extend((token.path, place, self.entries[number].log) for place, number in enumerate(ends))
-        log = tuple(dict.fromkeys(number for _, _, one in sorted(logs) for number in one))
+            logs.extend((token.path, position, self.entries[number].log) for position, number in enumerate(ends))
+        log = tuple(dict.fromkeys(number for _, _, entries in sorted(logs) for number in entries))
         return replace(tokens[0], log=log, path=min(token.path for token in tokens), ended=None)
 
-    def _ways(self, spec: Spec, token: Token, number: int, result: Any) -> Iterator[Token]:
+    def _next_tokens(self, spec: Spec, token: Token, number: int, result: Any) -> Iterator[Token]:
         inner = token.inner
         if spec.kind != "each":
             go = spec.kind == "choice" and result["go"]
@@ -236,8 +239,8 @@ class Interpreter:
             items: list[Any] = result if isinstance(result, list) else result["xs"]
             base, identity = (token.path, number) if inner is None else (inner.base, inner.id)
             tokens = [
-                replace(token, path=(*token.path, place), inner=Inner(identity, base, item, inner is None))
-                for place, item in enumerate(items)
+                replace(token, path=(*token.path, position), inner=Inner(identity, base, item, inner is None))
+                for position, item in enumerate(items)
             ]
             yield from self._stage(spec, tokens, number) if items else self._skipped(spec, token, number)
 
@@ -269,7 +272,7 @@ class Interpreter:
                 here = (*path, spec.names.index(target)) if forks else path
                 yield Token(target, token.log, here, None, inner.id if inner is not None else None)
 
-    # what a log means
+    # logs
 
     def context(self, log: Sequence[int]) -> dict[str, Any]:
         context: dict[str, Any] = {}
@@ -277,10 +280,10 @@ class Interpreter:
             if entry.fills:
                 context |= entry.item
             result = json.loads(entry.output)
-            news = dict(result) if isinstance(result, dict) else {}
+            added = dict(result) if isinstance(result, dict) else {}
             if "output_key" in entry.spec.flags:
-                news["raw"] = entry.output
-            for key, value in news.items():
+                added["raw"] = entry.output
+            for key, value in added.items():
                 before = context.get(key)
                 if "append_to_context" in entry.spec.flags:
                     value = [*before, value] if isinstance(before, list) else [before, value] if before else [value]
@@ -288,11 +291,11 @@ class Interpreter:
         return context
 
     def history(self, log: Sequence[int]) -> list[tuple[str, str]]:
-        found = (self.entries[number] for number in log)
-        return [(entry.spec.id, entry.output) for entry in found if "silent" not in entry.spec.flags]
+        entries = (self.entries[number] for number in log)
+        return [(entry.spec.id, entry.output) for entry in entries if "silent" not in entry.spec.flags]
 
     def whole(self) -> tuple[int, ...]:
-        """The log of all branches together."""
+        """The merged log of all branches."""
         inherited = {number for entry in self.entries for number in entry.log[:-1]}
         heads = [entry for number, entry in enumerate(self.entries) if number not in inherited]
         ordered = sorted(heads, key=lambda entry: entry.path)
@@ -323,32 +326,32 @@ def text_of(flow: list[Spec], pauses: frozenset[str] = frozenset()) -> str:
 def model_of(flow: list[Spec]) -> ScriptedModel:
     by_id = {spec.id: spec for spec in flow}
 
-    def answered(request: Any) -> str:
+    def complete(request: Any) -> str:
         call = request.metadata["call"]
-        return answer(by_id[request.metadata["state"]], call.item, [one.name for one in call.history])
+        return answer(by_id[request.metadata["state"]], call.item, [message.name for message in call.history])
 
-    return ScriptedModel(answered)
+    return ScriptedModel(complete)
 
 
 def plain(result: Any) -> dict[str, Any]:
-    """What is compared of a result."""
+    """The compared parts of a result."""
     visits = [(visit["state"], visit["item"], visit["prompt"], visit["output"]) for visit in result["visits"]]
     messages = [(message.name, message.text) for message in result["messages"]]
     return {"visits": visits, "context": result["context"], "messages": messages}
 
 
-def expected(flow: list[Spec]) -> tuple[dict[str, Any], list[int]]:
-    """What the interpreter makes of a workflow, and how long its layers are."""
+def interpreted(flow: list[Spec]) -> tuple[dict[str, Any], list[int]]:
+    """The result of the interpreter, and the lengths of its layers."""
     interpreter = Interpreter({spec.id: spec for spec in flow})
     interpreter.run()
     whole = interpreter.whole()
-    visits = [(one.spec.id, one.item, one.prompt, one.output) for one in interpreter.entries]
-    found = {"visits": visits, "context": interpreter.context(whole), "messages": interpreter.history(whole)}
-    return found, [len(layer) for layer in interpreter.layers]
+    visits = [(entry.spec.id, entry.item, entry.prompt, entry.output) for entry in interpreter.entries]
+    result = {"visits": visits, "context": interpreter.context(whole), "messages": interpreter.history(whole)}
+    return result, [len(layer) for layer in interpreter.layers]
 
 
 def layered(visits: list[Any], lengths: list[int]) -> list[list[Any]]:
-    """The visits by supersteps; within one, their order says nothing."""
+    """The visits by superstep, sorted within each, because their order there does not matter."""
     layers: list[list[Any]] = []
     for length in lengths:
         layers.append(sorted(visits[:length], key=str))
@@ -367,23 +370,23 @@ QUICK = settings(
 
 @QUICK
 @given(flow=workflows())
-def test_a_workflow_does_what_the_language_says(flow: list[Spec]) -> None:
-    wanted, lengths = expected(flow)
+def test_a_workflow_has_the_result_of_the_interpreter(flow: list[Spec]) -> None:
+    expected, lengths = interpreted(flow)
     workflow = load_workflow(text_of(flow))
-    found = plain(workflow.compile(models=model_of(flow)).invoke({}))
+    actual = plain(workflow.compile(models=model_of(flow)).invoke({}))
 
-    assert layered(found.pop("visits"), lengths) == layered(wanted.pop("visits"), lengths)
-    assert found == wanted
+    assert layered(actual.pop("visits"), lengths) == layered(expected.pop("visits"), lengths)
+    assert actual == expected
 
     on_a_loop = plain(asyncio.run(workflow.compile(models=model_of(flow)).ainvoke({})))
-    assert {**found, "visits": on_a_loop["visits"]} == on_a_loop
+    assert {**actual, "visits": on_a_loop["visits"]} == on_a_loop
 
 
 @settings(QUICK, max_examples=60)
 @given(flow=workflows(), chosen=st.sets(st.integers(0, 6), min_size=1))
-def test_pauses_change_nothing_and_nothing_runs_twice(flow: list[Spec], chosen: set[int]) -> None:
+def test_pauses_do_not_change_the_result_or_repeat_states(flow: list[Spec], chosen: set[int]) -> None:
     straight = plain(load_workflow(text_of(flow)).compile(models=model_of(flow)).invoke({}))
-    pauses = frozenset(spec.id for place, spec in enumerate(flow) if place in chosen)
+    pauses = frozenset(spec.id for position, spec in enumerate(flow) if position in chosen)
     workflow, saver, model = load_workflow(text_of(flow, pauses)), InMemorySaver(), model_of(flow)
     thread: Any = {"configurable": {"thread_id": "t"}}
 
@@ -399,6 +402,6 @@ def test_pauses_change_nothing_and_nothing_runs_twice(flow: list[Spec], chosen: 
     ("log", "merged"),
     [([(0, 1), (0, 2)], (0, 1, 2)), ([(0, 1, 3), (0, 2, 3, 4)], (0, 1, 3, 2, 4))],
 )
-def test_the_interpreter_counts_each_entry_once(log: list[tuple[int, ...]], merged: tuple[int, ...]) -> None:
-    tokens = [Token("s", one, (place,)) for place, one in enumerate(log)]
+def test_the_interpreter_merges_each_entry_once(log: list[tuple[int, ...]], merged: tuple[int, ...]) -> None:
+    tokens = [Token("s", entries, (position,)) for position, entries in enumerate(log)]
     assert Interpreter({})._merged(tokens).log == merged

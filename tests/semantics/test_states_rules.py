@@ -1,4 +1,4 @@
-"""The states language: points that were left open and decided (head), 1.5, 2.1, 2.3 and 2.4, as whole runs."""
+"""The states language in whole runs: decisions about open points (head), 1.5, 2.1, 2.3 and 2.4."""
 
 from typing import Any
 
@@ -12,14 +12,14 @@ Outputs = dict[str, Any]
 
 
 def document(states: str, extra: str = "") -> str:
-    """A document with these states, all of them done by the assistant `a`."""
+    """A document with these states, each performed by the assistant `a`."""
     states = states.replace("next:", "assistant_id: a, next:")
     return f"{extra}\nassistants: [{{id: a, system_prompt: p}}]\nstates:\n{states}"
 
 
-def run(driver: Any, states: str, outs: Outputs, given: Any = None, *, extra: str = "", **options: Any) -> Any:
+def run(driver: Any, states: str, outs: Outputs, message: Any = None, *, extra: str = "", **options: Any) -> Any:
     app = load_workflow(document(states, extra)).compile(script=outs, **options)
-    return driver.invoke(app, {"input": given})
+    return driver.invoke(app, {"input": message})
 
 
 def names(result: Any) -> str:
@@ -48,12 +48,12 @@ SWITCH = """
 ONE = "- {id: s, task: '%s', next: {state_id: end}}"
 
 
-def chosen(driver: Any, expression: str, output: str) -> str:
+def chosen_state(driver: Any, expression: str, output: str) -> str:
     outs = {"s": output, "yes_s": "y", "no_s": "n"}
     return names(run(driver, CHOICE % expression, outs)).removeprefix("s ")
 
 
-# -- 2.1: what an output means
+# -- 2.1: parsing outputs
 
 
 @pytest.mark.parametrize(
@@ -84,29 +84,27 @@ def chosen(driver: Any, expression: str, output: str) -> str:
         ("only words", ["only words"]),
     ],
 )
-def test_2_1_an_output_is_json_then_a_literal_then_what_is_fenced_then_what_prose_holds(
-    output: str, items: list[Any]
-) -> None:
+def test_2_1_an_output_is_parsed_as_json_a_literal_fenced_or_embedded_in_prose(output: str, items: list[Any]) -> None:
     result = load_workflow(document(ITEMS)).compile(script={"l": output, "p": "ok"}).invoke({})
     assert [visit["item"] for visit in result["visits"][1:]] == items
 
 
-def test_2_1_json_comes_before_a_literal(driver: Any) -> None:
+def test_2_1_json_precedes_literals(driver: Any) -> None:
     result = run(driver, ITEMS, {"l": '["\\u0041"]', "p": "ok"})
     assert result["visits"][1]["item"] == "A"
 
 
 @pytest.mark.parametrize("output", ["[" * 5000 + "]" * 5000, '["' + "x" * 3_000_000 + '"]', "9" * 10_000])
-def test_2_1_output_that_is_too_deep_or_too_long_to_parse_is_text(output: str) -> None:
+def test_2_1_an_output_too_deep_or_too_long_to_parse_is_text(output: str) -> None:
     result = load_workflow(document(ITEMS)).compile(script={"l": output, "p": "ok"}).invoke({})
     assert [visit["item"] for visit in result["visits"][1:]] == [output]
 
 
-# -- 2.2: how the store begins
+# -- 2.2: the initial context
 
 
 @pytest.mark.parametrize(
-    ("given", "context"),
+    ("message", "context"),
     [
         ('{"u": 1}', {"u": 1}),
         ({"u": 1}, {"u": 1}),
@@ -116,21 +114,21 @@ def test_2_1_output_that_is_too_deep_or_too_long_to_parse_is_text(output: str) -
         (None, {}),
     ],
 )
-def test_2_2_input_that_is_a_map_seeds_the_context(driver: Any, given: Any, context: dict[str, Any]) -> None:
-    assert run(driver, ONE % "t", {"s": "ok"}, given)["context"] == context
+def test_2_2_an_input_map_initializes_the_context(driver: Any, message: Any, context: dict[str, Any]) -> None:
+    assert run(driver, ONE % "t", {"s": "ok"}, message)["context"] == context
 
 
-def test_2_2_input_is_in_the_history_and_files_in_the_context(driver: Any) -> None:
+def test_2_2_input_is_added_to_the_history_and_files_to_the_context(driver: Any) -> None:
     app = load_workflow(document(ONE % "t")).compile(script={"s": "ok"})
     result = driver.invoke(app, {"input": "words", "files": ["a.txt", "b.txt"]})
     assert [(message.role, message.text) for message in result["messages"]] == [("user", "words"), ("assistant", "ok")]
     assert result["context"] == {"file_names": ["a.txt", "b.txt"]}
 
 
-# -- 2.3: templates, as the states of a run see them
+# -- 2.3: templates
 
 
-def test_2_3_1_tasks_are_resolved_unless_it_is_switched_off(driver: Any) -> None:
+def test_2_3_1_templates_in_tasks_are_resolved_unless_disabled(driver: Any) -> None:
     states = """
 - {id: s, task: 'A {{u}}', next: {state_id: e}}
 - {id: e, task: 'B {{u}}', resolve_dynamic_values_in_prompt: false, next: {state_id: end}}
@@ -156,24 +154,24 @@ def test_2_3_1_tasks_are_resolved_unless_it_is_switched_off(driver: Any) -> None
     ],
 )
 def test_2_3_2_to_2_3_5_placeholders(task: str, prompt: str) -> None:
-    given = {
+    values = {
         "u": 1, "my-key": "dashed", "a.b": "whole", "a": {"b": 0}, "d": {"items": [1, 2], "ü": "é"}, "word": "word",
         "t": True, "f": False, "n": None, "sly": "{{u}} {% for x in y %}",
     }  # fmt: skip
     states = f"- id: s\n  task: |-\n    {task}\n  assistant_id: a\n  next: {{state_id: end}}"
     text = f"assistants: [{{id: a, system_prompt: p}}]\nstates:\n{states}"
-    (visit,) = load_workflow(text).compile(script={"s": "ok"}).invoke({"input": given})["visits"]
+    (visit,) = load_workflow(text).compile(script={"s": "ok"}).invoke({"input": values})["visits"]
     assert visit["prompt"] == prompt
 
 
-def test_2_3_a_value_that_holds_a_template_is_never_rendered(driver: Any) -> None:
-    states = "- {id: s, next: {state_id: e}}\n- {id: e, task: '{{told}}', next: {state_id: end}}"
-    hostile = '{"told": "{{ u.__class__ }} {{u}} {% if u %}{% endif %}", "u": 5}'
+def test_2_3_a_template_within_a_value_is_not_rendered(driver: Any) -> None:
+    states = "- {id: s, next: {state_id: e}}\n- {id: e, task: '{{text}}', next: {state_id: end}}"
+    hostile = '{"text": "{{ u.__class__ }} {{u}} {% if u %}{% endif %}", "u": 5}'
     result = run(driver, states, {"s": hostile, "e": "ok"})
     assert prompts(result, "e") == ["{{ u.__class__ }} {{u}} {% if u %}{% endif %}"]
 
 
-def test_2_3_task_is_the_input_first_and_then_the_raw_output_before(driver: Any) -> None:
+def test_2_3_task_is_the_input_in_the_first_state_and_then_the_previous_raw_output(driver: Any) -> None:
     states = """
 - {id: s, task: 'S {{task}}', next: {state_id: e}}
 - {id: e, task: 'E {{task}}', next: {state_id: end}}
@@ -182,7 +180,7 @@ def test_2_3_task_is_the_input_first_and_then_the_raw_output_before(driver: Any)
     assert [visit["prompt"] for visit in result["visits"]] == ["S the input", 'E {"a":  1}']
 
 
-def test_2_3_a_context_key_task_wins_outside_iterations(driver: Any) -> None:
+def test_2_3_a_context_key_named_task_wins_outside_iterations(driver: Any) -> None:
     states = """
 - {id: s, task: 'S {{task}}', next: {state_id: l}}
 - {id: l, next: {state_id: p, iter_key: xs}}
@@ -194,7 +192,7 @@ def test_2_3_a_context_key_task_wins_outside_iterations(driver: Any) -> None:
     assert [prompts(result, state) for state in "spm"] == [["S mine"], ["P 7"], ["M mine"]]
 
 
-def test_2_3_in_an_iteration_task_is_the_items_own_key_for_every_stage(driver: Any) -> None:
+def test_2_3_in_an_iteration_task_is_the_key_of_the_item_or_the_item(driver: Any) -> None:
     states = """
 - {id: l, next: {state_id: p, iter_key: .}}
 - {id: p, task: 'P {{task}}', next: {state_id: q, iter_key: .}}
@@ -244,7 +242,7 @@ def test_2_3_in_an_iteration_task_is_the_items_own_key_for_every_stage(driver: A
     ],
 )
 def test_2_4_conditions(expression: str, output: str, target: str, driver: Any) -> None:
-    assert chosen(driver, expression, output) == target
+    assert chosen_state(driver, expression, output) == target
 
 
 def test_2_4_the_context_is_not_in_scope(driver: Any) -> None:
@@ -263,14 +261,14 @@ def test_2_4_the_context_is_not_in_scope(driver: Any) -> None:
         ("1 / 0", "true", "no map", "two"),
     ],
 )
-def test_2_4_a_case_that_fails_is_false_and_the_first_that_holds_decides(
+def test_2_4_the_first_true_case_decides_and_a_failing_case_is_false(
     driver: Any, first: str, second: str, output: str, target: str
 ) -> None:
     outs = {"s": output, "one": "1", "two": "2", "other": "3"}
     assert names(run(driver, SWITCH % (first, second), outs)) == f"s {target}"
 
 
-def test_2_4_after_a_fan_in_the_condition_sees_the_result_of_its_own_state(driver: Any) -> None:
+def test_2_4_after_a_join_a_condition_sees_the_result_of_its_own_state(driver: Any) -> None:
     states = """
 - {id: r, next: {state_ids: [b, c]}}
 - {id: b, next: {state_id: j}}
@@ -283,10 +281,10 @@ def test_2_4_after_a_fan_in_the_condition_sees_the_result_of_its_own_state(drive
     assert names(run(driver, states, outs)) == "r b c j yes_s"
 
 
-# -- 1.5.1 and the points that were left open
+# -- 1.5.1 and decisions about open points
 
 
-def test_1_5_1_state_id_next_to_a_condition_is_a_warning_and_the_condition_wins(driver: Any) -> None:
+def test_1_5_1_a_condition_wins_over_state_id_with_a_warning(driver: Any) -> None:
     states = (CHOICE % "n == 1").replace("next: {condition", "next: {state_id: no_s, condition")
     workflow = load_workflow(document(states))
     assert any("state_id" in problem.message for problem in workflow.problems)
@@ -294,13 +292,13 @@ def test_1_5_1_state_id_next_to_a_condition_is_a_warning_and_the_condition_wins(
     assert names(result) == "s yes_s"
 
 
-def test_1_5_1_end_in_state_ids_is_a_branch_that_ends(driver: Any) -> None:
+def test_1_5_1_end_in_state_ids_ends_that_branch(driver: Any) -> None:
     states = "- {id: r, next: {state_ids: [end, b]}}\n- {id: b, next: {state_id: end}}"
     assert names(run(driver, states, {"r": "r", "b": "b"})) == "r b"
 
 
 @pytest.mark.parametrize(
-    "way",
+    "transition",
     [
         "{state_ids: [s, s]}",
         "{state_ids: []}",
@@ -313,37 +311,37 @@ def test_1_5_1_end_in_state_ids_is_a_branch_that_ends(driver: Any) -> None:
         "{condition: {expression: 'valid ==', then: s, otherwise: end}}",
     ],
 )
-def test_1_5_1_ways_that_are_refused(way: str) -> None:
+def test_1_5_1_invalid_transitions_are_refused(transition: str) -> None:
     with pytest.raises(WorkflowError):
-        load_workflow(document(f"- {{id: s, next: {way}}}"))
+        load_workflow(document(f"- {{id: s, next: {transition}}}"))
 
 
-def test_1_5_1_a_switch_without_cases_is_a_warning_and_takes_the_default(driver: Any) -> None:
+def test_1_5_1_a_switch_without_cases_warns_and_takes_the_default(driver: Any) -> None:
     states = "- {id: s, next: {switch: {cases: [], default: e}}}\n- {id: e, next: {state_id: end}}"
     workflow = load_workflow(document(states))
     assert any("cases" in problem.message for problem in workflow.problems)
     assert names(driver.invoke(workflow.compile(script={"s": "1", "e": "2"}), {})) == "s e"
 
 
-def test_head_autonomous_is_refused_with_an_explanation() -> None:
+def test_head_mode_autonomous_is_refused_with_an_explanation() -> None:
     with pytest.raises(WorkflowError, match="Autonomous"):
         load_workflow(document(ONE % "t", "mode: Autonomous"))
 
 
-def test_head_the_cap_of_fan_out_is_max_items_and_the_run_fails_clearly(driver: Any) -> None:
+def test_head_max_items_limits_fan_out(driver: Any) -> None:
     outs = {"l": "[1,2,3]", "p": "ok"}
     assert names(run(driver, ITEMS, outs, max_items=3)) == "l p p p"
     with pytest.raises(RoutingError, match=r"'l' returned 3 items .* at most 2 .*max_items"):
         run(driver, ITEMS, outs, max_items=2)
 
 
-def test_head_a_thousand_items_are_allowed_and_no_more() -> None:
+def test_head_more_than_a_thousand_items_are_refused_by_default() -> None:
     app = load_workflow(document(ITEMS)).compile(script={"l": str([0] * 1001), "p": "ok"})
     with pytest.raises(RoutingError, match=r"1001 items .* at most 1000"):
         app.invoke({})
 
 
-def test_head_max_concurrency_is_ten_and_the_recursion_limit_fifty() -> None:
+def test_head_the_defaults_are_max_concurrency_10_and_recursion_limit_50() -> None:
     definition = load_workflow(document(ONE % "t")).definition
     assert (definition.max_concurrency, definition.recursion_limit) == (10, 50)
 
@@ -355,7 +353,7 @@ def test_head_a_scripted_state_needs_no_tool_and_no_model(driver: Any) -> None:
     assert (result["context"], result["result"]) == ({"x": 1}, "done")
 
 
-def test_head_a_model_that_is_missing_is_found_when_it_is_called(driver: Any) -> None:
+def test_head_a_missing_model_is_reported_when_it_is_called(driver: Any) -> None:
     app = load_workflow(document("- {id: s, next: {state_id: e}}\n- {id: e, next: {state_id: end}}")).compile(
         script={"s": "1"}
     )
@@ -363,19 +361,19 @@ def test_head_a_model_that_is_missing_is_found_when_it_is_called(driver: Any) ->
         driver.invoke(app, {})
 
 
-def test_head_a_script_names_states() -> None:
+def test_head_a_script_may_only_name_existing_states() -> None:
     with pytest.raises(InvalidConfig, match="'q'"):
         load_workflow(document(ONE % "t")).compile(script={"q": "1"})
 
 
-def test_1_5_a_model_gets_a_dash_if_there_is_no_task(driver: Any) -> None:
+def test_1_5_a_model_gets_a_dash_in_place_of_a_missing_task(driver: Any) -> None:
     model = ScriptedModel(["ok"])
     app = load_workflow(document("- {id: s, next: {state_id: end}}", "enable_summarization_node: false"))
     driver.invoke(app.compile(models=model), {})
     assert [message.text for message in model.requests[0].messages] == ["-"]
 
 
-def test_4_1_marks_in_an_output_are_plain_values(driver: Any) -> None:
+def test_4_1_reserved_markers_in_an_output_are_plain_values(driver: Any) -> None:
     states = "- {id: s, next: {state_id: e}}\n- {id: e, next: {state_id: end}}"
     outs = {"s": '{"u": "__DELETE_KEY__", "__keep_only_new__": true}', "e": "ok"}
     assert run(driver, states, outs, {"u": 1, "k": 2})["context"] == {

@@ -23,12 +23,14 @@ ESCAPES = [
 ]
 
 
-def run(driver: Any, states: str, script: dict[str, Any], given: Any = None, **options: Any) -> Any:
-    return driver.invoke(load_workflow(HEAD + "states:\n" + states).compile(script=script, **options), {"input": given})
+def run(driver: Any, states: str, script: dict[str, Any], message: Any = None, **options: Any) -> Any:
+    return driver.invoke(
+        load_workflow(HEAD + "states:\n" + states).compile(script=script, **options), {"input": message}
+    )
 
 
 @pytest.mark.parametrize("escape", ESCAPES)
-def test_4_1_1_a_template_in_an_answer_is_never_rendered(driver: Any, tmp_path: Path, escape: str) -> None:
+def test_4_1_1_a_template_in_an_output_is_not_rendered(driver: Any, escape: str) -> None:
     states = """
 - {id: one, assistant_id: a, task: t, next: {state_id: two}}
 - {id: two, assistant_id: a, task: "Do {{x}} and {{secret}}", next: {state_id: end}}
@@ -53,7 +55,7 @@ def test_4_1_1_a_template_in_an_answer_is_never_rendered(driver: Any, tmp_path: 
         "getattr(a, 'x')",
     ],
 )
-def test_4_1_2_an_expression_reaches_nothing_but_values(driver: Any, expression: str) -> None:
+def test_4_1_2_an_expression_can_only_access_values(driver: Any, expression: str) -> None:
     states = f"""
 - id: s
   assistant_id: a
@@ -67,11 +69,11 @@ def test_4_1_2_an_expression_reaches_nothing_but_values(driver: Any, expression:
     assert result["context"] == {"a": [1]}
 
 
-def test_4_1_3_an_answer_does_not_change_arguments_that_were_written(driver: Any) -> None:
+def test_4_1_3_an_output_cannot_override_written_arguments(driver: Any) -> None:
     seen: list[dict[str, Any]] = []
 
-    def show(path: str, more: str, left_open: str = "") -> str:
-        seen.append({"path": path, "more": more, "left_open": left_open})
+    def show(path: str, more: str, unset: str = "") -> str:
+        seen.append({"path": path, "more": more, "unset": unset})
         return "ok"
 
     text = f"""{HEAD}
@@ -80,13 +82,13 @@ states:
 - {{id: one, assistant_id: a, task: t, next: {{state_id: two}}}}
 - {{id: two, tool_id: t, next: {{state_id: end}}}}
 """
-    answer = json.dumps({"path": "/etc/passwd", "more": "evil", "x": "{{path}}", "left_open": "from the context"})
+    answer = json.dumps({"path": "/etc/passwd", "more": "evil", "x": "{{path}}", "unset": "from the context"})
     app = load_workflow(text).compile(script={"one": answer}, tools={"show": show})
     driver.invoke(app, {"input": None})
-    assert seen == [{"path": "/written", "more": "{{path}}", "left_open": "from the context"}]
+    assert seen == [{"path": "/written", "more": "{{path}}", "unset": "from the context"}]
 
 
-def test_4_1_8_a_secret_is_in_no_template_context_prompt_visit_or_error(
+def test_4_1_8_secrets_do_not_appear_in_the_context_the_visits_or_the_result(
     driver: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VAULT_TOKEN", "s3cret-token-of-the-vault")
@@ -108,19 +110,19 @@ states:
     assert "s3cret" not in json.dumps([result["context"], result["visits"], result["result"]])
 
 
-def test_4_1_4_markers_in_an_answer_are_data(driver: Any) -> None:
+def test_4_1_4_reserved_markers_in_an_output_are_data(driver: Any) -> None:
     states = "- {id: s, assistant_id: a, task: t, next: {state_id: end}}"
     answer = json.dumps({"k": "__DELETE_KEY__", "l": "__APPEND__", "m": "__KEEP_NEW_ONLY__"})
     assert run(driver, states, {"s": answer}, {"k": 1})["context"] == json.loads(answer)
 
 
-def test_4_1_5_hostile_literals_stay_text(driver: Any) -> None:
+def test_4_1_5_hostile_literals_are_text(driver: Any) -> None:
     states = "- {id: s, assistant_id: a, task: t, next: {state_id: end}}"
     for answer in ("{1, 2}", "b'x'", "[" * 100_000, "9" * 10_000, "(" * 50_000 + ")" * 50_000):
         assert run(driver, states, {"s": answer})["context"] == {}
 
 
-def test_4_1_6_a_branch_does_not_change_what_its_siblings_share(driver: Any) -> None:
+def test_4_1_6_a_branch_cannot_change_values_that_siblings_share(driver: Any) -> None:
     states = """
 - {id: l, assistant_id: a, task: t, next: {state_id: p, iter_key: xs}}
 - {id: p, assistant_id: a, task: "{{shared}}", next: {state_id: end, append_to_context: true}}
@@ -130,7 +132,7 @@ def test_4_1_6_a_branch_does_not_change_what_its_siblings_share(driver: Any) -> 
     assert prompts == ['["x"]', '["x"]']
 
 
-def test_4_1_7_a_result_cannot_open_any_number_of_branches(driver: Any) -> None:
+def test_4_1_7_the_number_of_branches_of_a_result_is_limited(driver: Any) -> None:
     states = """
 - {id: l, assistant_id: a, task: t, next: {state_id: p, iter_key: .}}
 - {id: p, assistant_id: a, task: t, next: {state_id: end}}

@@ -1,7 +1,7 @@
-"""Section 2.3 of the states language: templates mean the same as in Jinja, which is the oracle here.
+"""Section 2.3 of the states language: templates have the same results as in Jinja, which is the oracle.
 
-Templates are drawn from a grammar of everything that both know. Jinja runs them in a sandbox, and prints values as
-JSON, as ours do. Wherever both have a result it is the same.
+Templates are drawn from a grammar of everything that both support. Jinja renders them in a sandbox, and prints values
+as JSON, as our templates do. Whenever both have a result, it must be the same.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ MAP_FILTERS = (
     *("map('upper')|list", "select('eq', 'k')|list", "batch(2)|list", "slice(2)|list", "items|list"),
 )
 LAST_FILTERS = ("batch(2)|list", "slice(2)|list", "batch(3, 'x')|list", "slice(3, 0)|list", "map('list')|list")
-"""They make lists of lists, which Jinja would go on to print as Python does."""
+"""Their results are lists of lists, which Jinja would print as Python does."""
 NUMBER_FILTERS = ("abs", "int", "float", "round", "round(1)", "string", "default(5)", "round(0, 'ceil')", "tojson")
 OBJECT_FILTERS = (
     *("selectattr('on')|list", "rejectattr('on')|list", "selectattr('age', 'gt', 2)|list", "map(attribute='age')|list"),
@@ -117,7 +117,7 @@ class Oracle(SandboxedEnvironment):
 
 ORACLE = Oracle(undefined=ChainableUndefined, keep_trailing_newline=True, finalize=finalize)
 ORACLE.policies["json.dumps_kwargs"] = {"ensure_ascii": False}
-# The text of a value is what a template writes for it, here too: `true`, not `True`.
+# These tests also apply to the text that a template prints for a value: `true`, not `True`.
 ORACLE.tests["lower"] = lambda value: to_text(value).islower()
 ORACLE.tests["upper"] = lambda value: to_text(value).isupper()
 
@@ -174,7 +174,7 @@ class Grammar:
         return self.pick(self.number(depth), self.text(depth), self.list(depth), "nope", "d.nope")
 
     def shown(self) -> str:
-        """An expression that is printed and not used in another one."""
+        """An expression that is printed, not used in another one."""
         return self.pick(
             self.any(2),
             f"({self.text(1)}).{self.pick(*OTHER_METHODS)}",
@@ -213,7 +213,7 @@ class Grammar:
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_2_3_templates_mean_what_they_mean_in_jinja(part: int) -> None:
+def test_2_3_templates_render_as_in_jinja(part: int) -> None:
     compared = 0
     for number in range(part, COUNT, 4):
         grammar = Grammar(number)
@@ -221,20 +221,20 @@ def test_2_3_templates_mean_what_they_mean_in_jinja(part: int) -> None:
         try:
             expected = ORACLE.from_string(source).render(SCOPE)
         except Exception:
-            continue  # what fails there may fail here, or be refused
+            continue  # a template that fails in Jinja may fail or be refused here
         template = parse_template(source)
         assert template.errors == (), source
         unresolved: list[str] = []
         try:
             result = template.render(SCOPE, report=unresolved.append)
         except ExpressionError:
-            continue  # we are stricter: a text is not a list, numbers have 63 bits
+            continue  # our templates are stricter: a text is not a list, and numbers have 63 bits
         if unresolved or "{{undefined}}" in expected:
-            continue  # a placeholder without a value stays as it is written
+            continue  # a placeholder without a value is left unchanged
         assert result == expected, source
         compared += 1
     assert compared > COUNT // 4 * 0.4
 
 
-def test_groups_are_pairs() -> None:
+def test_a_group_equals_a_pair() -> None:
     assert Group([1, [2]]) == [1, [2]]

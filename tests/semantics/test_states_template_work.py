@@ -1,4 +1,4 @@
-"""Section 4.1 of the states language: time and memory of a rendering are within a constant factor of the paid work.
+"""Section 4.1 of the states language: the time and memory of a rendering are proportional to the work it is charged.
 
 Templates are drawn from a grammar of loops, filters, methods, long paths and long numbers, over values that are large
 in different ways. The lines and calls of Python that a rendering takes are counted, and the bytes that it allocates.
@@ -24,11 +24,11 @@ from statewright.workflow.states.templates.rendering import Rendering
 COUNT = int(os.environ.get("STATEWRIGHT_FUZZ_TEMPLATES", "4000" if FULL else "600")) // 2
 WORK = 400_000
 EVENTS = 12
-"""Lines and calls of Python for each unit of work, at most; counting the items of a list takes nearly as many."""
+"""The most lines and calls of Python for each unit of work; counting the items of a list takes nearly as many."""
 BYTES = 20
-"""Bytes for each unit of work."""
+"""The most bytes for each unit of work."""
 START = 1_000
-"""Lines and calls of any rendering."""
+"""Lines and calls that every rendering may take."""
 START_BYTES = 100_000
 
 SIZE = 1_600 if FULL else 600
@@ -86,7 +86,7 @@ FUNCTIONS = ("range", "dict", "list", "sorted", "sum", "min", "max", "str", "int
 
 
 class Grammar:
-    """Expressions that are not typed: many of them fail, after some work."""
+    """Untyped expressions, many of which fail after some work."""
 
     def __init__(self, seed: int) -> None:
         self._random = random.Random(seed)
@@ -153,43 +153,43 @@ class Grammar:
 
 
 def render(source: str) -> tuple[int, int, int]:
-    """Return the units paid, the lines and calls of Python, and the bytes at the peak."""
+    """Return the charged units, the lines and calls of Python, and the peak of memory in bytes."""
     template = parse_template(source)
-    paid = 0
+    charged = 0
 
-    def measured() -> None:
-        nonlocal paid
+    def measure() -> None:
+        nonlocal charged
         rendering = Rendering(SCOPE, work=WORK, copies=template.mutates)
         with suppress(ExpressionError):
             template.evaluate(rendering, None)
-        paid = min(WORK - rendering.work_left, WORK)
+        charged = min(WORK - rendering.work_left, WORK)
 
     with spend_at_most():
-        events = count_work(measured)
+        events = count_work(measure)
         tracemalloc.start()
-        measured()
+        measure()
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    return paid, events, peak
+    return charged, events, peak
 
 
 def check(source: str) -> int:
-    """See that the work of a template is paid for, and return what was paid."""
-    paid, events, peak = render(source)
-    assert events <= START + EVENTS * paid, (paid, events, source)
-    assert peak <= START_BYTES + BYTES * paid, (paid, peak, source)
-    return paid
+    """Check that a template is charged for its work, and return the charge."""
+    charged, events, peak = render(source)
+    assert events <= START + EVENTS * charged, (charged, events, source)
+    assert peak <= START_BYTES + BYTES * charged, (charged, peak, source)
+    return charged
 
 
 @pytest.mark.parametrize("value", [name for name in SCOPE if name not in ("n", "x")])
-def test_4_1_the_work_of_a_filter_is_paid_for(value: str) -> None:
+def test_4_1_filters_are_charged_for_their_work(value: str) -> None:
     for name in FILTER_NAMES:
         for arguments in ("", "1", "1000, 'a'", f"attribute='{PATH}'", f"'{','.join(['a.b'] * 40)}'"):
             check(f"{{% for i in [1, 2] %}}{{% set r = {value}|{name}({arguments}) %}}{{% endfor %}}")
 
 
 @pytest.mark.parametrize("part", range(4))
-def test_4_1_the_work_of_a_rendering_is_paid_for(part: int) -> None:
+def test_4_1_renderings_are_charged_for_their_work(part: int) -> None:
     heavy = 0
     for number in range(part, COUNT, 4):
         heavy += check(Grammar(number).template()) > 100 * STEP_COST

@@ -1,4 +1,4 @@
-"""Section 2.3 of the states language, from the file to the run: reported problems, their time and their lines."""
+"""Section 2.3 of the states language, from the file to the run: reported problems and their lines."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run(driver: Any, task: str, context: Any, **options: Any) -> Any:
     return driver.invoke(app, {})
 
 
-def test_2_3_a_method_that_a_real_workflow_uses(driver: Any) -> None:
+def test_2_3_templates_can_call_methods_of_strings(driver: Any) -> None:
     task = "{% for f in files %}{{ f.rsplit('/', 1)[0] }} {% endfor %}"
     assert run(driver, task, {"files": ["a/b.py", "c/d.py"]})["visits"][1]["prompt"] == "a c "
 
@@ -47,15 +47,15 @@ def test_2_3_a_method_that_a_real_workflow_uses(driver: Any) -> None:
         "{% if x is odd %}{{ files[0] / 0 }}{% else %}{{ 1 / 0 }}{% endif %}",
     ],
 )
-def test_2_3_a_failing_template_is_an_error_of_the_state_and_is_not_retried(driver: Any, task: str) -> None:
+def test_2_3_a_failing_template_fails_the_state_without_a_retry(driver: Any, task: str) -> None:
     with pytest.raises(
         ExpressionError, match=r"The task of state 'e': Line 2 of the template cannot be rendered: "
     ) as raised:
         run(driver, f"first\n{task}", {"files": ["a"]})
-    assert "attempt 1" in "".join(getattr(raised.value, "__notes__", ["attempt 1"]))
+    assert "attempt 1" in "".join(raised.value.__notes__)
 
 
-def test_2_3_a_placeholder_without_a_value_is_an_event_and_a_warning(
+def test_2_3_an_undefined_placeholder_is_reported_as_an_event_and_a_warning(
     driver: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
     workflow = load_workflow(two_states("{{known}} {{nope}} {{ known + nope.x }}"))
@@ -73,7 +73,7 @@ def test_2_3_a_placeholder_without_a_value_is_an_event_and_a_warning(
 
 
 @pytest.mark.parametrize(
-    ("written", "line", "message"),
+    ("source", "line", "message"),
     [
         ("  task: |\n    first\n    {% if x %}\n  next: {state_id: end}", 7, "Unexpected end of template"),
         (
@@ -85,8 +85,8 @@ def test_2_3_a_placeholder_without_a_value_is_an_event_and_a_warning(
         ("  next: {state_id: end}\n  output_schema: '{% if x %}'", 6, "Unexpected end of template"),
     ],
 )
-def test_1_8_blocks_that_cannot_be_compiled_are_problems_at_their_line(written: str, line: int, message: str) -> None:
-    text = f"assistants: [{{id: a, system_prompt: p}}]\nstates:\n- id: s\n  assistant_id: a\n{written}\n"
+def test_1_8_invalid_blocks_are_problems_at_their_line(source: str, line: int, message: str) -> None:
+    text = f"assistants: [{{id: a, system_prompt: p}}]\nstates:\n- id: s\n  assistant_id: a\n{source}\n"
     with pytest.raises(WorkflowError) as raised:
         load_workflow(text)
     (problem,) = raised.value.problems
@@ -121,7 +121,7 @@ def test_1_8_unsupported_placeholders_are_warnings_at_their_line() -> None:
     assert "is left as written" in second.message
 
 
-def test_1_8_a_task_that_is_not_resolved_is_not_checked() -> None:
+def test_1_8_unresolved_tasks_are_not_checked() -> None:
     text = f"""{HEAD}states:
 - id: s
   assistant_id: a
@@ -167,13 +167,13 @@ BODIES = (
     "{{ ns.x }}",
 )
 WORK = 100_000
-EVENTS_A_UNIT = 6
-"""Lines and calls that one unit of work may cost."""
+EVENTS_PER_UNIT = 6
+"""The most lines and calls for each unit of work."""
 
 
 @pytest.mark.parametrize("body", BODIES)
-def test_4_1_no_operation_works_for_more_than_it_pays(body: str) -> None:
-    """Each in a loop that would go on for very long: how much is done is in proportion to the budget."""
+def test_4_1_every_operation_is_charged_for_its_work(body: str) -> None:
+    """Each operation is repeated in a very long loop: the work done is in proportion to the budget."""
     template = parse_template(
         "{% set ns = namespace(x=[], l='', a=[]) %}{% for i in range(90000) %}" + body + "{% endfor %}"
     )
@@ -184,4 +184,4 @@ def test_4_1_no_operation_works_for_more_than_it_pays(body: str) -> None:
             template.render(LARGE, work=WORK)
 
     render()
-    assert count_work(render) <= EVENTS_A_UNIT * WORK
+    assert count_work(render) <= EVENTS_PER_UNIT * WORK

@@ -1,4 +1,4 @@
-"""Steps that fail: number and conditions of attempts, and what is the same for each."""
+"""Failing steps: the number and conditions of attempts, and the context of each."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def app_of(handler: Any, saver: Any = None, clock: Any = None, **step: Any) -> A
 
 
 def failing(times: int, contexts: list[StepContext], failure: Any) -> Any:
-    """A handler that fails so often; `failure` is raised, or answered."""
+    """A handler that fails a number of times; `failure` is raised or returned."""
 
     def handler(ctx: StepContext) -> Any:
         contexts.append(ctx)
@@ -50,7 +50,7 @@ FAILURES = [
 
 
 @pytest.mark.parametrize("failure", FAILURES, ids=repr)
-def test_a_step_is_tried_three_times_by_default(driver: Any, failure: Any) -> None:
+def test_a_step_has_three_attempts_by_default(driver: Any, failure: Any) -> None:
     contexts: list[StepContext] = []
     assert driver.invoke(app_of(failing(2, contexts, failure)), {}, run_id="run_1", **THREAD) == {"done": 3}
     assert [ctx.attempt for ctx in contexts] == [1, 2, 3]
@@ -68,22 +68,22 @@ def test_updates_of_a_failed_step_are_not_written(driver: Any) -> None:
     assert app.get_state(THREAD).values == {}
 
 
-@pytest.mark.parametrize("answer", ["text", {"status": "done"}, {"stateUpdates": {"x": object()}}])
-def test_wrong_answers_are_not_retried(driver: Any, answer: Any) -> None:
+@pytest.mark.parametrize("result", ["text", {"status": "done"}, {"stateUpdates": {"x": object()}}])
+def test_invalid_results_are_not_retried(driver: Any, result: Any) -> None:
     contexts: list[StepContext] = []
     with pytest.raises(InvalidUpdateError, match="'a'"):
-        driver.invoke(app_of(failing(2, contexts, answer)), {}, **THREAD)
+        driver.invoke(app_of(failing(2, contexts, result)), {}, **THREAD)
     assert len(contexts) == 1
 
 
-def test_a_failure_that_is_final_is_not_retried(driver: Any) -> None:
+def test_a_final_failure_is_not_retried(driver: Any) -> None:
     contexts: list[StepContext] = []
     with pytest.raises(StepFailed):
         driver.invoke(app_of(failing(2, contexts, StepFailed("never", is_final=True))), {}, **THREAD)
     assert len(contexts) == 1
 
 
-def test_waits_grow_up_to_their_limit_and_are_shortened_by_a_half_at_most(driver: Any) -> None:
+def test_retry_delays_grow_to_their_limit_and_are_reduced_by_at_most_half(driver: Any) -> None:
     clock, times = FakeClock(jumps=True), list[float]()
 
     def handler(ctx: StepContext) -> StepResult:
@@ -95,12 +95,12 @@ def test_waits_grow_up_to_their_limit_and_are_shortened_by_a_half_at_most(driver
     app = compile_steps({"name": "f", "version": "1", "steps": [step]}, handlers={"h": handler}, clock=clock)
     driver.invoke(app, {})
     waits = [after - before for before, after in itertools.pairwise(times)]
-    for wait, most in zip(waits, [1, 3, 9, 10, 10], strict=True):
-        assert most / 2 <= wait <= most
+    for wait, limit in zip(waits, [1, 3, 9, 10, 10], strict=True):
+        assert limit / 2 <= wait <= limit
 
 
 @pytest.mark.parametrize("run_id", ["run_1", None])
-def test_after_a_crash_the_step_runs_again_under_the_same_key(tmp_path: Path, run_id: str | None) -> None:
+def test_a_step_has_the_same_key_after_a_crash(tmp_path: Path, run_id: str | None) -> None:
     keys: list[str] = []
 
     def handler(ctx: StepContext) -> StepResult:
@@ -126,7 +126,7 @@ def test_two_runs_on_one_thread_have_different_keys(driver: Any) -> None:
     assert first != second
 
 
-def test_a_handler_knows_its_workspace(driver: Any) -> None:
+def test_the_context_of_a_handler_names_its_workspace_run_and_step(driver: Any) -> None:
     contexts: list[StepContext] = []
     app = app_of(failing(0, contexts, None), config={"key": {"a": 1}})
     config = {"configurable": {"thread_id": "1", "workspace_id": "ws_1"}}

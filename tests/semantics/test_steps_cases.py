@@ -1,4 +1,4 @@
-"""The acceptance cases 13 to 19 of the steps language, through both drivers."""
+"""The acceptance cases 13 to 19 of the steps language, with both drivers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def states_of(app: Any, thread_id: str = "1") -> list[dict[str, Any]]:
     return [snapshot.values for snapshot in reversed(list(app.get_state_history(thread_id=thread_id)))]
 
 
-def test_case_13_three_steps_and_the_state_after_each(driver: Any) -> None:
+def test_case_13_each_step_adds_its_updates_to_the_state(driver: Any) -> None:
     handlers = Handlers()
     seen: list[tuple[str, Any, Any]] = []
 
@@ -51,17 +51,17 @@ def test_case_13_three_steps_and_the_state_after_each(driver: Any) -> None:
         models={"gpt-4o": model},
         checkpointer=InMemorySaver(),
     )
-    given = {"leadEmail": "jane@example.com"}
-    output = driver.invoke(app, given, thread_id="1")
+    input_ = {"leadEmail": "jane@example.com"}
+    output = driver.invoke(app, input_, thread_id="1")
 
     enriched = {"leadName": "Jane Smith", "company": "Acme Inc"}
     drafted = {**enriched, "emailDraft": "Hi Jane, ..."}
     sent = {**drafted, "sentAt": "2025-06-01T12:00:00Z", "messageId": "msg_789"}
     assert output == sent
     assert states_of(app) == [{}, enriched, drafted, sent]
-    assert seen == [("enrich-lead", given, {}), ("send-email", given, drafted)]
+    assert seen == [("enrich-lead", input_, {}), ("send-email", input_, drafted)]
     assert model.requests[0].messages[0].text == "Write to Jane Smith at jane@example.com."
-    assert given == {"leadEmail": "jane@example.com"}
+    assert input_ == {"leadEmail": "jane@example.com"}
 
 
 def test_case_14_the_merge_is_shallow(driver: Any) -> None:
@@ -80,8 +80,8 @@ def test_case_15_the_output_of_a_step_is_not_part_of_the_state(driver: Any) -> N
         checkpointer=InMemorySaver(),
     )
     assert driver.invoke(app, {}, thread_id="1") == {}
-    told = [event.data for event in app.get_events(thread_id="1") if event.kind == "step_reported"]
-    assert told == [{"output": {"o": 1}}]
+    reported = [event.data for event in app.get_events(thread_id="1") if event.kind == "step_reported"]
+    assert reported == [{"output": {"o": 1}}]
 
 
 def test_case_16_the_input_cannot_be_changed(driver: Any) -> None:
@@ -100,26 +100,26 @@ def test_case_16_the_input_cannot_be_changed(driver: Any) -> None:
         handlers={"h": spoil},
         checkpointer=InMemorySaver(),
     )
-    given = {"lead": {"tags": ["a"]}}
-    assert driver.invoke(app, given, thread_id="1") == {"kept": {"by": "two"}}
-    given["lead"]["tags"].append("by the caller")
+    input_ = {"lead": {"tags": ["a"]}}
+    assert driver.invoke(app, input_, thread_id="1") == {"kept": {"by": "two"}}
+    input_["lead"]["tags"].append("by the caller")
     assert seen == [["a"], ["a"]]
-    # What is kept of the input shows where a step runs again on it.
+    # A step that runs again shows the saved input.
     seen.clear()
     app.update_state({"configurable": {"thread_id": "1"}}, {}, as_node="one")
     driver.invoke(app, None, thread_id="1")
     assert seen == [["a"]]
 
 
-def test_case_16_later_changes_of_a_handler_to_its_result_have_no_effect(driver: Any) -> None:
-    mine: dict[str, Any] = {"list": [1]}
+def test_case_16_changing_a_result_later_has_no_effect(driver: Any) -> None:
+    updates: dict[str, Any] = {"list": [1]}
     seen: list[Any] = []
 
     def first(ctx: StepContext) -> StepResult:
-        return StepResult(state_updates=mine)
+        return StepResult(state_updates=updates)
 
     def second(ctx: StepContext) -> None:
-        mine["list"].append(2)
+        updates["list"].append(2)
         seen.append(ctx.workflow_state["list"])
 
     app = compile_steps(
@@ -159,7 +159,7 @@ INPUT = {"a": "x", "n": None, "z": 0, "f": False, "o": {"k": 1}, "arr": [1, 2]}
         ("{{{input.a}}}", "{x}"),
     ],
 )
-def test_case_17_templates_in_prompts(template: str, expected: str) -> None:
+def test_case_17_templates_in_prompts_are_resolved(template: str, expected: str) -> None:
     model = ScriptedModel(["done"])
     app = compile_steps(
         workflow(
@@ -192,8 +192,8 @@ def test_case_18_inserted_values_are_not_evaluated_again() -> None:
     assert model.requests[0].messages[0].text == "{{input.secret}} $& \\1 $&"
 
 
-@pytest.mark.parametrize(("score", "way"), [(80, True), (0, False), (None, False), ([], True), ("", False)])
-def test_case_19_a_condition_goes_by_a_value_of_the_state(driver: Any, score: Any, way: bool) -> None:
+@pytest.mark.parametrize(("score", "holds"), [(80, True), (0, False), (None, False), ([], True), ("", False)])
+def test_case_19_a_condition_tests_a_value_of_the_state(driver: Any, score: Any, holds: bool) -> None:
     seen: dict[str, Any] = {}
 
     def note(ctx: StepContext) -> None:
@@ -210,12 +210,12 @@ def test_case_19_a_condition_goes_by_a_value_of_the_state(driver: Any, score: An
         checkpointer=InMemorySaver(),
     )
     output = driver.invoke(app, {}, thread_id="1")
-    assert list(seen) == ["yes" if way else "no"]
-    assert output["__condition_good"] is way
+    assert list(seen) == ["yes" if holds else "no"]
+    assert output["__condition_good"] is holds
     assert all("__nextStep" not in state for state in [output, *seen.values(), *states_of(app)])
 
 
-def test_case_19_a_value_that_is_not_there_is_false(driver: Any) -> None:
+def test_case_19_a_missing_value_is_false(driver: Any) -> None:
     app = compile_steps(
         workflow(
             {"type": "condition", "name": "good", "expression": "lead.score", "trueStep": "yes", "falseStep": "no"},
@@ -227,7 +227,7 @@ def test_case_19_a_value_that_is_not_there_is_false(driver: Any) -> None:
     assert driver.invoke(app, {}) == {"__condition_good": False, "ran": "no"}
 
 
-def test_a_thread_starts_over_with_each_input(driver: Any) -> None:
+def test_each_input_starts_the_thread_over(driver: Any) -> None:
     app = compile_steps(
         workflow({"name": "one", "handler": "h"}),
         handlers={"h": lambda ctx: {"stateUpdates": {ctx.workflow_input["key"]: 1}}},
@@ -237,7 +237,7 @@ def test_a_thread_starts_over_with_each_input(driver: Any) -> None:
     assert driver.invoke(app, {"key": "b"}, thread_id="1") == {"b": 1}
 
 
-def test_the_state_is_changed_from_outside_in_the_form_in_which_it_is_shown(driver: Any) -> None:
+def test_update_state_accepts_the_state_in_the_form_that_get_state_returns(driver: Any) -> None:
     handlers = {"a": lambda ctx: {"stateUpdates": {"x": 1}}, "b": lambda ctx: {"stateUpdates": {"y": 2}}}
     app = compile_steps(
         workflow(
@@ -251,7 +251,7 @@ def test_the_state_is_changed_from_outside_in_the_form_in_which_it_is_shown(driv
     )
     assert driver.invoke(app, {}, thread_id="1") == {"x": 1, "__condition_good": True, "y": 2}
     config = {"configurable": {"thread_id": "1"}}
-    app.update_state(config, {"x": 0}, as_node="one")  # what follows the step runs again
+    app.update_state(config, {"x": 0}, as_node="one")  # the steps after this one run again
     result = driver.invoke(app, None, thread_id="1")
     assert {**result, "__interrupt__": None} == {"x": 0, "__condition_good": False, "y": 2, "__interrupt__": None}
     app.update_state(config, {"__condition_good": True}, as_node="good")

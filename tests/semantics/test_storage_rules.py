@@ -15,7 +15,7 @@ COUNT, CONTENT = 400, "w" * 200
 
 
 class Sizes(Instrument):
-    """How many bytes each commit took."""
+    """The size of each commit in bytes."""
 
     def __init__(self) -> None:
         self.sizes: list[int] = []
@@ -24,7 +24,7 @@ class Sizes(Instrument):
         self.sizes.append(event.data.size)
 
 
-def test_7_4_changes_are_stored_and_nothing_breaks_a_chain(driver: Any, tmp_path: Path) -> None:
+def test_7_4_only_changes_are_stored_and_chains_survive_forks_copies_and_pruning(driver: Any, tmp_path: Path) -> None:
     sizes, path = Sizes(), tmp_path / "runs.db"
     graph = StateGraph(MessagesState).add_node("say", lambda state: {"messages": [("assistant", CONTENT)]})
     graph.add_edge(START, "say")
@@ -35,7 +35,8 @@ def test_7_4_changes_are_stored_and_nothing_breaks_a_chain(driver: Any, tmp_path
         assert max(sizes.sizes[1:]) < 2 * len(CONTENT)
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        assert path.stat().st_size < 2.5 * COUNT * len(CONTENT)  # stored whole each time it would be 200 times as much
+        # Saving the whole state each time would take 200 times as much.
+        assert path.stat().st_size < 2.5 * COUNT * len(CONTENT)
 
         middle = list(app.get_state_history(thread_id="t"))[COUNT // 2]
         app.fork(middle.config, branch="other")

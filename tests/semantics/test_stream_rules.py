@@ -1,4 +1,4 @@
-"""Part I section 8, beyond `test_streams`: logs, messages, parts of version 2, back-pressure."""
+"""Part I section 8, beyond `test_streams`: event logs, messages, parts of version 2, back-pressure."""
 
 import asyncio
 from typing import Annotated, Any, TypedDict
@@ -32,15 +32,16 @@ def asking(saver: Any) -> Any:
     return graph.add_edge(START, "first").add_edge("first", "ask").compile(saver)
 
 
-def test_8_1_the_log_of_a_run_is_numbered_without_gaps(driver: Any) -> None:
+def test_8_1_the_events_of_a_run_are_numbered_without_gaps(driver: Any) -> None:
     app = asking(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD, run_id="run")
     driver.invoke(app, Command(resume=1), THREAD, run_id="run")
 
     log = app.get_events(THREAD, run_id="run")
-    assert [one.seq for one in log] == list(range(1, len(log) + 1))
+    assert [event.seq for event in log] == list(range(1, len(log) + 1))
     assert [
-        (one.kind, one.node or (one.data or {} if isinstance(one.data, dict) else {}).get("status")) for one in log
+        (event.kind, event.node or (event.data or {} if isinstance(event.data, dict) else {}).get("status"))
+        for event in log
     ] == [
         ("run_started", None),
         ("task_finished", "first"),
@@ -52,22 +53,22 @@ def test_8_1_the_log_of_a_run_is_numbered_without_gaps(driver: Any) -> None:
         ("superstep_finished", None),
         ("run_finished", "completed"),
     ]
-    assert all(one.at is not None and one.thread_id == "1" for one in log)
-    assert [one.seq for one in app.get_events(THREAD, run_id="run", after=7)] == [8, 9]
+    assert all(event.at is not None and event.thread_id == "1" for event in log)
+    assert [event.seq for event in app.get_events(THREAD, run_id="run", after=7)] == [8, 9]
 
 
-def test_8_1_an_entry_is_there_as_soon_as_its_commit(driver: Any) -> None:
+def test_8_1_events_are_saved_with_their_commit(driver: Any) -> None:
     saver, seen = InMemorySaver(), []
 
     def second(state: State) -> None:
-        seen.extend(one.kind for one in saver.events("1"))
+        seen.extend(event.kind for event in saver.events("1"))
 
     graph = StateGraph(State).add_node("first", lambda s: None).add_node(second)
     driver.invoke(graph.add_edge(START, "first").add_edge("first", "second").compile(saver), {"x": 1}, THREAD)
     assert seen == ["run_started", "task_finished", "superstep_finished"]
 
 
-def test_8_1_a_failed_run_says_so_in_its_log(driver: Any) -> None:
+def test_8_1_the_event_log_records_the_failure_of_a_run(driver: Any) -> None:
     def bad(state: State) -> None:
         raise KeyError("why")
 
@@ -77,21 +78,21 @@ def test_8_1_a_failed_run_says_so_in_its_log(driver: Any) -> None:
     assert app.get_events(THREAD)[-1].data == {"status": "failed", "error": "KeyError: 'why'"}
 
 
-def test_8_1_events_of_subgraphs_are_in_the_log_of_the_run(driver: Any) -> None:
+def test_8_1_the_event_log_of_a_run_includes_its_subgraphs(driver: Any) -> None:
     child = StateGraph(State).add_node("inner", lambda s: {"log": [1]}).add_edge(START, "inner").compile()
     app = StateGraph(State).add_node("child", child).add_edge(START, "child").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
 
     log = app.get_events(THREAD)
-    assert [one.node for one in log if one.kind == "task_finished"] == ["inner", "child"]
-    assert [one.kind for one in log].count("run_started") == 1
+    assert [event.node for event in log if event.kind == "task_finished"] == ["inner", "child"]
+    assert [event.kind for event in log].count("run_started") == 1
     assert log[1].namespace.startswith("child:")
 
 
 # -- messages
 
 
-def test_8_2_messages_that_nodes_return_are_streamed_with_their_origin(driver: Any, paint: Any) -> None:
+def test_8_2_returned_messages_are_streamed_with_their_origin(driver: Any, paint: Any) -> None:
     graph = MessagesStateGraph().add_node(
         "talk", paint(lambda s: ["one", {"role": "assistant", "content": "two"}]), tags=["t"]
     )
@@ -103,7 +104,7 @@ def test_8_2_messages_that_nodes_return_are_streamed_with_their_origin(driver: A
     ]
 
 
-def test_8_2_a_message_that_was_shown_in_pieces_is_not_shown_again(driver: Any) -> None:
+def test_8_2_a_message_streamed_in_pieces_is_not_streamed_again(driver: Any) -> None:
     def talk(state: MessagesState, runtime: Runtime[Any]) -> dict[str, Any]:
         for piece in ("Hel", "lo"):
             runtime.push_message(Message(piece, role="assistant", id="m1"))
@@ -114,7 +115,7 @@ def test_8_2_a_message_that_was_shown_in_pieces_is_not_shown_again(driver: Any) 
     assert [message.content for message, _ in parts] == ["Hel", "lo", "and more"]
 
 
-def test_8_4_messages_come_through_subgraphs_and_are_shown_once(driver: Any) -> None:
+def test_8_4_messages_of_subgraphs_are_streamed_once(driver: Any) -> None:
     child = MessagesStateGraph().add_node("talk", lambda s: "inside").add_edge(START, "talk").compile()
     app = MessagesStateGraph().add_node("child", child).add_edge(START, "child").compile()
 
@@ -129,20 +130,20 @@ def test_8_2_version_2_parts_carry_open_questions(driver: Any) -> None:
     parts = driver.stream(asking(InMemorySaver()), {"x": 1}, version="v2", **THREAD)
 
     assert [part["type"] for part in parts] == ["updates", "updates"]
-    assert [one.value for one in parts[1]["interrupts"]] == ["?"]
+    assert [question.value for question in parts[1]["interrupts"]] == ["?"]
 
 
 def test_8_2_version_2_results_separate_value_and_questions(driver: Any) -> None:
     output = driver.invoke(asking(InMemorySaver()), {"x": 1}, version="v2", **THREAD)
 
     assert output.value == {"x": 1, "log": ["first"]}
-    assert [one.value for one in output.interrupts] == ["?"]
+    assert [question.value for question in output.interrupts] == ["?"]
 
 
 # -- back-pressure
 
 
-def test_8_3_a_run_waits_for_a_reader_that_is_far_behind() -> None:
+def test_8_3_a_run_waits_for_a_slow_reader() -> None:
     ran: list[int] = []
 
     async def node(state: State) -> dict[str, Any]:
@@ -165,7 +166,7 @@ def test_8_3_a_run_waits_for_a_reader_that_is_far_behind() -> None:
     assert asyncio.run(main()) < 2500
 
 
-def test_8_3_live_parts_may_be_dropped_but_updates_are_not() -> None:
+def test_8_3_updates_are_never_dropped() -> None:
     def chatty(state: State, writer: Any) -> dict[str, Any]:
         for n in range(15_000):
             writer(n)

@@ -1,4 +1,4 @@
-"""A graph that is streamed, iterated or batched inside a node is part of that node's task, as one that is invoked."""
+"""A graph that a node streams, iterates or batches is part of the task, like a graph that the node invokes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ FORMS = [by_stream, by_updates, by_astream, by_iter, by_batch, by_abatch, by_mod
 
 
 def calling(child: Any, form: Any, **options: Any) -> StateGraph:
-    """A graph whose node runs the child in one of the forms."""
+    """A graph with a node that runs the child in one of the forms."""
     if asyncio.iscoroutinefunction(form):
 
         async def call(state: Any) -> Any:
@@ -71,25 +71,25 @@ def calling(child: Any, form: Any, **options: Any) -> StateGraph:
 
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_its_questions_come_out_and_it_continues_where_it_was(driver: Any, saver: Any, form: Any, depth: int) -> None:
+def test_a_call_in_any_form_reports_its_questions_and_continues(driver: Any, saver: Any, form: Any, depth: int) -> None:
     graph = asking()
     for _ in range(depth):
         graph = calling(graph.compile(), form)
     app = graph.compile(saver)
-    asked = driver.invoke(app, {}, thread_id="t")
-    assert [one.value for one in asked["__interrupt__"]] == ["?"]
-    assert len(list(saver.namespaces("t"))) == 1 + depth, "it is saved in the thread of its caller"
+    questions = driver.invoke(app, {}, thread_id="t")["__interrupt__"]
+    assert [question.value for question in questions] == ["?"]
+    assert len(list(saver.namespaces("t"))) == 1 + depth, "the call is saved in the thread of its caller"
     result = driver.invoke(app, Command(resume="yes"), thread_id="t")["log"]
     if form is not by_updates:
         assert result == ["before", "yes", "after"]
     elif depth == 1:
-        assert result == ["ask", "after"], "what was done before the question is not done again"
-    assert list(saver.namespaces("t")) == [""], "and goes with the task that called it"
+        assert result == ["ask", "after"], "nodes before the question do not run again"
+    assert list(saver.namespaces("t")) == [""], "the call is removed with the task that made it"
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form is not by_updates])
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_a_call_that_has_ended_gives_its_result_again(driver: Any, saver: Any, form: Any, durability: str) -> None:
+def test_a_finished_call_returns_its_saved_result(driver: Any, saver: Any, form: Any, durability: str) -> None:
     ran: list[str] = []
 
     def note(name: str) -> Any:
@@ -112,7 +112,7 @@ def test_a_call_that_has_ended_gives_its_result_again(driver: Any, saver: Any, f
 
 
 def asking_after(form: Any) -> Any:
-    """The form in a node that asks twice when the call has ended."""
+    """The form in a node that asks two questions after the call."""
     if asyncio.iscoroutinefunction(form):
 
         async def acall(child: Any, state: Any) -> Any:
@@ -132,22 +132,20 @@ CONTINUED: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", CONTINUED)
-def test_a_stream_of_a_call_that_continues_begins_with_the_state_as_it_stands(
-    driver: Any, saver: Any, way: str
-) -> None:
-    options: dict[str, Any] = {"stream_mode": way}
-    if way == "v2":
+@pytest.mark.parametrize("view", CONTINUED)
+def test_the_stream_of_a_resumed_call_begins_with_its_current_state(driver: Any, saver: Any, view: str) -> None:
+    options: dict[str, Any] = {"stream_mode": view}
+    if view == "v2":
         options = {"stream_mode": "values", "version": "v2"}
-    if way == "output_keys":
+    if view == "output_keys":
         options = {"stream_mode": "values", "output_keys": "log"}
 
     def shown(part: Any) -> Any:
-        if way == "v2":
+        if view == "v2":
             return part["type"]
-        if way == "debug":
+        if view == "debug":
             return part["payload"]["next"] if part["type"] == "checkpoint" else None
-        return part["next"] if way == "checkpoints" else part
+        return part["next"] if view == "checkpoints" else part
 
     child, seen = asking().compile(), list[list[Any]]()
 
@@ -159,13 +157,13 @@ def test_a_stream_of_a_call_that_continues_begins_with_the_state_as_it_stands(
         return {"log": [interrupt("own")]}
 
     app = StateGraph(State).add_node("call", call).add_edge(START, "call").compile(saver)
-    for given in ({}, Command(resume="yes"), Command(resume="yes")):
-        driver.invoke(app, given, thread_id="t")
-    stands, end = CONTINUED[way]
-    assert (seen[1][0], seen[2]) == (stands, [end])
+    for input_ in ({}, Command(resume="yes"), Command(resume="yes")):
+        driver.invoke(app, input_, thread_id="t")
+    current, end = CONTINUED[view]
+    assert (seen[1][0], seen[2]) == (current, [end])
 
 
-def test_updates_of_what_was_done_are_not_shown_again(driver: Any, saver: Any) -> None:
+def test_the_stream_of_a_finished_call_has_no_updates(driver: Any, saver: Any) -> None:
     child, seen = asking().compile(), list[Any]()
 
     def call(state: Any) -> Any:
@@ -173,9 +171,9 @@ def test_updates_of_what_was_done_are_not_shown_again(driver: Any, saver: Any) -
         return {"log": [interrupt("own")]}
 
     app = StateGraph(State).add_node("call", call).add_edge(START, "call").compile(saver)
-    asked = driver.invoke(app, {}, thread_id="t")["__interrupt__"]
-    while asked:
-        asked = driver.invoke(app, Command(resume="yes"), thread_id="t").get("__interrupt__", ())
+    questions = driver.invoke(app, {}, thread_id="t")["__interrupt__"]
+    while questions:
+        questions = driver.invoke(app, Command(resume="yes"), thread_id="t").get("__interrupt__", ())
     assert seen[-1] == []
 
 
@@ -190,7 +188,7 @@ def test_streaming_the_parent_does_not_repeat_the_state_of_a_call(driver: Any, s
     assert parts == [((), {"log": ["in", "a"]})]
 
 
-def test_a_halted_iteration_halts_there_again(driver: Any, saver: Any) -> None:
+def test_a_halted_iteration_halts_at_the_same_step_again(driver: Any, saver: Any) -> None:
     child, seen = asking().compile(), list[Any]()
 
     def call(state: Any) -> Any:
@@ -206,7 +204,7 @@ def test_a_halted_iteration_halts_there_again(driver: Any, saver: Any) -> None:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_its_errors_are_those_of_the_node(driver: Any, form: Any) -> None:
+def test_errors_of_a_call_in_any_form_are_raised_by_the_node(driver: Any, form: Any) -> None:
     def fail(state: Any) -> Any:
         raise LookupError("inside")
 
@@ -226,7 +224,7 @@ def test_a_command_for_the_parent_leaves_the_calling_node(driver: Any, form: Any
     assert driver.invoke(graph.compile(), {})["log"] == ["x", "next"]
 
 
-def test_the_questions_of_a_batch_come_out_together_and_are_distinguished(driver: Any, saver: Any) -> None:
+def test_questions_of_a_batch_are_reported_together_and_answered_separately(driver: Any, saver: Any) -> None:
     ask = (
         StateGraph(State).add_node("ask", lambda s: {"log": [interrupt(s["log"][0])]}).add_edge(START, "ask").compile()
     )
@@ -236,13 +234,15 @@ def test_the_questions_of_a_batch_come_out_together_and_are_distinguished(driver
         return {"log": [result["log"] for result in results]}
 
     app = StateGraph(State).add_node("call", call).add_edge(START, "call").compile(saver)
-    asked = driver.invoke(app, {}, thread_id="t")["__interrupt__"]
-    assert sorted(one.value for one in asked) == [0, 1, 2, 3, 4]
-    result = driver.invoke(app, Command(resume={one.id: f"answer {one.value}" for one in asked}), thread_id="t")
+    questions = driver.invoke(app, {}, thread_id="t")["__interrupt__"]
+    assert sorted(question.value for question in questions) == [0, 1, 2, 3, 4]
+    result = driver.invoke(
+        app, Command(resume={question.id: f"answer {question.value}" for question in questions}), thread_id="t"
+    )
     assert result["log"] == [[number, f"answer {number}"] for number in range(5)]
 
 
-def test_parts_are_named_as_seen_from_the_graph_that_is_streamed(driver: Any) -> None:
+def test_namespaces_of_parts_are_relative_to_the_streamed_graph(driver: Any) -> None:
     leaf = StateGraph(State).add_node("leaf", say("leaf")).add_edge(START, "leaf").compile()
     middle = StateGraph(State).add_node("inner", leaf).add_edge(START, "inner").compile()
     seen: list[Any] = []
@@ -257,7 +257,7 @@ def test_parts_are_named_as_seen_from_the_graph_that_is_streamed(driver: Any) ->
     assert [(len(path), list(part)) for path, part in parts] == [(2, ["leaf"]), (1, ["inner"]), (0, ["call"])]
 
 
-def test_a_stream_that_names_a_thread_of_its_own_is_a_run_of_its_own(driver: Any, saver: Any) -> None:
+def test_a_stream_with_a_thread_id_is_a_separate_run(driver: Any, saver: Any) -> None:
     child = asking().compile(saver)
 
     def call(state: Any) -> Any:
@@ -270,7 +270,7 @@ def test_a_stream_that_names_a_thread_of_its_own_is_a_run_of_its_own(driver: Any
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_no_limit_deadlocks_a_stream_inside_a_node(driver: Any, form: Any, within: Any) -> None:
+def test_max_concurrency_does_not_deadlock_a_call_in_any_form(driver: Any, form: Any, within: Any) -> None:
     child = StateGraph(State).add_node("a", say("a")).add_node("b", say("b")).add_edge(START, "a").add_edge(START, "b")
     graph = calling(child.compile(), form)
     fan = StateGraph(State).add_node("plan", lambda s: [Send("sub", {}) for _ in range(3)], destinations=["sub"])
@@ -279,7 +279,7 @@ def test_no_limit_deadlocks_a_stream_inside_a_node(driver: Any, form: Any, withi
     assert len(result["log"]) == 6
 
 
-def test_a_stream_that_the_node_leaves_is_abandoned(driver: Any, saver: Any) -> None:
+def test_a_node_can_close_a_stream_before_its_end(driver: Any, saver: Any) -> None:
     child = asking().compile()
 
     def call(state: Any) -> Any:
@@ -289,4 +289,4 @@ def test_a_stream_that_the_node_leaves_is_abandoned(driver: Any, saver: Any) -> 
         return {"log": [first, interrupt("own")]}
 
     app = StateGraph(State).add_node("call", call).add_edge(START, "call").compile(saver)
-    assert [one.value for one in driver.invoke(app, {}, thread_id="t")["__interrupt__"]] == ["own"]
+    assert [question.value for question in driver.invoke(app, {}, thread_id="t")["__interrupt__"]] == ["own"]

@@ -1,4 +1,4 @@
-"""Part I section 8: stream modes in their shapes, live parts, and streams that are abandoned."""
+"""Part I section 8: the parts of each stream mode, live parts, and abandoned streams."""
 
 import asyncio
 import gc
@@ -30,16 +30,16 @@ def chain(*names: str, paint: Any = lambda node: node) -> StateGraph:
     return graph.add_sequence([(name, paint(say(name))) for name in names]).add_edge(START, names[0])
 
 
-# -- shapes
+# -- parts
 
 
-def test_values_is_the_state_after_the_input_and_after_each_superstep(driver: Any, paint: Any) -> None:
+def test_values_streams_the_state_after_the_input_and_each_superstep(driver: Any, paint: Any) -> None:
     parts = driver.stream(chain("a", "b", paint=paint).compile(), {"x": 1}, stream_mode="values")
 
     assert parts == [{"x": 1, "log": []}, {"x": 1, "log": ["a"]}, {"x": 1, "log": ["a", "b"]}]
 
 
-def test_values_shows_the_output_schema_only(driver: Any) -> None:
+def test_values_streams_only_fields_of_the_output_schema(driver: Any) -> None:
     class Out(TypedDict):
         x: int
 
@@ -48,7 +48,7 @@ def test_values_shows_the_output_schema_only(driver: Any) -> None:
     assert driver.stream(graph.compile(), {"x": 1}, stream_mode="values") == [{"x": 1}, {"x": 2}]
 
 
-def test_updates_is_a_part_for_each_task_that_ended(driver: Any, paint: Any) -> None:
+def test_updates_streams_a_part_for_each_finished_task(driver: Any, paint: Any) -> None:
     graph = StateGraph(State).add_node("s", paint(lambda s: [Send("w", 1), Send("w", 2)]), destinations=["w"])
     graph.add_node("w", paint(lambda n: {"log": [n]})).add_node("n", paint(lambda s: None)).add_edge("s", "n")
     graph.add_conditional_edges("s", lambda s: "n", ["n"]).add_edge(START, "s").add_edge(START, "n")
@@ -59,13 +59,13 @@ def test_updates_is_a_part_for_each_task_that_ended(driver: Any, paint: Any) -> 
     assert sorted(parts[2:], key=str) == [{"w": {"log": [1]}}, {"w": {"log": [2]}}]
 
 
-def test_updates_of_a_list_of_answers(driver: Any) -> None:
+def test_updates_of_a_list_result_are_a_list(driver: Any) -> None:
     graph = StateGraph(State).add_node("a", lambda s: [Command(update={"log": ["1"]}), {"x": 2}]).add_edge(START, "a")
 
     assert driver.stream(graph.compile(), {"x": 1}) == [{"a": [{"log": ["1"]}, {"x": 2}]}]
 
 
-def test_custom_contains_the_writes_of_nodes(driver: Any) -> None:
+def test_custom_streams_what_nodes_write(driver: Any) -> None:
     def plain(state: Any, writer: Any) -> None:
         writer("plain")
 
@@ -80,10 +80,10 @@ def test_custom_contains_the_writes_of_nodes(driver: Any) -> None:
     assert driver.invoke(graph.compile(), {"x": 1}) == {"x": 1, "log": []}
 
 
-@pytest.mark.parametrize("beside", [False, True])
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_custom_parts_reach_the_reader_while_their_node_still_runs(
-    driver: Any, within: Any, colour: str, beside: bool
+@pytest.mark.parametrize("with_sibling", [False, True])
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_custom_parts_reach_the_reader_while_their_node_runs(
+    driver: Any, within: Any, kind: str, with_sibling: bool
 ) -> None:
     read = threading.Event()
 
@@ -99,8 +99,8 @@ def test_custom_parts_reach_the_reader_while_their_node_still_runs(
             await asyncio.sleep(0.001)
         return {"log": [read.is_set()]}
 
-    graph = StateGraph(State).add_node("n", plain if colour == "plain" else coroutine).add_edge(START, "n")
-    if beside:
+    graph = StateGraph(State).add_node("n", plain if kind == "plain" else coroutine).add_edge(START, "n")
+    if with_sibling:
         graph.add_node("m", say("m")).add_edge(START, "m")
     app = graph.compile()
     modes = ["custom", "values"]
@@ -136,7 +136,7 @@ def test_custom_streaming_works_with_max_concurrency_one(driver: Any, within: An
     assert parts == [0, 1, 2, 0, 1, 2]
 
 
-def test_tasks_is_a_part_when_a_task_starts_and_one_when_it_ends(driver: Any) -> None:
+def test_tasks_streams_the_start_and_the_end_of_each_task(driver: Any) -> None:
     app = chain("a").compile(InMemorySaver())
     started, ended = driver.stream(app, {"x": 1}, stream_mode="tasks", thread_id="1")
 
@@ -147,7 +147,7 @@ def test_tasks_is_a_part_when_a_task_starts_and_one_when_it_ends(driver: Any) ->
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.NoCheckpointerWarning")
-def test_tasks_says_how_a_task_failed_or_what_it_asks(driver: Any) -> None:
+def test_tasks_streams_errors_and_questions(driver: Any) -> None:
     def fail(state: Any) -> None:
         raise ValueError("why")
 
@@ -156,12 +156,10 @@ def test_tasks_says_how_a_task_failed_or_what_it_asks(driver: Any) -> None:
 
     asking = StateGraph(State).add_node(ask).add_edge(START, "ask").compile()
     failing = StateGraph(State).add_node(fail).add_edge(START, "fail").compile()
-    seen: list[Any] = []
 
-    def read() -> None:
-        seen.extend(part for part in failing.stream({"x": 1}, stream_mode="tasks"))
-
-    assert [one["value"] for one in driver.stream(asking, {"x": 1}, stream_mode="tasks")[1]["interrupts"]] == ["?"]
+    assert [
+        question["value"] for question in driver.stream(asking, {"x": 1}, stream_mode="tasks")[1]["interrupts"]
+    ] == ["?"]
     with pytest.raises(ValueError, match="why"):
         driver.stream(failing, {"x": 1}, stream_mode="tasks")
     iterator = failing.stream({"x": 1}, stream_mode="tasks")
@@ -171,7 +169,7 @@ def test_tasks_says_how_a_task_failed_or_what_it_asks(driver: Any) -> None:
         next(iterator)
 
 
-def test_checkpoints_is_a_part_for_each_commit(driver: Any) -> None:
+def test_checkpoints_streams_a_part_for_each_commit(driver: Any) -> None:
     parts = driver.stream(chain("a", "b").compile(InMemorySaver()), {"x": 1}, stream_mode="checkpoints", thread_id="1")
 
     assert [part["next"] for part in parts] == [["a"], ["b"], []]
@@ -180,7 +178,7 @@ def test_checkpoints_is_a_part_for_each_commit(driver: Any) -> None:
     assert len({part["checkpoint_id"] for part in parts}) == 3
 
 
-def test_debug_wraps_tasks_and_checkpoints_with_step_and_kind(driver: Any) -> None:
+def test_debug_streams_tasks_and_checkpoints_with_their_superstep(driver: Any) -> None:
     parts = driver.stream(chain("a", "b").compile(), {"x": 1}, stream_mode="debug")
 
     assert [(part["type"], part["step"]) for part in parts] == [
@@ -194,7 +192,7 @@ def test_debug_wraps_tasks_and_checkpoints_with_step_and_kind(driver: Any) -> No
     ]
 
 
-def test_several_modes_give_pairs(driver: Any) -> None:
+def test_several_modes_stream_pairs(driver: Any) -> None:
     app = chain("a").compile()
 
     assert driver.stream(app, {"x": 1}, stream_mode=["updates", "values"]) == [
@@ -205,7 +203,7 @@ def test_several_modes_give_pairs(driver: Any) -> None:
     assert driver.stream(app, {"x": 1}, stream_mode=["updates"]) == [("updates", {"a": {"log": ["a"]}})]
 
 
-def test_values_of_a_superstep_come_after_all_its_updates(driver: Any, paint: Any) -> None:
+def test_values_of_a_superstep_follow_all_its_updates(driver: Any, paint: Any) -> None:
     graph = StateGraph(State)
     for name in "abc":
         graph.add_node(name, paint(say(name))).add_edge(START, name)
@@ -220,7 +218,7 @@ def nested() -> Any:
     return chain("outer").add_node("mid", mid).add_edge("outer", "mid")
 
 
-def test_without_subgraphs_only_the_runs_own_graph_shows(driver: Any) -> None:
+def test_without_subgraphs_only_parts_of_the_run_itself_are_streamed(driver: Any) -> None:
     assert [list(part) for part in driver.stream(nested().compile(), {"x": 1})] == [["outer"], ["mid"]]
 
 
@@ -238,20 +236,20 @@ def test_subgraphs_adds_the_namespace(driver: Any) -> None:
     assert path[0] == f"mid:{task.id}"
 
 
-def test_subgraphs_with_several_modes_gives_triples(driver: Any) -> None:
+def test_subgraphs_with_several_modes_streams_triples(driver: Any) -> None:
     parts = driver.stream(nested().compile(), {"x": 1}, subgraphs=True, stream_mode=["updates", "custom"])
 
     assert all(len(part) == 3 and part[1] == "updates" for part in parts)
 
 
-def test_custom_parts_of_a_subgraph_show_with_subgraphs(driver: Any) -> None:
+def test_subgraphs_includes_custom_parts_of_subgraphs(driver: Any) -> None:
     child = StateGraph(State).add_node("c", lambda s, writer: writer("below")).add_edge(START, "c").compile()
     app = StateGraph(State).add_node("k", child).add_edge(START, "k").compile()
 
     assert [part for _, part in driver.stream(app, {"x": 1}, subgraphs=True, stream_mode="custom")] == ["below"]
 
 
-def test_version_two_gives_typed_parts(driver: Any) -> None:
+def test_version_2_streams_typed_parts(driver: Any) -> None:
     app = chain("a").compile()
 
     assert driver.stream(app, {"x": 1}, version="v2") == [{"type": "updates", "ns": (), "data": {"a": {"log": ["a"]}}}]
@@ -260,7 +258,7 @@ def test_version_two_gives_typed_parts(driver: Any) -> None:
     assert {len(part["ns"]) for part in parts} == {0, 1, 2}
 
 
-def test_an_unknown_mode_or_version_is_named(driver: Any) -> None:
+def test_an_unknown_mode_or_version_is_an_error(driver: Any) -> None:
     app = chain("a").compile()
 
     with pytest.raises(InvalidConfig, match="Did you mean 'updates'"):
@@ -271,7 +269,7 @@ def test_an_unknown_mode_or_version_is_named(driver: Any) -> None:
         driver.stream(app, {"x": 1}, version="v9")
 
 
-def test_a_stream_ends_with_what_the_run_raised(driver: Any) -> None:
+def test_a_stream_raises_the_exception_of_the_run(driver: Any) -> None:
     def fail(state: Any) -> None:
         raise KeyError("end")
 
@@ -281,7 +279,7 @@ def test_a_stream_ends_with_what_the_run_raised(driver: Any) -> None:
         driver.stream(app, {"x": 1})
 
 
-def test_a_stream_can_be_resumed(driver: Any) -> None:
+def test_the_resumption_of_a_run_can_be_streamed(driver: Any) -> None:
     graph = chain("a").add_node("ask", lambda s: {"log": [interrupt("?")]}).add_edge("a", "ask")
     app = graph.compile(InMemorySaver())
     driver.stream(app, {"x": 1}, thread_id="1")
@@ -292,7 +290,7 @@ def test_a_stream_can_be_resumed(driver: Any) -> None:
 # -- abandoned streams
 
 
-def test_nothing_runs_before_the_stream_is_read() -> None:
+def test_a_stream_runs_nothing_before_it_is_read() -> None:
     ran: list[int] = []
     app = StateGraph(State).add_node("a", lambda s: ran.append(1)).add_edge(START, "a").compile()
     parts = app.stream({"x": 1})
@@ -303,7 +301,7 @@ def test_nothing_runs_before_the_stream_is_read() -> None:
     parts.close()
 
 
-def test_an_abandoned_stream_stops_its_run_and_the_thread_can_continue(driver: Any, within: Any) -> None:
+def test_abandoning_a_stream_stops_its_run_and_the_thread_can_continue(driver: Any, within: Any) -> None:
     app = chain("a", "b", "c").compile(InMemorySaver())
 
     within(lambda: driver.take(app, {"x": 1}, 1, stream_mode="values", thread_id="1"))
@@ -312,11 +310,11 @@ def test_an_abandoned_stream_stops_its_run_and_the_thread_can_continue(driver: A
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt", "rollback"])
-@pytest.mark.parametrize("how", ["broken off", "dropped", "dropped in a cycle"])
-def test_the_next_run_waits_for_the_end_of_a_stream_that_was_dropped(
-    within: Any, tmp_path: Any, how: str, on_busy: str
+@pytest.mark.parametrize("ending", ["break", "dropped", "dropped in a cycle"])
+def test_the_next_run_waits_for_the_end_of_a_dropped_stream(
+    within: Any, tmp_path: Any, ending: str, on_busy: str
 ) -> None:
-    """Whatever it does about other busy threads: the loop closes the stream some time after it was dropped."""
+    """This holds for each value of on_busy: the event loop closes a dropped stream some time later."""
 
     async def forever(state: Any) -> Any:
         if state["x"] == 1:
@@ -325,12 +323,12 @@ def test_the_next_run_waits_for_the_end_of_a_stream_that_was_dropped(
 
     async def main(app: Any) -> Any:
         parts = app.astream({"x": 1}, stream_mode="values", durability="sync", thread_id="1")
-        if how == "broken off":
+        if ending == "break":
             async for _ in parts:
                 break
         else:
             await anext(parts)
-        cycle: list[Any] = [parts] if how == "dropped in a cycle" else []
+        cycle: list[Any] = [parts] if ending == "dropped in a cycle" else []
         cycle.append(cycle)
         del parts, cycle
         gc.collect()
@@ -339,11 +337,11 @@ def test_the_next_run_waits_for_the_end_of_a_stream_that_was_dropped(
     for saver in (InMemorySaver(), SqliteSaver(tmp_path / "t.db")):
         with saver:
             app = chain("a").add_node("b", forever).add_edge("a", "b").compile(saver)
-            assert within(lambda: asyncio.run(main(app)))["log"][-2:] == ["a", "b"]  # noqa: B023  # called at once
+            assert within(lambda: asyncio.run(main(app)))["log"][-2:] == ["a", "b"]  # noqa: B023  # called in this iteration
             assert saver.lease("1") is None
 
 
-def test_the_next_run_waits_for_no_other_one_than_a_stream_that_was_dropped(within: Any) -> None:
+def test_the_next_run_waits_only_for_a_dropped_stream_and_not_for_other_runs(within: Any) -> None:
     begun, free = threading.Event(), threading.Event()
 
     async def node(state: Any) -> Any:
@@ -369,7 +367,7 @@ def test_the_next_run_waits_for_no_other_one_than_a_stream_that_was_dropped(with
     assert within(lambda: asyncio.run(main()))["log"][-1] == 2
 
 
-def test_an_abandoned_stream_cancels_the_coroutines_that_run(driver: Any, within: Any) -> None:
+def test_abandoning_a_stream_cancels_running_coroutines(driver: Any, within: Any) -> None:
     cancelled = threading.Event()
 
     async def forever(state: Any, writer: Any) -> None:
@@ -385,8 +383,8 @@ def test_an_abandoned_stream_cancels_the_coroutines_that_run(driver: Any, within
     assert cancelled.wait(600)
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_an_abandoned_stream_does_not_wait_for_plain_nodes(driver: Any, within: Any, beside: bool) -> None:
+@pytest.mark.parametrize("with_sibling", [False, True])
+def test_abandoning_a_stream_does_not_wait_for_plain_nodes(driver: Any, within: Any, with_sibling: bool) -> None:
     release, done = threading.Event(), threading.Event()
 
     def slow(state: Any, writer: Any) -> Any:
@@ -396,7 +394,7 @@ def test_an_abandoned_stream_does_not_wait_for_plain_nodes(driver: Any, within: 
         return {"log": ["late"]}
 
     graph = StateGraph(State).add_node("slow", slow).add_edge(START, "slow")
-    if beside:
+    if with_sibling:
         graph.add_node("n", lambda s: None).add_edge(START, "n")
     app = graph.compile(InMemorySaver())
 
@@ -407,7 +405,7 @@ def test_an_abandoned_stream_does_not_wait_for_plain_nodes(driver: Any, within: 
     assert app.get_state(thread_id="1").values["log"] == []
 
 
-def test_a_stream_that_is_only_forgotten_does_not_hang(within: Any) -> None:
+def test_dropping_a_stream_does_not_hang(within: Any) -> None:
     release = threading.Event()
 
     def slow(state: Any, writer: Any) -> None:
@@ -469,10 +467,10 @@ def test_an_async_run_waits_for_a_slow_reader(within: Any) -> None:
         await anext(parts)
         for _ in range(20):
             await asyncio.sleep(0)
-        ahead = len(ran)
+        count = len(ran)
         for _ in range(20):
             await asyncio.sleep(0)
-        assert len(ran) == ahead < 5000, "the run does not go on for ever ahead of its reader"
+        assert len(ran) == count < 5000, "the run waits for its reader"
         rest = [part async for part in parts]
         return len(rest)
 

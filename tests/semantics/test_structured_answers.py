@@ -1,4 +1,4 @@
-"""Structured output is saved like everything else: each type, in each kind of graph, loaded again elsewhere."""
+"""Structured output of each type is saved in each kind of graph and loaded again."""
 
 from __future__ import annotations
 
@@ -88,8 +88,10 @@ def _node_of_a_node(form: Any, answer: Any) -> Any:
 
 
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("graph", [_alone, _supervisor, _swarm, _node, _node_of_a_node], ids=lambda one: one.__name__)
-def test_an_answer_in_a_form_is_saved_and_read_elsewhere(
+@pytest.mark.parametrize(
+    "graph", [_alone, _supervisor, _swarm, _node, _node_of_a_node], ids=lambda graph: graph.__name__
+)
+def test_structured_output_is_saved_and_loaded_by_another_saver(
     driver: Any, graph: Callable[[Any, Any], Any], form: str, tmp_path: Path
 ) -> None:
     kind, answer = FORMS[form]
@@ -100,15 +102,15 @@ def test_an_answer_in_a_form_is_saved_and_read_elsewhere(
             assert turn == 1 or before.get("structured_response", answer) == answer
             result = driver.invoke(app, {"messages": [f"turn {turn}"]}, thread_id="t")
             assert result.get("structured_response", answer) == answer
-            if graph is not _swarm:  # whose members share the conversation alone
+            if graph is not _swarm:  # members of a swarm share only the conversation
                 assert app.get_state(thread_id="t").values["structured_response"] == answer
 
 
-def test_types_that_a_graph_allows_are_saved_behind_any(driver: Any, tmp_path: Path) -> None:
-    class Found(TypedDict, total=False):
+def test_allowed_types_are_saved_in_fields_of_type_any(driver: Any, tmp_path: Path) -> None:
+    class Result(TypedDict, total=False):
         hit: Any
 
-    graph = StateGraph(Found).add_node("search", lambda state: {"hit": [Plan("Bergen", 2)]}).add_edge(START, "search")
+    graph = StateGraph(Result).add_node("search", lambda state: {"hit": [Plan("Bergen", 2)]}).add_edge(START, "search")
     graph.allow_types(Plan)
     for saver in (InMemorySaver(checks_values=True), SqliteSaver(tmp_path / "threads.db")):
         with saver:
@@ -117,7 +119,7 @@ def test_types_that_a_graph_allows_are_saved_behind_any(driver: Any, tmp_path: P
         assert graph.compile(saver).get_state(thread_id="t").values == {"hit": [Plan("Bergen", 2)]}
 
 
-def test_a_model_is_notified_of_an_update_that_cannot_be_saved(driver: Any, tmp_path: Path) -> None:
+def test_the_model_is_informed_of_an_update_that_cannot_be_saved(driver: Any, tmp_path: Path) -> None:
     called: list[str] = []
 
     @tool
@@ -131,6 +133,6 @@ def test_a_model_is_notified_of_an_update_that_cannot_be_saved(driver: Any, tmp_
 
     with SqliteSaver(tmp_path / "threads.db") as saver:
         app = create_agent(ScriptedModel(answer), [note], checkpointer=saver)
-        told = driver.invoke(app, {"messages": ["go"]}, thread_id="t")["messages"][-1].text
-    assert "Tool 'note' wrote a value to the state that cannot be saved" in told
+        answer_text = driver.invoke(app, {"messages": ["go"]}, thread_id="t")["messages"][-1].text
+    assert "Tool 'note' wrote a value to the state that cannot be saved" in answer_text
     assert called == ["note"]

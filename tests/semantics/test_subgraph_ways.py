@@ -1,4 +1,4 @@
-"""Ways into and out of a subgraph: Sends with a mapping, computed gotos in the parent graph."""
+"""Entering and leaving a subgraph: sends with a mapping, and computed gotos to the parent graph."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def prompts_of(state: Any) -> list[str]:
 
 @pytest.mark.parametrize("parent", [ParentModel, ParentData, ParentDict])
 @pytest.mark.parametrize("as_instance", [False, True])
-def test_a_subgraph_reads_what_is_sent_by_its_own_input(driver: Any, parent: Any, as_instance: bool) -> None:
+def test_a_subgraph_reads_a_send_with_its_own_input_schema(driver: Any, parent: Any, as_instance: bool) -> None:
     child = StateGraph(ChildModel).add_node("ask", lambda s: {"answers": [f"{s.prompt}: {interrupt(s.prompt)}"]})
 
     def assign(state: Any) -> list[Send]:
@@ -48,8 +48,10 @@ def test_a_subgraph_reads_what_is_sent_by_its_own_input(driver: Any, parent: Any
 
     graph = StateGraph(parent).add_node("child", child.add_edge(START, "ask").compile())
     app = graph.add_conditional_edges(START, assign, ["child"]).compile(InMemorySaver())
-    asked = driver.invoke(app, {"prompts": ["a", "b"]}, thread_id="t")["__interrupt__"]
-    result = driver.invoke(app, Command(resume={one.id: one.value * 2 for one in asked}), thread_id="t")
+    questions = driver.invoke(app, {"prompts": ["a", "b"]}, thread_id="t")["__interrupt__"]
+    result = driver.invoke(
+        app, Command(resume={question.id: question.value * 2 for question in questions}), thread_id="t"
+    )
     assert result["answers"] == ["a: aa", "b: bb"]
 
 
@@ -58,20 +60,20 @@ class State(TypedDict, total=False):
 
 
 def leaving_to(target: str) -> Any:
-    def leave(state: State):  # type: ignore[no-untyped-def]  # a hint would say whether it may leave
+    def leave(state: State):  # type: ignore[no-untyped-def]  # a return type would declare whether it may leave
         return Command(graph=Command.PARENT, goto=target, update={"log": ["left"]})
 
     return StateGraph(State).add_node("leave", leave).add_edge(START, "leave").compile()
 
 
 @pytest.mark.parametrize("target", ["b", "c"])
-def test_a_subgraph_may_go_anywhere_in_its_parent_if_it_declares_nothing(driver: Any, target: str) -> None:
+def test_a_subgraph_without_declared_targets_can_go_to_any_node_of_its_parent(driver: Any, target: str) -> None:
     graph = StateGraph(State).add_node("sub", leaving_to(target)).add_edge(START, "sub")
     graph.add_node("b", lambda s: {"log": ["b"]}).add_node("c", lambda s: {"log": ["c"]})
     assert driver.invoke(graph.compile(), {})["log"] == ["left", target]
 
 
-def test_a_subgraph_whose_hints_permit_no_command_has_no_targets() -> None:
+def test_a_subgraph_whose_return_types_exclude_commands_has_no_targets() -> None:
     def stay(state: State) -> dict[str, Any]:
         return {"log": ["stayed"]}
 
@@ -81,7 +83,7 @@ def test_a_subgraph_whose_hints_permit_no_command_has_no_targets() -> None:
         graph.compile()
 
 
-def test_a_subgraph_that_is_declared_to_end_has_no_targets() -> None:
+def test_a_subgraph_with_an_edge_to_end_has_no_targets() -> None:
     graph = StateGraph(State).add_node("sub", leaving_to("b")).add_node("b", lambda s: {}).add_edge(START, "sub")
     with pytest.raises(InvalidGraph, match="'b' cannot be reached"):
         graph.add_edge("sub", END).compile()

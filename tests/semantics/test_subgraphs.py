@@ -1,4 +1,4 @@
-"""Part I section 4.5: subgraphs, as nodes and called in nodes; their memory; nesting of both drivers."""
+"""Part I section 4.5: subgraphs as nodes and called in nodes, their memory, and nesting of both drivers."""
 
 import asyncio
 import operator
@@ -65,58 +65,58 @@ def ask(name: str, field: str = "log") -> Any:
     return node
 
 
-def beside(*nodes: Any, schema: Any = State) -> StateGraph:
-    """A graph whose nodes run beside each other."""
+def parallel(*nodes: Any, schema: Any = State) -> StateGraph:
+    """A graph whose nodes run in parallel."""
     graph = StateGraph(schema)
     for node in nodes:
         graph.add_node(node).add_edge(START, node.__name__)
     return graph
 
 
-def holding(child: Any, *nodes: Any, **options: Any) -> StateGraph:
-    """A graph with the subgraph `child` beside other nodes."""
-    return beside(*nodes).add_node("child", child, **options).add_edge(START, "child")
+def with_child(child: Any, *nodes: Any, **options: Any) -> StateGraph:
+    """A graph that runs the subgraph `child` in parallel with other nodes."""
+    return parallel(*nodes).add_node("child", child, **options).add_edge(START, "child")
 
 
 def ids(result: Any) -> dict[str, str]:
-    return {one.value: one.id for one in result["__interrupt__"]}
+    return {question.value: question.id for question in result["__interrupt__"]}
 
 
-# -- as a node, and called in one
+# -- as a node, and called in a node
 
 
-def test_a_subgraph_as_a_node_shares_the_fields_that_both_have(driver: Any, paint: Any) -> None:
+def test_a_subgraph_as_a_node_shares_the_common_fields(driver: Any, paint: Any) -> None:
     def inside(state: Any) -> Any:
         assert set(state) == {"x", "found"}
         return {"x": state["x"] + 1, "found": ["private"]}
 
     child = StateGraph(Child).add_node("inside", paint(inside)).add_edge(START, "inside").compile()
-    app = holding(child).add_node("after", paint(lambda s: {"log": [s["x"]]})).add_edge("child", "after").compile()
+    app = with_child(child).add_node("after", paint(lambda s: {"log": [s["x"]]})).add_edge("child", "after").compile()
 
     assert driver.invoke(app, {"x": 1}) == {"x": 2, "log": [2]}
 
 
-def test_a_subgraph_may_be_called_in_a_node(driver: Any, paint: Any) -> None:
-    child = beside(paint(say("inner"))).compile()
+def test_a_node_can_call_a_subgraph(driver: Any, paint: Any) -> None:
+    child = parallel(paint(say("inner"))).compile()
     app = StateGraph(State)
     app.add_node("call", lambda s: {"log": ["got", *child.invoke({"x": 1})["log"]]}).add_edge(START, "call")
 
     assert driver.invoke(app.compile(), {"x": 1})["log"] == ["got", "inner"]
 
 
-def test_a_subgraph_may_be_awaited_in_a_coroutine_node(driver: Any, paint: Any) -> None:
-    child = beside(paint(say("inner")), paint(say("twin"))).compile()
+def test_a_coroutine_node_can_await_subgraphs(driver: Any, paint: Any) -> None:
+    child = parallel(paint(say("inner")), paint(say("twin"))).compile()
 
     async def call(state: Any) -> Any:
         results = await asyncio.gather(child.ainvoke({"x": 1}), child.ainvoke({"x": 2}))
-        return {"log": [one["log"] for one in results]}
+        return {"log": [result["log"] for result in results]}
 
-    app = beside(call).compile()
+    app = parallel(call).compile()
 
     assert driver.invoke(app, {"x": 1})["log"] == [["inner", "twin"], ["inner", "twin"]]
 
 
-def test_a_subgraph_may_be_sent_to(driver: Any) -> None:
+def test_a_send_can_start_a_subgraph(driver: Any) -> None:
     child = (
         StateGraph(State, output_schema=Out)
         .add_node("double", lambda s: {"log": [s["x"] * 2]})
@@ -134,32 +134,32 @@ def test_the_context_of_the_run_reaches_its_subgraphs(driver: Any) -> None:
         StateGraph(State).add_node("inside", lambda s, runtime: {"log": [runtime.context]}).add_edge(START, "inside")
     )
 
-    assert driver.invoke(holding(child.compile()).compile(), {"x": 1}, context="ctx")["log"] == ["ctx"]
+    assert driver.invoke(with_child(child.compile()).compile(), {"x": 1}, context="ctx")["log"] == ["ctx"]
 
 
-def test_an_exception_in_a_subgraph_has_notes_of_both_nodes(driver: Any, paint: Any) -> None:
+def test_an_exception_in_a_subgraph_has_notes_that_name_both_nodes(driver: Any, paint: Any) -> None:
     def bad(state: Any) -> None:
         raise KeyError("inside")
 
-    app = holding(beside(bad).compile()).compile()
+    app = with_child(parallel(bad).compile()).compile()
 
     with pytest.raises(KeyError, match="inside") as caught:
         driver.invoke(app, {"x": 1})
     assert [note.split(",")[0] for note in caught.value.__notes__] == ["in node 'bad'", "in node 'child'"]
 
 
-def test_a_subgraph_with_a_saver_of_its_own_uses_that_of_its_caller(driver: Any) -> None:
+def test_a_subgraph_uses_the_saver_of_its_caller(driver: Any) -> None:
     own = InMemorySaver()
-    child = beside(ask("a")).compile(own)
-    app = holding(child).compile(InMemorySaver())
+    child = parallel(ask("a")).compile(own)
+    app = with_child(child).compile(InMemorySaver())
 
     driver.invoke(app, {"x": 1}, thread_id="1")
     assert own.load("1") is None
     assert driver.invoke(app, Command(resume=1), thread_id="1")["log"] == [("a", 1)]
 
 
-def test_a_call_that_names_a_thread_of_its_own_is_a_run_of_its_own(driver: Any) -> None:
-    child = beside(say("inner")).compile(InMemorySaver())
+def test_a_call_with_a_thread_id_is_a_separate_run(driver: Any) -> None:
+    child = parallel(say("inner")).compile(InMemorySaver())
     app = StateGraph(State).add_node("call", lambda s: {"log": child.invoke({"x": 1}, thread_id="mine")["log"]})
     app = app.add_edge(START, "call").compile()
 
@@ -168,7 +168,7 @@ def test_a_call_that_names_a_thread_of_its_own_is_a_run_of_its_own(driver: Any) 
     assert child.get_state(thread_id="mine").values["log"] == ["inner", "inner"]
 
 
-# -- fields that merge in both graphs
+# -- fields with reducers in both graphs
 
 
 class Counting(TypedDict):
@@ -176,8 +176,8 @@ class Counting(TypedDict):
     messages: Annotated[list[Any], add_messages]
 
 
-def counted(by: int, *, depth: int = 1) -> Any:
-    """A graph that counts twice, inside as many others as asked."""
+def adding(by: int, *, depth: int = 1) -> Any:
+    """A graph that adds `by` twice, nested to a depth."""
     graph = StateGraph(Counting).add_sequence([("one", lambda s: {"total": by}), ("two", lambda s: {"total": by})])
     app = graph.add_edge(START, "one").compile()
     for _ in range(depth - 1):
@@ -186,8 +186,8 @@ def counted(by: int, *, depth: int = 1) -> Any:
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_additions_of_a_subgraph_are_merged_once_at_any_depth(driver: Any, depth: int) -> None:
-    app = StateGraph(Counting).add_node("a", counted(1, depth=depth)).add_node("b", counted(10, depth=depth))
+def test_updates_of_a_subgraph_are_merged_once_at_any_depth(driver: Any, depth: int) -> None:
+    app = StateGraph(Counting).add_node("a", adding(1, depth=depth)).add_node("b", adding(10, depth=depth))
     app.add_edge(START, "a").add_edge(START, "b")
 
     assert driver.invoke(app.compile(), {"total": 100, "messages": []})["total"] == 122
@@ -222,42 +222,42 @@ def look(state: Any) -> dict[str, Any]:
     return {"total": 1, "log": ["look"], "kept": ["look"], "words": "look"}
 
 
-def around(inner: Any, schema: Any, depth: int, memory: Any = "call", **options: Any) -> Any:
+def nested_in(inner: Any, schema: Any, depth: int, memory: Any = "call", **options: Any) -> Any:
     for _ in range(depth):
         inner = StateGraph(schema).add_node("in", inner, memory=memory).add_edge(START, "in").compile(**options)
     return inner
 
 
-@pytest.mark.parametrize("given", [{}, {"total": 5, "log": ["given"], "words": "five"}])
+@pytest.mark.parametrize("input_", [{}, {"total": 5, "log": ["given"], "words": "five"}])
 @pytest.mark.parametrize("memory", ["call", "thread", "none"])
 @pytest.mark.parametrize("validate", ["input", "all", "off"])
 @pytest.mark.parametrize("schema", [Defaults, DefaultsModel])
-def test_a_subgraph_sees_the_state_that_a_node_in_its_place_would_see(
-    driver: Any, schema: Any, validate: Any, memory: Any, given: Any
+def test_a_node_sees_the_same_state_at_any_depth(
+    driver: Any, schema: Any, validate: Any, memory: Any, input_: Any
 ) -> None:
-    """What fields begin with is there once, however deep: the caller's state is no update of it."""
+    """Defaults are applied once at any depth: the caller's state is not an update of them."""
 
-    def told(depth: int) -> Any:
+    def outcome(depth: int) -> Any:
         SEEN.clear()
         inner = StateGraph(schema).add_node("look", look).add_edge(START, "look").compile(validate=validate)
-        app = around(inner, schema, depth, memory, validate=validate).with_services(checkpointer=InMemorySaver())
-        result = driver.invoke(app, given, thread_id="1")
+        app = nested_in(inner, schema, depth, memory, validate=validate).with_services(checkpointer=InMemorySaver())
+        result = driver.invoke(app, input_, thread_id="1")
         return list(SEEN), result if isinstance(result, dict) else dict(vars(result))
 
-    flat = told(0)
-    assert flat[0][0]["total"] == (15 if given else 10)
-    assert [told(depth) for depth in (1, 2, 3)] == [flat] * 3
+    flat = outcome(0)
+    assert flat[0][0]["total"] == (15 if input_ else 10)
+    assert [outcome(depth) for depth in (1, 2, 3)] == [flat] * 3
 
 
-def test_a_subgraph_begins_with_its_own_defaults_where_its_caller_has_no_value(driver: Any) -> None:
+def test_a_subgraph_uses_its_defaults_for_fields_that_its_caller_lacks(driver: Any) -> None:
     inner = StateGraph(Defaults).add_node("look", look).add_edge(START, "look").compile()
-    app = around(inner, Sparse, 1)
+    app = nested_in(inner, Sparse, 1)
     SEEN.clear()
     assert driver.invoke(app, {"log": ["given"]}) == {"total": 1, "log": ["given", "look"]}
     assert SEEN == [{"total": 0, "log": ["given"], "kept": ["kept"], "words": 3}]
 
 
-def test_a_subgraph_that_is_sent_a_mapping_sees_what_was_sent(driver: Any) -> None:
+def test_a_subgraph_sees_the_mapping_of_its_send(driver: Any) -> None:
     inner = StateGraph(Defaults).add_node("look", look).add_edge(START, "look").compile()
     app = StateGraph(Defaults).add_node("look", inner)
     app.add_node("send", lambda s: [Send("look", {"total": 5, "log": ["sent"]})], destinations=["look"])
@@ -266,24 +266,26 @@ def test_a_subgraph_that_is_sent_a_mapping_sees_what_was_sent(driver: Any) -> No
     assert [(seen["total"], seen["log"], seen["kept"]) for seen in SEEN] == [(5, ["sent"], ["kept"])]
 
 
-def test_the_entry_of_a_subgraph_decides_on_the_state_that_its_nodes_see(driver: Any) -> None:
+def test_the_conditional_entry_of_a_subgraph_sees_the_state_of_its_nodes(driver: Any) -> None:
     inner = StateGraph(Defaults).add_node("look", look)
     inner.add_conditional_edges(START, lambda state: "look" if state.total == 10 else END, ["look", END])
     SEEN.clear()
-    assert driver.invoke(around(inner.compile(), Defaults, 1), {})["total"] == 11
+    assert driver.invoke(nested_in(inner.compile(), Defaults, 1), {})["total"] == 11
     assert len(SEEN) == 1
 
 
-def test_the_argument_of_a_call_is_an_input_as_for_any_run(driver: Any) -> None:
+def test_the_argument_of_a_call_is_an_input(driver: Any) -> None:
     inner = StateGraph(Defaults).add_node("look", look).add_edge(START, "look").compile()
-    told: list[Any] = []
-    app = StateGraph(State).add_node("call", lambda s: told.append(inner.invoke({"total": 5}))).add_edge(START, "call")
+    results: list[Any] = []
+    app = (
+        StateGraph(State).add_node("call", lambda s: results.append(inner.invoke({"total": 5}))).add_edge(START, "call")
+    )
     driver.invoke(app.compile(), {})
-    assert told == [driver.invoke(inner, {"total": 5})]
-    assert told[0]["total"] == 16
+    assert results == [driver.invoke(inner, {"total": 5})]
+    assert results[0]["total"] == 16
 
 
-def test_an_interrupted_subgraph_still_answers_what_it_wrote_before(driver: Any) -> None:
+def test_a_resumed_subgraph_returns_the_writes_before_its_interrupt(driver: Any) -> None:
     child = StateGraph(Counting).add_node("one", lambda s: {"total": 1})
     child.add_node("two", lambda s: {"total": interrupt("how many?")}).add_edge(START, "one").add_edge("one", "two")
     app = StateGraph(Counting).add_node("child", child.compile()).add_edge(START, "child").compile(InMemorySaver())
@@ -292,7 +294,7 @@ def test_an_interrupted_subgraph_still_answers_what_it_wrote_before(driver: Any)
     assert driver.invoke(app, Command(resume=5), thread_id="1")["total"] == 106
 
 
-def test_parallel_subgraphs_may_edit_one_conversation(driver: Any) -> None:
+def test_parallel_subgraphs_can_edit_one_conversation(driver: Any) -> None:
     def editing(number: int) -> Any:
         edit = {"id": f"m{number}", "role": "user", "content": "edited"}
         graph = StateGraph(Counting).add_node("edit", lambda s: {"messages": [edit, f"from {number}"]})
@@ -300,14 +302,14 @@ def test_parallel_subgraphs_may_edit_one_conversation(driver: Any) -> None:
 
     app = StateGraph(Counting).add_node("a", editing(0)).add_node("b", editing(1))
     app.add_edge(START, "a").add_edge(START, "b")
-    said = [{"id": f"m{number}", "role": "user", "content": "first"} for number in range(3)]
+    messages = [{"id": f"m{number}", "role": "user", "content": "first"} for number in range(3)]
 
-    result = driver.invoke(app.compile(), {"total": 0, "messages": said})
-    assert [one.content for one in result["messages"]] == ["edited", "edited", "first", "from 0", "from 1"]
+    result = driver.invoke(app.compile(), {"total": 0, "messages": messages})
+    assert [message.content for message in result["messages"]] == ["edited", "edited", "first", "from 0", "from 1"]
 
 
-def test_a_subgraph_that_remembers_does_not_repeat_what_it_knows(driver: Any) -> None:
-    app = StateGraph(Counting).add_node("child", counted(1), memory="thread").add_edge(START, "child")
+def test_a_subgraph_with_thread_memory_writes_its_updates_once(driver: Any) -> None:
+    app = StateGraph(Counting).add_node("child", adding(1), memory="thread").add_edge(START, "child")
     app = app.compile(InMemorySaver())
 
     assert driver.invoke(app, {"total": 0}, thread_id="1")["total"] == 2
@@ -317,7 +319,7 @@ def test_a_subgraph_that_remembers_does_not_repeat_what_it_knows(driver: Any) ->
 # -- memory="call"
 
 
-def test_a_call_is_fresh_each_time(driver: Any) -> None:
+def test_each_call_of_a_subgraph_begins_with_fresh_state(driver: Any) -> None:
     child = (
         StateGraph(Child).add_node("n", lambda s: {"found": [1], "x": len(s["found"])}).add_edge(START, "n").compile()
     )
@@ -332,8 +334,8 @@ def test_a_call_is_fresh_each_time(driver: Any) -> None:
 
 
 @pytest.mark.parametrize("form", ["node", "called", "awaited"])
-def test_a_question_in_a_subgraph_comes_out_and_its_answer_goes_in(driver: Any, paint: Any, form: str) -> None:
-    child = beside(paint(ask("a"))).compile()
+def test_a_run_reports_and_answers_questions_of_its_subgraphs(driver: Any, paint: Any, form: str) -> None:
+    child = parallel(paint(ask("a"))).compile()
 
     async def awaits(state: Any) -> Any:
         return {"log": (await child.ainvoke({"x": 1}))["log"]}
@@ -350,9 +352,9 @@ def test_a_question_in_a_subgraph_comes_out_and_its_answer_goes_in(driver: Any, 
     assert driver.invoke(app, Command(resume="yes"), thread_id="1")["log"] == [("a", "yes")]
 
 
-def test_finished_siblings_in_a_subgraph_are_not_run_again(driver: Any, paint: Any, runs: list[str]) -> None:
-    child = beside(paint(say("ok")), paint(ask("ask"))).compile()
-    app = holding(child, paint(say("sibling"))).compile(InMemorySaver())
+def test_finished_siblings_in_a_subgraph_do_not_run_again(driver: Any, paint: Any, runs: list[str]) -> None:
+    child = parallel(paint(say("ok")), paint(ask("ask"))).compile()
+    app = with_child(child, paint(say("sibling"))).compile(InMemorySaver())
 
     driver.invoke(app, {"x": 1}, thread_id="1")
     result = driver.invoke(app, Command(resume="yes"), thread_id="1")
@@ -361,10 +363,10 @@ def test_finished_siblings_in_a_subgraph_are_not_run_again(driver: Any, paint: A
     assert sorted(runs) == ["ask", "ask", "ok", "sibling"]
 
 
-def test_finished_siblings_are_not_run_again_at_any_depth(driver: Any, paint: Any, runs: list[str]) -> None:
-    leaf = beside(paint(say("ok3")), paint(ask("ask3"))).add_node("then", paint(say("then"))).add_edge("ask3", "then")
-    mid = beside(paint(say("ok2")), paint(ask("ask2"))).add_node("leaf", leaf.compile()).add_edge(START, "leaf")
-    top = beside(paint(say("ok1"))).add_node("mid", mid.compile()).add_edge(START, "mid")
+def test_finished_siblings_do_not_run_again_at_any_depth(driver: Any, paint: Any, runs: list[str]) -> None:
+    leaf = parallel(paint(say("ok3")), paint(ask("ask3"))).add_node("then", paint(say("then"))).add_edge("ask3", "then")
+    mid = parallel(paint(say("ok2")), paint(ask("ask2"))).add_node("leaf", leaf.compile()).add_edge(START, "leaf")
+    top = parallel(paint(say("ok1"))).add_node("mid", mid.compile()).add_edge(START, "mid")
     app = top.compile(InMemorySaver())
 
     first = ids(driver.invoke(app, {"x": 1}, thread_id="1"))
@@ -377,16 +379,16 @@ def test_finished_siblings_are_not_run_again_at_any_depth(driver: Any, paint: An
     assert sorted(runs) == ["ask2", "ask2", "ask3", "ask3", "ok1", "ok2", "ok3", "then"]
 
 
-def test_supersteps_of_a_subgraph_before_its_question_are_not_run_again(driver: Any, runs: list[str]) -> None:
+def test_supersteps_of_a_subgraph_before_its_question_do_not_run_again(driver: Any, runs: list[str]) -> None:
     child = StateGraph(State).add_sequence([say("one"), say("two"), ask("three"), say("four")]).add_edge(START, "one")
-    app = holding(child.compile()).compile(InMemorySaver())
+    app = with_child(child.compile()).compile(InMemorySaver())
 
     driver.invoke(app, {"x": 1}, thread_id="1")
     assert driver.invoke(app, Command(resume=3), thread_id="1")["log"] == ["one", "two", ("three", 3), "four"]
     assert runs == ["one", "two", "three", "three", "four"]
 
 
-def test_a_subgraph_whose_node_failed_continues_where_it_was(driver: Any, runs: list[str]) -> None:
+def test_a_failed_subgraph_continues_at_the_failed_node(driver: Any, runs: list[str]) -> None:
     def flaky(state: Any) -> Any:
         RUNS.append("flaky")
         if RUNS.count("flaky") == 1:
@@ -394,7 +396,7 @@ def test_a_subgraph_whose_node_failed_continues_where_it_was(driver: Any, runs: 
         return {"log": ["flaky"]}
 
     child = StateGraph(State).add_sequence([say("one"), flaky]).add_edge(START, "one").compile()
-    app = holding(child).compile(InMemorySaver())
+    app = with_child(child).compile(InMemorySaver())
 
     with pytest.raises(ValueError, match="once"):
         driver.invoke(app, {"x": 1}, thread_id="1")
@@ -402,49 +404,49 @@ def test_a_subgraph_whose_node_failed_continues_where_it_was(driver: Any, runs: 
     assert runs == ["one", "flaky", "flaky"]
 
 
-def test_several_calls_in_one_node_are_distinguished_by_their_order(driver: Any, runs: list[str]) -> None:
-    first, second = beside(say("first")).compile(), beside(ask("second")).compile()
+def test_calls_in_one_node_are_identified_by_their_order(driver: Any, runs: list[str]) -> None:
+    first, second = parallel(say("first")).compile(), parallel(ask("second")).compile()
 
     def call(state: Any) -> Any:
         return {
             "log": [*first.invoke({"x": 1})["log"], *second.invoke({"x": 2})["log"], *first.invoke({"x": 3})["log"]]
         }
 
-    app = beside(call).compile(InMemorySaver())
+    app = parallel(call).compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, thread_id="1")
 
     result = driver.invoke(app, Command(resume="yes"), thread_id="1")
 
     assert result["log"] == ["first", ("second", "yes"), "first"]
-    assert runs == ["first", "second", "second", "first"], "a call that was over is not made again"
+    assert runs == ["first", "second", "second", "first"], "a finished call is not repeated"
 
 
-def test_sends_to_a_subgraph_ask_and_are_answered_each_on_its_own(driver: Any) -> None:
+def test_questions_of_several_sends_to_a_subgraph_are_answered_separately(driver: Any) -> None:
     child = StateGraph(State, output_schema=Out).add_node("a", lambda s: {"log": [interrupt(s["x"])]})
     child = child.add_edge(START, "a").compile()
     app = StateGraph(State).add_node("s", lambda s: [Send("child", {"x": n}) for n in (1, 2)], destinations=["child"])
     app = app.add_node("child", child).add_edge(START, "s").compile(InMemorySaver())
 
-    asked = ids(driver.invoke(app, {"x": 0}, thread_id="1"))
-    partly = driver.invoke(app, Command(resume={asked[2]: "two"}), thread_id="1")  # type: ignore[index]
+    questions = ids(driver.invoke(app, {"x": 0}, thread_id="1"))
+    partly = driver.invoke(app, Command(resume={questions[2]: "two"}), thread_id="1")  # type: ignore[index]
 
-    assert [one.value for one in partly["__interrupt__"]] == [1]
+    assert [question.value for question in partly["__interrupt__"]] == [1]
     assert driver.invoke(app, Command(resume="one"), thread_id="1")["log"] == ["one", "two"]
 
 
-def test_several_questions_of_one_subgraph_may_be_answered_one_by_one(driver: Any, runs: list[str]) -> None:
-    app = holding(beside(ask("a"), ask("b")).compile()).compile(InMemorySaver())
-    asked = ids(driver.invoke(app, {"x": 1}, thread_id="1"))
+def test_questions_of_one_subgraph_can_be_answered_separately(driver: Any, runs: list[str]) -> None:
+    app = with_child(parallel(ask("a"), ask("b")).compile()).compile(InMemorySaver())
+    questions = ids(driver.invoke(app, {"x": 1}, thread_id="1"))
 
     with pytest.raises(InvalidResume, match="2 questions"):
         driver.invoke(app, Command(resume="?"), thread_id="1")
-    assert list(ids(driver.invoke(app, Command(resume={asked["b?"]: "B"}), thread_id="1"))) == ["a?"]
+    assert list(ids(driver.invoke(app, Command(resume={questions["b?"]: "B"}), thread_id="1"))) == ["a?"]
     assert driver.invoke(app, Command(resume="A"), thread_id="1")["log"] == [("a", "A"), ("b", "B")]
 
 
-def test_questions_in_a_subgraph_one_after_another(driver: Any, runs: list[str]) -> None:
+def test_a_subgraph_can_ask_questions_in_sequence(driver: Any, runs: list[str]) -> None:
     child = StateGraph(State).add_sequence([ask("a"), ask("b")]).add_edge(START, "a").compile()
-    app = holding(child).compile(InMemorySaver())
+    app = with_child(child).compile(InMemorySaver())
 
     driver.invoke(app, {"x": 1}, thread_id="1")
     second = driver.invoke(app, Command(resume="A"), thread_id="1")
@@ -453,11 +455,11 @@ def test_questions_in_a_subgraph_one_after_another(driver: Any, runs: list[str])
     assert runs == ["a", "a", "b", "b"]
 
 
-def test_a_breakpoint_in_a_subgraph_stops_the_whole_run(driver: Any, runs: list[str]) -> None:
+def test_a_breakpoint_in_a_subgraph_pauses_the_whole_run(driver: Any, runs: list[str]) -> None:
     child = (
         StateGraph(State).add_sequence([say("one"), say("two")]).add_edge(START, "one").compile(interrupt_before="two")
     )
-    app = holding(child).compile(InMemorySaver())
+    app = with_child(child).compile(InMemorySaver())
 
     driver.invoke(app, {"x": 1}, thread_id="1")
     assert runs == ["one"]
@@ -466,24 +468,24 @@ def test_a_breakpoint_in_a_subgraph_stops_the_whole_run(driver: Any, runs: list[
 
 
 def test_a_replay_asks_the_questions_of_its_subgraphs_again(driver: Any, runs: list[str]) -> None:
-    app = holding(beside(ask("a")).compile()).compile(InMemorySaver())
+    app = with_child(parallel(ask("a")).compile()).compile(InMemorySaver())
     first = ids(driver.invoke(app, {"x": 1}, thread_id="1"))
     start = app.get_state(thread_id="1")
     driver.invoke(app, Command(resume="one"), thread_id="1")
 
-    again = driver.invoke(app, None, start.config)
-    assert ids(again) == first
+    replayed = driver.invoke(app, None, start.config)
+    assert ids(replayed) == first
     assert driver.invoke(app, Command(resume="two"), thread_id="1")["log"] == [("a", "two")]
 
 
-@pytest.mark.parametrize("asks_beside", [False, True])
-def test_the_commit_that_consumes_a_task_removes_the_namespaces_of_its_calls(driver: Any, asks_beside: bool) -> None:
+@pytest.mark.parametrize("with_question", [False, True])
+def test_finished_calls_leave_no_namespaces(driver: Any, with_question: bool) -> None:
     saver = InMemorySaver()
-    leaf = beside(say("leaf")).compile()
-    child = holding(leaf, say("inner")).compile()
-    app = holding(child, *([ask("a")] if asks_beside else [])).compile(saver)
+    leaf = parallel(say("leaf")).compile()
+    child = with_child(leaf, say("inner")).compile()
+    app = with_child(child, *([ask("a")] if with_question else [])).compile(saver)
     driver.invoke(app, {"x": 1}, thread_id="1")
-    if asks_beside:
+    if with_question:
         driver.invoke(app, Command(resume=1), thread_id="1")
 
     (start,) = app.get_state_history(thread_id="1", filter={"source": "input"})
@@ -492,9 +494,9 @@ def test_the_commit_that_consumes_a_task_removes_the_namespaces_of_its_calls(dri
     assert {space for space in saver._threads["1"].commits} == {""}  # noqa: C416
 
 
-def test_a_subgraph_with_memory_none_saves_nothing_and_starts_again(driver: Any, runs: list[str]) -> None:
+def test_a_subgraph_with_memory_none_saves_nothing_and_restarts(driver: Any, runs: list[str]) -> None:
     child = StateGraph(State).add_sequence([say("one"), ask("two")]).add_edge(START, "one").compile()
-    app = holding(child, memory="none").compile(InMemorySaver())
+    app = with_child(child, memory="none").compile(InMemorySaver())
 
     driver.invoke(app, {"x": 1}, thread_id="1")
     assert driver.invoke(app, Command(resume=2), thread_id="1")["log"] == ["one", ("two", 2)]
@@ -505,7 +507,7 @@ def test_a_subgraph_with_memory_none_saves_nothing_and_starts_again(driver: Any,
 
 
 @pytest.mark.parametrize("saves", [False, True])
-def test_messages_of_a_subgraph_never_take_the_ids_of_its_callers(driver: Any, saves: bool) -> None:
+def test_message_ids_of_a_subgraph_differ_from_those_of_its_caller(driver: Any, saves: bool) -> None:
     def speak(text: str) -> Any:
         return lambda state: {"messages": [text]}
 
@@ -516,13 +518,13 @@ def test_messages_of_a_subgraph_never_take_the_ids_of_its_callers(driver: Any, s
 
     result = driver.invoke(app, {"messages": ["in"]}, **({"thread_id": "1"} if saves else {}))
 
-    assert [one.text for one in result["messages"]] == ["in", "parent", "child", "question", "child"]
+    assert [message.text for message in result["messages"]] == ["in", "parent", "child", "question", "child"]
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.NoCheckpointerWarning")
-def test_questions_of_a_graph_and_its_subgraphs_have_ids_of_their_own(driver: Any) -> None:
-    leaf = beside(ask("leaf")).compile()
-    app = holding(holding(leaf, ask("mid")).compile(), ask("top")).compile()
+def test_questions_of_a_graph_and_its_subgraphs_have_different_ids(driver: Any) -> None:
+    leaf = parallel(ask("leaf")).compile()
+    app = with_child(with_child(leaf, ask("mid")).compile(), ask("top")).compile()
 
     assert len(set(ids(driver.invoke(app, {"x": 1})).values())) == 3
 
@@ -534,23 +536,23 @@ def escaping(**command: Any) -> Any:
     def leave(state: Any) -> Any:
         return Command(graph=Command.PARENT, **command)
 
-    return beside(leave).compile()
+    return parallel(leave).compile()
 
 
-def test_a_command_for_the_parent_updates_and_jumps_there(driver: Any) -> None:
+def test_a_command_for_the_parent_updates_it_and_jumps(driver: Any) -> None:
     child = escaping(update={"log": ["from below"]}, goto="other")
-    app = holding(child, destinations=["other"]).add_node("other", say("other")).add_node("next", say("next"))
+    app = with_child(child, destinations=["other"]).add_node("other", say("other")).add_node("next", say("next"))
 
     assert driver.invoke(app.add_edge("child", "next").compile(), {"x": 1})["log"] == ["from below", "other"]
 
 
-def test_a_command_for_the_parent_without_goto_follows_the_edges_there(driver: Any) -> None:
-    app = holding(escaping(update={"x": 7})).add_node("next", say("next")).add_edge("child", "next").compile()
+def test_a_command_for_the_parent_without_goto_follows_its_edges(driver: Any) -> None:
+    app = with_child(escaping(update={"x": 7})).add_node("next", say("next")).add_edge("child", "next").compile()
 
     assert driver.invoke(app, {"x": 1}) == {"x": 7, "log": ["next"]}
 
 
-def test_a_command_for_the_parent_goes_through_a_calling_node_too(driver: Any) -> None:
+def test_a_command_for_the_parent_passes_through_a_calling_node(driver: Any) -> None:
     child = escaping(goto="other")
     app = StateGraph(State).add_node("call", lambda s: child.invoke({"x": 1}), destinations=["other"])
     app.add_node("other", say("other")).add_edge(START, "call")
@@ -558,24 +560,24 @@ def test_a_command_for_the_parent_goes_through_a_calling_node_too(driver: Any) -
     assert driver.invoke(app.compile(), {"x": 1})["log"] == ["other"]
 
 
-def test_a_command_for_the_parent_to_an_unknown_node_is_named(driver: Any) -> None:
-    app = holding(escaping(goto="othr")).add_node("other", say("other")).add_edge("child", "other").compile()
+def test_a_command_for_the_parent_to_an_unknown_node_is_an_error(driver: Any) -> None:
+    app = with_child(escaping(goto="othr")).add_node("other", say("other")).add_edge("child", "other").compile()
 
     with pytest.raises(UnknownTarget, match=r"'child'.*'othr'.*Did you mean 'other'") as caught:
         driver.invoke(app, {"x": 1})
-    assert any("'child'" in note for note in getattr(caught.value, "__notes__", [])), "like every error of a task"
+    assert any("'child'" in note for note in getattr(caught.value, "__notes__", [])), "as for any error of a task"
 
 
-def test_a_command_for_the_parent_to_an_unknown_node_with_siblings_is_named(driver: Any, paint: Any) -> None:
-    app = holding(escaping(goto="othr"), paint(say("a"))).add_node("other", say("other")).add_edge("child", "other")
+def test_a_command_for_the_parent_to_an_unknown_node_with_siblings_is_an_error(driver: Any, paint: Any) -> None:
+    app = with_child(escaping(goto="othr"), paint(say("a"))).add_node("other", say("other")).add_edge("child", "other")
 
     with pytest.raises(UnknownTarget, match="'othr'"):
         driver.invoke(app.compile(), {"x": 1})
 
 
-def test_a_command_for_the_parent_with_siblings(driver: Any, paint: Any) -> None:
+def test_a_command_for_the_parent_keeps_the_updates_of_siblings(driver: Any, paint: Any) -> None:
     child = escaping(update={"log": ["up"]}, goto="other")
-    app = holding(child, paint(say("a")), paint(say("b")), destinations=["other"]).add_node(
+    app = with_child(child, paint(say("a")), paint(say("b")), destinations=["other"]).add_node(
         "other", paint(say("other"))
     )
 
@@ -584,8 +586,8 @@ def test_a_command_for_the_parent_with_siblings(driver: Any, paint: Any) -> None
 
 def test_a_command_for_the_parent_goes_up_one_level(driver: Any) -> None:
     leaf = escaping(goto="here")
-    mid = holding(leaf, destinations=["here"]).add_node("here", say("mid here")).compile()
-    app = holding(mid, destinations=["here"]).add_node("here", say("top here")).add_edge("child", END).compile()
+    mid = with_child(leaf, destinations=["here"]).add_node("here", say("mid here")).compile()
+    app = with_child(mid, destinations=["here"]).add_node("here", say("top here")).add_edge("child", END).compile()
 
     assert driver.invoke(app, {"x": 1})["log"] == ["mid here"]
 
@@ -608,17 +610,17 @@ def test_except_exception_does_not_swallow_a_command_for_the_parent(driver: Any)
 
 
 def nested(levels: list[str], width: int) -> Any:
-    """Graphs in graphs, each with `width` nodes of the colour of its level that call the next one."""
+    """Nested graphs, each with `width` nodes of the kind of its level that call the next graph."""
     inner: Any = None
-    for colour in reversed(levels):
+    for kind in reversed(levels):
         graph = StateGraph(State)
         for number in range(width):
-            graph.add_node(f"n{number}", _caller(colour, inner)).add_edge(START, f"n{number}")
+            graph.add_node(f"n{number}", _caller(kind, inner)).add_edge(START, f"n{number}")
         inner = graph.compile()
     return inner
 
 
-def _caller(colour: str, inner: Any) -> Any:
+def _caller(kind: str, inner: Any) -> Any:
     def plain(state: Any) -> Any:
         return {"log": inner.invoke({"x": 1})["log"] if inner else [1]}
 
@@ -630,23 +632,23 @@ def _caller(colour: str, inner: Any) -> Any:
         await asyncio.sleep(0)
         return {"log": (await inner.ainvoke({"x": 1}))["log"] if inner else [1]}
 
-    return {"plain": plain, "blocking": blocking, "awaiting": awaiting}[colour]
+    return {"plain": plain, "blocking": blocking, "awaiting": awaiting}[kind]
 
 
-COLOURS = ("plain", "blocking", "awaiting")
+KINDS = ("plain", "blocking", "awaiting")
 
 
 @pytest.mark.parametrize("width", [1, 2])
-@pytest.mark.parametrize(
-    "levels", [[a, b, c, "awaiting"] for a in COLOURS for b in COLOURS for c in COLOURS], ids="-".join
-)
-def test_graphs_nest_three_deep_whatever_the_colours(driver: Any, within: Any, levels: list[str], width: int) -> None:
+@pytest.mark.parametrize("levels", [[a, b, c, "awaiting"] for a in KINDS for b in KINDS for c in KINDS], ids="-".join)
+def test_all_kinds_of_nodes_can_call_each_other_at_any_depth(
+    driver: Any, within: Any, levels: list[str], width: int
+) -> None:
     app = nested(levels, width)
 
     assert within(lambda: driver.invoke(app, {"x": 1}))["log"] == [1] * width ** len(levels)
 
 
-def test_invoke_works_inside_a_running_loop(within: Any) -> None:
+def test_invoke_works_within_a_running_loop(within: Any) -> None:
     app = nested(["awaiting", "plain"], 2)
 
     async def main() -> Any:
@@ -655,11 +657,11 @@ def test_invoke_works_inside_a_running_loop(within: Any) -> None:
     assert within(lambda: asyncio.run(main())) == [1] * 4
 
 
-# -- calls told apart, and memory chosen by call
+# -- identifying calls, and choosing their memory
 
 
-def test_4_5_calls_with_keys_may_change_their_order(driver: Any) -> None:
-    child = beside(ask("a")).compile()
+def test_4_5_calls_with_keys_can_change_their_order(driver: Any) -> None:
+    child = parallel(ask("a")).compile()
     order = ["first", "second"]
 
     def caller(state: Any) -> dict[str, Any]:
@@ -675,8 +677,8 @@ def test_4_5_calls_with_keys_may_change_their_order(driver: Any) -> None:
     assert driver.invoke(app, Command(resume={second.id: 2}), thread_id="1")["log"] == ["through"]
 
 
-def test_4_5_a_key_identifies_a_call(driver: Any) -> None:
-    child = beside(say("inner")).compile()
+def test_4_5_using_a_call_key_twice_is_refused(driver: Any) -> None:
+    child = parallel(say("inner")).compile()
 
     def caller(state: Any) -> None:
         child.invoke({"x": 1}, call_key="same")
@@ -689,22 +691,20 @@ def test_4_5_a_key_identifies_a_call(driver: Any) -> None:
 
 @pytest.mark.parametrize("memory", ["call", "thread"])
 @pytest.mark.parametrize("key", ["", "#1", "#2", "%", "%#1", "x|inner", "a:b", "1"])
-def test_4_5_a_call_with_a_key_differs_from_those_without_and_those_inside_others(
-    driver: Any, key: str, memory: Any
-) -> None:
-    def telling(name: str) -> Any:
+def test_4_5_call_keys_do_not_collide_with_positions_or_nested_calls(driver: Any, key: str, memory: Any) -> None:
+    def logger(name: str) -> Any:
         def inner(state: Any) -> dict[str, Any]:
             return {"log": [name, *deep.invoke({}, memory=memory)["log"]]} if name == "x" else {"log": [name]}
 
         return StateGraph(Out).add_node("inner", inner).add_edge(START, "inner").compile()
 
-    deep = beside(ask("deep"), schema=Out).compile()
+    deep = parallel(ask("deep"), schema=Out).compile()
 
     def caller(state: Any) -> dict[str, Any]:
-        calls = [telling("one").invoke({}), telling("two").invoke({}, memory="call"), telling("three").invoke({})]
-        calls.append(telling("x").invoke({}, call_key="x", memory=memory))
-        calls.append(telling("keyed").invoke({}, call_key=key, memory=memory))
-        calls.extend(telling(other).invoke({}, call_key=other, memory=memory) for other in sorted(others))
+        calls = [logger("one").invoke({}), logger("two").invoke({}, memory="call"), logger("three").invoke({})]
+        calls.append(logger("x").invoke({}, call_key="x", memory=memory))
+        calls.append(logger("keyed").invoke({}, call_key=key, memory=memory))
+        calls.extend(logger(other).invoke({}, call_key=other, memory=memory) for other in sorted(others))
         return {"log": [call["log"] for call in calls]}
 
     others = {"", "#1", "%", "%#1", "%23", "%7C", "x|inner|x"} - {key}
@@ -712,12 +712,12 @@ def test_4_5_a_call_with_a_key_differs_from_those_without_and_those_inside_other
     (question,) = driver.invoke(app, {"x": 1}, thread_id="1")["__interrupt__"]
     assert question.value == "deep?"
     result = driver.invoke(app, Command(resume="yes"), thread_id="1")
-    told = [["one"], ["two"], ["three"], ["x", ("deep", "yes")], ["keyed"], *([other] for other in sorted(others))]
-    assert result["log"] == told
+    expected = [["one"], ["two"], ["three"], ["x", ("deep", "yes")], ["keyed"], *([other] for other in sorted(others))]
+    assert result["log"] == expected
 
 
-def test_4_5_a_call_may_choose_its_memory(driver: Any) -> None:
-    child = beside(say("inner")).compile()
+def test_4_5_a_call_can_choose_its_memory(driver: Any) -> None:
+    child = parallel(say("inner")).compile()
 
     def caller(state: Any) -> dict[str, Any]:
         return {"log": [len(child.invoke({"x": 1}, memory="thread", call_key="k")["log"])]}
@@ -726,7 +726,7 @@ def test_4_5_a_call_may_choose_its_memory(driver: Any) -> None:
     assert [driver.invoke(app, {"x": 1}, thread_id="1")["log"][-1] for _ in range(3)] == [1, 2, 3]
 
 
-def test_4_5_two_live_calls_that_share_a_memory_are_refused(driver: Any) -> None:
+def test_4_5_concurrent_calls_that_share_a_memory_are_refused(driver: Any) -> None:
     async def slow(state: Any) -> dict[str, Any]:
         await asyncio.Event().wait()
         return {"log": ["inner"]}
@@ -740,7 +740,7 @@ def test_4_5_two_live_calls_that_share_a_memory_are_refused(driver: Any) -> None
         driver.invoke(app, {"x": 1}, thread_id="1")
 
 
-def test_4_5_a_memory_is_free_again_when_its_call_has_ended(driver: Any) -> None:
+def test_4_5_a_failed_call_releases_its_memory(driver: Any) -> None:
     failing = [True]
 
     def inner(state: Any) -> dict[str, Any]:
@@ -749,32 +749,32 @@ def test_4_5_a_memory_is_free_again_when_its_call_has_ended(driver: Any) -> None
         return {"log": ["ok"]}
 
     child = StateGraph(State).add_node(inner).add_edge(START, "inner").compile()
-    app = holding(child, memory="thread").compile(InMemorySaver())
+    app = with_child(child, memory="thread").compile(InMemorySaver())
     with pytest.raises(KeyError):
         driver.invoke(app, {"x": 1}, thread_id="1")
     failing[0] = False
     assert driver.invoke(app, None, thread_id="1")["log"] == ["ok"]
 
 
-def test_4_5_calls_go_with_the_task_that_made_them_unless_they_are_kept(driver: Any) -> None:
-    child = beside(say("inner")).compile()
-    for keep, kept in ((False, 0), (True, 1)):
+def test_4_5_calls_are_removed_with_their_task_unless_keep_calls_is_set(driver: Any) -> None:
+    child = parallel(say("inner")).compile()
+    for keep, count in ((False, 0), (True, 1)):
         saver = InMemorySaver()
-        app = holding(child).compile(saver, keep_calls=keep)
+        app = with_child(child).compile(saver, keep_calls=keep)
         driver.invoke(app, {"x": 1}, thread_id="1")
-        assert len([space for space in saver._threads["1"].commits if space]) == kept
+        assert len([space for space in saver._threads["1"].commits if space]) == count
 
 
 # -- the states of subgraphs
 
 
 def two_deep(saver: Any) -> Any:
-    inner = beside(ask("deep")).compile()
+    inner = parallel(ask("deep")).compile()
     middle = StateGraph(State).add_node("inner", inner).add_edge(START, "inner").compile()
     return StateGraph(State).add_node("middle", middle).add_edge(START, "middle").compile(saver)
 
 
-def test_4_5_the_state_of_subgraphs_can_be_seen_at_any_depth(driver: Any) -> None:
+def test_4_5_get_state_returns_the_state_of_subgraphs_at_any_depth(driver: Any) -> None:
     app = two_deep(InMemorySaver())
     driver.invoke(app, {"x": 5}, thread_id="1")
 
@@ -784,10 +784,10 @@ def test_4_5_the_state_of_subgraphs_can_be_seen_at_any_depth(driver: Any) -> Non
     assert (middle.next, inner.next, inner.values["x"]) == (("inner",), ("deep",), 5)
     assert app.get_state(inner.config).values == inner.values
     named = {"thread_id": "1", "namespace": inner.config["configurable"]["namespace"]}
-    assert [one.next for one in app.get_state_history(named)] == [("deep",)]
+    assert [snapshot.next for snapshot in app.get_state_history(named)] == [("deep",)]
 
 
-def test_4_5_the_state_of_a_subgraph_can_be_changed_before_it_continues(driver: Any) -> None:
+def test_4_5_update_state_changes_the_state_of_a_waiting_subgraph(driver: Any) -> None:
     app = two_deep(InMemorySaver())
     driver.invoke(app, {"x": 5}, thread_id="1")
     inner = app.get_state(thread_id="1", subgraphs=True).tasks[0].state.tasks[0].state
@@ -797,7 +797,7 @@ def test_4_5_the_state_of_a_subgraph_can_be_changed_before_it_continues(driver: 
     assert driver.invoke(app, None, thread_id="1")["log"] == ["by hand"]
 
 
-def test_4_5_subgraphs_can_be_listed(driver: Any) -> None:
+def test_4_5_get_subgraphs_lists_subgraphs_at_any_depth(driver: Any) -> None:
     app = two_deep(None)
 
     assert [path for path, _ in app.get_subgraphs()] == ["middle"]
@@ -815,8 +815,8 @@ def test_4_5_an_unknown_namespace_is_refused(driver: Any) -> None:
         driver.invoke(app, None, thread_id="1", namespace="middle")
 
 
-def test_4_5_a_node_may_pass_its_config_on(driver: Any) -> None:
-    child = beside(ask("a")).compile()
+def test_4_5_a_node_can_pass_its_config_to_a_call(driver: Any) -> None:
+    child = parallel(ask("a")).compile()
 
     def caller(state: Any, config: Any) -> dict[str, Any]:
         return {"log": child.invoke({"x": 1}, config)["log"]}

@@ -33,7 +33,7 @@ def graph_of(*names: str, paint: Any = lambda node: node) -> StateGraph:
 # -- 3.1 plan
 
 
-def test_nodes_are_due_in_the_order_of_their_declaration(driver: Any, paint: Any) -> None:
+def test_due_nodes_are_ordered_by_declaration(driver: Any, paint: Any) -> None:
     graph = graph_of("z", "a", "m", paint=paint)
     app = graph.add_edge(START, "m").add_edge(START, "a").add_edge(START, "z").compile()
 
@@ -41,7 +41,7 @@ def test_nodes_are_due_in_the_order_of_their_declaration(driver: Any, paint: Any
     assert [step.nodes for step in app.iter({"x": 1})] == [("z", "a", "m")]
 
 
-def test_sends_come_after_nodes_by_the_order_of_their_sender_and_emission(driver: Any, paint: Any) -> None:
+def test_sends_follow_nodes_in_the_order_of_their_sender_and_emission(driver: Any, paint: Any) -> None:
     def sender(name: str) -> Any:
         node = lambda s: Command(update={"log": [name]}, goto=[Send("w", f"{name}2"), Send("w", f"{name}1")])  # noqa: E731
         return paint(node)
@@ -62,7 +62,7 @@ def test_a_node_due_for_several_reasons_runs_once(driver: Any) -> None:
     assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["a", "b", "c", "d"]
 
 
-def test_each_send_is_a_task_of_its_own(driver: Any) -> None:
+def test_each_send_is_a_separate_task(driver: Any) -> None:
     graph = graph_of("a", "w").add_edge(START, "a").add_edge("a", "w")
     graph.add_conditional_edges("a", lambda s: [Send("w", {}), Send("w", {})], ["w"])
 
@@ -90,7 +90,7 @@ def test_a_task_keeps_its_id_through_fork_copy_and_update_state(driver: Any) -> 
     assert set(ids) <= set(task_ids(app))
 
 
-def test_task_ids_are_the_same_whenever_the_checkpoint_is_planned(driver: Any) -> None:
+def test_task_ids_do_not_change_when_a_checkpoint_is_planned_again(driver: Any) -> None:
     seen: list[str] = []
 
     def fail_once(state: Any, runtime: Runtime) -> None:
@@ -111,7 +111,7 @@ def test_task_ids_are_the_same_whenever_the_checkpoint_is_planned(driver: Any) -
     )
 
 
-def test_tasks_with_a_saved_result_are_not_run_again(driver: Any, paint: Any) -> None:
+def test_tasks_with_a_saved_result_do_not_run_again(driver: Any) -> None:
     runs: list[str] = []
 
     def once(state: Any) -> Any:
@@ -121,7 +121,7 @@ def test_tasks_with_a_saved_result_are_not_run_again(driver: Any, paint: Any) ->
     def fail_once(state: Any) -> Any:
         runs.append("fail")
         if runs.count("fail") == 1:
-            while "once" not in runs:  # it has started; a plain sibling is not waited for
+            while "once" not in runs:  # the run does not wait for a plain sibling that has not started
                 pass
             raise ValueError
         return {"log": ["late"]}
@@ -138,7 +138,7 @@ def test_tasks_with_a_saved_result_are_not_run_again(driver: Any, paint: Any) ->
 # -- 3.2 run
 
 
-def test_all_tasks_see_the_state_as_it_was_at_the_start_of_the_superstep(driver: Any, paint: Any) -> None:
+def test_all_tasks_see_the_state_at_the_start_of_the_superstep(driver: Any, paint: Any) -> None:
     graph = StateGraph(State)
     graph.add_node("a", paint(lambda s: {"x": 2, "log": [s["x"]]})).add_node("b", paint(lambda s: {"log": [s["x"]]}))
     app = graph.add_edge(START, "a").add_edge(START, "b").compile()
@@ -146,7 +146,7 @@ def test_all_tasks_see_the_state_as_it_was_at_the_start_of_the_superstep(driver:
     assert driver.invoke(app, {"x": 1}) == {"x": 2, "log": [1, 1]}
 
 
-def test_a_conditional_edge_sees_the_state_plus_its_own_tasks_writes_and_no_siblings(driver: Any, paint: Any) -> None:
+def test_a_conditional_edge_sees_the_writes_of_its_task_but_not_of_siblings(driver: Any, paint: Any) -> None:
     seen: dict[str, Any] = {}
 
     def look(name: str) -> Any:
@@ -163,7 +163,7 @@ def test_a_conditional_edge_sees_the_state_plus_its_own_tasks_writes_and_no_sibl
     assert seen == {"a": ["start", "a"], "b": ["start", "b"]}
 
 
-def test_a_lone_plain_node_runs_where_the_caller_is_under_the_sync_driver() -> None:
+def test_the_sync_driver_runs_a_single_plain_node_on_the_thread_of_the_caller() -> None:
     seen: list[threading.Thread] = []
     app = (
         StateGraph(State)
@@ -178,7 +178,7 @@ def test_a_lone_plain_node_runs_where_the_caller_is_under_the_sync_driver() -> N
 
 
 @pytest.mark.parametrize("count", [1, 3])
-def test_a_plain_node_never_runs_on_the_event_loop_unless_it_is_inline(count: int) -> None:
+def test_only_inline_plain_nodes_run_on_the_event_loop(count: int) -> None:
     seen: dict[str, list[threading.Thread]] = {"plain": [], "inline": []}
     graph = StateGraph(State)
     for number in range(count):
@@ -203,7 +203,7 @@ def test_a_plain_node_never_runs_on_the_event_loop_unless_it_is_inline(count: in
     assert set(seen["inline"]) == {threading.current_thread()}
 
 
-def test_an_inline_node_stays_inline_with_coroutines_under_a_limit() -> None:
+def test_max_concurrency_keeps_inline_nodes_on_the_event_loop() -> None:
     seen: list[threading.Thread] = []
 
     async def other(state: Any) -> None:
@@ -218,7 +218,7 @@ def test_an_inline_node_stays_inline_with_coroutines_under_a_limit() -> None:
     assert seen == [threading.current_thread()]
 
 
-def test_a_blocking_plain_node_does_not_block_the_loop() -> None:
+def test_a_blocking_plain_node_does_not_block_the_event_loop() -> None:
     released = threading.Event()
 
     def blocking(state: Any) -> Any:
@@ -292,7 +292,7 @@ def test_a_plain_node_and_a_coroutine_node_run_concurrently(driver: Any, within:
 # -- 3.3 apply
 
 
-def test_writes_are_applied_in_task_order_never_in_order_of_arrival(driver: Any, within: Any) -> None:
+def test_writes_are_applied_in_task_order_not_in_order_of_completion(driver: Any, within: Any) -> None:
     turns = [threading.Event() for _ in range(4)]
     turns[3].set()
 
@@ -305,13 +305,13 @@ def test_writes_are_applied_in_task_order_never_in_order_of_arrival(driver: Any,
         return run
 
     graph = StateGraph(State)
-    for number in range(3):  # the last to be declared arrives first
+    for number in range(3):  # the last node to be declared ends first
         graph.add_node(str(number), node(number)).add_edge(START, str(number))
 
     assert within(lambda: driver.invoke(graph.compile(), {"x": 1}))["log"] == [0, 1, 2]
 
 
-def test_within_one_answer_that_is_a_list_writes_are_applied_in_its_order(driver: Any) -> None:
+def test_writes_of_a_list_result_are_applied_in_its_order(driver: Any) -> None:
     def a(state: Any) -> Any:
         return [{"log": ["1"], "x": 1}, Command(update={"log": ["2"], "x": 2}), {"log": ["3"]}]
 
@@ -327,7 +327,7 @@ def test_a_run_stops_when_nothing_is_due(driver: Any) -> None:
     assert driver.invoke(graph_of("a").add_edge(START, "a").compile(), {"x": 1})["log"] == ["a"]
 
 
-def test_the_recursion_limit_counts_supersteps_and_names_the_last_five(driver: Any) -> None:
+def test_the_recursion_limit_counts_supersteps_and_lists_the_last_five(driver: Any) -> None:
     graph = graph_of("plan", "act").add_edge(START, "plan").add_edge("plan", "act").add_edge("act", "plan")
 
     with pytest.raises(GraphRecursionError, match="'plan', 'act', 'plan'") as caught:
@@ -382,7 +382,7 @@ def test_a_drained_run_stops_at_the_next_boundary_and_can_continue(driver: Any) 
     assert driver.invoke(app, None, thread_id="1")["log"] == ["a", "b"]
 
 
-def test_a_drain_asked_for_during_the_last_superstep_lets_the_run_complete(driver: Any) -> None:
+def test_a_drain_during_the_last_superstep_lets_the_run_complete(driver: Any) -> None:
     control = RunControl()
 
     def last(state: Any) -> None:
@@ -393,10 +393,10 @@ def test_a_drain_asked_for_during_the_last_superstep_lets_the_run_complete(drive
     assert driver.invoke(app, {"x": 1}, control=control) == {"x": 1, "log": []}
 
 
-# -- 3.5 fresh input
+# -- 3.5 new input
 
 
-def test_new_input_is_a_commit_of_its_own_whose_frontier_is_the_entry(driver: Any) -> None:
+def test_new_input_is_a_separate_commit_with_the_entry_nodes_as_frontier(driver: Any) -> None:
     app = graph_of("a", "b").add_edge(START, "a").add_edge(START, "b").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, thread_id="1")
 
@@ -417,11 +417,11 @@ def test_a_run_can_be_forked_before_its_first_node(driver: Any) -> None:
     assert driver.invoke(app, None, config)["log"] == [2]
 
 
-def test_an_empty_mapping_is_input(driver: Any) -> None:
+def test_an_empty_mapping_is_valid_input(driver: Any) -> None:
     assert driver.invoke(graph_of("a").add_edge(START, "a").compile(), {})["log"] == ["a"]
 
 
-def test_a_node_may_answer_one_dict_again_and_again(driver: Any, paint: Any) -> None:
+def test_a_node_can_return_the_same_dict_repeatedly(driver: Any, paint: Any) -> None:
     shared: dict[str, Any] = {}
 
     def work(number: Any) -> Any:

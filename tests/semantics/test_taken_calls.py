@@ -1,5 +1,5 @@
-"""Part I sections 5.2 and 5.5: the call of a `@task` that outlives its run is taken over by the next one, with all that
-it has under way. What it still hears of the end of the first run has no effect on what it gives the second."""
+"""Part I sections 5.2 and 5.5: the next run takes over the call of a `@task` that outlives its run, with everything
+that the call has started. The end of the first run does not change the result that the second run gets."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class State(TypedDict, total=False):
 
 
 class Work:
-    """What a call has under way when its run ends: it waits until it may go on."""
+    """Work that is still in progress when its run ends: it waits until the test lets it continue."""
 
     def __init__(self) -> None:
         self.began, self.go_on, self.effects = threading.Event(), threading.Event(), list[str]()
@@ -93,15 +93,15 @@ def by_batch_of_errors(work: Work) -> Any:
     sub = _waiting(work).compile()
 
     def call() -> Any:
-        [found] = sub.batch([{}], return_exceptions=True)
-        if isinstance(found, Exception):
-            raise ValueError from found
-        return found["log"][0]
+        [result] = sub.batch([{}], return_exceptions=True)
+        if isinstance(result, Exception):
+            raise ValueError from result
+        return result["log"][0]
 
     return call
 
 
-WAYS = {
+CALLS = {
     "task": by_task,
     "step": by_step,
     "wait before a step": by_wait_before_step,
@@ -113,31 +113,31 @@ WAYS = {
     "batch of errors": by_batch_of_errors,
 }
 ENDS = ["cancelled", "failed", "released"]
-ANSWERS = ["a fallback", "an error of its own", "the error"]
+REACTIONS = ["a fallback", "an error of its own", "the error"]
 
 
 class OwnError(Exception):
-    """What a library raises in place of any error."""
+    """Raised by a library in place of any error."""
 
 
 class Case:
     """A node that waits for a call; its first run ends before the call does."""
 
-    def __init__(self, way: str, end: str, answer: str) -> None:
+    def __init__(self, call: str, end: str, reaction: str) -> None:
         self.work = work = Work()
         self._end, self._entered = end, list[int]()
         self.taken = threading.Event()
         """Set when the second run waits for the call."""
-        do = WAYS[way](work)
+        perform = CALLS[call](work)
 
         @task
         def outer() -> Any:
             try:
-                return do()
+                return perform()
             except Exception as error:
-                if answer == "the error":
+                if reaction == "the error":
                     raise
-                if answer == "an error of its own":
+                if reaction == "an error of its own":
                     raise OwnError from error
                 return "fallback"
 
@@ -162,7 +162,7 @@ class Case:
         self.app = graph.compile(InMemorySaver(), sibling_grace=0)
 
     def run_first(self, driver: Any) -> threading.Thread:
-        """Begin the first run and end it; the thread that waits for it."""
+        """Begin the first run and end it; return the thread that waits for it."""
         control = RunControl()
 
         def run() -> None:
@@ -183,7 +183,7 @@ class Case:
         return running
 
     def run_second(self, driver: Any) -> threading.Thread:
-        """Begin the run that goes on with what the first one has left."""
+        """Begin the run that continues after the first one; return its thread."""
 
         def run() -> None:
             self.log = driver.invoke(self.app, None, thread_id="t")["log"]
@@ -212,15 +212,15 @@ def case_of() -> Iterator[Callable[..., Case]]:
         case.work.go_on.set()
 
 
-@pytest.mark.parametrize("way", ["task", "step"])
+@pytest.mark.parametrize("call", ["task", "step"])
 @pytest.mark.parametrize("error", [LeaseLost("another", "x", "y"), RunCancelled("x"), GraphDrained("x")])
-def test_errors_of_another_thread_in_a_node_can_be_caught(driver: Any, error: Any, way: str) -> None:
+def test_a_node_can_catch_cancellation_errors_that_a_call_raises(driver: Any, error: Any, call: str) -> None:
     def call_elsewhere() -> Any:
         raise error
 
     def node(state: State) -> State:
         try:
-            task(call_elsewhere)().result() if way == "task" else get_runtime().step("s", call_elsewhere)
+            task(call_elsewhere)().result() if call == "task" else get_runtime().step("s", call_elsewhere)
         except type(error):
             return {"log": ["fallback"]}
         raise AssertionError
@@ -229,13 +229,13 @@ def test_errors_of_another_thread_in_a_node_can_be_caught(driver: Any, error: An
     assert driver.invoke(app, {}, thread_id="t")["log"] == ["fallback"]
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("reaction", REACTIONS)
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("way", list(WAYS))
-def test_a_call_that_ends_after_the_next_run_took_it_over_counts_for_that_run(
-    driver: Any, case_of: Any, way: str, end: str, answer: str
+@pytest.mark.parametrize("call", list(CALLS))
+def test_the_next_run_gets_the_result_of_a_call_that_it_has_taken_over(
+    driver: Any, case_of: Any, call: str, end: str, reaction: str
 ) -> None:
-    case = case_of(way, end, answer)
+    case = case_of(call, end, reaction)
     first = case.run_first(driver)
     second = case.run_second(driver)
     assert case.taken.wait(LONG)
@@ -245,13 +245,13 @@ def test_a_call_that_ends_after_the_next_run_took_it_over_counts_for_that_run(
     case.check()
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
+@pytest.mark.parametrize("reaction", REACTIONS)
 @pytest.mark.parametrize("end", ENDS)
-@pytest.mark.parametrize("way", list(WAYS))
-def test_a_call_that_is_taken_while_it_learns_of_the_end_gives_no_fallback(
-    driver: Any, case_of: Any, way: str, end: str, answer: str, monkeypatch: Any
+@pytest.mark.parametrize("call", list(CALLS))
+def test_a_call_taken_over_while_its_run_ends_returns_no_fallback(
+    driver: Any, case_of: Any, call: str, end: str, reaction: str, monkeypatch: Any
 ) -> None:
-    case = case_of(way, end, answer)
+    case = case_of(call, end, reaction)
     noted = liveness.note_refusal
 
     def note_late(scope: Any, *args: Any) -> None:

@@ -61,7 +61,7 @@ def test_a_thread_without_checkpoints_is_empty() -> None:
     assert (state.values, state.next, state.tasks, state.created_at, state.parent_config) == ({}, (), (), None, None)
 
 
-def test_get_state_shows_values_due_nodes_and_their_config(driver: Any) -> None:
+def test_get_state_returns_values_due_nodes_and_config(driver: Any) -> None:
     app = graph_of("abc", "^>a", "a>b", "a>c").compile(InMemorySaver(), interrupt_before="b")
     driver.invoke(app, {"x": 1}, THREAD, run_id="r")
     state = app.get_state(THREAD)
@@ -75,14 +75,14 @@ def test_get_state_shows_values_due_nodes_and_their_config(driver: Any) -> None:
     assert app.get_state(state.config) == state
 
 
-def test_get_state_needs_a_checkpointer_and_a_thread() -> None:
+def test_get_state_requires_a_checkpointer_and_a_thread() -> None:
     with pytest.raises(InvalidConfig, match="checkpointer"):
         graph_of("a", "^>a").compile().get_state(THREAD)
     with pytest.raises(InvalidConfig, match="thread_id"):
         graph_of("a", "^>a").compile(InMemorySaver()).get_state()
 
 
-def test_an_unknown_checkpoint_is_named(driver: Any) -> None:
+def test_an_unknown_checkpoint_is_an_error_that_names_it(driver: Any) -> None:
     app = graph_of("a", "^>a").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
 
@@ -132,7 +132,7 @@ def test_durability_exit_saves_only_when_the_run_ends_or_pauses(driver: Any) -> 
     assert len(list(app.get_state_history(THREAD))) == 2
 
 
-def test_durability_exit_saves_also_when_a_run_fails_or_asks(driver: Any) -> None:
+def test_durability_exit_saves_a_run_that_asks_a_question(driver: Any) -> None:
     app = linked(graph_of("a", "^>a").add_node(ask), "a>ask").compile(InMemorySaver())
 
     driver.invoke(app, {"x": 1}, THREAD, durability="exit")
@@ -144,14 +144,14 @@ def test_durability_exit_saves_also_when_a_run_fails_or_asks(driver: Any) -> Non
 # -- None as input
 
 
-def test_none_continues_where_the_thread_was(driver: Any) -> None:
+def test_none_as_input_continues_the_thread(driver: Any) -> None:
     app = graph_of("ab", "^>a", "a>b").compile(InMemorySaver(), interrupt_after="a")
     driver.invoke(app, {"x": 1}, THREAD)
 
     assert driver.invoke(app, None, THREAD)["log"] == ["a", "b"]
 
 
-def test_none_on_a_finished_thread_gives_its_values_and_writes_nothing(driver: Any) -> None:
+def test_none_on_a_finished_thread_returns_its_values_and_writes_nothing(driver: Any) -> None:
     app = graph_of("a", "^>a").compile(InMemorySaver())
     result = driver.invoke(app, {"x": 1}, THREAD)
     before = app.get_state(THREAD)
@@ -160,7 +160,7 @@ def test_none_on_a_finished_thread_gives_its_values_and_writes_nothing(driver: A
     assert app.get_state(THREAD) == before
 
 
-def test_none_with_nothing_to_continue_with_is_an_error(driver: Any) -> None:
+def test_none_without_anything_to_continue_is_an_error(driver: Any) -> None:
     with pytest.raises(EmptyInputError, match="nothing to continue"):
         driver.invoke(graph_of("a", "^>a").compile(InMemorySaver()), None, THREAD)
     with pytest.raises(EmptyInputError, match="checkpointer"):
@@ -170,7 +170,7 @@ def test_none_with_nothing_to_continue_with_is_an_error(driver: Any) -> None:
 # -- update_state
 
 
-def test_update_state_goes_through_the_reducers_and_makes_what_follows_due(driver: Any) -> None:
+def test_update_state_applies_reducers_and_makes_successors_due(driver: Any) -> None:
     app = graph_of("ab", "^>a", "a>b").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
 
@@ -182,7 +182,7 @@ def test_update_state_goes_through_the_reducers_and_makes_what_follows_due(drive
     assert driver.invoke(app, None, THREAD)["log"] == ["a", "b", "edited", "b"]
 
 
-def test_update_state_asks_the_conditional_edges_of_its_node(driver: Any) -> None:
+def test_update_state_evaluates_conditional_edges(driver: Any) -> None:
     graph = graph_of("abc", "^>a", "b>c").add_conditional_edges("a", lambda s: "c" if s["x"] > 3 else "b", ["b", "c"])
     app = graph.compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
@@ -191,7 +191,7 @@ def test_update_state_asks_the_conditional_edges_of_its_node(driver: Any) -> Non
     assert app.get_state(THREAD).next == ("c",)
 
 
-def test_update_state_asks_conditional_edges_that_are_coroutines(driver: Any) -> None:
+def test_update_state_evaluates_conditional_edges_that_are_coroutines(driver: Any) -> None:
     async def path(state: Any) -> str:
         return "b"
 
@@ -202,7 +202,7 @@ def test_update_state_asks_conditional_edges_that_are_coroutines(driver: Any) ->
     assert driver.invoke(app, None, THREAD)["log"] == ["b"]
 
 
-def test_update_state_without_as_node_is_from_the_node_that_ran_last(driver: Any) -> None:
+def test_update_state_without_as_node_acts_as_the_node_that_ran_last(driver: Any) -> None:
     app = graph_of("abc", "^>a", "a>b", "b>c").compile(InMemorySaver(), interrupt_after="a")
     driver.invoke(app, {"x": 1}, THREAD)
 
@@ -211,7 +211,7 @@ def test_update_state_without_as_node_is_from_the_node_that_ran_last(driver: Any
     assert driver.invoke(app, None, THREAD)["log"] == ["a", "b", "c"]
 
 
-def test_update_state_without_as_node_is_refused_where_it_is_not_clear(driver: Any) -> None:
+def test_update_state_without_as_node_is_refused_if_several_nodes_ran_last(driver: Any) -> None:
     app = graph_of("ab", "^>a", "^>b").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
 
@@ -229,7 +229,7 @@ def test_update_state_without_as_node_works_on_a_fork(driver: Any) -> None:
 
 
 @pytest.mark.parametrize("as_node", ["reveiw", "__stop__", ""])
-def test_an_unknown_as_node_is_named_with_the_nearest(as_node: str) -> None:
+def test_update_state_refuses_an_unknown_as_node(as_node: str) -> None:
     app = linked(StateGraph(State).add_node("review", say("r")).add_node("b", say("b")), "^>review", "^>b")
     app = app.compile(InMemorySaver())
 
@@ -237,7 +237,7 @@ def test_an_unknown_as_node_is_named_with_the_nearest(as_node: str) -> None:
         app.update_state(THREAD, {"x": 5}, as_node=as_node)
 
 
-def test_update_state_refuses_what_an_answer_may_not_be() -> None:
+def test_update_state_refuses_invalid_updates() -> None:
     app = graph_of("a", "^>a").compile(InMemorySaver(), unknown_keys="error")
 
     with pytest.raises(InvalidUpdateError):
@@ -247,7 +247,7 @@ def test_update_state_refuses_what_an_answer_may_not_be() -> None:
     assert list(app.get_state_history(THREAD)) == []
 
 
-def test_update_state_never_drops_unrelated_pending_tasks(driver: Any) -> None:
+def test_update_state_keeps_unrelated_pending_tasks(driver: Any) -> None:
     app = graph_of("abcd", "^>a", "a>b", "a>c", "b>d").compile(InMemorySaver(), interrupt_after="a")
     driver.invoke(app, {"x": 1}, THREAD)
 
@@ -257,20 +257,20 @@ def test_update_state_never_drops_unrelated_pending_tasks(driver: Any) -> None:
     assert driver.invoke(app, None, THREAD)["log"] == ["a", "B", "c", "d"]
 
 
-def test_update_state_keeps_tasks_ids_results_and_questions_of_what_is_pending(driver: Any) -> None:
+def test_update_state_keeps_the_ids_results_and_questions_of_pending_tasks(driver: Any) -> None:
     graph = linked(graph_of("abc", "^>a", "^>b", "b>c").add_node(ask), "^>ask")
     app = graph.compile(InMemorySaver())
-    asked = driver.invoke(app, {"x": 1}, THREAD)
+    result = driver.invoke(app, {"x": 1}, THREAD)
     before = app.get_state(THREAD).tasks
 
     app.update_state(THREAD, {"x": 9}, as_node="c")
 
     assert app.get_state(THREAD).tasks == before
-    assert app.get_state(THREAD).interrupts == asked["__interrupt__"]
+    assert app.get_state(THREAD).interrupts == result["__interrupt__"]
     assert driver.invoke(app, Command(resume="yes"), THREAD) == {"x": 9, "log": ["a", "b", "yes", "c"]}
 
 
-def test_update_state_with_cancel_pending_drops_everything_else(driver: Any) -> None:
+def test_update_state_with_cancel_pending_drops_pending_tasks(driver: Any) -> None:
     app = graph_of("abcd", "^>a", "a>b", "a>c", "b>d").compile(InMemorySaver(), interrupt_after="a")
     driver.invoke(app, {"x": 1}, THREAD)
 
@@ -289,7 +289,7 @@ def test_update_state_as_end_leaves_nothing_due(driver: Any) -> None:
     assert (app.get_state(THREAD).next, app.get_state(THREAD).values["x"]) == ((), 2)
 
 
-def test_update_state_counts_as_an_arrival_and_keeps_those_of_others(driver: Any) -> None:
+def test_update_state_counts_as_an_arrival_at_a_join(driver: Any) -> None:
     graph = graph_of("abcd", "^>a", "^>b", "b>c", "a+c>d")
     app = graph.compile(InMemorySaver(), interrupt_before="c")
     driver.invoke(app, {"x": 1}, THREAD)
@@ -298,7 +298,7 @@ def test_update_state_counts_as_an_arrival_and_keeps_those_of_others(driver: Any
     assert driver.invoke(app, None, THREAD)["log"] == ["a", "b", "C", "d"]
 
 
-def test_update_state_as_a_node_without_successors_keeps_arrivals(driver: Any) -> None:
+def test_update_state_as_a_node_without_successors_keeps_arrivals_at_joins(driver: Any) -> None:
     graph = graph_of("abcde", "^>a", "^>b", "b>c", "a+c>d", "^>e")
     app = graph.compile(InMemorySaver(), interrupt_before="c")
     driver.invoke(app, {"x": 1}, THREAD)
@@ -307,7 +307,7 @@ def test_update_state_as_a_node_without_successors_keeps_arrivals(driver: Any) -
     assert driver.invoke(app, None, THREAD)["log"] == ["a", "b", "e", "c", "d"]
 
 
-def test_update_state_keeps_what_waits_waiting(driver: Any) -> None:
+def test_update_state_keeps_deferred_tasks(driver: Any) -> None:
     graph = graph_of("abc", "^>a", "a>b").add_node("late", say("late"), defer=True)
     app = linked(graph, "^>late", "^>c").compile(InMemorySaver(), interrupt_before="b")
     driver.invoke(app, {"x": 1}, THREAD)
@@ -317,7 +317,7 @@ def test_update_state_keeps_what_waits_waiting(driver: Any) -> None:
     assert driver.invoke(app, None, THREAD)["log"] == ["a", "c", "b", "late"]
 
 
-def test_an_update_as_a_due_node_does_not_make_a_due_successor_run_twice(driver: Any) -> None:
+def test_an_update_as_a_due_node_does_not_run_its_due_successor_twice(driver: Any) -> None:
     app = graph_of("abc", "^>a", "a>b", "a>c", "b>c").compile(InMemorySaver(), interrupt_after="a")
     driver.invoke(app, {"x": 1}, THREAD)
 
@@ -325,7 +325,7 @@ def test_an_update_as_a_due_node_does_not_make_a_due_successor_run_twice(driver:
     assert driver.invoke(app, None, THREAD)["log"] == ["a", "B", "c"]
 
 
-def test_several_updates_are_one_superstep_in_their_order(driver: Any) -> None:
+def test_bulk_update_state_applies_updates_in_order_in_one_superstep(driver: Any) -> None:
     app = graph_of("abc", "^>a", "^>b", "a+b>c").compile(InMemorySaver())
 
     app.bulk_update_state(THREAD, [({"log": ["B"]}, "b"), ({"log": ["A"]}, "a")])
@@ -362,7 +362,7 @@ def test_update_state_works_in_debug_mode() -> None:
     assert app.get_state(THREAD).values["x"] == 1
 
 
-def test_update_state_has_a_coroutine_twin() -> None:
+def test_state_methods_have_coroutine_forms() -> None:
     import asyncio
 
     app = graph_of("ab", "^>a", "a>b").compile(InMemorySaver())
@@ -370,7 +370,7 @@ def test_update_state_has_a_coroutine_twin() -> None:
     async def main() -> Any:
         await app.aupdate_state(THREAD, {"x": 1}, "a")
         state = await app.aget_state(THREAD)
-        return state, [one async for one in app.aget_state_history(THREAD)]
+        return state, [snapshot async for snapshot in app.aget_state_history(THREAD)]
 
     state, history = asyncio.run(main())
     assert state.next == ("b",)
@@ -380,14 +380,14 @@ def test_update_state_has_a_coroutine_twin() -> None:
 # -- a Command as input
 
 
-def test_a_command_may_update_a_pending_thread_and_keeps_what_is_due(driver: Any) -> None:
+def test_a_command_updates_a_pending_thread_and_keeps_due_nodes(driver: Any) -> None:
     app = graph_of("ab", "^>a", "a>b").compile(InMemorySaver(), interrupt_after="a")
     driver.invoke(app, {"x": 1}, THREAD)
 
     assert driver.invoke(app, Command(update={"x": 7}), THREAD) == {"x": 7, "log": ["a", "b"]}
 
 
-def test_a_command_may_jump(driver: Any) -> None:
+def test_a_command_as_input_can_jump_to_nodes(driver: Any) -> None:
     app = graph_of("ab", "^>a", "a>b").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
 
@@ -395,14 +395,14 @@ def test_a_command_may_jump(driver: Any) -> None:
     assert driver.invoke(app, Command(goto=[Send("b", {}), "b"]), thread_id="2")["log"] == ["b", "b"]
 
 
-def test_a_command_to_a_node_that_is_due_runs_it_once(driver: Any) -> None:
+def test_a_command_to_a_due_node_runs_it_once(driver: Any) -> None:
     app = graph_of("ab", "^>a", "a>b").compile(InMemorySaver(), interrupt_after="a")
     driver.invoke(app, {"x": 1}, THREAD)
 
     assert driver.invoke(app, Command(goto="b"), THREAD)["log"] == ["a", "b"]
 
 
-def test_a_command_keeps_arrivals_and_what_waits(driver: Any) -> None:
+def test_a_command_keeps_arrivals_at_joins_and_deferred_tasks(driver: Any) -> None:
     graph = graph_of("abcd", "^>a", "^>b", "b>c", "a+c>d").add_node("late", say("late"), defer=True)
     app = linked(graph, "^>late").compile(InMemorySaver(), interrupt_before="c")
     driver.invoke(app, {"x": 1}, THREAD)
@@ -410,7 +410,7 @@ def test_a_command_keeps_arrivals_and_what_waits(driver: Any) -> None:
     assert driver.invoke(app, Command(update={"x": 5}), THREAD)["log"] == ["a", "b", "c", "d", "late"]
 
 
-def test_a_command_without_a_thread_starts_where_it_says(driver: Any) -> None:
+def test_a_command_without_a_thread_starts_at_its_goto(driver: Any) -> None:
     app = graph_of("ab", "^>a", "a>b").compile()
 
     assert driver.invoke(app, Command(update={"x": 3}, goto="b")) == {"x": 3, "log": ["b"]}
@@ -419,7 +419,7 @@ def test_a_command_without_a_thread_starts_where_it_says(driver: Any) -> None:
 # -- fork and replay
 
 
-def test_a_fork_is_a_new_branch_from_any_checkpoint(driver: Any) -> None:
+def test_a_fork_starts_a_new_branch_at_any_checkpoint(driver: Any) -> None:
     app = graph_of("abc", "^>a", "a>b", "b>c").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     after_a = list(app.get_state_history(THREAD))[2]
@@ -435,7 +435,7 @@ def test_a_fork_is_a_new_branch_from_any_checkpoint(driver: Any) -> None:
     ]
 
 
-def test_a_fork_keeps_ids_of_tasks_and_questions_and_finished_results(driver: Any) -> None:
+def test_a_fork_keeps_task_ids_questions_and_finished_results(driver: Any) -> None:
     app = linked(graph_of("a", "^>a").add_node(ask), "^>ask").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     before = app.get_state(THREAD)
@@ -447,7 +447,7 @@ def test_a_fork_keeps_ids_of_tasks_and_questions_and_finished_results(driver: An
     assert driver.invoke(app, Command(resume="main"), THREAD)["log"] == ["a", "main"]
 
 
-def test_a_fork_onto_a_branch_that_exists_is_refused(driver: Any) -> None:
+def test_forking_to_an_existing_branch_is_refused(driver: Any) -> None:
     app = graph_of("a", "^>a").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     app.fork(THREAD, branch="side")
@@ -458,7 +458,7 @@ def test_a_fork_onto_a_branch_that_exists_is_refused(driver: Any) -> None:
         app.fork(thread_id="nobody", config=None)
 
 
-def test_a_replay_runs_everything_after_a_checkpoint_again(driver: Any) -> None:
+def test_a_replay_runs_all_nodes_after_the_checkpoint_again(driver: Any) -> None:
     runs: list[str] = []
 
     def counting(name: str) -> Any:
@@ -477,21 +477,21 @@ def test_a_replay_runs_everything_after_a_checkpoint_again(driver: Any) -> None:
 
     assert driver.invoke(app, None, after_a.config)["log"] == ["a1", "b2", "c2"]
     assert runs == ["a", "b", "c", "b", "c"]
-    assert len(list(app.get_state_history(THREAD))) == 5, "the old line is left, from where it forks"
+    assert len(list(app.get_state_history(THREAD))) == 5, "three of the first run, two of the replay"
 
 
-def test_a_replay_asks_again_and_its_question_has_the_same_id(driver: Any) -> None:
+def test_a_replay_asks_the_question_again_with_the_same_id(driver: Any) -> None:
     app = linked(StateGraph(State).add_node(ask), "^>ask").compile(InMemorySaver())
     (first,) = driver.invoke(app, {"x": 1}, THREAD)["__interrupt__"]
     before = app.get_state(THREAD)
     driver.invoke(app, Command(resume="one"), THREAD)
 
-    (again,) = driver.invoke(app, None, before.config)["__interrupt__"]
-    assert again == first
+    (repeated,) = driver.invoke(app, None, before.config)["__interrupt__"]
+    assert repeated == first
     assert driver.invoke(app, Command(resume="two"), THREAD)["log"] == ["two"]
 
 
-def test_an_answer_to_an_older_checkpoint_answers_it_again(driver: Any) -> None:
+def test_an_older_checkpoint_accepts_another_answer(driver: Any) -> None:
     app = linked(StateGraph(State).add_node(ask), "^>ask").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     before = app.get_state(THREAD)
@@ -500,7 +500,7 @@ def test_an_answer_to_an_older_checkpoint_answers_it_again(driver: Any) -> None:
     assert driver.invoke(app, Command(resume="two"), before.config)["log"] == ["two"]
 
 
-def test_new_input_on_an_older_checkpoint_forks_there(driver: Any) -> None:
+def test_new_input_on_an_older_checkpoint_continues_from_there(driver: Any) -> None:
     app = graph_of("a", "^>a").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     first = app.get_state(THREAD)
@@ -525,11 +525,11 @@ def test_diff_lists_the_differences() -> None:
     assert diff({"a": 1, "b": 2}, {"b": 3, "c": 4}) == {"a": (1, None), "b": (2, 3), "c": (None, 4)}
 
 
-# -- fresh input on a thread that is not at rest
+# -- new input on a thread with unfinished tasks
 
 
-def failing(graph: StateGraph) -> StateGraph:
-    """With a node that fails unless x is 2."""
+def add_failing_node(graph: StateGraph) -> StateGraph:
+    """Add a node that fails unless x is 2."""
 
     def bad(state: Any) -> Any:
         if state["x"] != 2:
@@ -539,21 +539,19 @@ def failing(graph: StateGraph) -> StateGraph:
     return graph.add_node("bad", bad, inline=True)
 
 
-def test_new_input_after_a_failure_applies_finished_results_and_names_what_it_discards(driver: Any) -> None:
+def test_new_input_after_a_failure_applies_finished_results_and_lists_discarded_tasks(driver: Any) -> None:
     graph = StateGraph(State).add_node("a", say("a"), inline=True)
-    graph = linked(failing(graph).add_node("b", say("b")), "^>a", "^>bad", "a>b")
+    graph = linked(add_failing_node(graph).add_node("b", say("b")), "^>a", "^>bad", "a>b")
     app = graph.compile(InMemorySaver())
     with pytest.raises(ValueError, match="bad"):
         driver.invoke(app, {"x": 1}, THREAD)
 
     assert driver.invoke(app, {"x": 2}, THREAD)["log"] == ["a", "a", "bad", "b"]
-    discarding = [
-        state.metadata.get("discarded") for state in app.get_state_history(THREAD, filter={"source": "input"})
-    ]
-    assert discarding == [["bad"], None]
+    discarded = [state.metadata.get("discarded") for state in app.get_state_history(THREAD, filter={"source": "input"})]
+    assert discarded == [["bad"], None]
 
 
-def test_new_input_while_questions_are_open_is_refused_and_lists_them(driver: Any) -> None:
+def test_new_input_is_refused_while_questions_are_open(driver: Any) -> None:
     app = linked(graph_of("a", "^>a").add_node(ask), "^>ask").compile(InMemorySaver())
     (question,) = driver.invoke(app, {"x": 1}, THREAD)["__interrupt__"]
     before = app.get_state(THREAD)
@@ -564,12 +562,12 @@ def test_new_input_while_questions_are_open_is_refused_and_lists_them(driver: An
     assert app.get_state(THREAD) == before
 
 
-def test_on_unfinished_discard_starts_over_with_finished_results(driver: Any) -> None:
-    asked: list[int] = []
+def test_on_unfinished_discard_keeps_finished_results_and_starts_over(driver: Any) -> None:
+    calls: list[int] = []
 
     def once(state: Any) -> Any:
-        asked.append(1)
-        return {"log": [interrupt("?") if len(asked) == 1 else "unasked"]}
+        calls.append(1)
+        return {"log": [interrupt("?") if len(calls) == 1 else "unasked"]}
 
     app = linked(graph_of("a", "^>a").add_node(once), "^>once").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
@@ -581,7 +579,7 @@ def test_on_unfinished_discard_starts_over_with_finished_results(driver: Any) ->
     assert newest.metadata["discarded"] == ["once"]
 
 
-def test_on_unfinished_finish_does_the_old_work_first(driver: Any) -> None:
+def test_on_unfinished_finish_completes_pending_tasks_first(driver: Any) -> None:
     runs: list[str] = []
 
     def flaky(state: Any) -> Any:
@@ -598,7 +596,7 @@ def test_on_unfinished_finish_does_the_old_work_first(driver: Any) -> None:
     assert result == {"x": 2, "log": ["flaky1", "a", "flaky2", "a"]}
 
 
-def test_on_unfinished_finish_reports_the_questions_that_stop_it(driver: Any) -> None:
+def test_on_unfinished_finish_reports_open_questions(driver: Any) -> None:
     app = linked(StateGraph(State).add_node(ask), "^>ask").compile(InMemorySaver())
     (question,) = driver.invoke(app, {"x": 1}, THREAD)["__interrupt__"]
 
@@ -608,7 +606,7 @@ def test_on_unfinished_finish_reports_the_questions_that_stop_it(driver: Any) ->
     assert result["x"] == 1
 
 
-def test_new_input_on_a_thread_that_is_paused_starts_over(driver: Any) -> None:
+def test_new_input_on_a_paused_thread_starts_over(driver: Any) -> None:
     app = graph_of("ab", "^>a", "a>b").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD, interrupt_before="b")
 
@@ -618,22 +616,22 @@ def test_new_input_on_a_thread_that_is_paused_starts_over(driver: Any) -> None:
 # -- two runs on one thread
 
 
-def test_an_update_that_another_run_overtook_starts_over_unless_it_named_its_checkpoint() -> None:
+def test_an_overtaken_update_starts_over_unless_it_names_a_checkpoint() -> None:
     saver = InMemorySaver()
     app = graph_of("a", "^>a").compile(saver)
     app.invoke({"x": 1}, THREAD)
     original, calls = saver.load, []
 
     def load(*args: Any, **kwargs: Any) -> Any:
-        found = original(*args, **kwargs)
+        loaded = original(*args, **kwargs)
         if not calls:
             calls.append(1)
             app.invoke({"x": 2}, THREAD)
-        return found
+        return loaded
 
     saver.load = load  # type: ignore[method-assign]
     app.update_state(THREAD, {"x": 3}, as_node="a")
-    assert [one.values.get("x") for one in app.get_state_history(THREAD)][:2] == [3, 2]
+    assert [snapshot.values.get("x") for snapshot in app.get_state_history(THREAD)][:2] == [3, 2]
 
     named = app.get_state(THREAD).config
     calls.clear()

@@ -1,8 +1,8 @@
-"""Several callers on one thread, interleaved at any call of its saver: one order of them explains every result.
+"""Several callers on one thread, interleaved at any call of its saver: some order of them explains every result.
 
-Part I sections 6.2, 6.5 and 7.2. The oracle is the engine itself: the calls that were accepted, one after another in
-the order in which they held the thread and with nothing beside them, must give the same answers and the same state; a
-call that was refused must have been refusable at some point of that order. Effects are counted outside.
+Part I sections 6.2, 6.5 and 7.2. The oracle is the engine itself: the accepted calls, made one after another in the
+order in which they held the thread, must have the same results and lead to the same state; a refused call must have
+been refusable at some point of that order. Effects are counted outside the graph.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from statewright.storage.sqlite import SqliteSaver
 THREAD = {"thread_id": "t"}
 SEEDS = range(400 if FULL else 25)
 LATER = datetime(2999, 1, 1, tzinfo=UTC)
-"""When the time for every question is over."""
+"""An instant after the timeout of every question."""
 REFUSALS = (EmptyInputError, InvalidResume, InvalidUpdateError, UnansweredInterrupts)
-"""What a call may be refused with, whatever the timing; a busy thread is refused with ThreadBusy besides."""
+"""Errors that may refuse a call, in addition to ThreadBusy."""
 
 
 class State(TypedDict, total=False):
@@ -42,28 +42,28 @@ class State(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Call:
-    """One thing that a caller does to the thread."""
+    """A call that a caller makes on the thread."""
 
     name: str
     kind: str
     value: int
     on_busy: str
     is_async: bool = False
-    """Whether it is called on an event loop of its own."""
+    """Whether it is made on its own event loop."""
 
     def perform(self, app: Any, **options: Any) -> Any:
-        """Do it, and return what the caller sees of the state."""
-        function, given = self._function(app)
+        """Make the call, and return the state that the caller sees."""
+        function, args = self._function(app)
         options |= {"on_busy": self.on_busy}
         if self.kind != "fork":
             options |= {"run_id": self.name}
         if self.is_async:
 
             async def main() -> Any:
-                return await function(*given, **options)
+                return await function(*args, **options)
 
-            return self._seen(app, asyncio.run(main()))
-        return self._seen(app, function(*given, **options))
+            return self._visible_state(app, asyncio.run(main()))
+        return self._visible_state(app, function(*args, **options))
 
     def _function(self, app: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
         a = "a" * self.is_async
@@ -76,25 +76,25 @@ class Call:
                 return app.roll_back, (THREAD,)
             case "time out":
                 return partial(getattr(app, f"{a}resume_due"), now=LATER), (THREAD,)
-        given = {"input": {"x": self.value}, "answer": Command(resume=self.value), "continue": None}[self.kind]
-        return partial(getattr(app, f"{a}invoke"), durability="sync"), (given, THREAD)
+        input_ = {"input": {"x": self.value}, "answer": Command(resume=self.value), "continue": None}[self.kind]
+        return partial(getattr(app, f"{a}invoke"), durability="sync"), (input_, THREAD)
 
-    def _seen(self, app: Any, answer: Any) -> Any:
+    def _visible_state(self, app: Any, result: Any) -> Any:
         if self.kind == "fork":
             return app.get_state({"configurable": {**THREAD, "branch": self.name}}).values
-        if self.kind in ("update", "roll back") or answer is None:
+        if self.kind in ("update", "roll back") or result is None:
             return None
-        return {key: value for key, value in answer.items() if key != "__interrupt__"}
+        return {key: value for key, value in result.items() if key != "__interrupt__"}
 
 
 def graph_of(effects: list[str]) -> Any:
-    """A run of three supersteps: it notes its input, asks, pays once, and fails after the payment if it is told to."""
+    """A graph of three supersteps: it notes its input, asks, pays once, and for some inputs fails after the payment."""
 
     def note(state: State) -> dict[str, Any]:
         return {"log": [f"in {state.get('x', 0)}"]}
 
     def pay(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
-        x = state.get("x", 0)  # nothing is left of an input that was rolled back
+        x = state.get("x", 0)  # an input that was rolled back is gone
         answer = interrupt("pay?", timeout=3600) if x % 2 else None
         task = runtime.execution_info.task_id
         runtime.step("pay", lambda: effects.append(task))
@@ -110,13 +110,13 @@ def graph_of(effects: list[str]) -> Any:
 
 
 KINDS = {"input": 3, "answer": 4, "continue": 3, "update": 1, "time out": 2, "fork": 1, "roll back": 1}
-"""What callers do, and how often."""
+"""The kinds of calls and their weights."""
 BLOCKING = ("update", "fork", "roll back")
-"""What is not awaited: it would wait its turn on a thread that the scheduler does not know."""
+"""Calls that are not awaited: they would wait on an OS thread that the scheduler does not control."""
 
 
-def calls_of(seed: int, ways: tuple[str, ...] = ("reject", "enqueue")) -> list[Call]:
-    """What the callers do: all of it at once, after the first input."""
+def calls_of(seed: int, policies: tuple[str, ...] = ("reject", "enqueue")) -> list[Call]:
+    """The concurrent calls after the first input."""
     chance = random.Random(seed)
     kinds = chance.choices(list(KINDS), list(KINDS.values()), k=chance.choice([2, 2, 3, 4]))
     return [
@@ -124,7 +124,7 @@ def calls_of(seed: int, ways: tuple[str, ...] = ("reject", "enqueue")) -> list[C
             f"call{number}",
             kind,
             chance.randrange(6),
-            chance.choice(ways),
+            chance.choice(policies),
             chance.random() < 0.3 and kind not in BLOCKING,
         )
         for number, kind in enumerate(kinds)
@@ -133,7 +133,7 @@ def calls_of(seed: int, ways: tuple[str, ...] = ("reject", "enqueue")) -> list[C
 
 @pytest.fixture(params=["memory", "sqlite"])
 def savers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[], Callable[[], Any]]]:
-    """For each history, a function that gives each caller a saver: of SQLite one of its own, like a process."""
+    """Makes, for each history, a function that returns the saver of a caller; with SQLite each caller has its own."""
     opened: list[SqliteSaver] = []
     numbers = itertools.count()
 
@@ -155,22 +155,22 @@ def savers(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_one_order_of_the_calls_explains_every_answer(seed: int, savers: Any) -> None:
+def test_some_order_of_the_calls_explains_every_result(seed: int, savers: Any) -> None:
     saver_of, effects = savers(), list[str]()
     graph, first = graph_of(effects), Call("first", "input", seed % 6, "reject")
     calls = calls_of(seed)
     begin = outcome_of(first, graph.compile(saver_of()))
     scheduler = Scheduler(seed)
-    callers = [scheduler.add(call.name, acting(call, graph, saver_of(), scheduler)) for call in calls]
+    callers = [scheduler.add(call.name, caller_of(call, graph, saver_of(), scheduler)) for call in calls]
     scheduler.run()
 
     app = graph.compile(saver_of())
     outcomes = {call: (caller.error, caller.result) for call, caller in zip(calls, callers, strict=True)}
     order = order_of(app, {call.name: call for call in calls})
-    assert not [task for task, count in Counter(effects).items() if count > 1], "an effect was done twice"
-    assert app.checkpointer.lease("t") is None, "a caller that has ended holds the thread"
+    assert not [task for task, count in Counter(effects).items() if count > 1], "an effect happened twice"
+    assert app.checkpointer.lease("t") is None, "a finished caller still holds the thread"
     expected = replayed([first, *order])
-    assert (begin, {call: shown(outcomes[call]) for call in order}) == (
+    assert (begin, {call: simplified(outcomes[call]) for call in order}) == (
         expected.outcomes[first],
         {call: expected.outcomes[call] for call in order},
     )
@@ -178,12 +178,14 @@ def test_one_order_of_the_calls_explains_every_answer(seed: int, savers: Any) ->
     for call in calls:
         error, result = outcomes[call]
         if call not in order and not isinstance(error, ThreadBusy):
-            assert isinstance(error, REFUSALS) or error is None, f"{call} met {error!r}"
-            assert is_possible(call, shown((error, result)), [first, *order]), f"{call} cannot have met {error!r}"
+            assert isinstance(error, REFUSALS) or error is None, f"{call} raised {error!r}"
+            assert is_possible(call, simplified((error, result)), [first, *order]), (
+                f"no order explains {error!r} of {call}"
+            )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_callers_that_take_the_thread_from_each_other_do_nothing_twice(seed: int, savers: Any) -> None:
+def test_callers_that_take_over_the_thread_repeat_no_effects(seed: int, savers: Any) -> None:
     saver_of, effects = savers(), list[str]()
     graph = graph_of(effects)
     outcome_of(Call("first", "input", seed % 6, "reject"), graph.compile(saver_of()))
@@ -192,64 +194,64 @@ def test_callers_that_take_the_thread_from_each_other_do_nothing_twice(seed: int
     scheduler = Scheduler(seed)
     for call in calls:
         options = {"control": controls[call]} if call in controls else {}
-        scheduler.add(call.name, acting(call, graph, saver_of(), scheduler, **options))
+        scheduler.add(call.name, caller_of(call, graph, saver_of(), scheduler, **options))
     if controls:
         victim = random.Random(seed).choice(list(controls.values()))
-        scheduler.add("somebody who cancels", partial(cancelling, victim, scheduler, seed % 5))
+        scheduler.add("canceller", partial(cancelling, victim, scheduler, seed % 5))
     scheduler.run()
 
     app = graph.compile(saver_of())
-    check_nothing_twice(app, effects)
-    while app.get_state(THREAD).next:  # what was left is done, and nothing of it for a second time
+    check_effects_and_commits(app, effects)
+    while app.get_state(THREAD).next:  # finish the remaining work without repeating any
         waits = app.get_state(THREAD).interrupts
         with suppress(OSError):  # the payment that fails once
             app.invoke(Command(resume=1) if waits else None, THREAD)
-    check_nothing_twice(app, effects)
+    check_effects_and_commits(app, effects)
 
 
-def check_nothing_twice(app: Any, effects: list[str]) -> None:
+def check_effects_and_commits(app: Any, effects: list[str]) -> None:
     assert not [task for task, count in Counter(effects).items() if count > 1]
     assert app.checkpointer.lease("t") is None
-    check_rows(app)
+    check_no_interleaving(app)
     log = app.get_state(THREAD).values["log"]
     assert all(log.count(entry) <= 1 or not str(entry).startswith("call") for entry in log)
 
 
 def cancelling(control: RunControl, scheduler: Scheduler, stops: int) -> None:
-    """Cancel a run that the others are in the middle of, or that has not begun, or is over."""
+    """Cancel a run, which may not have begun or may have ended, while other callers are active."""
     for _ in range(stops):
         scheduler.stop_here()
     control.cancel("enough")
 
 
-def acting(call: Call, graph: Any, saver: Any, scheduler: Scheduler, **options: Any) -> Callable[[], Any]:
+def caller_of(call: Call, graph: Any, saver: Any, scheduler: Scheduler, **options: Any) -> Callable[[], Any]:
     app = graph.compile(GatedSaver(saver, scheduler), clock=GatedClock(scheduler))
     return lambda: call.perform(app, **options)
 
 
 def outcome_of(call: Call, app: Any) -> Any:
     try:
-        return shown((None, call.perform(app)))
+        return simplified((None, call.perform(app)))
     except Exception as error:
-        return shown((error, None))
+        return simplified((error, None))
 
 
-def shown(outcome: tuple[BaseException | None, Any]) -> Any:
+def simplified(outcome: tuple[BaseException | None, Any]) -> Any:
     error, result = outcome
     return type(error).__name__ if error is not None else result
 
 
 def order_of(app: Any, calls: dict[str, Call]) -> list[Call]:
-    """The calls that have held the thread, in that order; the commits of each lie in a row."""
-    check_rows(app)
+    """The calls that have held the thread, in that order; their commits must not interleave."""
+    check_no_interleaving(app)
     names = dict.fromkeys(event.run_id for event in app.get_events(THREAD))
     return [calls[name] for name in names if name in calls]
 
 
-def check_rows(app: Any) -> None:
-    runs = [one.metadata["run_id"] for one in app.get_state_history(THREAD)][::-1]
-    rows = [name for name, _ in itertools.groupby(runs)]
-    assert len(rows) == len(set(rows)), f"commits of two runs lie between each other: {runs}"
+def check_no_interleaving(app: Any) -> None:
+    runs = [snapshot.metadata["run_id"] for snapshot in app.get_state_history(THREAD)][::-1]
+    groups = [name for name, _ in itertools.groupby(runs)]
+    assert len(groups) == len(set(groups)), f"the commits of two runs interleave: {runs}"
 
 
 @dataclass
@@ -259,13 +261,13 @@ class Replayed:
 
 
 def replayed(calls: list[Call]) -> Replayed:
-    """The calls done one after another, with nobody beside them."""
+    """Make the calls one after another."""
     app = graph_of([]).compile(InMemorySaver())
     outcomes = {call: outcome_of(replace(call, is_async=False), app) for call in calls}
     return Replayed(outcomes, app.get_state(THREAD).values)
 
 
 def is_possible(call: Call, outcome: Any, order: list[Call]) -> bool:
-    """Return whether the call would have had that outcome at some point of the order."""
+    """Return whether the call would have this outcome at some point of the order."""
     points = range(1, len(order) + 1)
     return any(replayed([*order[:point], call]).outcomes[call] == outcome for point in points)

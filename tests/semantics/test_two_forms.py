@@ -11,7 +11,7 @@ from statewright.messages import Message
 
 
 class TwoForms:
-    """Says in which form it was called, and where."""
+    """A node that returns the form in which it was called, and its thread."""
 
     async def __call__(self, state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         return {"seen": [("awaited", threading.current_thread().name)]}
@@ -30,22 +30,22 @@ def app(sends: int = 0) -> Any:
     return graph.compile()
 
 
-def test_the_driver_without_a_loop_calls_the_plain_form_on_its_own_thread() -> None:
+def test_the_sync_driver_calls_the_plain_form_on_the_thread_of_the_caller() -> None:
     assert app().invoke({"seen": []})["seen"] == [("plain", threading.current_thread().name)]
 
 
-def test_the_other_driver_awaits_the_other_form() -> None:
+def test_the_async_driver_awaits_the_coroutine_form() -> None:
     assert asyncio.run(app().ainvoke({"seen": []}))["seen"] == [("awaited", threading.current_thread().name)]
 
 
-def test_several_plain_forms_share_worker_threads() -> None:
+def test_several_plain_forms_run_on_worker_threads() -> None:
     seen = app(sends=3).invoke({"seen": []})["seen"]
     assert [form for form, _ in seen] == ["plain"] * 3
     assert all(name.startswith("statewright-worker") for _, name in seen)
 
 
-def test_messages_of_a_transparent_nodes_subgraph_are_shown_as_those_of_the_graph() -> None:
-    """Others show it only to those who ask for subgraphs."""
+def test_messages_of_a_transparent_nodes_subgraph_are_streamed_without_subgraphs() -> None:
+    """Messages of other nodes' subgraphs are streamed only with `subgraphs=True`."""
 
     def speak(state: Any) -> dict[str, Any]:
         return {"messages": [Message("inside", role="assistant")]}
@@ -63,8 +63,8 @@ def test_messages_of_a_transparent_nodes_subgraph_are_shown_as_those_of_the_grap
 
         outer.add_node("call", call, metadata=metadata)
         outer.add_edge(START, "call")
-        made = outer.compile()
-        parts = list(made.stream({"messages": []}, stream_mode="messages"))
+        graph = outer.compile()
+        parts = list(graph.stream({"messages": []}, stream_mode="messages"))
         assert [message.text for message, _ in parts] == shown
-        assert [told["node"] for _, told in parts] == ["speak"] * len(shown)
-        assert list(made.stream({"messages": []}, stream_mode="updates")) == [{"call": None}]
+        assert [origin["node"] for _, origin in parts] == ["speak"] * len(shown)
+        assert list(graph.stream({"messages": []}, stream_mode="updates")) == [{"call": None}]

@@ -41,19 +41,19 @@ from statewright.errors import MutatedState
 from statewright.storage.sqlite import SqliteSaver
 
 FULL = os.environ.get("STATEWRIGHT_FULL") == "1"
-PLACES = [("root", 0), *itertools.product(FORMS, (1, 2) if FULL else (2,))]
+NESTINGS = [("root", 0), *itertools.product(FORMS, (1, 2) if FULL else (2,))]
 SAVINGS = list(itertools.product(("memory", "sqlite"), ("sync", "async", "exit")))
 THREAD = {"thread_id": "1"}
 
 
-@pytest.fixture(params=PLACES, ids=lambda place: f"{place[0]}-{place[1]}")
-def placed(request: pytest.FixtureRequest, driver: Any) -> Callable[[Any], Any]:
-    """Puts a compiled graph where it runs: by itself, or so many levels deep in other graphs."""
+@pytest.fixture(params=NESTINGS, ids=lambda nesting: f"{nesting[0]}-{nesting[1]}")
+def nested(request: pytest.FixtureRequest, driver: Any) -> Callable[[Any], Any]:
+    """Nests a compiled graph in other graphs, to the depth of the parameter."""
     form, depth = request.param
     return lambda app: nest(app, form, depth, awaits=driver.name == "async") if depth else app
 
 
-# -- what a task returns is written, whether or not it is the object that it was given
+# -- the result of a task is written, whether or not it is the object that the task received
 
 
 @dataclass
@@ -115,24 +115,24 @@ def counter(change: Callable[[Any], None], saver: Any) -> Any:
 
 @pytest.mark.parametrize(("storage", "durability"), SAVINGS if FULL else [("memory", "async"), ("sqlite", "exit")])
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_counter_that_is_changed_in_place_counts_on_the_saved_thread(
-    driver: Any, placed: Any, kind: str, storage: str, durability: str, tmp_path: Path
+def test_in_place_changes_that_a_node_returns_are_saved(
+    driver: Any, nested: Any, kind: str, storage: str, durability: str, tmp_path: Path
 ) -> None:
     make, change, size = KINDS[kind]
     saver: Any = InMemorySaver() if storage == "memory" else SqliteSaver(tmp_path / "threads.db")
     saved: list[int] = []
     for number in range(3):
-        app = placed(counter(change, saver))  # another process would build it anew
-        given = {"box": make()} if not number else {"log": [0]}
-        shown = driver.invoke(app, given, THREAD, durability=durability)
+        app = nested(counter(change, saver))  # another process would build it anew
+        update = {"box": make()} if not number else {"log": [0]}
+        result = driver.invoke(app, update, THREAD, durability=durability)
         saved.append(size(app.get_state(THREAD).values["box"]))
-        assert size(shown["box"]) == saved[-1]
+        assert size(result["box"]) == saved[-1]
     saver.close()
     assert saved == [2, 4, 6]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_subgraph_that_remembers_continues_with_what_it_changed_in_place(driver: Any, kind: str) -> None:
+def test_a_subgraph_with_thread_memory_keeps_its_in_place_changes(driver: Any, kind: str) -> None:
     make, change, size = KINDS[kind]
 
     def count(state: Any) -> Any:
@@ -149,21 +149,21 @@ def test_a_subgraph_that_remembers_continues_with_what_it_changed_in_place(drive
         assert size(driver.invoke(app, {"log": []}, THREAD)["own"]) == expected
 
 
-def test_changes_before_an_interrupt_are_part_of_the_update_after_it(driver: Any, placed: Any) -> None:
+def test_in_place_changes_before_an_interrupt_are_saved(driver: Any, nested: Any) -> None:
     def change(state: Any) -> Any:
         state["box"].count += 1
         return {"box": state["box"]}
 
     graph = StateGraph(Counted).add_node("change", change).add_node("ask", lambda s: {"log": [interrupt("?")]})
     graph.add_edge(START, "change").add_edge("change", "ask")
-    app = placed(graph.compile(InMemorySaver()))
+    app = nested(graph.compile(InMemorySaver()))
 
     driver.invoke(app, {"box": Record()}, THREAD)
     assert driver.invoke(app, Command(resume=1), THREAD) == {"box": Record(1), "log": [1]}
     assert app.get_state(THREAD).values["box"] == Record(1)
 
 
-def test_two_that_write_what_they_were_given_are_in_conflict_as_nodes_and_as_subgraphs(driver: Any) -> None:
+def test_parallel_subgraphs_that_return_the_same_value_unchanged_conflict(driver: Any) -> None:
     child = StateGraph(Counted).add_node("write", lambda s: {"box": s["box"]}).add_edge(START, "write").compile()
     app = StateGraph(Counted).add_node("a", child).add_node("b", child).add_edge(START, "a").add_edge(START, "b")
 
@@ -171,7 +171,7 @@ def test_two_that_write_what_they_were_given_are_in_conflict_as_nodes_and_as_sub
         driver.invoke(app.compile(), {"box": 1})
 
 
-def test_a_subgraph_writes_nothing_that_its_tasks_did_not_write(driver: Any) -> None:
+def test_a_subgraph_writes_only_the_fields_that_its_tasks_wrote(driver: Any) -> None:
     child = StateGraph(Counted).add_node("write", lambda s: {"log": [1]}).add_edge(START, "write").compile()
     app = StateGraph(Counted).add_node("a", child).add_node("b", child).add_edge(START, "a").add_edge(START, "b")
 
@@ -194,7 +194,7 @@ class Written:
 
 
 @pytest.mark.parametrize("schema", [Instance, Written])
-def test_subgraphs_that_get_an_instance_write_only_what_their_tasks_have_written(driver: Any, schema: Any) -> None:
+def test_a_subgraph_with_an_instance_writes_only_the_fields_that_its_tasks_wrote(driver: Any, schema: Any) -> None:
     def child(name: str) -> Any:
         return (
             StateGraph(schema).add_node("write", lambda s: {name: 7, "log": [name]}).add_edge(START, "write").compile()
@@ -223,7 +223,7 @@ def test_a_migration_that_changes_a_value_in_place_is_saved(driver: Any, tmp_pat
         assert version("2", saver).get_state(THREAD).values["box"] == {"inner": ["migrated"]}
 
 
-# -- what a node does to its own list never shows elsewhere
+# -- in-place changes of a node's input do not appear anywhere else
 
 
 class Shared(TypedDict, total=False):
@@ -252,17 +252,17 @@ class SharedModel(BaseModel):
 
 
 SCHEMAS = {"typed": Shared, "dataclass": SharedRecord, "model": SharedModel, "open": {"log": operator.add}}
-GIVEN: dict[str, Any] = {"log": ["in"], "plain": ["in"], "table": {"in": 1}, "names": {"in"}}
+INPUT: dict[str, Any] = {"log": ["in"], "plain": ["in"], "table": {"in": 1}, "names": {"in"}}
 
 
-def given() -> dict[str, Any]:
-    return {name: value.copy() for name, value in GIVEN.items()}
+def new_input() -> dict[str, Any]:
+    return {name: value.copy() for name, value in INPUT.items()}
 
 
-def seen(state: Any) -> dict[str, Any]:
-    """The fields that all schemas have, as they are now."""
+def copied(state: Any) -> dict[str, Any]:
+    """Copies of the fields that all schemas have."""
     fields = state if isinstance(state, dict) else vars(state)
-    return {name: fields[name].copy() for name in GIVEN}
+    return {name: fields[name].copy() for name in INPUT}
 
 
 def spoil(state: Any) -> None:
@@ -281,106 +281,110 @@ schemas = pytest.mark.parametrize("schema", SCHEMAS)
 
 
 @schemas
-def test_not_in_siblings_nor_in_the_result_nor_in_a_later_superstep(driver: Any, placed: Any, schema: str) -> None:
-    looks: list[Any] = []
+def test_in_place_changes_do_not_reach_siblings_results_or_later_supersteps(
+    driver: Any, nested: Any, schema: str
+) -> None:
+    states_seen: list[Any] = []
     graph = StateGraph(SCHEMAS[schema])
     for name in ("a", "b", "later"):
-        graph.add_node(name, lambda state: (looks.append(seen(state)), spoil(state))[1])
-    app = placed(graph.add_edge(START, "a").add_edge(START, "b").add_edge("a", "later").compile())
+        graph.add_node(name, lambda state: (states_seen.append(copied(state)), spoil(state))[1])
+    app = nested(graph.add_edge(START, "a").add_edge(START, "b").add_edge("a", "later").compile())
 
-    assert seen(driver.invoke(app, given())) == GIVEN
-    assert looks == [GIVEN] * 3
+    assert copied(driver.invoke(app, new_input())) == INPUT
+    assert states_seen == [INPUT] * 3
 
 
 @schemas
-def test_not_in_the_next_attempt_nor_in_the_error_handler(driver: Any, placed: Any, schema: str) -> None:
-    looks: list[Any] = []
+def test_in_place_changes_do_not_reach_the_next_attempt_or_the_error_handler(
+    driver: Any, nested: Any, schema: str
+) -> None:
+    states_seen: list[Any] = []
 
     def fails(state: Any) -> None:
-        looks.append(seen(state))
+        states_seen.append(copied(state))
         spoil(state)
         raise ConnectionError
 
     def handle(state: Any, error: NodeError) -> None:
-        looks.extend((seen(state), seen(error.input)))
+        states_seen.extend((copied(state), copied(error.input)))
 
     policy = RetryPolicy(initial_interval=0, max_attempts=2, jitter=False)
     graph = StateGraph(SCHEMAS[schema]).add_node("fails", fails, retry_policy=policy, error_handler=handle)
-    app = placed(graph.add_edge(START, "fails").compile())
+    app = nested(graph.add_edge(START, "fails").compile())
 
-    assert seen(driver.invoke(app, given())) == GIVEN
-    assert looks == [GIVEN] * 4
+    assert copied(driver.invoke(app, new_input())) == INPUT
+    assert states_seen == [INPUT] * 4
 
 
 @schemas
-def test_not_on_the_thread_nor_in_its_history(driver: Any, placed: Any, schema: str) -> None:
+def test_in_place_changes_do_not_reach_the_thread_or_its_history(driver: Any, nested: Any, schema: str) -> None:
     graph = StateGraph(SCHEMAS[schema]).add_node("a", spoil).add_node("b", spoil)
-    app = placed(graph.add_edge(START, "a").add_edge("a", "b").compile(InMemorySaver()))
-    given_by_caller = given()
+    app = nested(graph.add_edge(START, "a").add_edge("a", "b").compile(InMemorySaver()))
+    caller_input = new_input()
 
-    result = driver.invoke(app, given_by_caller, THREAD)
-    for value in (result, given_by_caller, app.get_state(THREAD).values):
+    result = driver.invoke(app, caller_input, THREAD)
+    for value in (result, caller_input, app.get_state(THREAD).values):
         spoil(value)
     for snapshot in app.get_state_history(THREAD):
         spoil(snapshot.values)
 
-    assert [seen(one.values) for one in app.get_state_history(THREAD)] == [GIVEN] * len(
+    assert [copied(snapshot.values) for snapshot in app.get_state_history(THREAD)] == [INPUT] * len(
         list(app.get_state_history(THREAD))
     )
-    assert seen(app.get_state(THREAD).values) == GIVEN
+    assert copied(app.get_state(THREAD).values) == INPUT
 
 
 @pytest.mark.parametrize("mode", ["values", "updates", "tasks", "checkpoints", "debug"])
-def test_changes_of_stream_readers_stay_with_them(driver: Any, mode: str) -> None:
+def test_in_place_changes_of_a_stream_reader_do_not_reach_the_thread(driver: Any, mode: str) -> None:
     def spoil_all(value: Any) -> None:
         inner = list(value.values()) if isinstance(value, dict) else list(value) if isinstance(value, list) else []
-        for one in inner:
-            spoil_all(one)
+        for item in inner:
+            spoil_all(item)
         spoil({"": value})
 
     graph = StateGraph(Shared).add_node("a", lambda s: {"plain": s["plain"], "table": s["table"]})
     graph.add_node("b", lambda s: {"log": list(s["plain"])}).add_edge(START, "a").add_edge("a", "b")
     app = graph.compile(InMemorySaver())
     if driver.name == "sync":
-        for part in app.stream(given(), THREAD, stream_mode=mode):
+        for part in app.stream(new_input(), THREAD, stream_mode=mode):
             spoil_all(part)
     else:
-        for part in driver.stream(app, given(), THREAD, stream_mode=mode):
+        for part in driver.stream(app, new_input(), THREAD, stream_mode=mode):
             spoil_all(part)
 
-    assert app.get_state(THREAD).values == {**GIVEN, "log": ["in", "in"], "custom": []}
+    assert app.get_state(THREAD).values == {**INPUT, "log": ["in", "in"], "custom": []}
 
 
-def test_one_answer_that_is_changed_and_returned_again_is_two_answers(driver: Any, placed: Any) -> None:
-    answer: list[int] = []
+def test_returning_one_changed_list_twice_writes_two_values(driver: Any, nested: Any) -> None:
+    returned: list[int] = []
 
     def again(state: Any) -> Any:
-        answer.append(len(answer))
-        return {"log": answer, "plain": answer}
+        returned.append(len(returned))
+        return {"log": returned, "plain": returned}
 
     graph = StateGraph(Shared).add_sequence([("a", again), ("b", again), ("c", again)]).add_edge(START, "a")
-    app = placed(graph.compile(InMemorySaver()))
+    app = nested(graph.compile(InMemorySaver()))
 
     assert driver.invoke(app, {"log": []}, THREAD)["log"] == [0, 0, 1, 0, 1, 2]
-    answer.append(7)
+    returned.append(7)
     assert app.get_state(THREAD).values["plain"] == [0, 1, 2]
 
 
-def test_the_arguments_of_sends_are_copied_for_tasks_and_attempts(driver: Any, placed: Any) -> None:
-    looks: list[Any] = []
+def test_every_task_and_attempt_gets_its_own_copy_of_a_send(driver: Any, nested: Any) -> None:
+    states_seen: list[Any] = []
     shared = {"plain": ["in"]}
 
     def work(state: Any) -> None:
-        looks.append(list(state["plain"]))
+        states_seen.append(list(state["plain"]))
         state["plain"].append("dirt")
-        if len(looks) == 1:
+        if len(states_seen) == 1:
             raise ConnectionError
 
     graph = StateGraph(Shared).add_node("spread", lambda s: [Send("work", shared)] * 3, destinations=["work"])
     graph.add_node("work", work, retry_policy=RetryPolicy(initial_interval=0, max_attempts=2)).add_edge(START, "spread")
 
-    driver.invoke(placed(graph.compile()), given())
-    assert (looks, shared) == ([["in"]] * 4, {"plain": ["in"]})
+    driver.invoke(nested(graph.compile()), new_input())
+    assert (states_seen, shared) == ([["in"]] * 4, {"plain": ["in"]})
 
 
 def extend(old: list[int], new: list[int]) -> list[int]:
@@ -393,38 +397,38 @@ class Extended(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("update", [Overwrite, lambda value: {"__overwrite__": value}, lambda value: value])
-def test_a_reducer_that_changes_its_first_argument_changes_no_checkpoint(driver: Any, placed: Any, update: Any) -> None:
+def test_a_reducer_that_changes_its_argument_does_not_change_checkpoints(driver: Any, nested: Any, update: Any) -> None:
     kept = [1]
     graph = (
         StateGraph(Extended).add_node("set", lambda s: {"log": update(kept)}).add_node("add", lambda s: {"log": [2]})
     )
-    app = placed(graph.add_edge(START, "set").add_edge("set", "add").compile(InMemorySaver()))
+    app = nested(graph.add_edge(START, "set").add_edge("set", "add").compile(InMemorySaver()))
 
     first = driver.invoke(app, {"log": [0]}, THREAD)["log"]
     assert first[-2:] == [1, 2]
     assert kept == [1]
     driver.invoke(app, {"log": [3]}, THREAD)
-    history = [one.values["log"] for one in app.get_state_history(THREAD) if one.next == ()]
+    history = [snapshot.values["log"] for snapshot in app.get_state_history(THREAD) if snapshot.next == ()]
     assert history[-1] == first
 
 
-def test_the_state_in_the_runtime_is_a_copy(driver: Any, placed: Any) -> None:
+def test_the_state_in_the_runtime_is_a_copy(driver: Any, nested: Any) -> None:
     def look(state: Any, runtime: Runtime[Any]) -> Any:
         runtime.state["plain"].append("dirt")
         return {"log": [*runtime.state["plain"], len(runtime.state)]}
 
-    app = placed(StateGraph(Shared).add_node("look", look).add_edge(START, "look").compile())
+    app = nested(StateGraph(Shared).add_node("look", look).add_edge(START, "look").compile())
 
     assert driver.invoke(app, {"plain": ["in"], "log": []})["log"][0] == "in"
 
 
-def test_the_result_of_a_step_is_the_same_whenever_the_node_runs_again(driver: Any, placed: Any) -> None:
+def test_a_step_result_is_unchanged_when_the_node_runs_again(driver: Any, nested: Any) -> None:
     def node(state: Any, runtime: Runtime[Any]) -> Any:
         rows = runtime.step("rows", lambda: ["row"])
         rows.append("of the node")
         return {"log": [*rows, interrupt("?")]}
 
-    app = placed(StateGraph(Shared).add_node("node", node).add_edge(START, "node").compile(InMemorySaver()))
+    app = nested(StateGraph(Shared).add_node("node", node).add_edge(START, "node").compile(InMemorySaver()))
 
     driver.invoke(app, {"log": []}, THREAD)
     assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["row", "of the node", 1]
@@ -434,23 +438,23 @@ AGAIN = RetryPolicy(initial_interval=0, jitter=False, max_attempts=3)
 
 
 @pytest.mark.parametrize("ask", [interrupt, wait_for_event], ids=["question", "event"])
-def test_an_answer_is_the_same_whenever_the_node_runs_again(driver: Any, placed: Any, saver: Any, ask: Any) -> None:
+def test_an_answer_is_unchanged_when_the_node_runs_again(driver: Any, nested: Any, saver: Any, ask: Any) -> None:
     attempts: list[list[str]] = []
     answer = ["of the caller"]
 
     def node(state: Any) -> Any:
-        given = ask("first")
-        given.append("of the node")
-        attempts.append(given)
+        received = ask("first")
+        received.append("of the node")
+        attempts.append(received)
         if len(attempts) % 2:
             raise ConnectionError
-        return {"log": [*given, interrupt("second")]}
+        return {"log": [*received, interrupt("second")]}
 
     graph = StateGraph(Shared).add_node("node", node, retry_policy=AGAIN).add_edge(START, "node")
-    app = placed(graph.compile(saver))
+    app = nested(graph.compile(saver))
 
-    (asked,) = driver.invoke(app, {"log": []}, THREAD)["__interrupt__"]
-    driver.invoke(app, Command(resume={asked.id: answer}), THREAD)
+    (question,) = driver.invoke(app, {"log": []}, THREAD)["__interrupt__"]
+    driver.invoke(app, Command(resume={question.id: answer}), THREAD)
     answer.append("dirt")
     assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["of the caller", "of the node", 1]
     assert attempts == [["of the caller", "of the node"]] * 4
@@ -460,11 +464,11 @@ def test_an_answer_is_the_same_whenever_the_node_runs_again(driver: Any, placed:
     "policy", [{}, {"cache_policy": CachePolicy()}, {"retry_policy": AGAIN}], ids=["plain", "cached", "retried"]
 )
 @pytest.mark.parametrize("awaited", [False, True])
-def test_the_result_of_a_called_task_is_the_same_whenever_the_node_runs_again(
-    driver: Any, placed: Any, saver: Any, policy: Any, awaited: bool
+def test_a_task_result_is_unchanged_when_the_node_runs_again(
+    driver: Any, nested: Any, saver: Any, policy: Any, awaited: bool
 ) -> None:
     attempts: list[list[str]] = []
-    table = ["row"]  # of the task, which goes on to change it
+    table = ["row"]  # changed later by the task
 
     @task(**policy)
     def rows() -> list[str]:
@@ -476,19 +480,19 @@ def test_the_result_of_a_called_task_is_the_same_whenever_the_node_runs_again(
 
     work = arows if awaited else rows
 
-    def changed(given: list[str]) -> Any:
-        given.append("of the node")
-        attempts.append(list(given))
+    def change_and_fail(result: list[str]) -> Any:
+        result.append("of the node")
+        attempts.append(list(result))
         if len(attempts) % 2:
             raise ConnectionError
-        return {"log": [*given, interrupt("?")]}
+        return {"log": [*result, interrupt("?")]}
 
     async def anode(state: Any) -> Any:
-        return changed(await work())
+        return change_and_fail(await work())
 
-    node = anode if driver.name == "async" else lambda state: changed(work().result())
+    node = anode if driver.name == "async" else lambda state: change_and_fail(work().result())
     graph = StateGraph(Shared).add_node("node", node, retry_policy=AGAIN).add_edge(START, "node")
-    app = placed(graph.compile(saver, cache=InMemoryCache()))
+    app = nested(graph.compile(saver, cache=InMemoryCache()))
     assert not driver.invoke(app, {"log": []}, THREAD)["log"]
     table.append("dirt")
     assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["row", "of the node", 1]
@@ -498,18 +502,18 @@ def test_the_result_of_a_called_task_is_the_same_whenever_the_node_runs_again(
         assert attempts[-1] == ["row", "of the node"]
 
 
-def test_changes_of_readers_to_a_question_stay_with_them(driver: Any, placed: Any, saver: Any) -> None:
+def test_readers_cannot_change_an_open_question(driver: Any, nested: Any, saver: Any) -> None:
     draft = {"text": "one"}
 
     def node(state: Any) -> Any:
         return {"log": [interrupt(draft), interrupt("second")]}
 
-    app = placed(StateGraph(Shared).add_node("node", node).add_edge(START, "node").compile(saver))
-    (asked,) = driver.invoke(app, {"log": []}, THREAD)["__interrupt__"]
-    asked.value["text"] = "dirt"
+    app = nested(StateGraph(Shared).add_node("node", node).add_edge(START, "node").compile(saver))
+    (question,) = driver.invoke(app, {"log": []}, THREAD)["__interrupt__"]
+    question.value["text"] = "dirt"
     for part in driver.stream(app, None, THREAD, stream_mode=["tasks", "updates", "values"]):
-        for one in [*part[1].get("interrupts", ()), *part[1].get("__interrupt__", ())]:
-            (one["value"] if isinstance(one, dict) else one.value)["text"] = "dirt"
+        for shown in [*part[1].get("interrupts", ()), *part[1].get("__interrupt__", ())]:
+            (shown["value"] if isinstance(shown, dict) else shown.value)["text"] = "dirt"
     state = app.get_state(THREAD)
     state.interrupts[0].value["text"] = state.tasks[0].interrupts[0].value["text"] = "dirt"
     assert app.get_state(THREAD).interrupts[0].value == {"text": "one"}
@@ -530,19 +534,19 @@ def test_the_memory_of_an_entrypoint_is_a_copy(driver: Any) -> None:
     assert driver.invoke(remember, [], THREAD) == [1, 1]
 
 
-def test_a_cached_result_is_a_copy_for_the_node_and_for_callers(driver: Any, placed: Any) -> None:
-    answer = ["first"]
-    graph = StateGraph(Shared).add_node("a", lambda s: {"plain": answer}, cache_policy=CachePolicy())
-    app = placed(graph.add_edge(START, "a").compile(cache=InMemoryCache()))
+def test_a_cached_result_is_a_copy_for_the_node_and_for_callers(driver: Any, nested: Any) -> None:
+    returned = ["first"]
+    graph = StateGraph(Shared).add_node("a", lambda s: {"plain": returned}, cache_policy=CachePolicy())
+    app = nested(graph.add_edge(START, "a").compile(cache=InMemoryCache()))
 
     driver.invoke(app, {"log": []})["plain"].append("of the caller")
-    answer.append("of the node")
+    returned.append("of the node")
     assert driver.invoke(app, {"log": []})["plain"] == ["first"]
 
 
-def test_objects_inside_are_shared_and_not_copied(driver: Any, placed: Any) -> None:
+def test_objects_within_a_container_are_shared(driver: Any, nested: Any) -> None:
     inner = Record()
-    app = placed(
+    app = nested(
         StateGraph(Shared).add_node("a", lambda s: {"table": {"inner": s["plain"][0]}}).add_edge(START, "a").compile()
     )
 
@@ -576,9 +580,7 @@ def return_own(state: Any) -> Any:
     ("node", "is_reported"),
     [(change_inner_and_return, True), (change_inner, True), (lose_own, True), (return_own, False)],
 )
-def test_debug_reports_shared_objects_that_change_and_own_ones_that_are_lost(
-    driver: Any, node: Any, is_reported: bool
-) -> None:
+def test_debug_reports_changed_shared_objects_and_lost_changes(driver: Any, node: Any, is_reported: bool) -> None:
     app = StateGraph(Shared).add_node("node", node).add_edge(START, "node").compile(debug=True)
 
     if is_reported:

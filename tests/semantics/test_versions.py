@@ -21,7 +21,7 @@ class New(TypedDict, total=False):
 
 
 def old(**options: Any) -> StateGraph:
-    """Counts and then asks."""
+    """A graph that counts and then asks."""
     graph = StateGraph(Old, version="1", **options)
     graph.add_node("count", lambda state: {"count": 3, "names": ["count"]})
     graph.add_node("ask", lambda state: {"names": [interrupt("sure?")]})
@@ -29,7 +29,7 @@ def old(**options: Any) -> StateGraph:
 
 
 def new(**aliases: Any) -> StateGraph:
-    """The same with other names."""
+    """The same graph with other names."""
     graph = StateGraph(New, version="2")
     graph.add_node("reckon", lambda state: {"total": 4, "names": ["reckon"]})
     graph.add_node("inquire", lambda state: {"names": [interrupt("sure?")]}, **aliases)
@@ -50,7 +50,7 @@ def test_7_5_a_renamed_node_continues_under_its_new_name(driver: Any, saver: Any
     assert driver.invoke(app, Command(resume="yes"), thread_id="t") == {"names": ["count", "yes"], "total": 3}
 
 
-def test_7_5_a_migrated_state_is_saved_as_it_is_now(driver: Any, saver: Any) -> None:
+def test_7_5_a_migrated_state_is_saved_in_its_new_form(driver: Any, saver: Any) -> None:
     driver.invoke(old().compile(saver), {}, thread_id="t")
     app = migrated(new(aliases=["ask"])).compile(saver)
     driver.invoke(app, Command(resume="yes"), thread_id="t")
@@ -59,7 +59,7 @@ def test_7_5_a_migrated_state_is_saved_as_it_is_now(driver: Any, saver: Any) -> 
     assert loaded.graph_version == "2"
 
 
-def test_7_5_a_thread_that_does_not_fit_is_refused_and_not_finished_in_silence(driver: Any, saver: Any) -> None:
+def test_7_5_an_incompatible_thread_is_refused(driver: Any, saver: Any) -> None:
     driver.invoke(old().compile(saver), {}, thread_id="t")
     with pytest.raises(GraphVersionMismatch) as caught:
         driver.invoke(new().compile(saver), Command(resume="yes"), thread_id="t")
@@ -69,16 +69,16 @@ def test_7_5_a_thread_that_does_not_fit_is_refused_and_not_finished_in_silence(d
     assert driver.invoke(old().compile(saver), Command(resume="no"), thread_id="t")["names"] == ["count", "no"]
 
 
-def test_7_5_migrations_follow_each_other(driver: Any, saver: Any) -> None:
+def test_7_5_migrations_are_chained(driver: Any, saver: Any) -> None:
     driver.invoke(old().compile(saver), {}, thread_id="t")
     graph = new(aliases=["ask"])
     graph.version = "3"
     graph.migration(from_version="1", to_version="2")(lambda values: {**values, "total": values["count"] * 2})
-    graph.migration(from_version="2")(lambda values: {key: one for key, one in values.items() if key != "count"})
+    graph.migration(from_version="2")(lambda values: {key: value for key, value in values.items() if key != "count"})
     assert driver.invoke(graph.compile(saver), Command(resume="yes"), thread_id="t")["total"] == 6
 
 
-def test_7_5_finished_results_and_deferred_tasks_are_renamed_too(driver: Any, saver: Any) -> None:
+def test_7_5_aliases_rename_finished_results_and_deferred_tasks(driver: Any, saver: Any) -> None:
     def graph_of(worker: str, gather: str, **options: Any) -> StateGraph:
         graph = StateGraph(Old)
         graph.add_node("plan", lambda state: Command(goto=[Send(worker, n) for n in (1, 2)]), destinations=[worker])
@@ -91,13 +91,13 @@ def test_7_5_finished_results_and_deferred_tasks_are_renamed_too(driver: Any, sa
     assert driver.invoke(app, Command(resume="!"), thread_id="t") == {"names": ["1", "2!"], "count": 9}
 
 
-def test_7_5_two_migrations_from_one_version_are_a_problem() -> None:
+def test_7_5_two_migrations_from_one_version_are_refused() -> None:
     graph = migrated(migrated(new()))
     with pytest.raises(Exception, match="two migrations from version '1'"):
         graph.compile()
 
 
-def test_an_update_from_outside_fits_too(saver: Any) -> None:
+def test_update_state_migrates_the_thread(saver: Any) -> None:
     old().compile(saver).invoke({}, thread_id="t")
     app = migrated(new(aliases=["ask"])).compile(saver)
     app.update_state({"thread_id": "t"}, {"total": 10}, as_node="reckon")
@@ -116,19 +116,19 @@ def _writing(schema: Any, name: str) -> StateGraph[Any]:
     return StateGraph(schema, name="Book").add_node("write", lambda state: {name: ["new"]}).add_edge(START, "write")
 
 
-def test_7_5_a_field_that_was_renamed_without_a_version_is_reported_once(driver: Any, saver: Any) -> None:
+def test_7_5_a_field_renamed_without_a_version_is_reported_once(driver: Any, saver: Any) -> None:
     driver.invoke(_writing(Notes, "notes").compile(saver), {}, thread_id="t")
     app = _writing(Remarks, "remarks").compile(saver)
     with pytest.warns(UnknownKeyWarning, match=r"'Book': The state holds 'notes', which is not a field.*migration"):
         assert driver.invoke(app, {}, thread_id="t") == {"remarks": ["new"]}
     assert driver.invoke(app, {}, thread_id="t") == {"remarks": ["new", "new"]}
-    # Nothing of the old field is lost.
+    # The old field still has its values.
     assert driver.invoke(_writing(Notes, "notes").compile(saver, unknown_keys="drop"), {}, thread_id="t") == {
         "notes": ["new", "new"]
     }
 
 
-def test_7_5_an_unknown_field_is_refused_or_ignored_as_unknown_keys_says(driver: Any, saver: Any) -> None:
+def test_7_5_unknown_keys_decides_whether_unknown_fields_are_refused_or_ignored(driver: Any, saver: Any) -> None:
     driver.invoke(_writing(Notes, "notes").compile(saver), {}, thread_id="t")
     graph = _writing(Remarks, "remarks")
     with pytest.raises(GraphVersionMismatch, match="'notes', which is not a field"):

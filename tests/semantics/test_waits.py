@@ -56,7 +56,7 @@ def send_event(driver: Any, app: Any, name: str, payload: Any = None, **options:
 # -- timers
 
 
-def test_6_1_a_node_that_sleeps_continues_when_its_time_has_come(driver: Any, paint: Any, clock: FakeClock) -> None:
+def test_6_1_a_sleeping_node_continues_when_its_timer_is_due(driver: Any, paint: Any, clock: FakeClock) -> None:
     def node(state: State) -> dict[str, Any]:
         sleep(timedelta(minutes=5))
         return {"log": ["awake"]}
@@ -72,7 +72,7 @@ def test_6_1_a_node_that_sleeps_continues_when_its_time_has_come(driver: Any, pa
     assert resume_due(driver, app, **THREAD) is None
 
 
-def test_6_1_a_node_may_sleep_until_an_instant_and_the_caller_may_say_when_it_is(driver: Any, clock: FakeClock) -> None:
+def test_6_1_a_node_can_sleep_until_an_instant_and_the_caller_can_pass_the_time(driver: Any, clock: FakeClock) -> None:
     new_year = datetime(2027, 1, 1, tzinfo=UTC)
 
     def node(state: State) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def test_6_1_a_node_may_sleep_until_an_instant_and_the_caller_may_say_when_it_is
     assert resume_due(driver, app, now=new_year, **THREAD)["log"] == ["cheers"]
 
 
-def test_6_1_being_executed_again_does_not_put_a_timer_off(driver: Any, clock: FakeClock) -> None:
+def test_6_1_executing_a_node_again_does_not_postpone_its_timer(driver: Any, clock: FakeClock) -> None:
     def node(state: State) -> dict[str, Any]:
         first = interrupt("first?")
         sleep(100)
@@ -118,7 +118,7 @@ def test_6_1_an_event_wakes_every_task_that_waits_for_it(driver: Any, paint: Any
     assert result["log"] == [("a", {"amount": 3}), ("b", {"amount": 3})]
 
 
-def test_6_1_an_event_that_does_not_come_in_time_is_none(driver: Any, clock: FakeClock) -> None:
+def test_6_1_waiting_for_an_event_returns_none_after_its_timeout(driver: Any, clock: FakeClock) -> None:
     def node(state: State) -> dict[str, Any]:
         return {"log": [wait_for_event("paid", timeout=60)]}
 
@@ -131,7 +131,7 @@ def test_6_1_an_event_that_does_not_come_in_time_is_none(driver: Any, clock: Fak
         send_event(driver, app, "paid", **THREAD)
 
 
-def test_6_1_an_event_that_no_task_waits_for_is_an_error_and_nothing_is_lost(driver: Any, clock: FakeClock) -> None:
+def test_6_1_an_unexpected_event_is_an_error_and_changes_nothing(driver: Any, clock: FakeClock) -> None:
     def node(state: State) -> dict[str, Any]:
         return {"log": [wait_for_event("paid")]}
 
@@ -143,7 +143,7 @@ def test_6_1_an_event_that_no_task_waits_for_is_an_error_and_nothing_is_lost(dri
     assert send_event(driver, app, "paid", 2, **THREAD)["log"] == [2]
 
 
-def test_6_1_a_payload_must_have_the_type_that_was_asked_for(driver: Any, clock: FakeClock) -> None:
+def test_6_1_a_payload_must_match_the_schema_of_the_wait(driver: Any, clock: FakeClock) -> None:
     def node(state: State) -> dict[str, Any]:
         return {"log": [wait_for_event("paid", schema=int)]}
 
@@ -158,7 +158,7 @@ def test_6_1_a_payload_must_have_the_type_that_was_asked_for(driver: Any, clock:
 # -- questions
 
 
-def test_6_1_a_question_without_an_answer_in_time_returns_none(driver: Any, clock: FakeClock) -> None:
+def test_6_1_a_question_returns_none_after_its_timeout(driver: Any, clock: FakeClock) -> None:
     def node(state: State) -> dict[str, Any]:
         return {"log": [interrupt("sure?", schema=str, timeout=30)]}
 
@@ -169,7 +169,7 @@ def test_6_1_a_question_without_an_answer_in_time_returns_none(driver: Any, cloc
     assert resume_due(driver, app, **THREAD)["log"] == [None]
 
 
-def test_6_1_a_question_that_is_answered_in_time_has_no_timeout_any_more(driver: Any, clock: FakeClock) -> None:
+def test_6_1_an_answered_question_no_longer_times_out(driver: Any, clock: FakeClock) -> None:
     def node(state: State) -> dict[str, Any]:
         return {"log": [interrupt("sure?", timeout=30), interrupt("really?")]}
 
@@ -182,7 +182,7 @@ def test_6_1_a_question_that_is_answered_in_time_has_no_timeout_any_more(driver:
     assert driver.invoke(app, Command(resume="yes!"), THREAD)["log"] == ["yes", "yes!"]
 
 
-def test_6_1_one_answer_goes_to_the_one_question_whatever_else_is_awaited(driver: Any, clock: FakeClock) -> None:
+def test_6_1_an_answer_without_an_id_goes_to_the_only_open_question(driver: Any, clock: FakeClock) -> None:
     def asks(state: State) -> dict[str, Any]:
         return {"log": [("asks", interrupt("?"))]}
 
@@ -192,8 +192,8 @@ def test_6_1_one_answer_goes_to_the_one_question_whatever_else_is_awaited(driver
 
     app = app_of(asks, waits, clock=clock)
     driver.invoke(app, {"x": 1}, THREAD)
-    left = driver.invoke(app, Command(resume="yes"), THREAD)["__interrupt__"]
-    assert [wait.kind for wait in left] == ["timer"]
+    remaining = driver.invoke(app, Command(resume="yes"), THREAD)["__interrupt__"]
+    assert [wait.kind for wait in remaining] == ["timer"]
     with pytest.raises(InvalidResume, match="resume_due"):
         driver.invoke(app, Command(resume="no"), THREAD)
 
@@ -202,23 +202,23 @@ def test_6_1_one_answer_goes_to_the_one_question_whatever_else_is_awaited(driver
     assert send_event(driver, app, "go", "now", **THREAD)["log"] == [("asks", "yes"), ("waits", "now")]
 
 
-def test_6_1_siblings_finish_and_everything_open_is_reported_together(driver: Any, clock: FakeClock) -> None:
+def test_6_1_siblings_finish_and_all_open_waits_are_reported_together(driver: Any, clock: FakeClock) -> None:
     ran: list[str] = []
 
     def quick(state: State) -> dict[str, Any]:
         ran.append("quick")
         return {"log": ["quick"]}
 
-    def timed(state: State) -> None:
+    def sleeps(state: State) -> None:
         sleep(1)
 
-    def asked(state: State) -> None:
+    def asks(state: State) -> None:
         interrupt("?")
 
-    def told(state: State) -> None:
+    def listens(state: State) -> None:
         wait_for_event("e")
 
-    app = app_of(quick, timed, asked, told, clock=clock)
+    app = app_of(quick, sleeps, asks, listens, clock=clock)
     waits = driver.invoke(app, {"x": 1}, THREAD)["__interrupt__"]
 
     assert [wait.kind for wait in waits] == ["timer", "question", "event"]
@@ -229,7 +229,7 @@ def test_6_1_siblings_finish_and_everything_open_is_reported_together(driver: An
     assert ran == ["quick"]
 
 
-def test_6_1_waits_come_out_of_subgraphs_and_what_comes_goes_in(driver: Any, clock: FakeClock) -> None:
+def test_6_1_waits_in_subgraphs_are_reported_and_resumed_by_the_parent(driver: Any, clock: FakeClock) -> None:
     def inner(state: State) -> dict[str, Any]:
         sleep(5)
         return {"log": [wait_for_event("go", key="go")]}
@@ -275,7 +275,7 @@ def test_6_1_the_first_of_answer_and_timeout_wins(driver: Any, clock: FakeClock)
         (lambda: wait_for_event(""), "Pass the name of the event"),
     ],
 )
-def test_6_1_waits_that_make_no_sense_are_refused(driver: Any, clock: FakeClock, wait: Any, expected: str) -> None:
+def test_6_1_invalid_waits_are_refused(driver: Any, clock: FakeClock, wait: Any, expected: str) -> None:
     def node(state: State) -> None:
         wait()
 
@@ -284,6 +284,6 @@ def test_6_1_waits_that_make_no_sense_are_refused(driver: Any, clock: FakeClock,
 
 
 @pytest.mark.parametrize("wait", [lambda: sleep(1), lambda: wait_for_event("e"), lambda: interrupt("?")])
-def test_6_1_waiting_outside_a_node_is_an_error(wait: Any) -> None:
+def test_6_1_waiting_outside_a_node_is_refused(wait: Any) -> None:
     with pytest.raises(InvalidUpdateError, match="outside a node"):
         wait()

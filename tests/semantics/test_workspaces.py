@@ -1,14 +1,14 @@
-"""Runs on threads of the same id in two workspaces: they neither see nor wait for each other."""
+"""Runs on threads with the same id in two workspaces neither see nor wait for each other."""
 
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
+from tests.work import until
 
 from statewright import START, Command, InMemorySaver, Runtime, StateGraph, append, interrupt
 from statewright.runtime.lifecycle import thread_lease as thread_queue
@@ -17,7 +17,7 @@ from statewright.testing import FakeClock
 
 THREAD = {"thread_id": "t"}
 GUARD = 600.0
-"""Seconds after which a test gives up."""
+"""Seconds after which a test fails."""
 
 
 class State(TypedDict, total=False):
@@ -26,7 +26,7 @@ class State(TypedDict, total=False):
 
 @pytest.fixture(params=["memory", "sqlite"])
 def saver_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], Any]]:
-    """Makes savers of workspaces, of the same data; each one is a new object."""
+    """Makes a new saver for a workspace; all of them share their data."""
     if request.param == "memory":
         yield InMemorySaver().for_workspace
         return
@@ -35,7 +35,7 @@ def saver_of(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callabl
 
 
 class Gate:
-    """A node that says when it has begun, and ends when it is let."""
+    """A node that signals its start and ends when the test opens it."""
 
     def __init__(self) -> None:
         self.begun, self.open = threading.Event(), threading.Event()
@@ -50,23 +50,16 @@ def app_of(node: Any, saver: Any, **options: Any) -> Any:
     return StateGraph(State).add_node("node", node).add_edge(START, "node").compile(saver, **options)
 
 
-def beside(call: Callable[[], Any]) -> threading.Thread:
+def start_thread(call: Callable[[], Any]) -> threading.Thread:
     thread = threading.Thread(target=call, daemon=True)
     thread.start()
     return thread
 
 
-def until(true: Callable[[], Any]) -> None:
-    end = time.monotonic() + GUARD
-    while not true():
-        assert time.monotonic() < end
-        time.sleep(0.001)
-
-
-def test_a_thread_that_is_held_in_one_workspace_is_free_in_another(driver: Any, saver_of: Any) -> None:
+def test_a_busy_thread_of_one_workspace_is_free_in_another(driver: Any, saver_of: Any) -> None:
     gate = Gate()
     held, free = app_of(gate.node, saver_of("one")), app_of(lambda s: {"log": ["free"]}, saver_of("two"))
-    running = beside(lambda: driver.invoke(held, {"log": []}, THREAD))
+    running = start_thread(lambda: driver.invoke(held, {"log": []}, THREAD))
     assert gate.begun.wait(GUARD)
     assert driver.invoke(free, {"log": []}, THREAD) == {"log": ["free"]}
     gate.open.set()
@@ -75,22 +68,22 @@ def test_a_thread_that_is_held_in_one_workspace_is_free_in_another(driver: Any, 
     assert free.get_state(THREAD).values == {"log": ["free"]}
 
 
-def test_runs_on_savers_of_one_workspace_share_one_queue(driver: Any, saver_of: Any) -> None:
-    """Time stands still: whoever waits goes on only because the holder calls the first in line."""
+def test_runs_on_savers_of_one_workspace_share_a_queue(driver: Any, saver_of: Any) -> None:
+    """The clock stands still: a waiting run can only continue because the holder notifies it."""
     gate, clock = Gate(), FakeClock()
     held = app_of(gate.node, saver_of("one"), clock=clock)
-    waits = app_of(lambda s: {"log": ["waited"]}, saver_of("one"), clock=clock)
-    running = beside(lambda: driver.invoke(held, {"log": []}, THREAD))
+    queued = app_of(lambda s: {"log": ["waited"]}, saver_of("one"), clock=clock)
+    running = start_thread(lambda: driver.invoke(held, {"log": []}, THREAD))
     assert gate.begun.wait(GUARD)
     before = set(thread_queue._queues)
-    waiting = beside(lambda: driver.invoke(waits, {"log": []}, THREAD, on_busy="enqueue"))
+    waiting = start_thread(lambda: driver.invoke(queued, {"log": []}, THREAD, on_busy="enqueue"))
     until(lambda: set(thread_queue._queues) - before)
     assert set(thread_queue._queues) - before == {(saver_of("one").scope, "t")}
     gate.open.set()
-    for one in (running, waiting):
-        one.join(GUARD)
-        assert not one.is_alive()
-    assert waits.get_state(THREAD).values == {"log": ["through", "waited"]}
+    for thread in (running, waiting):
+        thread.join(GUARD)
+        assert not thread.is_alive()
+    assert queued.get_state(THREAD).values == {"log": ["through", "waited"]}
 
 
 def test_a_question_is_answered_in_its_own_workspace(driver: Any, saver_of: Any) -> None:
@@ -101,7 +94,7 @@ def test_a_question_is_answered_in_its_own_workspace(driver: Any, saver_of: Any)
     assert [question.value for question in two.get_state(THREAD).interrupts] == ["Why?"]
 
 
-def test_nodes_know_the_workspace_of_their_thread(driver: Any, saver_of: Any) -> None:
+def test_execution_info_has_the_workspace_of_the_thread(driver: Any, saver_of: Any) -> None:
     def node(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.execution_info.workspace]}
 

@@ -68,7 +68,7 @@ class Outer(TypedDict, total=False):
     seen: int
 
 
-class Ran:
+class EffectLog:
     """The effects of nodes since the graphs were built: recorded effects must not be repeated."""
 
     def __init__(self) -> None:
@@ -97,20 +97,20 @@ def chat(saver: Any, clock: FakeClock) -> Any:
     return route.compile(saver, clock=clock)
 
 
-def order(saver: Any, clock: FakeClock, ran: Ran) -> Any:
+def order(saver: Any, clock: FakeClock, effects: EffectLog) -> Any:
     """Return a graph of concurrent tasks: one asks twice, one ends, one asks after it has charged a customer."""
 
     def review(state: Any) -> dict[str, Any]:
-        ran.nodes.append("review")
+        effects.nodes.append("review")
         return {"log": [interrupt("Is it good?"), interrupt("Send it?", key="send", schema=str)]}
 
     def beside(state: Any) -> dict[str, Any]:
-        ran.nodes.append("beside")
+        effects.nodes.append("beside")
         return {"log": ["beside"], "total": 1}
 
     def pay(state: Any, runtime: Runtime) -> dict[str, Any]:
-        ran.nodes.append("pay")
-        receipt = runtime.step("charge", ran.charge, 42)
+        effects.nodes.append("pay")
+        receipt = runtime.step("charge", effects.charge, 42)
         return {"log": [receipt, str(interrupt({"pay": 42}))], "total": 42}
 
     graph = StateGraph(Order).add_node("plan", lambda s: {"log": ["plan"]})
@@ -172,7 +172,7 @@ def drawn() -> Iterator[None]:
         yield
 
 
-def knowing_moods(saver: SqliteSaver) -> SqliteSaver:
+def register_mood(saver: SqliteSaver) -> SqliteSaver:
     """Register the user-defined type by the name that it has in recorded files."""
     saver.serde.register(Mood, name="recorded.Mood")
     return saver
@@ -180,7 +180,7 @@ def knowing_moods(saver: SqliteSaver) -> SqliteSaver:
 
 def fill(saver: SqliteSaver) -> None:
     """Run everything that is recorded."""
-    clock, ran = FakeClock(BEGIN), Ran()
+    clock, effects = FakeClock(BEGIN), EffectLog()
     talk = chat(saver, clock)
     talk.invoke({"count": 0, "goal": LONG, "words": ["in"], "mood": Mood.GLAD}, thread_id="long", durability="sync")
     clock.advance(60)
@@ -193,7 +193,7 @@ def fill(saver: SqliteSaver) -> None:
     talk.invoke(None, thread_id="long", branch="other", durability="sync")
 
     clock.advance(60)
-    asks = order(saver, clock, ran)
+    asks = order(saver, clock, effects)
     first = asks.invoke({"log": ["in"], "total": 0}, thread_id="ask", durability="sync")
     question = next(question for question in first["__interrupt__"] if question.value == "Is it good?")
     asks.invoke(Command(resume={question.id: "fine"}), thread_id="ask", durability="sync")
@@ -206,7 +206,7 @@ def fill(saver: SqliteSaver) -> None:
 
 def main(path: Path = FILE) -> None:
     path.unlink(missing_ok=True)
-    with drawn(), knowing_moods(SqliteSaver(path)) as saver:
+    with drawn(), register_mood(SqliteSaver(path)) as saver:
         fill(saver)
 
 
