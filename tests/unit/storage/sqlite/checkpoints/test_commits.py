@@ -40,7 +40,7 @@ def lease(scribe: Any) -> Lease | None:
 
 
 def numbers(scribe: Any, run: str = "run") -> list[int]:
-    return [event.seq for event in scribe.numbered(run)]
+    return [event.seq for event in scribe.numbered_events(run)]
 
 
 @pytest.fixture
@@ -299,7 +299,7 @@ def test_events_of_a_run_go_on_from_what_is_stored(scribe: Any, other: Any, betw
 def test_runs_of_two_threads_have_logs_of_their_own_under_one_name(scribe: Any) -> None:
     scribe.add({}, logs=2)
     scribe.add({}, logs=1, line=BranchKey("second"))
-    assert [event.seq for event in scribe.numbered(thread=2)] == [1]
+    assert [event.seq for event in scribe.numbered_events(thread=2)] == [1]
     assert numbers(scribe) == [1, 2]
 
 
@@ -318,7 +318,7 @@ def test_a_log_of_another_time_is_no_part_of_the_record(scribe: Any) -> None:
     commit.log = commit.log._replace(at=NOW)
     scribe.save(commit)
     assert scribe.counts("events") == (1,)
-    assert [(event.seq, event.at == NOW) for event in scribe.numbered()] == [(1, False), (2, True), (3, True)]
+    assert [(event.seq, event.at == NOW) for event in scribe.numbered_events()] == [(1, False), (2, True), (3, True)]
 
 
 # -- what a commit takes along

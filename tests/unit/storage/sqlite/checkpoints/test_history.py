@@ -93,7 +93,7 @@ def test_what_a_subgraph_reports_is_no_part_of_its_values(scribe: Any) -> None:
 def test_a_state_is_read_without_what_lies_before_its_base(scribe: Any, limit: Any) -> None:
     limit(LONGEST=2, MOST_WITHOUT_BASE=2)
     growing(scribe, 12)
-    scribe.fold_all()
+    scribe.compact_all()
     assert scribe.has_base() == [False, False, True, False, True, False]
     # Changes that nobody can read show who reads them.
     scribe.change("UPDATE segments SET changes = x'c1' WHERE place < ?", row_id_of(1, 9))
@@ -108,7 +108,7 @@ def test_what_grows_is_read_from_where_it_was_set_anew(scribe: Any, limit: Any) 
     limit(LONGEST=2, MOST_WITHOUT_BASE=2)
     for n in range(9):
         scribe.add({"words": ["anew"] if n == 6 else Added([n])})
-    scribe.fold_all()
+    scribe.compact_all()
     scribe.change("UPDATE grown SET body = x'c1' WHERE last < 6")
     assert scribe.loaded(scribe.heads[LINE]).checkpoint.values == {"words": ["anew", 7, 8]}
 
@@ -130,9 +130,9 @@ def test_a_field_that_is_gone_does_not_come_back_from_before_a_base(scribe: Any,
     scribe.add({"others": Added(["a"]), "words": MISSING}, line=FORK, after=origin)
     for n in range(5):
         scribe.add({"others": Added([n]), "n": n}, line=FORK)
-    scribe.fold_all(FORK)
+    scribe.compact_all(FORK)
     # Only now it turns out that the words grew where the fork came from.
-    scribe.fold_all()
+    scribe.compact_all()
     assert "words" not in scribe.loaded(scribe.heads[FORK]).checkpoint.values
     scribe.check()
 
@@ -141,7 +141,7 @@ def test_fields_are_apart_that_are_so_all_the_way(scribe: Any, limit: Any) -> No
     limit(LONGEST=2)
     ids = [scribe.add({"n": 1}), scribe.add({"n": 2})]
     ids += growing(scribe, 4)
-    scribe.fold_all()
+    scribe.compact_all()
     apart = [scribe.read(lambda reader, one=one: reader.growing_at(scribe.place(one))) for one in ids]
     assert apart == [*[frozenset()] * 2, *[frozenset({"words"})] * 3, frozenset()]
     assert scribe.read(lambda reader: reader.growing_at(None)) == frozenset()
@@ -293,7 +293,7 @@ def test_content_that_cannot_be_read_is_damage(scribe: Any, limit: Any, wrong: s
     for identity in ids:
         scribe.note(identity, Pending(paused=True))
     if folds:
-        scribe.fold_all()
+        scribe.compact_all()
     table, column = what.split(".")
     content = f"CAST({wrong.format(column)} AS BLOB)"
     scribe.change(f"UPDATE {table} SET {column} = {content} WHERE {column} IS NOT NULL")
@@ -344,8 +344,12 @@ def test_events_of_a_run_are_numbered_from_one(scribe: Any) -> None:
     scribe.add({})
     scribe.add({}, logs=1)
     scribe.add({}, logs=3, run_id="other")
-    assert [(event.seq, event.step, event.data) for event in scribe.numbered()] == [(1, 1, 0), (2, 1, 1), (3, 3, 0)]
-    assert [event.seq for event in scribe.numbered("other")] == [1, 2, 3]
+    assert [(event.seq, event.step, event.data) for event in scribe.numbered_events()] == [
+        (1, 1, 0),
+        (2, 1, 1),
+        (3, 3, 0),
+    ]
+    assert [event.seq for event in scribe.numbered_events("other")] == [1, 2, 3]
     numbers = [scribe.read(lambda reader, run=run: reader.next_number(1, run)) for run in (1, 2, 9)]
     assert numbers == [4, 4, 1]
 
@@ -360,7 +364,7 @@ def test_a_log_is_the_same_wherever_it_lies(scribe: Any, limit: Any, folds: int)
     scribe.note(scribe.heads[LINE], Pending(paused=True), log=scribe.log("run", 2))
     for _ in range(folds):
         scribe.compact(), scribe.compact(inside)
-    found = scribe.numbered()
+    found = scribe.numbered_events()
     assert [event.seq for event in found] == list(range(1, 15))
     steps = [2, 3, 4, 5, 5, 6, 8, 9, 10, 11, 11, 12]
     assert [event.step for event in found] == [*steps, 0, 0]

@@ -90,7 +90,7 @@ def test_other_threads_are_left_alone(scribe: Any) -> None:
 def test_twice_is_as_good_as_once(scribe: Any, limit: Any) -> None:
     limit(LONGEST=4)
     growing(scribe, 9)
-    scribe.fold_all()
+    scribe.compact_all()
     assert scribe.prune(keep_last=3) == 6
     before = scribe.rows()
     assert scribe.prune(keep_last=3) == 0
@@ -186,11 +186,11 @@ def test_the_log_stays_whole(scribe: Any, limit: Any, folds: int) -> None:
     growing(scribe, 3, FORK, after=ids[1], run_id="other", logs=1)
     for _ in range(folds):
         scribe.compact(), scribe.compact(FORK)
-    before = scribe.numbered(), scribe.numbered("other")
+    before = scribe.numbered_events(), scribe.numbered_events("other")
     scribe.prune(keep_last=2)
-    assert (scribe.numbered(), scribe.numbered("other")) == before
+    assert (scribe.numbered_events(), scribe.numbered_events("other")) == before
     scribe.add({}, logs=1)
-    assert [event.seq for event in scribe.numbered()] == list(range(1, 16))
+    assert [event.seq for event in scribe.numbered_events()] == list(range(1, 16))
 
 
 @pytest.mark.parametrize("keep", range(1, 9))
@@ -200,7 +200,7 @@ def test_nothing_is_left_of_what_went(scribe: Any, limit: Any, keep: int) -> Non
     scribe.add({}, after=ids[6])
     for identity in ids:
         scribe.note(identity, Pending(errors={"a" * 32: "E"}))
-    scribe.fold_all()
+    scribe.compact_all()
     gone = scribe.prune(keep_last=keep)
     first, rows = 9 - keep, scribe.rows()
     assert gone == first
@@ -220,13 +220,13 @@ def test_commits_and_folds_go_on_after_it(tmp_path: Path, scribe_of: Any, limit:
     with SqliteDatabase(tmp_path / "a.db", **options) as database:
         scribe = scribe_of(database)
         growing(scribe, 15)
-        scribe.fold_all()
+        scribe.compact_all()
         for keep in (11, 10, 6, 3, 1):
             scribe.prune(keep_last=keep)
             check(scribe)
             growing(scribe, 3)
             check(scribe)
-            scribe.fold_all()
+            scribe.compact_all()
             check(scribe)
 
 
@@ -240,12 +240,12 @@ def test_whatever_stays_is_read_as_it_was_written(scribe: Any, limit: Any, seed:
         scribe.random_walk(seed + keep, 15)
         for line in tuple(scribe.heads):
             scribe.compact(line)
-        logs = [scribe.numbered(run) for run in ("r", "s")]
+        logs = [scribe.numbered_events(run) for run in ("r", "s")]
         would = scribe.prune(keep_last=keep, dry_run=True)
         before = len(there(scribe))
         assert scribe.prune(keep_last=keep) == would == before - len(there(scribe))
         check(scribe)
-        assert [scribe.numbered(run) for run in ("r", "s")] == logs
+        assert [scribe.numbered_events(run) for run in ("r", "s")] == logs
         for line in tuple(scribe.heads):
-            scribe.fold_all(line)
+            scribe.compact_all(line)
         check(scribe)
