@@ -1,16 +1,16 @@
-"""The port of the ledger: what has its methods is one."""
+"""The port of the ledger."""
 
 from __future__ import annotations
 
 from statewright.runs import Group, InMemoryLedger, Ledger, Order
 
 
-def test_what_has_the_methods_of_a_ledger_is_one() -> None:
+def test_the_port_is_checked_by_its_methods() -> None:
     assert isinstance(InMemoryLedger(), Ledger)
     assert not isinstance(object(), Ledger)
 
 
-def test_an_order_is_ascending_unless_it_says_otherwise() -> None:
+def test_an_order_is_ascending_by_default() -> None:
     assert Order("created_at") == ("created_at", False)
     assert Order("created_at", descending=True).descending
 
