@@ -96,9 +96,9 @@ def test_each_fault_is_translated_to_its_error(
 
 @pytest.mark.parametrize("fault", [sqlite3.ProgrammingError("it was closed"), PermissionError(13, "Permission denied")])
 def test_a_fault_without_a_code_becomes_storage_unavailable(fault: Exception) -> None:
-    fault = translate_error(fault, FILE)
-    assert type(fault) is StorageUnavailable
-    assert str(fault) in str(fault)
+    error = translate_error(fault, FILE)
+    assert type(error) is StorageUnavailable
+    assert str(fault) in str(error)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), DamagedDatabase("it")])

@@ -297,8 +297,8 @@ def test_unreadable_content_raises_damaged_database(
     if compacted:
         scribe.compact_all()
     table, column = what.split(".")
-    sql = f"CAST({sql.format(column)} AS BLOB)"
-    scribe.change(f"UPDATE {table} SET {column} = {sql} WHERE {column} IS NOT NULL")
+    content = f"CAST({sql.format(column)} AS BLOB)"
+    scribe.change(f"UPDATE {table} SET {column} = {content} WHERE {column} IS NOT NULL")
     with pytest.raises(DamagedDatabase):
         scribe.loaded(ids[5])
 
