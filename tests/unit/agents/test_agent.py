@@ -115,8 +115,8 @@ def test_with_model_keeps_everything_else() -> None:
 
 
 def test_functions_become_tools_and_tools_are_unchanged() -> None:
-    made = tool(work)
-    assert as_tool(made) is made
+    work_tool = tool(work)
+    assert as_tool(work_tool) is work_tool
     assert as_tool(work).name == "work"
     assert [one.name for one in Agent("a", tools=[work]).tools] == ["work"]
 
@@ -155,7 +155,7 @@ def test_the_system_prompt_function_is_called_before_each_model_call(run: Runner
     numbers = iter(range(9))
     model = ScriptedModel([work_call(1), work_call(2), "end"])
     run(Agent("a", model=model, tools=[work], max_iter=5, system=lambda: f"call {next(numbers)}"), "go")
-    assert [one.system for one in model.requests] == ["call 0", "call 1", "call 2"]
+    assert [request.system for request in model.requests] == ["call 0", "call 1", "call 2"]
 
 
 def test_an_exception_of_the_system_prompt_function_is_raised(run: Runner) -> None:
@@ -166,7 +166,10 @@ def test_an_exception_of_the_system_prompt_function_is_raised(run: Runner) -> No
 def test_the_assistant_prefill_is_the_last_message(run: Runner) -> None:
     model = ScriptedModel(["x"])
     run(Agent("a", model=model, assistant="{"), "go")
-    assert [(one.role, one.text) for one in model.requests[0].messages] == [("user", "go"), ("assistant", "{")]
+    assert [(message.role, message.text) for message in model.requests[0].messages] == [
+        ("user", "go"),
+        ("assistant", "{"),
+    ]
 
 
 # -- loop
@@ -175,19 +178,19 @@ def test_the_assistant_prefill_is_the_last_message(run: Runner) -> None:
 def test_without_max_iter_the_model_is_called_once_and_then_its_tools(run: Runner) -> None:
     model = ScriptedModel([work_call(1), "never"])
     result = run(Agent("a", model=model, tools=[work]), "go")
-    assert [one.text for one in result.tool_calls] == ["10"]
+    assert [call.text for call in result.tool_calls] == ["10"]
     assert (len(model.requests), result.requests, result.stop_reason) == (1, 1, None)
 
 
 def test_the_loop_ends_when_the_model_calls_no_tool(run: Runner) -> None:
     model = ScriptedModel([work_call(1), [work_call(2), work_call(3)], "end", "never"])
     result = run(Agent("a", model=model, tools=[work], max_iter=9), "go")
-    assert [one.text for one in result.messages] == ["", "10", "", "20", "30", "end"]
+    assert [message.text for message in result.messages] == ["", "10", "", "20", "30", "end"]
     assert (result.requests, result.stop_reason, result.text) == (3, None, "end")
     assert [one.text for one in model.requests[2].messages] == ["go", "", "10", "", "20", "30"]
 
 
-def test_max_iter_is_a_stop_reason(run: Runner) -> None:
+def test_max_iter_ends_the_loop_with_its_stop_reason(run: Runner) -> None:
     model = ScriptedModel([work_call(1)], repeat_last=True)
     result = run(Agent("a", model=model, tools=[work], max_iter=3), "go")
     assert (len(model.requests), len(result.tool_calls), result.stop_reason) == (3, 3, "max_iter")
@@ -209,7 +212,7 @@ def test_stop_when_ends_the_loop(run: Runner) -> None:
     model = ScriptedModel([work_call(1)], repeat_last=True)
     result = run(Agent("a", model=model, tools=[work], max_iter=9, stop_when=stop_when), "go")
     assert (result.requests, result.stop_reason) == (1, "stop_when")
-    assert [one.text for one in result.tool_calls] == ["10"]
+    assert [call.text for call in result.tool_calls] == ["10"]
     assert seen == [(1, True)]
 
 
@@ -221,7 +224,7 @@ def test_a_tool_with_return_direct_ends_the_loop(run: Runner) -> None:
 
     model = ScriptedModel([[ToolCall("1", "final", {"number": 7})], "never"])
     result = run(Agent("a", model=model, tools=[final], max_iter=9), "go")
-    assert (len(model.requests), [one.text for one in result.tool_calls]) == (1, ["7"])
+    assert (len(model.requests), [call.text for call in result.tool_calls]) == (1, ["7"])
 
 
 def test_unknown_tools_and_invalid_arguments_are_reported_to_the_model(run: Runner) -> None:
@@ -233,9 +236,9 @@ def test_unknown_tools_and_invalid_arguments_are_reported_to_the_model(run: Runn
     ]
     model = ScriptedModel([calls, "I see"])
     result = run(Agent("a", model=model, tools=[work], max_iter=2), "go")
-    assert [bool(one.metadata) for one in result.tool_calls] == [True, True, True, False]
+    assert [bool(call.metadata) for call in result.tool_calls] == [True, True, True, False]
     assert "Did you mean 'work'?" in result.tool_calls[0].text
-    assert [one.role for one in model.requests[1].messages] == ["user", "assistant", *["tool"] * 4]
+    assert [message.role for message in model.requests[1].messages] == ["user", "assistant", *["tool"] * 4]
 
 
 def test_a_tool_call_of_an_agent_without_tools_is_reported_to_the_model(run: Runner) -> None:
@@ -245,10 +248,10 @@ def test_a_tool_call_of_an_agent_without_tools_is_reported_to_the_model(run: Run
     assert result.text == "I see"
 
 
-def test_calls_without_ids_are_all_made(run: Runner) -> None:
+def test_calls_without_ids_are_all_executed(run: Runner) -> None:
     calls = [ToolCall("", "work", {"number": number}) for number in (1, 2)]
     result = run(Agent("a", model=ScriptedModel([calls]), tools=[work]), "go")
-    assert [one.text for one in result.tool_calls] == ["10", "20"]
+    assert [call.text for call in result.tool_calls] == ["10", "20"]
 
 
 @pytest.mark.parametrize("form", ["plain", "coroutine"])
@@ -270,7 +273,7 @@ def test_a_tool_that_times_out_does_not_affect_the_others(form: str, run: Runner
     result = run(Agent("a", model=model, tools=[hangs, work], max_iter=2), "go")
     assert not over.is_set()
     over.set()
-    assert [bool(one.metadata) for one in result.tool_calls] == [True, False]
+    assert [bool(call.metadata) for call in result.tool_calls] == [True, False]
     assert "took longer than 0.05 seconds" in result.tool_calls[0].text
     assert result.text == "I see"
 
@@ -353,7 +356,7 @@ def test_an_interrupt_is_raised_and_the_run_can_be_resumed(run: Runner) -> None:
     with pytest.raises(StatewrightError, match="why"):
         run(agent, "go", checkpointer=saver, thread_id="t")
     result = run(agent, Command(resume="because"), checkpointer=saver, thread_id="t")
-    assert [one.text for one in result.tool_calls] == ["because"]
+    assert [call.text for call in result.tool_calls] == ["because"]
 
 
 def test_an_agent_can_be_streamed_without_a_network() -> None:

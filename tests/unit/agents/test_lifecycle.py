@@ -33,7 +33,7 @@ def test_hooks_are_called_in_order() -> None:
     model = ScriptedModel([CALLS, "end"])
     agent = Agent("a", model=model, tools=[work], max_iter=5, lifecycle=lifecycle)
     agent.run("go")
-    assert [one for one in calls if not one.startswith("enabled")] == [
+    assert [call for call in calls if not call.startswith("enabled")] == [
         "start 1",
         "response 1",
         "start 3",
@@ -54,14 +54,14 @@ def test_hooks_can_be_coroutine_functions() -> None:
     lifecycle = Lifecycle(on_start=on_start, on_finish=on_finish)
     result = Agent("a", model=model, system="Help.", lifecycle=lifecycle).run("go")
     assert model.requests[0].system == "Help.\n\nBe brief."
-    assert [one.text for one in result.messages] == ["x", "more"]
+    assert [message.text for message in result.messages] == ["x", "more"]
 
 
 def test_on_start_can_change_the_history() -> None:
     model = ScriptedModel(["x"])
     lifecycle = Lifecycle(on_start=lambda prompt, history, input: Prompt(prompt, [Message(f"{input}!")]))  # noqa: A006
     Agent("a", model=model, lifecycle=lifecycle).run("go")
-    assert [one.text for one in model.requests[0].messages] == ["go!"]
+    assert [message.text for message in model.requests[0].messages] == ["go!"]
 
 
 def test_on_start_can_stop_the_agent() -> None:
@@ -78,7 +78,7 @@ def test_on_start_can_stop_the_agent_after_the_first_answer() -> None:
 
     model = ScriptedModel([CALLS])
     result = Agent("a", model=model, tools=[work], max_iter=5, lifecycle=Lifecycle(on_start=on_start)).run("go")
-    assert [one.text for one in result.messages] == ["", "10"]
+    assert [message.text for message in result.messages] == ["", "10"]
     assert result.stop_reason == "stopped"
 
 
@@ -92,7 +92,7 @@ def test_tool_calls_changed_by_on_response_are_executed() -> None:
     model = ScriptedModel([CALLS, "end"])
     agent = Agent("a", model=model, tools=[work], max_iter=2, lifecycle=Lifecycle(on_response=on_response))
     result = agent.run("go")
-    assert [(one.tool_call_id, one.text) for one in result.tool_calls] == [("9", "90")]
+    assert [(call.tool_call_id, call.text) for call in result.tool_calls] == [("9", "90")]
 
 
 def test_tool_calls_removed_by_on_response_are_not_executed() -> None:
@@ -101,7 +101,7 @@ def test_tool_calls_removed_by_on_response_are_not_executed() -> None:
 
     agent = Agent("a", model=ScriptedModel([CALLS]), tools=[work], lifecycle=Lifecycle(on_response=on_response))
     result = agent.run("go")
-    assert [one.text for one in result.messages] == ["I would rather not"]
+    assert [message.text for message in result.messages] == ["I would rather not"]
 
 
 def test_on_finish_can_replace_the_saved_messages() -> None:
@@ -111,7 +111,7 @@ def test_on_finish_can_replace_the_saved_messages() -> None:
     second = Agent("b", model=model)
     ended = Network("n", agents=[first, second], router=lambda call_count: [first, second, None][call_count]).run("go")
     assert ended.results[0].text == "short"
-    assert [one.text for one in model.requests[0].messages] == ["go", "short", YOUR_TURN]
+    assert [message.text for message in model.requests[0].messages] == ["go", "short", YOUR_TURN]
 
 
 @pytest.mark.parametrize("hook", ["on_start", "on_response", "on_finish", "on_route"])
@@ -160,7 +160,7 @@ def test_disabled_agents_are_not_available() -> None:
     open_ = Agent("open", model=ScriptedModel(["x"]), lifecycle=Lifecycle(enabled=lambda state: state.data.open))
 
     def router(network: Any) -> None:
-        seen.append([one.name for one in network.available_agents])
+        seen.append([agent.name for agent in network.available_agents])
 
     Network("n", agents=[shy, open_], router=router, state={"open": True}).run("go")
     assert seen == [["open"]]

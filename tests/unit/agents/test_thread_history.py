@@ -38,7 +38,7 @@ class RecordedHistory:
         self.calls.append(("user", thread_id, user_message.text))
 
     async def results(self, thread_id: Any, new_results: Any) -> object:
-        self.calls.append(("results", thread_id, [one.text for one in new_results]))
+        self.calls.append(("results", thread_id, [new_result.text for new_result in new_results]))
         return object()
 
     def history(self, *, create: bool = True, get: bool = True) -> ThreadHistory:
@@ -127,9 +127,9 @@ def test_loaded_results_are_sent_to_the_model(loaded: Any) -> None:
     agents = network(log.history())
     ended = agents.run("and?", state=State(thread_id="t"))
     (request,) = agents.agents["a"].model.requests
-    assert [one.text for one in request.messages] == ["as I said", "and?"]
+    assert [message.text for message in request.messages] == ["as I said", "and?"]
     assert log.calls[-1] == ("results", "t", ["x"])
-    assert [one.text for one in ended.results] == ["as I said", "x"]
+    assert [result.text for result in ended.results] == ["as I said", "x"]
 
 
 @pytest.mark.parametrize("state_options", [{"messages": ["earlier"]}, {"results": [OLD]}])
@@ -145,9 +145,9 @@ def test_get_is_not_called_in_the_second_turn_of_a_saved_thread() -> None:
     for turn in ("one", "two"):
         agents.run(turn, checkpointer=saver, thread_id="T")
     assert log.calls.count(("get", "T")) == 1
-    assert [one for one in log.calls if one[0] == "results"] == [("results", "T", ["x"]), ("results", "T", ["x"])]
+    assert [call for call in log.calls if call[0] == "results"] == [("results", "T", ["x"]), ("results", "T", ["x"])]
     request = agents.agents["a"].model.requests[1]
-    assert [one.text for one in request.messages] == ["as I said", "one", "x", "two"]
+    assert [message.text for message in request.messages] == ["as I said", "one", "x", "two"]
 
 
 @pytest.mark.parametrize("loaded", ["text", 5, [3], [None], [{"agentName": "a"}], {"agentName": "a"}, [["a"]]])
@@ -168,7 +168,7 @@ def test_results_are_appended_only_at_the_end() -> None:
     log = RecordedHistory()
     with pytest.raises(ModelError, match="no"):
         network(log.history(), ModelError("no")).run("hi", state=State(thread_id="t"))
-    assert [one[0] for one in log.calls] == ["create", "get", "user"]
+    assert [call[0] for call in log.calls] == ["create", "get", "user"]
 
 
 def test_a_resumed_run_appends_everything_once() -> None:
@@ -177,7 +177,7 @@ def test_a_resumed_run_appends_everything_once() -> None:
     with pytest.raises(ModelError):
         agents.run("hi", checkpointer=saver, thread_id="T")
     agents.run(None, checkpointer=saver, thread_id="T")
-    assert [one[0] for one in log.calls] == ["create", "get", "user", "results"]
+    assert [call[0] for call in log.calls] == ["create", "get", "user", "results"]
     assert log.calls[-1] == ("results", "T", ["yes"])
 
 
@@ -212,7 +212,7 @@ def test_functions_receive_the_state() -> None:
 def test_an_agent_without_a_network_uses_its_history() -> None:
     log = RecordedHistory()
     Agent("a", model=ScriptedModel(["x"]), history=log.history()).run("hi", state=State(thread_id="t"))
-    assert [one[0] for one in log.calls] == ["create", "get", "user", "results"]
+    assert [call[0] for call in log.calls] == ["create", "get", "user", "results"]
 
 
 def test_a_network_ignores_the_histories_of_its_agents() -> None:

@@ -46,7 +46,7 @@ def test_a_failed_job_can_be_called_again() -> None:
         job()
     ledger.write([Update(Run, "r1", {"claim": "mine"})])
     job()
-    assert [one.seq for one in change.written_events] == [1]
+    assert [written_event.seq for written_event in change.written_events] == [1]
     assert ledger.events("r1") == change.written_events
 
 
@@ -58,7 +58,7 @@ def test_a_commit_with_a_failing_job_saves_no_thread() -> None:
 
 
 def test_records_of_runs_are_those_with_a_run_id_except_deliveries() -> None:
-    with_run_id = {kind for kind in RECORDS if any(one.name == "run_id" for one in columns_of(kind))}
+    with_run_id = {kind for kind in RECORDS if any(column.name == "run_id" for column in columns_of(kind))}
     assert with_run_id - set(OF_RUNS) == {type(delivery_of(Announce("w", "a", {}, NOW), "h"))}
 
 

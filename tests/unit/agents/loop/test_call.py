@@ -31,7 +31,7 @@ def call() -> AgentCall:
     return AgentCall(network="n", build_run=build_run, schema=DataSchema(), values={"files": ["x"], "count": 1})
 
 
-def test_there_is_no_current_call_outside_of_one() -> None:
+def test_current_call_raises_outside_a_call() -> None:
     with pytest.raises(InvalidConfig, match="without a network"):
         current_call()
 
@@ -85,7 +85,7 @@ def test_only_changed_fields_are_in_the_update() -> None:
     assert agent_call.values == {"files": ["x"], "count": 1}
 
 
-def test_scheduled_agents_are_an_update() -> None:
+def test_scheduled_agents_are_in_the_update() -> None:
     view = call().view({})
     view.network.schedule("a")
     view.network.schedule(Agent("b"))

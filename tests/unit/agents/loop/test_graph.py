@@ -44,7 +44,7 @@ def test_calls_that_do_not_change_the_state_run_concurrently(driver: str) -> Non
 
     agent = Agent("a", model=ScriptedModel([calls("meet", "meet", "meet")]), tools=[meet])
     result = agent.run("go") if driver == "run" else asyncio.run(agent.arun("go"))
-    assert [one.text for one in result.tool_calls] == ["met"] * 3
+    assert [call.text for call in result.tool_calls] == ["met"] * 3
 
 
 def test_coroutines_run_concurrently_on_one_loop() -> None:
@@ -61,7 +61,7 @@ def test_coroutines_run_concurrently_on_one_loop() -> None:
     agent = Agent("a", model=ScriptedModel([calls(*["work"] * 20)]), tools=[work])
     result = asyncio.run(agent.arun("go"))
     assert (len(running), len(result.tool_calls)) == (20, 20)
-    assert not any(one.metadata for one in result.tool_calls), "no call was abandoned"
+    assert not any(call.metadata for call in result.tool_calls), "no call was abandoned"
 
 
 @pytest.mark.parametrize("parameter", ["network", "state"])
@@ -86,7 +86,7 @@ def test_calls_that_change_the_state_run_one_at_a_time(parameter: str) -> None:
     work = by_network if parameter == "network" else by_state
     agent = Agent("a", model=ScriptedModel([calls(*[work.__name__] * 20)]), tools=[work])
     ended = agent.alone(state={"count": 0}).run("go")
-    assert [one.text for one in ended.results[0].tool_calls] == [str(number) for number in range(1, 21)]
+    assert [call.text for call in ended.results[0].tool_calls] == [str(number) for number in range(1, 21)]
 
 
 def test_a_parameter_state_with_another_annotation_is_an_argument() -> None:
@@ -131,7 +131,7 @@ def test_a_resume_does_not_repeat_finished_calls() -> None:
     with pytest.raises(InvalidConfig, match="the run"):
         run_until_stopped()
     ended = network.run(None, checkpointer=saver, thread_id="t")
-    assert [one.text for one in ended.results[0].tool_calls] == ["fine", "went on", "fine"]
+    assert [call.text for call in ended.results[0].tool_calls] == ["fine", "went on", "fine"]
     assert done == {"succeed": 2, "stop_once": 2}
     assert len(model.requests) == 2
 
@@ -159,7 +159,7 @@ def test_a_resume_after_an_interrupt_does_not_repeat_other_calls() -> None:
     network = Agent("a", model=model, tools=[succeed, quick, ask], max_iter=2).alone(state={"count": 0})
     network.run("go", checkpointer=saver, thread_id="t")
     ended = network.run(Command(resume="!"), checkpointer=saver, thread_id="t")
-    assert [one.text for one in ended.results[0].tool_calls] == ["fine", "!", "quick", "fine"]
+    assert [call.text for call in ended.results[0].tool_calls] == ["fine", "!", "quick", "fine"]
     assert (done, ended.state.data.count) == ({"succeed": 2, "quick": 1}, 2)
 
 
@@ -189,7 +189,7 @@ def test_results_have_ids_and_usage() -> None:
     network = Network("n", agents=[agent], router=lambda call_count: None if call_count == 3 else agent)
     ended = network.run("go")
     assert len({one.id for one in ended.results}) == 3
-    assert all(one.usage.output_tokens == 1 for one in ended.results)
+    assert all(result.usage.output_tokens == 1 for result in ended.results)
     assert ended.usage.output_tokens == 3
     assert len({message.id for one in ended.results for message in one.messages}) == 3
 
@@ -230,4 +230,4 @@ def test_a_thousand_calls_run_in_order() -> None:
 
     agent = Agent("a", model=ScriptedModel([calls(*["work"] * 1000)]), tools=[work])
     ended = agent.alone(state={"count": 0}).run("go")
-    assert [one.text for one in ended.results[0].tool_calls] == [str(number) for number in range(1, 1001)]
+    assert [call.text for call in ended.results[0].tool_calls] == [str(number) for number in range(1, 1001)]

@@ -21,7 +21,7 @@ def app(chat_model: Any, *, name: str | None = None, times: int = 1, **settings:
     async def node(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         request = ModelRequest([Message("hi")], **settings)
         responses = [await ask(chat_model, request, runtime, name=name, position=position) for position in range(times)]
-        return {"messages": [one.message for one in responses]}
+        return {"messages": [response.message for response in responses]}
 
     graph.add_node("node", node)
     graph.add_edge(START, "node")
@@ -126,14 +126,14 @@ def test_chunks_have_the_id_of_the_saved_message() -> None:
     parts = [one for one, _ in graph.stream({"messages": []}, thread_id="t", stream_mode="messages")]
     (saved,) = graph.get_state(thread_id="t").values["messages"]
     assert [one.text for one in parts][:2] == ["a ", "b"]
-    assert {one.id for one in parts} == {saved.id}
+    assert {chunk.id for chunk in parts} == {saved.id}
     assert {one.name for one in parts} == {"Ann"}
     assert saved.text == "a b"
 
 
 def test_two_answers_of_one_task_have_different_ids() -> None:
     parts = read_stream(ScriptedModel(["one", "two"]), times=2)
-    assert len({one.id for one in parts if one.text}) == 2
+    assert len({chunk.id for chunk in parts if chunk.text}) == 2
 
 
 @pytest.mark.parametrize("events", [[], [TextDelta("a")], [ResponseFinished(None)]])  # type: ignore[arg-type]

@@ -65,15 +65,15 @@ def test_a_memory_strategy_selects_the_messages() -> None:
     network, saver = agent.alone(), InMemorySaver()
     for turn in ("one", "two"):
         network.run(turn, checkpointer=saver, thread_id="t")
-    assert [one.text for one in agent.model.requests[1].messages] == ["two"]
-    kept = network.run("three", checkpointer=saver, thread_id="t")
-    assert len(kept.state.turns) == 6
+    assert [message.text for message in agent.model.requests[1].messages] == ["two"]
+    third_run = network.run("three", checkpointer=saver, thread_id="t")
+    assert len(third_run.state.turns) == 6
 
 
 def test_unanswered_calls_get_results_in_the_next_turn() -> None:
     dangling = Message("", role="assistant", tool_calls=(ToolCall("1", "work"),))
     request = request_of(Agent("a", model=ScriptedModel(["x"])), state=State(messages=["hi", dangling]))
-    assert [(one.role, one.tool_call_id) for one in request.messages] == [
+    assert [(message.role, message.tool_call_id) for message in request.messages] == [
         ("user", None),
         ("assistant", None),
         ("tool", "1"),
@@ -84,7 +84,7 @@ def test_unanswered_calls_get_results_in_the_next_turn() -> None:
 def test_the_assistant_prefill_follows_the_conversation() -> None:
     request = request_of(Agent("a", model=ScriptedModel(["x"]), system="S", assistant="B"))
     assert request.system == "S"
-    assert [one.text for one in request.messages] == ["go", "B"]
+    assert [message.text for message in request.messages] == ["go", "B"]
 
 
 def test_the_formatter_of_the_network_formats_results() -> None:
@@ -96,7 +96,7 @@ def test_the_formatter_of_the_network_formats_results() -> None:
         formatter=lambda result: [Message(f"{result.agent_name} said: {result.messages[-1].text}")],
     )
     network.run("go")
-    assert [one.text for one in second.model.requests[0].messages] == ["user said: go", "a said: I am a"]
+    assert [message.text for message in second.model.requests[0].messages] == ["user said: go", "a said: I am a"]
 
 
 def test_a_missing_model_is_an_error_that_names_the_agent_and_the_network() -> None:

@@ -116,7 +116,7 @@ def test_a_policy_is_used_unchanged_except_for_its_condition() -> None:
     assert replace(used, retry_on=policy.retry_on) == policy
 
 
-def test_zero_retries_are_no_policy() -> None:
+def test_zero_retries_make_no_policy() -> None:
     assert retry_policy(0) is None
 
 

@@ -23,13 +23,13 @@ def result(name: str) -> AgentResult:
 def run(*agents: Agent, **options: Any) -> NetworkRun[Any]:
     turns = [user_turn(Message("hi")), result("a"), result("b")]
     state: State[Any] = State({"open": True}, results=turns)
-    return NetworkRun("n", state, {one.name: one for one in agents}, **options)
+    return NetworkRun("n", state, {agent.name: agent for agent in agents}, **options)
 
 
 def test_a_run_has_its_results_and_their_usage() -> None:
     network_run = run(message=Message("hi"))
     assert network_run.input == "hi"
-    assert [one.agent_name for one in network_run.results] == ["a", "b"]
+    assert [result.agent_name for result in network_run.results] == ["a", "b"]
     assert network_run.last_result is network_run.results[-1]
     assert network_run.usage == Usage(2, 2)
 

@@ -25,7 +25,7 @@ def test_the_store_saves_the_texts_and_finds_the_nearest() -> None:
     assert {item.value["text"] for item in store.search(("m",), limit=10)} == {"b", "aaab", "a", "ab"}
 
 
-def test_a_text_is_put_once() -> None:
+def test_a_text_is_stored_once() -> None:
     store = make_store()
     nearest(StoreSearch(), store, "a", ["a"], 1)
     first = store.search(("m",))[0].updated_at

@@ -15,7 +15,7 @@ def selected(window: SummarizingWindow, messages: Sequence[Message], start: int,
     sent = asyncio.run(
         window.select(
             read_conversation(messages),
-            fits=lambda shown: len(shown) <= most,
+            fits=lambda units: len(units) <= most,
             start=lambda _: start,
             context=NO_CONTEXT,
         )

@@ -36,7 +36,7 @@ STRATEGIES: dict[str, Callable[[], MemoryStrategy]] = {
 
 texts = st.text("xyz ", max_size=8)
 calls = st.lists(st.sampled_from(IDS), min_size=1, max_size=3, unique=True).map(
-    lambda ids: tuple(ToolCall(one, "tool", {}) for one in ids)
+    lambda ids: tuple(ToolCall(identity, "tool", {}) for identity in ids)
 )
 message = st.one_of(
     st.builds(Message, texts, role=st.sampled_from(("user", "assistant", "system"))),
@@ -94,7 +94,7 @@ def test_selected_messages_are_valid_and_in_order(name: str, messages: list[Mess
     sent = [one for one in selected(STRATEGIES[name](), messages) if not is_summary(one)]
     assert messages == before
     check_calls_and_results(sent)
-    assert [position(one) for one in sent] == sorted({position(one) for one in sent})
+    assert [position(message) for message in sent] == sorted({position(one) for one in sent})
     assert all(any(one is other for other in messages) for one in sent)
 
 
@@ -105,7 +105,7 @@ def test_first_system_messages_and_the_last_user_message_are_kept(name: str, mes
     sent = selected(STRATEGIES[name](), messages)
     head = next((n for n, one in enumerate(messages) if one.role != "system"), len(messages))
     assert sent[:head] == messages[:head]
-    user_messages = [one for one in messages if one.role == "user"]
+    user_messages = [message for message in messages if message.role == "user"]
     assert not user_messages or any(one is user_messages[-1] for one in sent)
 
 

@@ -29,7 +29,10 @@ def test_position_queue_and_stop_reason_are_channels() -> None:
     app = network("a", "b", state={"files": ["x"]}).compile(InMemorySaver())
     app.invoke({"input": Message("go")}, thread_id="t")
     history = list(app.get_state_history(thread_id="t"))
-    seen = [(one.values.get("position"), one.values.get("call_count"), one.values.get("queue")) for one in history]
+    seen = [
+        (snapshot.values.get("position"), snapshot.values.get("call_count"), snapshot.values.get("queue"))
+        for snapshot in history
+    ]
     assert (2, 2, []) in seen
     assert (0, 0, ["b"]) in seen
     last = history[0].values
@@ -42,7 +45,7 @@ def test_a_snapshot_can_be_read_as_a_state() -> None:
     app = owner.compile(InMemorySaver())
     values = app.invoke({"input": Message("go")}, thread_id="t")
     state = owner.state_of(values)
-    assert (state.data.files, [one.text for one in state.results]) == (["x"], ["a"])
+    assert (state.data.files, [result.text for result in state.results]) == (["x"], ["a"])
     assert owner.state_of(app.get_state(thread_id="t").values).turns == state.turns
 
 
@@ -57,11 +60,13 @@ def test_a_thread_can_be_forked_before_a_decision_of_the_router() -> None:
     app = owner.compile(InMemorySaver())
     app.invoke({"input": Message("go")}, thread_id="t")
     after_a = next(
-        one for one in app.get_state_history(thread_id="t") if one.values.get("position") == 1 and "route" in one.next
+        snapshot
+        for snapshot in app.get_state_history(thread_id="t")
+        if snapshot.values.get("position") == 1 and "route" in snapshot.next
     )
     choice[0] = "c"
     values = app.invoke(None, after_a.config)
-    assert [one.agent_name for one in owner.state_of(values).results] == ["a", "c"]
+    assert [result.agent_name for result in owner.state_of(values).results] == ["a", "c"]
     assert len(agents["a"].model.requests) == 1
 
 
@@ -73,7 +78,7 @@ def test_a_diagram_can_be_drawn_for_any_agent_names(names: tuple[str, ...]) -> N
 
 def test_agent_names_need_not_be_valid_node_names() -> None:
     ended = network("an agent", "x|y:z", "route").run("go")
-    assert [one.agent_name for one in ended.results] == ["an agent", "x|y:z", "route"]
+    assert [result.agent_name for result in ended.results] == ["an agent", "x|y:z", "route"]
 
 
 def test_a_cycle_of_routing_agents_raises_an_error() -> None:

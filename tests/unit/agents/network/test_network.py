@@ -109,7 +109,7 @@ def test_invalid_data_is_refused(state: Any) -> None:
 def test_a_router_function_can_return_undeclared_agents(run: Runner) -> None:
     hidden = make_agent("hidden")
     ended = run(Network("n", router=lambda call_count: None if call_count else hidden), "go")
-    assert [one.agent_name for one in ended.results] == ["hidden"]
+    assert [result.agent_name for result in ended.results] == ["hidden"]
     assert dict(ended.agents) == {}
 
 
@@ -137,7 +137,7 @@ def test_an_exception_of_a_router_is_raised_and_the_run_can_be_resumed(run: Runn
     with pytest.raises(ZeroDivisionError, match="router"):
         run(network, "go", checkpointer=saver, thread_id="t")
     ended = run(network, None, checkpointer=saver, thread_id="t")
-    assert [one.text for one in ended.results] == ["a"]
+    assert [result.text for result in ended.results] == ["a"]
     assert len(agent.model.requests) == 1
 
 
@@ -152,7 +152,9 @@ def test_a_router_can_be_a_coroutine_function_or_take_one_object(run: Runner) ->
         return None if call_count else "a"
 
     routers = [later, lambda known: None if known.call_count else "a", partial(lambda name, call_count: name, "a")]
-    counts = [len(run(Network("n", agents=[make_agent("a")], router=one, max_iter=1), "go").results) for one in routers]
+    counts = [
+        len(run(Network("n", agents=[make_agent("a")], router=router, max_iter=1), "go").results) for router in routers
+    ]
     assert counts == [1, 1, 1]
 
 
@@ -179,7 +181,7 @@ def test_a_router_can_schedule_agents(run: Runner) -> None:
             network.schedule(network.agents["a"])
 
     ended = run(Network("n", agents=[make_agent("a"), make_agent("b")], router=router), "go")
-    assert [one.agent_name for one in ended.results] == ["b", "a"]
+    assert [result.agent_name for result in ended.results] == ["b", "a"]
 
 
 # -- data in every form
@@ -244,7 +246,7 @@ def test_tools_with_other_access_to_the_state_do_not_break_the_run(form: str, ru
     calls = [ToolCall("1", form, {"item": "x"}), ToolCall("2", form, {"item": "y"})]
     agent = make_agent("a", calls, tools=[context, field, whole])
     ended = run(Network("n", agents=[agent], router=route_once_to("a"), state={"notes": []}), "go")
-    assert [one.metadata for one in ended.results[0].tool_calls] == [None, None]
+    assert [call.metadata for call in ended.results[0].tool_calls] == [None, None]
     assert ended.state.data.notes in ([], ["x", "y"])
 
 
@@ -293,8 +295,8 @@ def test_max_iter_ends_the_run_and_keeps_the_queue(run: Runner) -> None:
     agents = [make_agent(name) for name in "abc"]
     network = Network("n", agents=agents, router=lambda call_count: [] if call_count else agents, max_iter=2)
     ended = run(network, "go")
-    assert [one.agent_name for one in ended.results] == ["a", "b"]
-    assert ([one.name for one in ended.stack], ended.stop_reason) == (["c"], "max_iter")
+    assert [result.agent_name for result in ended.results] == ["a", "b"]
+    assert ([agent.name for agent in ended.stack], ended.stop_reason) == (["c"], "max_iter")
 
 
 @pytest.mark.parametrize("limits", [{"requests": 2}, {"output_tokens": 2}, {"tokens": 4}])
@@ -323,8 +325,8 @@ def test_a_turn_starts_without_the_queue_of_the_previous_one(run: Runner) -> Non
     agents, saver = [make_agent(name) for name in "abc"], InMemorySaver()
     network = Network("n", agents=agents, router=lambda call_count: [] if call_count else agents, max_iter=1)
     runs = [run(network, "go", checkpointer=saver, thread_id="t") for _ in range(2)]
-    assert [one.agent_name for one in runs[1].results] == ["a", "a"]
-    assert [one.name for one in runs[1].stack] == ["b", "c"]
+    assert [result.agent_name for result in runs[1].results] == ["a", "a"]
+    assert [agent.name for agent in runs[1].stack] == ["b", "c"]
 
 
 # -- input
@@ -358,7 +360,7 @@ def test_the_compiled_graph_accepts_the_input_of_the_network() -> None:
 def test_a_run_can_override_the_router_and_the_model(run: Runner) -> None:
     network = Network("n", agents=[Agent("a")], router=lambda: None)
     ended = run(network, "go", router=route_once_to("a"), default_model=ScriptedModel(["x"]))
-    assert [one.text for one in ended.results] == ["x"]
+    assert [result.text for result in ended.results] == ["x"]
     assert run(network, "go").results == []
 
 
@@ -366,7 +368,7 @@ def test_agents_without_a_model_use_the_default_model(run: Runner) -> None:
     own, shared = ScriptedModel(["own"]), ScriptedModel(["shared"])
     agents = [Agent("a", model=own), Agent("b")]
     network = Network("n", agents=agents, router=lambda call_count: [] if call_count else agents, default_model=shared)
-    assert [one.text for one in run(network, "go").results] == ["own", "shared"]
+    assert [result.text for result in run(network, "go").results] == ["own", "shared"]
 
 
 # -- interrupts and approvals
@@ -397,13 +399,13 @@ def network_with_approval(*calls: ToolCall) -> Network[Any]:
 def test_a_call_can_be_approved_changed_or_refused(decision: Any, sent: list[str], expected: str, run: Runner) -> None:
     saver, network = InMemorySaver(), network_with_approval(ToolCall("1", "send", {"to": "all"}))
     waiting = run(network, "go", checkpointer=saver, thread_id="t")
-    assert [one.value for one in waiting.interrupts] == [
+    assert [question.value for question in waiting.interrupts] == [
         {"kind": "approval", "tool": "send", "arguments": {"to": "all"}, "tool_call_id": "1"}
     ]
     assert (waiting.stop_reason, waiting.results) == (None, [])
     ended = run(network, Command(resume=decision), checkpointer=saver, thread_id="t")
     assert (ended.state.data.sent, ended.interrupts) == (sent, ())
-    assert [one.text for one in ended.results[0].tool_calls] == [expected]
+    assert [call.text for call in ended.results[0].tool_calls] == [expected]
     assert ended.results[0].text == "end"
 
 
@@ -427,11 +429,11 @@ def test_calls_are_approved_separately(run: Runner) -> None:
     network = Network("n", agents=[make_agent("a", calls, tools=[post])], router=route_once_to("a"))
     saver = InMemorySaver()
     waiting = run(network, "go", checkpointer=saver, thread_id="t")
-    by_call = {one.value["tool_call_id"]: one.id for one in waiting.interrupts}
+    by_call = {question.value["tool_call_id"]: question.id for question in waiting.interrupts}
     assert sorted(by_call) == ["all", "you"]
     answers = {by_call["all"]: False, by_call["you"]: True}
     ended = run(network, Command(resume=answers), checkpointer=saver, thread_id="t")
-    assert [one.text for one in ended.results[0].tool_calls] == [
+    assert [call.text for call in ended.results[0].tool_calls] == [
         "Error: The call of 'post' was refused.",
         "posted to me",
         "posted to you",
@@ -452,7 +454,7 @@ def test_a_tool_can_interrupt_several_times(run: Runner) -> None:
     network = Network("n", agents=[agent], router=route_once_to("a"), state={"answers": []})
     options = {"checkpointer": saver, "thread_id": "t"}
     runs = [run(network, "go", **options), run(network, Command(resume="one"), **options)]
-    assert [[one.value for one in run.interrupts] for run in runs] == [["first?"], ["second?"]]
+    assert [[question.value for question in run.interrupts] for run in runs] == [["first?"], ["second?"]]
     ended = run(network, Command(resume="two"), **options)
     assert ended.state.data.answers == ["one", "two"]
     assert len(agent.model.requests) == 2
@@ -565,7 +567,7 @@ def test_messages_are_streamed_word_by_word(driver: str) -> None:
     router = RoutingAgent("R", model=ScriptedModel(["ab", ""]), on_route=lambda result: list(result.text))
     parts = stream(Network("n", agents=[first, second], router=router, max_iter=2), driver)
     texts = [(message.name, message.role, message.text) for message, _ in parts if message.text]
-    assert [one for one in texts if one[0] != "R"] == [
+    assert [entry for entry in texts if entry[0] != "R"] == [
         ("work", "tool", "3"),
         ("a", "assistant", "one"),
         ("a", "assistant", " two"),
@@ -612,7 +614,9 @@ def test_model_and_tool_calls_are_in_the_log_of_the_run() -> None:
     app = agent.alone().compile(saver)
     app.invoke({"input": Message("go")}, thread_id="t")
     events = [
-        (one.kind, one.data) for one in app.get_events(thread_id="t") if one.kind in ("model_called", "tool_called")
+        (event.kind, event.data)
+        for event in app.get_events(thread_id="t")
+        if event.kind in ("model_called", "tool_called")
     ]
     assert [kind for kind, _ in events] == ["model_called", "tool_called", "model_called"]
     assert events[0][1]["agent"] == "a"

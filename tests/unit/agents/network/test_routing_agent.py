@@ -30,7 +30,7 @@ def crew(*script: Any, agents: Any = None) -> tuple[Network[Any], ScriptedModel]
 
 
 def called_agents(network: Network[Any]) -> list[str]:
-    return [one.agent_name for one in network.run("go").results]
+    return [result.agent_name for result in network.run("go").results]
 
 
 # -- RoutingAgent
@@ -54,7 +54,7 @@ def test_a_routing_agent_decides_before_each_call() -> None:
         "Bob",
         "Ann",
     ]
-    assert [one.text for one in model.requests[2].messages] == ["go", "I am Bob", "I am Ann", YOUR_TURN]
+    assert [message.text for message in model.requests[2].messages] == ["go", "I am Bob", "I am Ann", YOUR_TURN]
 
 
 def test_a_routing_agent_adds_no_result() -> None:
@@ -64,7 +64,7 @@ def test_a_routing_agent_adds_no_result() -> None:
         on_route=lambda network: None if network.call_count else "Ann",
     )
     ended = Network("crew", agents=[make_agent("Ann")], router=router).run("go")
-    assert [one.agent_name for one in ended.state.turns] == ["user", "Ann"]
+    assert [turn.agent_name for turn in ended.state.turns] == ["user", "Ann"]
 
 
 @pytest.mark.parametrize(
@@ -156,10 +156,10 @@ def test_model_calls_of_a_routing_agent_count_against_the_limits() -> None:
 def test_the_model_selects_agents_until_it_calls_done() -> None:
     network, model = crew(select("Bob"), select("Ann"), DONE)
     ended = network.run("go")
-    assert [one.agent_name for one in ended.results] == ["Bob", "Ann"]
+    assert [result.agent_name for result in ended.results] == ["Bob", "Ann"]
     assert (ended.stop_reason, ended.summary) == ("done", "all is well")
     assert model.requests[0].tool_choice == "any"
-    assert [one.name for one in model.requests[0].tools] == ["select_agent", "done"]
+    assert [tool.name for tool in model.requests[0].tools] == ["select_agent", "done"]
 
 
 def test_the_model_receives_the_list_of_agents() -> None:

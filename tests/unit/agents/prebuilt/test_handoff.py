@@ -16,8 +16,8 @@ from statewright.models import ScriptedModel
 
 
 def call_handoff(arguments: dict[str, Any], **options: Any) -> Any:
-    made = create_handoff_tool(agent_name="Data Team", **options)
-    return asyncio.run(made.call(arguments, context=ToolContext(tool_call_id="7")))
+    handoff_tool = create_handoff_tool(agent_name="Data Team", **options)
+    return asyncio.run(handoff_tool.call(arguments, context=ToolContext(tool_call_id="7")))
 
 
 def test_a_tool_is_named_after_its_agent() -> None:

@@ -25,7 +25,7 @@ GO = {"input": "the task"}
 
 def plan(*steps: str) -> str:
     """Return the JSON of a plan; `c after a b` is a step that needs two others."""
-    parsed = [one.partition(" after ") for one in steps]
+    parsed = [step.partition(" after ") for step in steps]
     return json.dumps(
         {"steps": [{"id": name, "task": f"do {name}", "after": others.split()} for name, _, others in parsed]}
     )
@@ -228,7 +228,7 @@ def test_an_interrupt_in_a_step_is_resumed_without_repeating_steps(saver: Checkp
     app = create_planner(model, executor=create_agent(steps, [send], name="worker"), checkpointer=saver)
 
     waiting = app.invoke(GO, thread_id="1")
-    assert [one.value["arguments"] for one in waiting["__interrupt__"]] == [{"what": "b"}]
+    assert [question.value["arguments"] for question in waiting["__interrupt__"]] == [{"what": "b"}]
     result = asyncio.run(app.ainvoke(Command(resume="yes"), thread_id="1"))
     assert results(result) == {"a": "sent a", "b": "sent b"}
     assert (len(model.requests), len(steps.requests)) == (2, 4), "no step is repeated"

@@ -23,8 +23,8 @@ def run(request: pytest.FixtureRequest) -> Runner:
         return app.invoke({"messages": [value]} if isinstance(value, str) else value, **options)["messages"]
 
     def by_ainvoke(app: Any, value: Any = "go", **options: Any) -> list[Message]:
-        made = {"messages": [value]} if isinstance(value, str) else value
-        return asyncio.run(app.ainvoke(made, **options))["messages"]
+        input_state = {"messages": [value]} if isinstance(value, str) else value
+        return asyncio.run(app.ainvoke(input_state, **options))["messages"]
 
     return by_invoke if request.param == "invoke" else by_ainvoke
 
@@ -39,7 +39,7 @@ def work_calls(*numbers: int) -> list[ToolCall]:
 
 
 def texts(messages: list[Message]) -> list[str]:
-    return [one.text for one in messages]
+    return [message.text for message in messages]
 
 
 def test_an_agent_without_tools_answers(run: Runner) -> None:
@@ -51,7 +51,7 @@ def test_the_loop_ends_when_the_model_calls_no_tool(run: Runner) -> None:
     model = ScriptedModel([work_calls(1, 2), work_calls(3), "end"])
     messages = run(create_agent(model, [work]))
     assert texts(messages) == ["go", "", "10", "20", "", "30", "end"]
-    assert [len(one.messages) for one in model.requests] == [1, 4, 6]
+    assert [len(request.messages) for request in model.requests] == [1, 4, 6]
     assert messages[-1].name == "agent"
 
 
@@ -82,8 +82,8 @@ def test_a_prompt_function_can_return_the_whole_conversation(run: Runner) -> Non
     model = ScriptedModel(["x"])
     run(create_agent(model, prompt=lambda state: [Message("S", role="system"), *state["messages"][-1:]]))
     request = model.requests[0]
-    shown = [request.system, *texts(list(request.messages))]
-    assert [one for one in shown if one] == ["S", "go"]
+    sent = [request.system, *texts(list(request.messages))]
+    assert [item for item in sent if item] == ["S", "go"]
 
 
 @pytest.mark.parametrize("answer", [3, {"a": 1}, object()])
@@ -125,7 +125,7 @@ def test_hooks_run_before_and_after_each_model_call(run: Runner) -> None:
     app = create_agent(model, [work], pre_model_hook=before, post_model_hook=after)
     assert texts(run(app)) == ["go", "", "10", "end"]
     assert seen == ["before", "after ", "before", "after end"]
-    assert [len(one.messages) for one in model.requests] == [1, 1]
+    assert [len(request.messages) for request in model.requests] == [1, 1]
 
 
 def test_a_hook_can_remove_a_tool_call(run: Runner) -> None:
@@ -186,7 +186,7 @@ def test_the_answer_reports_that_no_steps_are_left(limit: int, run: Runner) -> N
     model = ScriptedModel([work_calls(1)], repeat_last=True)
     messages = run(create_agent(model, [work]), recursion_limit=limit)
     assert messages[-1].text == "Sorry, I need more steps to process this request."
-    answered = {one.tool_call_id for one in messages if one.role == "tool"}
+    answered = {message.tool_call_id for message in messages if message.role == "tool"}
     assert {call.id for one in messages for call in one.tool_calls} <= answered
 
 
@@ -200,7 +200,7 @@ def test_unanswered_calls_get_results_in_the_request(run: Runner) -> None:
     model = ScriptedModel(["x"])
     dangling = Message("", role="assistant", tool_calls=tuple(work_calls(1)))
     messages = run(create_agent(model, [work]), {"messages": [Message("hi"), dangling, Message("again")]})
-    assert [one.role for one in model.requests[0].messages] == ["user", "assistant", "tool", "user"]
+    assert [message.role for message in model.requests[0].messages] == ["user", "assistant", "tool", "user"]
     assert len(messages) == 4
 
 

@@ -58,9 +58,9 @@ def test_a_revision_receives_all_drafts_and_critiques() -> None:
         author, critic_model=ScriptedModel([unsatisfied("x"), unsatisfied("y")]), prompt="You write."
     ).invoke(HI)
 
-    shown = author.requests[2].messages
-    assert [message.role for message in shown] == ["user", "assistant", "user", "assistant", "user"]
-    assert [message.text.splitlines()[-1] for message in shown] == ["write", "one", "x", "two", "y"]
+    messages = author.requests[2].messages
+    assert [message.role for message in messages] == ["user", "assistant", "user", "assistant", "user"]
+    assert [message.text.splitlines()[-1] for message in messages] == ["write", "one", "x", "two", "y"]
     assert author.requests[2].system == "You write."
 
 

@@ -49,7 +49,7 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpoint
 # -- handoffs
 
 
-def test_a_worker_reports_to_the_supervisor_that_then_answers() -> None:
+def test_a_worker_reports_to_the_supervisor_which_then_answers() -> None:
     model = ScriptedModel([handoff(1, "research"), "It is the Rhine."])
     result = create_supervisor([agent("research", "The Rhine.")], model=model).invoke(HI)
 
@@ -275,7 +275,7 @@ def test_an_interrupt_in_a_worker_is_resumed_without_repeating_other_calls(saver
     app = create_supervisor(agents, model=supervisor, checkpointer=saver)
 
     waiting = app.invoke(HI, thread_id="1")
-    assert [one.value["tool"] for one in waiting["__interrupt__"]] == ["send"]
+    assert [question.value["tool"] for question in waiting["__interrupt__"]] == ["send"]
     result = app.invoke(Command(resume="yes"), thread_id="1")
 
     assert {"was sent", "ok", "done"} <= set(texts(result))

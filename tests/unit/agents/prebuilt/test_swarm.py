@@ -43,7 +43,7 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpoint
         yield opened
 
 
-def test_the_default_agent_begins() -> None:
+def test_the_default_agent_starts() -> None:
     result = create_swarm([agent("a", "I am a."), agent("b")], default_active_agent="a").invoke(HI)
 
     assert (texts(result), result["active_agent"]) == (["hi", "I am a."], "a")
@@ -95,7 +95,7 @@ def test_an_interrupt_is_resumed_in_the_active_agent(saver: Checkpointer) -> Non
     )
 
     waiting = app.invoke(HI, thread_id="1")
-    assert [one.value["tool"] for one in waiting["__interrupt__"]] == ["send"]
+    assert [question.value["tool"] for question in waiting["__interrupt__"]] == ["send"]
     assert texts(asyncio.run(app.ainvoke(Command(resume=True), thread_id="1")))[-2:] == ["sent", "done"]
     assert len(first.requests) == 1
 

@@ -36,7 +36,7 @@ def work_call(number: Any, identity: str = "1") -> ToolCall:
 
 
 def test_one_or_several_calls_are_answered_in_order() -> None:
-    assert [one.text for one in answers(app(work), work_call(1))] == ["10"]
+    assert [message.text for message in answers(app(work), work_call(1))] == ["10"]
     several = answers(app(work), *(work_call(number, f"c{number}") for number in range(30)))
     assert [one.text for one in several] == [str(number * 10) for number in range(30)]
     assert [one.tool_call_id for one in several] == [f"c{number}" for number in range(30)]
@@ -64,11 +64,11 @@ def test_only_tools_and_functions_are_accepted(tools: Any) -> None:
 
 def test_the_messages_can_have_another_key() -> None:
     class State(TypedDict):
-        said: Annotated[list[Message], add_messages]
+        conversation: Annotated[list[Message], add_messages]
 
     message = Message("", role="assistant", tool_calls=(work_call(2),))
-    graph = app(work, state=State, messages_key="said")
-    assert graph.invoke({"said": [message]}, thread_id="t")["said"][-1].text == "20"
+    graph = app(work, state=State, messages_key="conversation")
+    assert graph.invoke({"conversation": [message]}, thread_id="t")["conversation"][-1].text == "20"
 
 
 # -- answers
@@ -94,7 +94,9 @@ def test_the_messages_can_have_another_key() -> None:
 def test_each_kind_of_answer_becomes_a_message_of_the_call(answer: Any, texts: list[str]) -> None:
     graph = app(tool(name="work")(lambda: answer))
     messages = answers(graph, ToolCall("1", "work"))
-    assert [(one.text, one.role, one.tool_call_id) for one in messages] == [(text, "tool", "1") for text in texts]
+    assert [(message.text, message.role, message.tool_call_id) for message in messages] == [
+        (text, "tool", "1") for text in texts
+    ]
 
 
 def test_a_value_that_json_cannot_express_is_reported() -> None:
@@ -118,7 +120,7 @@ def test_commands_of_several_calls_are_all_applied() -> None:
 
     graph = app(note, state=State)
     calls = [ToolCall(str(number), "note", {"text": f"n{number}"}) for number in range(3)]
-    assert [one.text for one in answers(graph, *calls, notes=[])] == ["noted"] * 3
+    assert [message.text for message in answers(graph, *calls, notes=[])] == ["noted"] * 3
     assert graph.get_state(thread_id="t").values["notes"] == ["n0", "n1", "n2"]
 
 
@@ -131,7 +133,7 @@ def test_concurrent_tools_receive_the_same_state() -> None:
         return f"{user} {len(state['messages'])}"
 
     calls = [ToolCall(str(number), "who") for number in range(2)]
-    assert [one.text for one in answers(app(who, state=State), *calls, user="eve")] == ["eve 2"] * 2
+    assert [message.text for message in answers(app(who, state=State), *calls, user="eve")] == ["eve 2"] * 2
 
 
 # -- errors
@@ -189,7 +191,7 @@ def test_a_resume_repeats_only_the_failing_call() -> None:
         answers(graph, *calls)
     before = dict(attempts)
     messages = graph.invoke(None, thread_id="t")["messages"]
-    assert [one.text for one in messages[2:]] == ["0", "1", "2"]
+    assert [message.text for message in messages[2:]] == ["0", "1", "2"]
     assert attempts[1] == before[1] + 1
 
 

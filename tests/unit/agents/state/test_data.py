@@ -163,31 +163,31 @@ def test_reading_fields_is_not_a_change(source: type | None) -> None:
 
 
 def test_a_value_of_another_type_is_a_change() -> None:
-    form = DataSchema()
-    data = form.build({"flag": 1})
+    schema = DataSchema()
+    data = schema.build({"flag": 1})
     data.flag = True
-    assert form.changes(data, {"flag": 1}) == {"flag": True}
+    assert schema.changes(data, {"flag": 1}) == {"flag": True}
 
 
 def test_values_that_cannot_be_compared_count_as_changed() -> None:
-    form, incomparable = DataSchema(), Incomparable()
-    data = form.build({"odd": incomparable})
+    schema, incomparable = DataSchema(), Incomparable()
+    data = schema.build({"odd": incomparable})
     data.odd = Incomparable()
-    assert list(form.changes(data, {"odd": incomparable})) == ["odd"]
-    same = form.build({"odd": 1})
-    same.odd = incomparable
-    assert form.changes(same, {"odd": incomparable}) == {}
+    assert list(schema.changes(data, {"odd": incomparable})) == ["odd"]
+    unchanged = schema.build({"odd": 1})
+    unchanged.odd = incomparable
+    assert schema.changes(unchanged, {"odd": incomparable}) == {}
 
 
 def test_a_misspelt_attribute_of_an_instance_is_refused() -> None:
     """A TypedDict and a pydantic model refuse it at once; a dataclass at the latest when the changes are read."""
     values: dict[str, Any] = {"done": False, "files": []}
-    form = DataSchema(Plain)
+    schema = DataSchema(Plain)
 
     def write() -> None:
-        data = form.build(values)
+        data = schema.build(values)
         data.dome = True
-        form.changes(data, values)
+        schema.changes(data, values)
 
     with pytest.raises((AttributeError, StatewrightError), match="dome"):
         write()

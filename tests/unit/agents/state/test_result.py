@@ -33,8 +33,8 @@ RESULT = AgentResult(
 
 
 def test_output_and_tool_calls_are_parts_of_the_messages() -> None:
-    assert [one.text for one in RESULT.output] == ["", "the end"]
-    assert [one.tool_call_id for one in RESULT.tool_calls] == ["1", "2"]
+    assert [message.text for message in RESULT.output] == ["", "the end"]
+    assert [call.tool_call_id for call in RESULT.tool_calls] == ["1", "2"]
     assert RESULT.text == "the end"
 
 
@@ -80,7 +80,7 @@ def test_json_of_other_libraries_can_be_read() -> None:
         "checksum": "foreign",
     }
     read = AgentResult.from_json(written)
-    assert [(one.role, one.text) for one in read.messages] == [("assistant", "hi"), ("tool", "r")]
+    assert [(message.role, message.text) for message in read.messages] == [("assistant", "hi"), ("tool", "r")]
     assert read.created_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -108,7 +108,7 @@ def test_exports_of_agentkit_can_be_read() -> None:
     call = result.called("look")
     assert call is not None
     assert call.arguments == {"at": "x"}
-    assert [(one.role, one.text) for one in result.messages] == [
+    assert [(message.role, message.text) for message in result.messages] == [
         ("assistant", "I look."),
         ("assistant", ""),
         ("tool", '{"data": 3}'),

@@ -59,7 +59,7 @@ EDITS = [Edit("a.py", date(2026, 1, 2))]
 
 def test_turns_include_the_user_and_results_do_not() -> None:
     state: State[Any] = State(results=[user_turn(Message("hi")), result("a", "x"), result("b", "y")])
-    assert [one.agent_name for one in state.turns] == ["user", "a", "b"]
+    assert [turn.agent_name for turn in state.turns] == ["user", "a", "b"]
     assert [one.agent_name for one in state.results] == ["a", "b"]
     assert [one.agent_name for one in state.results_from(1)] == ["b"]
     assert state.results_from(5) == []
@@ -90,7 +90,7 @@ def test_the_history_contains_messages_and_then_results() -> None:
 
 def test_messages_can_have_any_form() -> None:
     state: State[Any] = State(messages=["text", ("assistant", "pair"), {"role": "user", "content": "dict"}])
-    assert [(one.role, one.text) for one in state.messages] == [
+    assert [(message.role, message.text) for message in state.messages] == [
         ("user", "text"),
         ("assistant", "pair"),
         ("user", "dict"),
@@ -143,7 +143,11 @@ def test_json_of_other_libraries_can_be_read() -> None:
         "_results": [{"agentName": "a", "output": [], "toolCalls": [], "createdAt": "2026-01-01T00:00:00Z"}],
     }
     state = State.from_json(written)
-    assert (dict(state.data), [one.text for one in state.messages], len(state.results)) == ({"done": True}, ["seed"], 1)
+    assert (dict(state.data), [message.text for message in state.messages], len(state.results)) == (
+        {"done": True},
+        ["seed"],
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -196,6 +200,6 @@ def test_a_conversation_can_continue_from_its_json() -> None:
     first = network.run("hello")
     restored = State.from_json(json.loads(json.dumps(first.state.to_json())))
     second = network.run("and now?", state=restored)
-    assert [one.text for one in model.requests[1].messages] == ["hello", "one", "and now?"]
-    assert [one.text for one in second.results] == ["one", "two"]
+    assert [message.text for message in model.requests[1].messages] == ["hello", "one", "and now?"]
+    assert [result.text for result in second.results] == ["one", "two"]
     assert [one.text for one in restored.results] == ["one"]

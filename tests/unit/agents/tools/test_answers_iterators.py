@@ -68,8 +68,8 @@ class CustomTool:
         return numbers()
 
 
-def call_result(made: Any, **context: Any) -> Any:
-    return asyncio.run(call_tool(made, {}, context=ToolContext(**context)))
+def call_result(called_tool: Any, **context: Any) -> Any:
+    return asyncio.run(call_tool(called_tool, {}, context=ToolContext(**context)))
 
 
 def rows(answer: Any) -> list[Any]:
@@ -78,12 +78,12 @@ def rows(answer: Any) -> list[Any]:
 
 @pytest.mark.parametrize("form", FORMS)
 def test_plain_iterators_are_read_on_a_worker_thread(form: str) -> None:
-    for made in (
+    for iterator_tool in (
         tool(FORMS[form]),
         create_tool(name="t", handler=lambda _: FORMS[form]()),
         CustomTool(),
     ):
-        rows_read = rows(call_result(made))
+        rows_read = rows(call_result(iterator_tool))
         assert [number for number, _ in rows_read] == [0, 1, 2]
         assert thread_name() not in {thread for _, thread in rows_read}
 
@@ -119,8 +119,8 @@ def test_an_exception_of_an_iterator_is_reported_as_that_of_the_tool(error: Exce
         yield 1
         raise error
 
-    made = tool(name="failing")(failing_later if is_async else failing)
-    message = asyncio.run(answer_call(ToolCall("1", "failing"), {"failing": made}, ToolContext()))
+    failing_tool = tool(name="failing")(failing_later if is_async else failing)
+    message = asyncio.run(answer_call(ToolCall("1", "failing"), {"failing": failing_tool}, ToolContext()))
     assert message.metadata == {"status": "error"}
     assert "cannot be written as JSON" not in message.text
     if isinstance(error, ModelRetry):

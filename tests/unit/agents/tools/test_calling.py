@@ -77,9 +77,9 @@ def test_2_11_errors_of_a_tool_are_raised_unchanged() -> None:
         Own("d"),
         ModelUnavailable("e", status=503),
     ):
-        found = error_of_call(error)
-        assert found is error
-        assert found.__notes__ == ["Raised by tool 'work'."]
+        raised = error_of_call(error)
+        assert raised is error
+        assert raised.__notes__ == ["Raised by tool 'work'."]
 
 
 def test_4_1_11_a_secret_is_hidden_in_results() -> None:
@@ -96,21 +96,21 @@ def test_4_1_11_a_secret_is_hidden_in_errors_which_keep_their_class(caplog: pyte
         (ModelUnavailable(SECRET, status=503, retry_after=1), HttpError, True),
     ]
     for error, kind, is_transient in kinds:
-        found = error_of_call(error)
-        assert type(found) is kind
-        assert "***" in str(found)
-        assert is_worth_another_attempt(found) is is_transient
-        assert SECRET not in "".join(traceback.format_exception(found))
-        logging.getLogger("test").error("failed", exc_info=found)
+        raised = error_of_call(error)
+        assert type(raised) is kind
+        assert "***" in str(raised)
+        assert is_worth_another_attempt(raised) is is_transient
+        assert SECRET not in "".join(traceback.format_exception(raised))
+        logging.getLogger("test").error("failed", exc_info=raised)
     assert SECRET not in caplog.text
 
 
 def test_4_1_11_a_secret_in_a_cause_is_hidden() -> None:
     error = ValueError("harmless")
     error.__cause__ = KeyError(SECRET)
-    found = error_of_call(error)
-    assert type(found) is ToolError
-    assert SECRET not in "".join(traceback.format_exception(found))
+    raised = error_of_call(error)
+    assert type(raised) is ToolError
+    assert SECRET not in "".join(traceback.format_exception(raised))
 
 
 def test_a_cancelled_call_is_not_an_error_of_the_tool() -> None:

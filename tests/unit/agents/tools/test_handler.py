@@ -106,7 +106,7 @@ def test_an_exception_of_the_handler_is_raised() -> None:
 
 def test_the_arguments_of_the_call_are_not_changed() -> None:
     value = {"city": "Rome"}
-    call(make_tool(SCHEMA, lambda found: found.update(days=9)), value)
+    call(make_tool(SCHEMA, lambda arguments: arguments.update(days=9)), value)
     assert value == {"city": "Rome"}
 
 

@@ -172,6 +172,6 @@ def test_injected_parameters_are_not_in_the_schema() -> None:
         """Work."""
         return f"{city} {call_id} {network.name}"
 
-    made = ToolFunction(work)
-    assert list(made.parameters["properties"]) == ["city"]
-    assert made.in_order
+    work_tool = ToolFunction(work)
+    assert list(work_tool.parameters["properties"]) == ["city"]
+    assert work_tool.in_order

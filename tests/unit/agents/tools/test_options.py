@@ -35,6 +35,8 @@ def test_options_have_defaults_and_are_frozen() -> None:
 
 
 def test_the_decorator_sets_the_options() -> None:
-    made = tool(name="other", description="d", approve=True, timeout=2.0, strict=True, return_direct=True)(lambda: None)
-    assert (made.name, made.description) == ("other", "d")
-    assert made.options == ToolOptions(approve=True, timeout=2.0, strict=True, return_direct=True)
+    decorated = tool(name="other", description="d", approve=True, timeout=2.0, strict=True, return_direct=True)(
+        lambda: None
+    )
+    assert (decorated.name, decorated.description) == ("other", "d")
+    assert decorated.options == ToolOptions(approve=True, timeout=2.0, strict=True, return_direct=True)

@@ -105,8 +105,10 @@ def test_the_error_describes_the_expected_types() -> None:
 
     with pytest.raises(ToolError) as caught:
         read(mixed)
-    told = "It takes level (a, b), point (object), either (integer or string), anything (anything), plain (anything)."
-    assert str(caught.value).endswith(told)
+    expected = (
+        "It takes level (a, b), point (object), either (integer or string), anything (anything), plain (anything)."
+    )
+    assert str(caught.value).endswith(expected)
 
 
 def test_a_function_with_kwargs_accepts_further_arguments() -> None:

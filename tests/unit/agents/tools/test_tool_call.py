@@ -108,8 +108,8 @@ def test_a_keyboard_interrupt_is_raised() -> None:
     async def leave() -> None:
         raise KeyboardInterrupt
 
-    made = ToolFunction(leave, name="work")
-    coroutine = answer_call(ToolCall("c1", "work"), {"work": made}, ToolContext())
+    leave_tool = ToolFunction(leave, name="work")
+    coroutine = answer_call(ToolCall("c1", "work"), {"work": leave_tool}, ToolContext())
     with pytest.raises(KeyboardInterrupt):
         coroutine.send(None)
 
@@ -123,8 +123,8 @@ def test_a_tool_cannot_end_the_program_or_the_run(error: BaseException, expected
     async def leave() -> None:
         raise error
 
-    made = ToolFunction(leave, name="work")
-    answer = asyncio.run(answer_call(ToolCall("c1", "work"), {"work": made}, ToolContext()))
+    leave_tool = ToolFunction(leave, name="work")
+    answer = asyncio.run(answer_call(ToolCall("c1", "work"), {"work": leave_tool}, ToolContext()))
     assert expected in answer.text
     assert answer.metadata == {"status": "error"}
 
@@ -137,13 +137,13 @@ def test_an_approval_receives_the_converted_arguments() -> None:
         """Remove a file."""
         return f"{path} {force}"
 
-    def wanted(arguments: Any, context: ToolContext) -> bool:
+    def needs_approval(arguments: Any, context: ToolContext) -> bool:
         seen.append(dict(arguments))
         return False
 
-    made = ToolFunction(removes, name="removes", options=ToolOptions(approve=wanted))
+    removal_tool = ToolFunction(removes, name="removes", options=ToolOptions(approve=needs_approval))
     for arguments in ({"path": "x", "force": "yes"}, {"path": "x"}, {"force": True}):
-        asyncio.run(answer_call(ToolCall("c1", "removes", arguments), {"removes": made}, ToolContext()))
+        asyncio.run(answer_call(ToolCall("c1", "removes", arguments), {"removes": removal_tool}, ToolContext()))
     assert seen == [{"path": "x", "force": True}, {"path": "x", "force": False}]
 
 
@@ -220,10 +220,12 @@ def test_a_tool_without_options_can_be_called() -> None:
 
 
 def test_a_handler_can_be_called_as_a_tool() -> None:
-    made = create_tool(name="add", parameters={"type": "object", "required": ["n"]}, handler=lambda given: given["n"])
+    add_tool = create_tool(
+        name="add", parameters={"type": "object", "required": ["n"]}, handler=lambda arguments: arguments["n"]
+    )
     calls = [ToolCall("1", "add", {"n": 4}), ToolCall("2", "add", {})]
-    messages = [asyncio.run(answer_call(one, {"add": made}, ToolContext())) for one in calls]
-    assert next(one.text for one in messages) == "4"
+    messages = [asyncio.run(answer_call(call, {"add": add_tool}, ToolContext())) for call in calls]
+    assert next(message.text for message in messages) == "4"
     assert is_error(messages[1])
     assert '"n" is a required property' in messages[1].text
 

@@ -74,10 +74,10 @@ def test_concurrent_writes_of_processes_are_all_kept(tmp_path: Path) -> None:
 def claim_from(path: Path, name: int) -> None:
     with SqliteLedger(path) as ledger:
         while True:
-            taken: Any = ledger.claim(f"worker {name}", NOW, 3)
-            if not taken:
+            claimed: Any = ledger.claim(f"worker {name}", NOW, 3)
+            if not claimed:
                 return
-            ledger.write([Advance(one.id, NOW, {}, [NewEvent("TAKEN", {})], where(claim=one.claim)) for one in taken])
+            ledger.write([Advance(run.id, NOW, {}, [NewEvent("TAKEN", {})], where(claim=run.claim)) for run in claimed])
 
 
 def test_each_run_is_claimed_by_one_of_several_processes(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ def test_each_run_is_claimed_by_one_of_several_processes(tmp_path: Path) -> None
         ledger.write([Insert(run(f"r{n}", due_at=NOW)) for n in range(120)])
         assert exit_codes([start(claim_from, path, name) for name in range(PROCESSES)]) == [0] * PROCESSES
         runs: Any = ledger.find(Run)
-        assert [(one.last_event, one.version, one.due_at) for one in runs] == [(1, 3, None)] * 120
+        assert [(record.last_event, record.version, record.due_at) for record in runs] == [(1, 3, None)] * 120
         assert None not in {one.worker_id for one in runs}
 
 
@@ -127,21 +127,27 @@ def check_commits(path: Path) -> int:
     """Return the number of committed supersteps; fail unless each is stored with all its changes of the ledger."""
     with SqliteDatabase(path) as database:
         ledger, history = SqliteLedger(database), SqliteSaver(database).history("thread")
-        numbers = [one.checkpoint.values["n"] for one in history]  # type: ignore[union-attr]
+        numbers = [snapshot.checkpoint.values["n"] for snapshot in history]  # type: ignore[union-attr]
         assert numbers == list(range(len(numbers)))[::-1]
         labels: Any = ledger.find(RunLabel)
-        expected = [f"{place} {n:09}" for place in ("before", "with") for n in reversed(numbers)]
-        assert [one.id for one in labels] == expected
+        expected = [f"{prefix} {n:09}" for prefix in ("before", "with") for n in reversed(numbers)]
+        assert [label.id for label in labels] == expected
         events: Any = ledger.events("r1")
-        assert [(one.seq, one.payload["n"]) for one in events] == [(n + 1, n // 2) for n in range(2 * len(numbers))]
-        found: Any = ledger.get(Run, "r1")
-        assert (found.total_cost, found.last_event, found.version) == (len(numbers), 2 * len(numbers), len(numbers) + 1)
+        assert [(event.seq, event.payload["n"]) for event in events] == [
+            (n + 1, n // 2) for n in range(2 * len(numbers))
+        ]
+        record: Any = ledger.get(Run, "r1")
+        assert (record.total_cost, record.last_event, record.version) == (
+            len(numbers),
+            2 * len(numbers),
+            len(numbers) + 1,
+        )
         return len(numbers)
 
 
 def count_labels(ledger: SqliteLedger) -> int:
-    found: Any = ledger.count(RunLabel)
-    return found
+    count: Any = ledger.count(RunLabel)
+    return count
 
 
 def wait_until(condition: Callable[[], bool]) -> None:

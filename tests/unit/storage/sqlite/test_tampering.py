@@ -66,7 +66,7 @@ def read_all(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("whole") / "a.db"
     fill(path)
     read_all(path)
@@ -103,8 +103,8 @@ def _changed(value: Any, random_source: random.Random) -> Any:
     return random_source.choice(ODD_VALUES)
 
 
-def test_a_tampered_row_is_read_or_raises_storage_error(whole: Path, tmp_path: Path) -> None:
-    random_source, path, content = random.Random(15), tmp_path / "a.db", whole.read_bytes()
+def test_a_tampered_row_is_read_or_raises_storage_error(original: Path, tmp_path: Path) -> None:
+    random_source, path, content = random.Random(15), tmp_path / "a.db", original.read_bytes()
     for number in range(TRIES):
         path.write_bytes(content)
         with closing(sqlite3.connect(path)) as connection:

@@ -38,9 +38,9 @@ def fill(scribe: Any, *lines: BranchKey) -> None:
 
 def rows_of_line(rows: dict[str, list[Any]], line: int) -> dict[str, list[Any]]:
     """Return the rows that belong to a line."""
-    found = {table: [row for row in rows[table] if line_of(row[0]) == line] for table in KEYED_BY_ROW_ID}
-    found |= {"grown": [row for row in rows["grown"] if row[0] == line]}
-    return found | {"lines": [row for row in rows["lines"] if row[0] == line]}
+    selected = {table: [row for row in rows[table] if line_of(row[0]) == line] for table in KEYED_BY_ROW_ID}
+    selected |= {"grown": [row for row in rows["grown"] if row[0] == line]}
+    return selected | {"lines": [row for row in rows["lines"] if row[0] == line]}
 
 
 def lines(scribe: Any) -> list[tuple[str, str]]:

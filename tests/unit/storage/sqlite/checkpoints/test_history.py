@@ -70,7 +70,7 @@ def test_messages_are_merged_across_records_and_segments(scribe: Any, limit: Any
     ids = [scribe.add({"messages": Merged(batch)}) for batch in batches]
     scribe.count(1)
     for _ in range(4):
-        contents = [one.content for one in scribe.loaded(ids[-1]).checkpoint.values["messages"]]
+        contents = [message.content for message in scribe.loaded(ids[-1]).checkpoint.values["messages"]]
         assert contents == ["B", "c", "d"]
         scribe.check()
         scribe.compact()
@@ -142,14 +142,16 @@ def test_growing_at_returns_the_fields_stored_apart_on_the_whole_path(scribe: An
     ids = [scribe.add({"n": 1}), scribe.add({"n": 2})]
     ids += add_growing(scribe, 4)
     scribe.compact_all()
-    growing = [scribe.read(lambda reader, one=one: reader.growing_at(scribe.place(one))) for one in ids]
+    growing = [
+        scribe.read(lambda reader, identity=identity: reader.growing_at(scribe.place(identity))) for identity in ids
+    ]
     assert growing == [*[frozenset()] * 2, *[frozenset({"words"})] * 3, frozenset()]
     assert scribe.read(lambda reader: reader.growing_at(None)) == frozenset()
 
 
 def test_a_reader_is_not_affected_by_a_concurrent_compaction(scribe: Any) -> None:
     ids = add_growing(scribe, 6)
-    places = [scribe.place(one) for one in ids]
+    places = [scribe.place(identity) for identity in ids]
     with scribe.database.read() as connection:
         reader = HistoryReader(connection, scribe.database)
         first = reader.checkpoint_at(places[0], LINE)
@@ -167,7 +169,7 @@ def test_each_stretch_of_history_is_read_as_it_was_written(scribe: Any, limit: A
     newest_first = add_growing(scribe, 9)[::-1]
     for _ in range(compacted):
         assert scribe.compact() > 0
-    places = [scribe.place(one) for one in newest_first]
+    places = [scribe.place(identity) for identity in newest_first]
     for first in range(9):
         for end in range(first + 1, 10):
             stretch = scribe.read(lambda reader, first=first, end=end: reader.checkpoints(places[first:end], LINE))
@@ -184,9 +186,9 @@ def test_a_stretch_of_history_can_cross_a_fork(scribe: Any, limit: Any) -> None:
     fork = [scribe.add({"n": "fork"}, line=FORK, after=main[2]), *scribe.count(2, FORK)]
     path = [*fork[::-1], *main[2::-1]]
     for _ in range(3):
-        places = [scribe.place(one) for one in path]
+        places = [scribe.place(identity) for identity in path]
         stretch = scribe.read(lambda reader, places=places: reader.checkpoints(places, LINE))
-        assert [one.checkpoint for one in stretch] == [scribe.written[one].checkpoint for one in path]
+        assert [checkpoint.checkpoint for checkpoint in stretch] == [scribe.written[one].checkpoint for one in path]
         assert [one.parent_id for one in stretch] == [*path[1:], None]
         scribe.compact(), scribe.compact(FORK)
 
@@ -195,7 +197,7 @@ def test_checkpoints_of_a_stretch_do_not_share_their_values(scribe: Any) -> None
     places = [scribe.place(one) for one in add_growing(scribe, 3)[::-1]]
     newest, *older = scribe.read(lambda reader: reader.checkpoints(places, LINE))
     newest.checkpoint.values.clear()
-    assert [one.checkpoint.values["n"] for one in older] == [1, 0]
+    assert [checkpoint.checkpoint.values["n"] for checkpoint in older] == [1, 0]
 
 
 def test_a_checkpoint_keeps_an_id_of_any_form(scribe: Any) -> None:
@@ -243,7 +245,7 @@ def test_changes_by_row_returns_the_changes_of_each_checkpoint(scribe: Any, limi
         {"messages": Merged([Message("m", id="1")])},
         {"n": 2},
     ]
-    places = [scribe.place(scribe.add(one)) for one in changes]
+    places = [scribe.place(scribe.add(change)) for change in changes]
     for _ in range(compacted):
         scribe.compact()
     changes_by_row = scribe.read(lambda reader: reader.changes_by_row(places))
@@ -320,7 +322,7 @@ def test_a_checkpoint_cannot_be_read_with_another_key(
         ids = add_growing(scribe, 4)
         scribe.compact()
         scribe.check()
-        for place in [scribe.place(one) for one in ids]:
+        for place in [scribe.place(identity) for identity in ids]:
             for encryptor in (Encryptor(bytes(16)), Encryptor()):
                 monkeypatch.setattr(database, "encryptor", encryptor)
                 with database.read() as connection, pytest.raises(WrongEncryptionKey):
@@ -389,7 +391,7 @@ def test_log_of_line_returns_the_batches_of_each_run_up_to_a_record(scribe: Any)
     for run in ("run", "other", "run", "other"):
         scribe.add({}, logs=2, run_id=run)
     logs = scribe.read(lambda reader: [reader.log_of_line(1, last) for last in (0, 2)])
-    assert [{run: [first for first, _ in batches] for run, batches in one.items()} for one in logs] == [
+    assert [{run: [first for first, _ in batches] for run, batches in log.items()} for log in logs] == [
         {1: [1]},
         {1: [1, 3], 2: [1]},
     ]

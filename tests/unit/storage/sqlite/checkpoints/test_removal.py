@@ -36,9 +36,9 @@ def remove_in_transaction(scribe: Any, remove: Callable[..., None], *args: Any, 
 
 def rows_of_line(rows: dict[str, list[Any]], line: int) -> dict[str, list[Any]]:
     """Return the rows that belong to a line."""
-    found = {table: [row for row in rows[table] if line_of(row[0]) == line] for table in KEYED_BY_ROW_ID}
-    found |= {"grown": [row for row in rows["grown"] if row[0] == line]}
-    return found | {"lines": [row for row in rows["lines"] if row[0] == line]}
+    selected = {table: [row for row in rows[table] if line_of(row[0]) == line] for table in KEYED_BY_ROW_ID}
+    selected |= {"grown": [row for row in rows["grown"] if row[0] == line]}
+    return selected | {"lines": [row for row in rows["lines"] if row[0] == line]}
 
 
 # -- logs

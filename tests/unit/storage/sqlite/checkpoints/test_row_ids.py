@@ -147,7 +147,7 @@ def test_the_head_of_a_line_is_its_newest_checkpoint(scribe: Any) -> None:
 def test_a_checkpoint_is_found_in_records_and_in_segments(scribe: Any, limit: Any) -> None:
     limit(LONGEST=3)
     ids = scribe.count(9)
-    assert [find(scribe.database, 1, one) for one in ids] == [row_id_of(1, number) for number in range(9)]
+    assert [find(scribe.database, 1, identity) for identity in ids] == [row_id_of(1, number) for number in range(9)]
     assert (scribe.compact(), scribe.compact()) == (3, 3)
     assert [find(scribe.database, 1, one) for one in ids] == [row_id_of(1, number) for number in range(9)]
 
@@ -157,7 +157,7 @@ def test_a_checkpoint_is_found_only_in_its_own_line(scribe: Any, compacted: bool
     ids = [*scribe.count(2), *scribe.count(2, FORK)]
     if compacted:
         assert (scribe.compact(), scribe.compact(FORK)) == (1, 1)
-    assert [find(scribe.database, 1, one) for one in ids] == [row_id_of(1, 0), row_id_of(1, 1), None, None]
+    assert [find(scribe.database, 1, identity) for identity in ids] == [row_id_of(1, 0), row_id_of(1, 1), None, None]
     assert [find(scribe.database, 2, one) for one in ids] == [None, None, row_id_of(2, 0), row_id_of(2, 1)]
     assert find(scribe.database, 1, "f" * 32) is None
 

@@ -66,7 +66,7 @@ def test_the_changes_of_a_superstep_execute_four_statements(ledger: SqliteLedger
         Insert(step("2")),
     ]
     statements = execute(ledger, changes)
-    assert [one.split()[0] for one in statements] == ["UPDATE", "INSERT", "UPDATE", "INSERT"]
+    assert [statement.split()[0] for statement in statements] == ["UPDATE", "INSERT", "UPDATE", "INSERT"]
     assert execute(ledger, [Advance("r1", NOW)])[0].startswith("UPDATE")
 
 
@@ -120,7 +120,7 @@ def test_guards_take_earlier_changes_of_the_same_job_into_account(ledger: Sqlite
     ]
     ledger.write(guarded)
     runs: Any = ledger.find(Run)
-    assert [(one.graph, one.version) for one in runs] == [("z", 4), ("g", 1), ("z", 3)]
+    assert [(record.graph, record.version) for record in runs] == [("z", 4), ("g", 1), ("z", 3)]
 
 
 def test_a_failing_job_does_not_affect_the_others_of_its_transaction(database: SqliteDatabase) -> None:
@@ -149,7 +149,7 @@ def test_a_failing_job_does_not_affect_the_others_of_its_transaction(database: S
     labels: Any = ledger.find(RunLabel)
     assert [one.id for one in labels] == [str(n) for n in range(9)]
     events: Any = ledger.events("r1")
-    assert [one.seq for one in events] == [1, 2, 3, 4, 5]
+    assert [event.seq for event in events] == [1, 2, 3, 4, 5]
     assert saver.load("thread") is None
 
 

@@ -36,7 +36,7 @@ def traced_statements(ledger: SqliteLedger) -> Iterator[list[str]]:
 
 def claim(ledger: SqliteLedger, limit: int = 10) -> list[str]:
     runs: Any = ledger.claim("w", NOW, limit)
-    return [one.id for one in runs]
+    return [record.id for record in runs]
 
 
 @pytest.mark.parametrize("statement", ["ahead_on_thread", "ahead_in_queue"])
@@ -67,7 +67,7 @@ def test_a_claim_without_due_runs_executes_one_query(ledger: SqliteLedger) -> No
     ledger.write([Insert(run(f"r{n}", due_at=NOW + timedelta(days=1))) for n in range(50)])
     with traced_statements(ledger) as executed:
         assert claim(ledger) == []
-    assert [one.strip().rpartition("\n")[2] for one in executed if "workflow_runs" in one] == [
+    assert [statement.strip().rpartition("\n")[2] for statement in executed if "workflow_runs" in statement] == [
         "ORDER BY due_at, id LIMIT 11"
     ]
 
@@ -78,7 +78,7 @@ def test_runs_of_a_full_workspace_are_skipped_with_few_queries(ledger: SqliteLed
     ledger.write([Insert(run("s1", due_at=NOW)), Insert(run("s2", due_at=NOW))])
     with traced_statements(ledger) as executed:
         assert claim(ledger, 5) == ["r00000", "s1", "s2"]
-    assert 5 < len([one for one in executed if "SELECT" in one]) < 12
+    assert 5 < len([statement for statement in executed if "SELECT" in statement]) < 12
 
 
 def test_two_ledgers_on_one_file_claim_different_runs(database: SqliteDatabase) -> None:

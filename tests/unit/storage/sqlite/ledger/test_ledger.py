@@ -234,7 +234,7 @@ def test_records_and_events_are_kept_in_the_file(tmp_path: Path) -> None:
         assert record.metadata == NESTED
         write(ledger, Advance("r1", NOW, {}, [NewEvent("B", {})]))
         events: Any = ledger.events("r1")
-        assert [(one.seq, one.type) for one in events] == [(1, "A"), (2, "B")]
+        assert [(event.seq, event.type) for event in events] == [(1, "A"), (2, "B")]
 
 
 def test_a_file_of_a_saver_can_be_opened_as_a_ledger(tmp_path: Path) -> None:
@@ -282,7 +282,9 @@ def test_migrating_format_2_computes_the_daily_spending(tmp_path: Path) -> None:
     change_file(path, "UPDATE ledger SET format = 2")
     for _ in range(2):
         with SqliteLedger(path) as ledger:
-            spending = [(one.id, one.requests, one.tokens, one.cost) for one in ledger.find(DailySpending)]
+            spending = [
+                (record.id, record.requests, record.tokens, record.cost) for record in ledger.find(DailySpending)
+            ]
             assert spending == [
                 ("v/2026-01-02", 1, 15, 0.25),
                 ("w/2026-01-02", 2, 30, 0.5),
@@ -376,7 +378,7 @@ def test_a_value_that_contains_itself_is_refused(ledger: SqliteLedger) -> None:
 
 
 def test_deeply_nested_values_are_stored_unchanged_or_refused(ledger: SqliteLedger) -> None:
-    kept = 0
+    stored = 0
     for depth in (150, 199, 200, 201, 202, 230, 250, 253, 254, 255, 256, 400, 3000):
         value: Any = "bottom"
         for _ in range(depth):
@@ -388,8 +390,8 @@ def test_deeply_nested_values_are_stored_unchanged_or_refused(ledger: SqliteLedg
         record = ledger.get(Run, f"r{depth}")
         assert isinstance(record, Run)
         assert record.input == value
-        kept += 1
-    assert kept >= 8
+        stored += 1
+    assert stored >= 8
 
 
 @pytest.mark.parametrize(
@@ -508,7 +510,7 @@ def test_a_new_run_does_not_inherit_the_log_of_a_deleted_run(ledger: SqliteLedge
     assert [ledger.events(one) for one in ("r2", "r3")] == [[], []]
     write(ledger, Advance("r3", NOW, {}, [NewEvent("A", {})]))
     logs: Any = [ledger.events(one) for one in ("r1", "r3")]
-    assert [[(one.seq, one.type) for one in events] for events in logs] == [[(1, "r1")], [(1, "A")]]
+    assert [[(event.seq, event.type) for event in events] for events in logs] == [[(1, "r1")], [(1, "A")]]
 
 
 def count_rows(database: SqliteDatabase) -> Iterator[tuple[str, int]]:

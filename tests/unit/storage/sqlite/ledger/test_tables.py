@@ -52,7 +52,7 @@ def test_fields_and_columns_correspond(connection: Any, kind: type[Record]) -> N
     }
     if kind is Run:
         assert columns.pop("number") == ("INTEGER", True)
-    expected = {one.name: (TYPES[one.kind], not one.optional) for one in columns_of(kind)}
+    expected = {column.name: (TYPES[column.kind], not column.optional) for column in columns_of(kind)}
     assert columns == expected
 
 
@@ -129,7 +129,7 @@ def test_an_encrypted_row_shows_only_names_and_numbers(kind: type[Record]) -> No
     row = dict(zip(table.names, table.row(one), strict=True))
     readable = {name for name, value in row.items() if isinstance(value, str) and table.columns[name].kind != "status"}
     assert readable <= SHOWN
-    assert all(row[one.name][:2] == b"\xc1e" for one in columns_of(kind) if one.kind in ("json", "sealed"))
+    assert all(row[column.name][:2] == b"\xc1e" for column in columns_of(kind) if column.kind in ("json", "sealed"))
     assert table.record(list(row.values())) == one
 
 
@@ -156,6 +156,6 @@ def test_json_survives_encryption_and_decryption(value: Any) -> None:
 
 
 def test_columns_have_the_kind_and_optionality_of_fields() -> None:
-    columns = {one.name: one for one in columns_of(Run)}
+    columns = {column.name: column for column in columns_of(Run)}
     assert columns["due_at"].optional
     assert columns["input"] == Column("input", "json", object, True)

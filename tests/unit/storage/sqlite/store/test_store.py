@@ -155,11 +155,11 @@ def test_random_operations_have_the_same_answers_as_in_memory(
 
 
 def _rounded(answers: list[Any]) -> list[Any]:
-    return [[_with_round_score(one) for one in found] if isinstance(found, list) else found for found in answers]
+    return [[_with_round_score(one) for one in answer] if isinstance(answer, list) else answer for answer in answers]
 
 
-def _with_round_score(found: Any) -> Any:
-    return replace(found, score=round(found.score, 6)) if isinstance(found, SearchItem) and found.score else found
+def _with_round_score(answer: Any) -> Any:
+    return replace(answer, score=round(answer.score, 6)) if isinstance(answer, SearchItem) and answer.score else answer
 
 
 def test_the_store_implements_the_port(store: SqliteStore) -> None:
@@ -220,8 +220,8 @@ def test_a_key_encrypts_values_and_vectors_in_the_file(tmp_path: Path, key: byte
     index = Index(dims=2, embed=lambda texts: [[0.6, 0.8] for _ in texts])
     with SqliteStore(tmp_path / "runs.db", index=index, key=key) as store:
         store.put(NAMES, "k", {"text": "a great secret"})
-        (found,) = store.search((), query="?", filter={"text": {"$contains": "great"}})
-        assert (found.value, found.score) == ({"text": "a great secret"}, 1.0)
+        (item,) = store.search((), query="?", filter={"text": {"$contains": "great"}})
+        assert (item.value, item.score) == ({"text": "a great secret"}, 1.0)
     stored = (tmp_path / "runs.db").read_bytes()
     vector = b"\x9a\x99\x19\x3f\xcd\xcc\x4c\x3f"
     assert (b"secret" in stored, vector in stored) == (key is None, key is None)
