@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from statewright import START, Command, InMemorySaver, StateGraph
+from statewright import START, Command, StateGraph
 from statewright.agents import AgentState, create_agent, tool
 from statewright.agents.prebuilt.planner import create_planner
 from statewright.agents.prebuilt.supervisor import create_supervisor
@@ -18,7 +17,6 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import EmptyInputError, InvalidConfig, ModelAnswerInvalid
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, ModelResponse, ScriptedModel
-from statewright.storage.sqlite import SqliteSaver
 
 GO = {"input": "the task"}
 
@@ -43,15 +41,6 @@ def worker(**options: Any) -> Any:
 
 def results(state: Any) -> dict[str, str]:
     return {step["id"]: step["result"] for step in state["past_steps"]}
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(str(tmp_path / "runs.db")) as opened:
-        yield opened
 
 
 def test_the_planner_makes_a_plan_executes_it_and_answers() -> None:

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from statewright import START, Command, InMemorySaver, StateGraph
+from statewright import START, Command, StateGraph
 from statewright.agents import AgentState, tool
 from statewright.agents.prebuilt.reflection import create_reflection
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, ModelAnswerInvalid
 from statewright.messages import ToolCall
 from statewright.models import ModelRequest, ScriptedModel
-from statewright.storage.sqlite import SqliteSaver
 
 HI = {"messages": ["write"]}
 SATISFIED = json.dumps({"satisfied": True})
@@ -29,15 +26,6 @@ def unsatisfied(text: str) -> str:
 
 def texts(result: Any) -> list[str]:
     return [message.text for message in result["messages"]]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(str(tmp_path / "runs.db")) as opened:
-        yield opened
 
 
 def test_a_draft_is_revised_until_the_critic_is_satisfied() -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
 
-from statewright import START, Command, InMemorySaver, Instrument, StateGraph, add_messages
+from statewright import START, Command, Instrument, StateGraph, add_messages
 from statewright.agents import Agent, AgentState, create_agent, tool
 from statewright.agents.prebuilt.handoff import create_handoff_tool
 from statewright.agents.prebuilt.supervisor import create_supervisor
@@ -20,7 +18,6 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import GraphRecursionError, InvalidConfig
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, ModelResponse, ScriptedModel
-from statewright.storage.sqlite import SqliteSaver
 
 HI = {"messages": ["hi"]}
 
@@ -35,15 +32,6 @@ def agent(name: str, *script: Any, tools: Any = ()) -> Any:
 
 def texts(result: Any) -> list[str]:
     return [message.text for message in result["messages"]]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(str(tmp_path / "runs.db")) as opened:
-        yield opened
 
 
 # -- handoffs

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 
-from statewright import START, Command, InMemorySaver, StateGraph
+from statewright import START, Command, StateGraph
 from statewright.agents import AgentState, create_agent, tool
 from statewright.agents.prebuilt.handoff import create_handoff_tool
 from statewright.agents.prebuilt.supervisor import create_supervisor
@@ -19,7 +17,6 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, UnknownTarget
 from statewright.messages import Message, ToolCall
 from statewright.models import ScriptedModel
-from statewright.storage.sqlite import SqliteSaver
 
 HI = {"messages": ["hi"]}
 TO_A = create_handoff_tool(agent_name="a")
@@ -32,15 +29,6 @@ def agent(name: str, *script: Any, tools: Any = ()) -> Any:
 
 def texts(result: Any) -> list[str]:
     return [message.text for message in result["messages"]]
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(str(tmp_path / "runs.db")) as opened:
-        yield opened
 
 
 def test_the_default_agent_starts() -> None:
