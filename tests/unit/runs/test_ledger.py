@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from statewright.runs import Group, InMemoryLedger, Ledger, Order
+from statewright.runs import InMemoryLedger, Ledger, Order
 
 
 def test_the_port_is_checked_by_its_methods() -> None:
@@ -13,7 +13,3 @@ def test_the_port_is_checked_by_its_methods() -> None:
 def test_an_order_is_ascending_by_default() -> None:
     assert Order("created_at") == ("created_at", False)
     assert Order("created_at", descending=True).descending
-
-
-def test_a_group_is_a_tuple() -> None:
-    assert Group(("a",), 2, (0.5,)) == (("a",), 2, (0.5,))
