@@ -35,15 +35,15 @@ def work(number: int) -> int:
     return number * 10
 
 
-def wants(number: int) -> ToolCall:
+def work_call(number: int) -> ToolCall:
     return ToolCall(f"c{number}", "work", {"number": number})
 
 
-# -- what it is
+# -- definition
 
 
 @pytest.mark.parametrize("name", ["", "  ", None, 3])
-def test_an_agent_has_a_name(name: Any) -> None:
+def test_an_agent_without_a_name_is_refused(name: Any) -> None:
     with pytest.raises(InvalidConfig, match="it has no name"):
         Agent(name)
 
@@ -60,20 +60,20 @@ def test_only_tools_and_functions_are_accepted(tools: Any) -> None:
 
 
 @pytest.mark.parametrize("choice", ["auto", "any", "none", "work"])
-def test_a_choice_is_known_or_the_name_of_a_tool(choice: str, run: Runner) -> None:
+def test_tool_choice_can_be_a_known_choice_or_a_tool_name(choice: str, run: Runner) -> None:
     model = ScriptedModel(["x"])
     run(Agent("a", model=model, tools=[work], tool_choice=choice), "go")
     assert model.requests[0].tool_choice == choice
 
 
 @pytest.mark.parametrize("choice", ["wrok", "", "required"])
-def test_another_choice_is_refused(choice: str) -> None:
+def test_another_tool_choice_is_refused(choice: str) -> None:
     with pytest.raises(InvalidConfig, match=r"tool_choice is .*Choices: any, auto, none, work\."):
         Agent("a", tools=[work], tool_choice=choice)
 
 
 @pytest.mark.parametrize("name", ["temprature", "messages", "system", "tools", "model", "tool_choice"])
-def test_settings_are_those_of_a_request(name: str) -> None:
+def test_unknown_settings_are_refused(name: str) -> None:
     with pytest.raises(InvalidConfig, match=f"settings has an unknown key '{name}'.*Settings: .*temperature"):
         Agent("a", settings={name: 1})
 
@@ -86,8 +86,8 @@ def test_all_problems_are_reported_together() -> None:
 def test_settings_reach_the_model(run: Runner) -> None:
     model = ScriptedModel(["x"])
     run(Agent("a", model=model, settings={"temperature": 0.5, "max_tokens": 9, "seed": 1}), "go")
-    (asked,) = model.requests
-    assert (asked.temperature, asked.max_tokens, asked.seed) == (0.5, 9, 1)
+    (request,) = model.requests
+    assert (request.temperature, request.max_tokens, request.seed) == (0.5, 9, 1)
 
 
 def test_with_model_keeps_everything_else() -> None:
@@ -107,25 +107,25 @@ def test_with_model_keeps_everything_else() -> None:
         stop_when=lambda: True,
     )
     other = ScriptedModel(["x"])
-    made = agent.with_model(other)
-    assert made.model is other
+    changed = agent.with_model(other)
+    assert changed.model is other
     assert agent.model is not other
     names = [name for name in vars(agent) if name != "model"]
-    assert [getattr(made, name) for name in names] == [getattr(agent, name) for name in names]
+    assert [getattr(changed, name) for name in names] == [getattr(agent, name) for name in names]
 
 
-def test_functions_become_tools_and_tools_stay() -> None:
-    made = tool(work)
-    assert as_tool(made) is made
+def test_functions_become_tools_and_tools_are_unchanged() -> None:
+    work_tool = tool(work)
+    assert as_tool(work_tool) is work_tool
     assert as_tool(work).name == "work"
     assert [one.name for one in Agent("a", tools=[work]).tools] == ["work"]
 
 
-# -- what it is asked
+# -- prompts
 
 
 @pytest.mark.parametrize(
-    ("system", "told"),
+    ("system", "expected"),
     [
         ("Help.", "Help."),
         ("", ""),
@@ -135,13 +135,13 @@ def test_functions_become_tools_and_tools_stay() -> None:
         (lambda: None, ""),
     ],
 )
-def test_the_system_is_text_or_a_function(system: Any, told: str, run: Runner) -> None:
+def test_the_system_prompt_can_be_text_or_a_function(system: Any, expected: str, run: Runner) -> None:
     model = ScriptedModel(["x"])
     run(Agent("a", model=model, system=system), "go")
-    assert model.requests[0].system == told
+    assert model.requests[0].system == expected
 
 
-def test_a_coroutine_function_says_the_system_too(run: Runner) -> None:
+def test_the_system_prompt_can_be_a_coroutine_function(run: Runner) -> None:
     async def system(network: Any) -> str:
         await asyncio.sleep(0)
         return network.name
@@ -153,67 +153,70 @@ def test_a_coroutine_function_says_the_system_too(run: Runner) -> None:
 
 def test_the_system_prompt_function_is_called_before_each_model_call(run: Runner) -> None:
     numbers = iter(range(9))
-    model = ScriptedModel([wants(1), wants(2), "end"])
+    model = ScriptedModel([work_call(1), work_call(2), "end"])
     run(Agent("a", model=model, tools=[work], max_iter=5, system=lambda: f"call {next(numbers)}"), "go")
-    assert [one.system for one in model.requests] == ["call 0", "call 1", "call 2"]
+    assert [request.system for request in model.requests] == ["call 0", "call 1", "call 2"]
 
 
-def test_what_the_system_raises_is_raised(run: Runner) -> None:
+def test_an_exception_of_the_system_prompt_function_is_raised(run: Runner) -> None:
     with pytest.raises(ZeroDivisionError):
         run(Agent("a", model=ScriptedModel(["x"]), system=lambda: str(1 / 0)), "go")
 
 
-def test_the_beginning_of_the_answer_comes_last(run: Runner) -> None:
+def test_the_assistant_prefill_is_the_last_message(run: Runner) -> None:
     model = ScriptedModel(["x"])
     run(Agent("a", model=model, assistant="{"), "go")
-    assert [(one.role, one.text) for one in model.requests[0].messages] == [("user", "go"), ("assistant", "{")]
+    assert [(message.role, message.text) for message in model.requests[0].messages] == [
+        ("user", "go"),
+        ("assistant", "{"),
+    ]
 
 
-# -- its loop
+# -- loop
 
 
 def test_without_max_iter_the_model_is_called_once_and_then_its_tools(run: Runner) -> None:
-    model = ScriptedModel([wants(1), "never"])
+    model = ScriptedModel([work_call(1), "never"])
     result = run(Agent("a", model=model, tools=[work]), "go")
-    assert [one.text for one in result.tool_calls] == ["10"]
+    assert [call.text for call in result.tool_calls] == ["10"]
     assert (len(model.requests), result.requests, result.stop_reason) == (1, 1, None)
 
 
 def test_the_loop_ends_when_the_model_calls_no_tool(run: Runner) -> None:
-    model = ScriptedModel([wants(1), [wants(2), wants(3)], "end", "never"])
+    model = ScriptedModel([work_call(1), [work_call(2), work_call(3)], "end", "never"])
     result = run(Agent("a", model=model, tools=[work], max_iter=9), "go")
-    assert [one.text for one in result.messages] == ["", "10", "", "20", "30", "end"]
+    assert [message.text for message in result.messages] == ["", "10", "", "20", "30", "end"]
     assert (result.requests, result.stop_reason, result.text) == (3, None, "end")
     assert [one.text for one in model.requests[2].messages] == ["go", "", "10", "", "20", "30"]
 
 
-def test_max_iter_is_a_stop_reason(run: Runner) -> None:
-    model = ScriptedModel([wants(1)], repeat_last=True)
+def test_max_iter_ends_the_loop_with_its_stop_reason(run: Runner) -> None:
+    model = ScriptedModel([work_call(1)], repeat_last=True)
     result = run(Agent("a", model=model, tools=[work], max_iter=3), "go")
     assert (len(model.requests), len(result.tool_calls), result.stop_reason) == (3, 3, "max_iter")
 
 
 def test_max_iter_of_a_run_replaces_the_agents_own(run: Runner) -> None:
-    model = ScriptedModel([wants(1)], repeat_last=True)
+    model = ScriptedModel([work_call(1)], repeat_last=True)
     result = run(Agent("a", model=model, tools=[work]), "go", max_iter=2)
     assert (len(model.requests), result.stop_reason) == (2, "max_iter")
 
 
-def test_a_condition_may_stop_it(run: Runner) -> None:
+def test_stop_when_ends_the_loop(run: Runner) -> None:
     seen: list[Any] = []
 
     def stop_when(result: AgentResult, state: Any, network: Any) -> bool:
         seen.append((len(result.messages), network.state is state))
         return result.called("work") is not None
 
-    model = ScriptedModel([wants(1)], repeat_last=True)
+    model = ScriptedModel([work_call(1)], repeat_last=True)
     result = run(Agent("a", model=model, tools=[work], max_iter=9, stop_when=stop_when), "go")
     assert (result.requests, result.stop_reason) == (1, "stop_when")
-    assert [one.text for one in result.tool_calls] == ["10"]
+    assert [call.text for call in result.tool_calls] == ["10"]
     assert seen == [(1, True)]
 
 
-def test_a_tool_may_end_it(run: Runner) -> None:
+def test_a_tool_with_return_direct_ends_the_loop(run: Runner) -> None:
     @tool(return_direct=True)
     def final(number: int) -> int:
         """End."""
@@ -221,38 +224,38 @@ def test_a_tool_may_end_it(run: Runner) -> None:
 
     model = ScriptedModel([[ToolCall("1", "final", {"number": 7})], "never"])
     result = run(Agent("a", model=model, tools=[final], max_iter=9), "go")
-    assert (len(model.requests), [one.text for one in result.tool_calls]) == (1, ["7"])
+    assert (len(model.requests), [call.text for call in result.tool_calls]) == (1, ["7"])
 
 
-def test_unknown_tools_and_odd_arguments_go_back_to_the_model(run: Runner) -> None:
-    asked = [
+def test_unknown_tools_and_invalid_arguments_are_reported_to_the_model(run: Runner) -> None:
+    calls = [
         ToolCall("1", "wrok"),
         ToolCall("2", "work", invalid="{"),
         ToolCall("3", "work", {"number": "x"}),
-        wants(4),
+        work_call(4),
     ]
-    model = ScriptedModel([asked, "I see"])
+    model = ScriptedModel([calls, "I see"])
     result = run(Agent("a", model=model, tools=[work], max_iter=2), "go")
-    assert [bool(one.metadata) for one in result.tool_calls] == [True, True, True, False]
+    assert [bool(call.metadata) for call in result.tool_calls] == [True, True, True, False]
     assert "Did you mean 'work'?" in result.tool_calls[0].text
-    assert [one.role for one in model.requests[1].messages] == ["user", "assistant", *["tool"] * 4]
+    assert [message.role for message in model.requests[1].messages] == ["user", "assistant", *["tool"] * 4]
 
 
-def test_an_agent_without_tools_whose_model_wants_one(run: Runner) -> None:
-    model = ScriptedModel([wants(1), "I see"])
+def test_a_tool_call_of_an_agent_without_tools_is_reported_to_the_model(run: Runner) -> None:
+    model = ScriptedModel([work_call(1), "I see"])
     result = run(Agent("a", model=model, max_iter=2), "go")
     assert result.tool_calls[0].text == "Error: Tool 'work' does not exist. Tools: none."
     assert result.text == "I see"
 
 
-def test_calls_without_ids_are_all_made(run: Runner) -> None:
-    asked = [ToolCall("", "work", {"number": number}) for number in (1, 2)]
-    result = run(Agent("a", model=ScriptedModel([asked]), tools=[work]), "go")
-    assert [one.text for one in result.tool_calls] == ["10", "20"]
+def test_calls_without_ids_are_all_executed(run: Runner) -> None:
+    calls = [ToolCall("", "work", {"number": number}) for number in (1, 2)]
+    result = run(Agent("a", model=ScriptedModel([calls]), tools=[work]), "go")
+    assert [call.text for call in result.tool_calls] == ["10", "20"]
 
 
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_a_tool_that_times_out_does_not_affect_the_others(colour: str, run: Runner) -> None:
+@pytest.mark.parametrize("form", ["plain", "coroutine"])
+def test_a_tool_that_times_out_does_not_affect_the_others(form: str, run: Runner) -> None:
     over = threading.Event()
 
     @tool(timeout=0.05)
@@ -265,12 +268,12 @@ def test_a_tool_that_times_out_does_not_affect_the_others(colour: str, run: Runn
         """Hang."""
         await asyncio.Event().wait()
 
-    hangs = plain if colour == "plain" else coroutine
-    model = ScriptedModel([[ToolCall("1", colour), wants(2)], "I see"])
+    hangs = plain if form == "plain" else coroutine
+    model = ScriptedModel([[ToolCall("1", form), work_call(2)], "I see"])
     result = run(Agent("a", model=model, tools=[hangs, work], max_iter=2), "go")
     assert not over.is_set()
     over.set()
-    assert [bool(one.metadata) for one in result.tool_calls] == [True, False]
+    assert [bool(call.metadata) for call in result.tool_calls] == [True, False]
     assert "took longer than 0.05 seconds" in result.tool_calls[0].text
     assert result.text == "I see"
 
@@ -283,7 +286,7 @@ def test_the_model_of_a_run_replaces_the_agents_own(run: Runner) -> None:
     assert run(Agent("a"), "go", default_model=ScriptedModel(["default"])).text == "default"
 
 
-def test_an_agent_without_a_model_says_so(run: Runner) -> None:
+def test_an_agent_without_a_model_raises_an_error(run: Runner) -> None:
     with pytest.raises(ModelError, match=r"Agent 'a' of 'a' has no model\..*default_model"):
         run(Agent("a"), "go")
 
@@ -311,13 +314,13 @@ def test_only_chat_models_are_accepted(model: Any, run: Runner) -> None:
     ],
     ids=["none", "text", "number", "dict", "message", "user", "tool", "no message", "null", "content", "usage"],
 )
-def test_an_odd_answer_of_a_model_is_an_error_that_names_its_adapter(answer: Any, run: Runner) -> None:
-    class Odd:
+def test_an_invalid_answer_of_a_model_is_an_error_that_names_its_adapter(answer: Any, run: Runner) -> None:
+    class InvalidAdapter:
         async def complete(self, request: Any) -> Any:
             return answer
 
-    with pytest.raises(ModelAnswerInvalid, match="Odd"):
-        run(Agent("a", model=Odd(), retries=0), "go")
+    with pytest.raises(ModelAnswerInvalid, match="InvalidAdapter"):
+        run(Agent("a", model=InvalidAdapter(), retries=0), "go")
 
 
 def test_a_plain_function_as_complete_is_reported_as_an_error(run: Runner) -> None:
@@ -330,18 +333,18 @@ def test_a_plain_function_as_complete_is_reported_as_an_error(run: Runner) -> No
 
 
 def test_a_model_that_does_not_answer_times_out(run: Runner) -> None:
-    class Hangs:
+    class HangingModel:
         async def complete(self, request: Any) -> Any:
             await asyncio.sleep(30)
 
     with pytest.raises(ModelError, match=r"not answer within 0.05 seconds"):
-        run(Agent("a", model=Hangs(), retries=0, settings={"timeout": 0.05}), "go")
+        run(Agent("a", model=HangingModel(), retries=0, settings={"timeout": 0.05}), "go")
 
 
-# -- questions
+# -- interrupts and streams
 
 
-def test_a_run_that_waits_for_an_answer_says_so(run: Runner) -> None:
+def test_an_interrupt_is_raised_and_the_run_can_be_resumed(run: Runner) -> None:
     def ask(question: str) -> str:
         """Ask."""
         return interrupt(question)
@@ -353,10 +356,10 @@ def test_a_run_that_waits_for_an_answer_says_so(run: Runner) -> None:
     with pytest.raises(StatewrightError, match="why"):
         run(agent, "go", checkpointer=saver, thread_id="t")
     result = run(agent, Command(resume="because"), checkpointer=saver, thread_id="t")
-    assert [one.text for one in result.tool_calls] == ["because"]
+    assert [call.text for call in result.tool_calls] == ["because"]
 
 
-def test_it_is_streamed_alone() -> None:
+def test_an_agent_can_be_streamed_without_a_network() -> None:
     agent = Agent("a", model=ScriptedModel(["one two"]))
 
     async def texts() -> list[str]:

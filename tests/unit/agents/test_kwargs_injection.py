@@ -14,7 +14,7 @@ from statewright.errors import InvalidConfig
 KNOWN = {"network": "N", "state": "S", "call_count": 2}
 
 
-class Callable:
+class CallableObject:
     def __call__(self, state: Any) -> Any:
         return state
 
@@ -22,7 +22,7 @@ class Callable:
         return call_count
 
 
-class Unhashable:
+class UnhashableCallable:
     __hash__ = None  # type: ignore[assignment]
 
     def __call__(self, network: Any) -> Any:
@@ -45,39 +45,39 @@ def by_keyword(*, state: Any) -> Any:
         (lambda state, **rest: (state, sorted(rest)), ("S", ["call_count", "network"])),
         (lambda everything: (everything.state, everything.call_count), ("S", 2)),
         (lambda *args: args, ()),
-        (Callable(), "S"),
-        (Callable().method, 2),
+        (CallableObject(), "S"),
+        (CallableObject().method, 2),
         (partial(lambda state, extra: (state, extra), extra=1), ("S", 1)),
-        (Unhashable(), "N"),
+        (UnhashableCallable(), "N"),
     ],
 )
-def test_a_function_gets_the_arguments_that_it_names(function: Any, answer: Any) -> None:
+def test_a_function_receives_the_arguments_that_it_names(function: Any, answer: Any) -> None:
     assert call_with_kwargs(function, KNOWN) == answer
     assert asyncio.run(acall_with_kwargs(function, KNOWN)) == answer
 
 
 def test_coroutines_are_awaited() -> None:
-    async def later(state: Any) -> Any:
+    async def coroutine(state: Any) -> Any:
         await asyncio.sleep(0)
         return state
 
-    assert asyncio.run(acall_with_kwargs(later, KNOWN)) == "S"
-    assert asyncio.run(acall_with_kwargs(lambda state: later(state), KNOWN)) == "S"
+    assert asyncio.run(acall_with_kwargs(coroutine, KNOWN)) == "S"
+    assert asyncio.run(acall_with_kwargs(lambda state: coroutine(state), KNOWN)) == "S"
 
 
 def test_an_unknown_parameter_is_an_error_that_lists_the_known_ones() -> None:
-    def wants(network: Any, sate: Any) -> None: ...
+    def function(network: Any, sate: Any) -> None: ...
 
-    with pytest.raises(InvalidConfig, match=r"wants has an unknown parameter 'sate'.*call_count, network, state"):
-        call_with_kwargs(wants, KNOWN)
+    with pytest.raises(InvalidConfig, match=r"function has an unknown parameter 'sate'.*call_count, network, state"):
+        call_with_kwargs(function, KNOWN)
 
 
-def test_an_unknown_parameter_beside_a_known_one_gets_no_bundle() -> None:
+def test_an_unknown_parameter_next_to_a_known_one_is_an_error() -> None:
     with pytest.raises(InvalidConfig, match="'zzz'"):
         call_with_kwargs(lambda zzz, state: None, KNOWN)
 
 
-def test_what_it_raises_is_raised() -> None:
+def test_an_exception_of_the_function_is_raised() -> None:
     def fail(state: Any) -> None:
         raise TypeError("unhashable, says the function")
 
@@ -85,7 +85,7 @@ def test_what_it_raises_is_raised() -> None:
         call_with_kwargs(fail, KNOWN)
 
 
-def test_the_same_function_may_be_called_with_other_names() -> None:
+def test_a_function_can_be_called_with_different_sets_of_names() -> None:
     function = lambda state, other="none": (state, other)  # noqa: E731  # one object for both calls
     assert call_with_kwargs(function, {"state": 1}) == (1, "none")
     assert call_with_kwargs(function, {"state": 1, "other": 2}) == (1, 2)

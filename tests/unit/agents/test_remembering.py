@@ -15,8 +15,8 @@ from statewright.models import ModelResponse, ScriptedModel, Usage
 TALK = [Message(f"{role} {number}", role=role) for number in range(4) for role in ("user", "assistant")]
 
 
-class Seen:
-    """Selects everything, and keeps what it was told."""
+class RecordingStrategy:
+    """Selects all messages, and records the contexts."""
 
     def __init__(self) -> None:
         self.contexts: list[MemoryContext] = []
@@ -26,26 +26,26 @@ class Seen:
         return messages
 
 
-def test_without_a_strategy_everything_is_sent() -> None:
+def test_all_messages_are_sent_without_a_strategy() -> None:
     model = ScriptedModel(["x"])
     create_agent(model).invoke({"messages": [*TALK, "now"]})
     assert len(model.requests[0].messages) == 9
 
 
-def test_a_strategy_chooses_what_is_sent_and_the_state_keeps_all() -> None:
+def test_a_strategy_selects_sent_messages_and_the_state_keeps_all() -> None:
     model = ScriptedModel(["x"])
     state = create_agent(model, memory=SlidingWindow(2)).invoke({"messages": [*TALK, "now"]})
     assert [message.text for message in model.requests[0].messages] == ["now"]
     assert len(state["messages"]) == 10
 
 
-def test_a_strategy_is_told_what_is_asked_and_where() -> None:
-    seen, store = Seen(), InMemoryStore()
-    create_agent(ScriptedModel(["x"]), memory=seen, store=store).invoke({"messages": [*TALK, "now"]})
-    assert (seen.contexts[0].query, seen.contexts[0].store) == ("now", store)
+def test_a_strategy_receives_the_query_and_the_store() -> None:
+    strategy, store = RecordingStrategy(), InMemoryStore()
+    create_agent(ScriptedModel(["x"]), memory=strategy, store=store).invoke({"messages": [*TALK, "now"]})
+    assert (strategy.contexts[0].query, strategy.contexts[0].store) == ("now", store)
 
 
-def test_an_agent_of_a_network_has_one_too() -> None:
+def test_an_agent_of_a_network_can_have_a_strategy() -> None:
     model = ScriptedModel(["x"])
     Agent("a", model=model, memory=SlidingWindow(1)).run("now")
     assert [message.text for message in model.requests[0].messages] == ["now"]
@@ -56,11 +56,11 @@ def look() -> str:
     return "seen"
 
 
-def test_what_a_summary_costs_counts_against_the_budget() -> None:
+def test_summaries_count_against_the_budget() -> None:
     costly = ModelResponse(Message("summed up", role="assistant"), Usage(900, 200))
-    sums = ScriptedModel([costly], repeat_last=True)
-    asks = ScriptedModel([ToolCall("1", "look", {}), "x"])
-    app = create_agent(asks, [look], memory=Summarizing(sums, keep=1, after=2))
+    summarizer = ScriptedModel([costly], repeat_last=True)
+    model = ScriptedModel([ToolCall("1", "look", {}), "x"])
+    app = create_agent(model, [look], memory=Summarizing(summarizer, keep=1, after=2))
     with pytest.raises(BudgetExceeded):
         app.invoke({"messages": [*TALK, "now"]}, budget=Budget(max_tokens=1000))
-    assert len(sums.requests) == 1
+    assert len(summarizer.requests) == 1

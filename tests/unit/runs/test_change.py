@@ -1,4 +1,4 @@
-"""Changes are values: they say what is to be done, and nothing is done by making them."""
+"""Changes of the ledger: their classes, fields and defaults."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from statewright.runs import (
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_conditions_are_equal_to_values() -> None:
+def test_where_makes_conditions_of_equality() -> None:
     assert where(status="pending", claim=None) == [Condition("status", "=", "pending"), Condition("claim", "=", None)]
     assert where() == []
 
 
-def test_there_are_nine_kinds_of_changes() -> None:
+def test_change_is_a_union_of_nine_classes() -> None:
     assert set(get_args(Change)) == {Insert, Spend, Update, UpdateAll, Delete, Absent, Advance, Announce, Forget}
 
 
-def test_changes_say_what_they_do_by_position() -> None:
+def test_changes_can_be_matched_by_position() -> None:
     label = RunLabel(id="l", run_id="r", name="n", value="v")
     changes: list[Any] = [
         Insert(label),
@@ -47,20 +47,20 @@ def test_changes_say_what_they_do_by_position() -> None:
         Delete(RunLabel, where(run_id="r")),
         Forget("r"),
     ]
-    found = []
+    fields = []
     for change in changes:
         match change:
             case Insert(record):
-                found.append(record.id)
+                fields.append(record.id)
             case Update(kind, identity, values, expect):
-                found.append((kind, identity, dict(values), list(expect)))
-            case UpdateAll(kind, fitting, values):
-                found.append((kind, list(fitting), dict(values)))
-            case Delete(kind, fitting):
-                found.append((kind, list(fitting)))
+                fields.append((kind, identity, dict(values), list(expect)))
+            case UpdateAll(kind, conditions, values):
+                fields.append((kind, list(conditions), dict(values)))
+            case Delete(kind, conditions):
+                fields.append((kind, list(conditions)))
             case Forget(run_id):
-                found.append(run_id)
-    assert found == [
+                fields.append(run_id)
+    assert fields == [
         "l",
         (Run, "r", {"graph": "g"}, where(version=1)),
         (Run, where(graph="g"), {"graph": "h"}),
@@ -69,13 +69,13 @@ def test_changes_say_what_they_do_by_position() -> None:
     ]
 
 
-def test_an_advance_has_nothing_written_at_first() -> None:
-    one, other = Advance("r", NOW), Advance("r", NOW)
-    one.written_events.append(RunEvent("r", 1, "A", {}, None, NOW))
-    assert (other.written_events, other.values, other.events, other.expect) == ([], {}, (), ())
+def test_an_advance_starts_without_written_events() -> None:
+    first, second = Advance("r", NOW), Advance("r", NOW)
+    first.written_events.append(RunEvent("r", 1, "A", {}, None, NOW))
+    assert (second.written_events, second.values, second.events, second.expect) == ([], {}, (), ())
 
 
-def test_small_values_are_equal_where_their_parts_are() -> None:
+def test_parts_of_changes_are_compared_by_value() -> None:
     assert Plus(1) == Plus(1)
     assert Among(Run, "id", ()) == Among(Run, "id", ())
     assert NewEvent("A", {"n": 1}) == ("A", {"n": 1}, None)

@@ -1,4 +1,4 @@
-"""The two tables of transitions, as they were written down."""
+"""The transitions of the status of runs and of steps."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ CANCELLED ->
 """
 
 
-def pairs(table: str) -> set[tuple[str, str]]:
-    found: set[tuple[str, str]] = set()
+def parse(table: str) -> set[tuple[str, str]]:
+    transitions: set[tuple[str, str]] = set()
     for line in table.strip().splitlines():
         before, _, after = line.partition("->")
-        found.update((before.strip(), name.strip()) for name in after.split(",") if name.strip())
-    return found
+        transitions.update((before.strip(), name.strip()) for name in after.split(",") if name.strip())
+    return transitions
 
 
 @pytest.mark.parametrize(("kind", "table"), [(RunStatus, RUNS), (StepStatus, STEPS)])
-def test_what_is_in_the_table_is_possible_and_nothing_else(kind: Any, table: str) -> None:
-    allowed = pairs(table)
+def test_exactly_the_transitions_of_the_table_are_allowed(kind: Any, table: str) -> None:
+    allowed = parse(table)
     for before, after in itertools.product(kind, kind):
         if (before.name, after.name) in allowed:
             assert check_transition("run r", before, after) is after
@@ -50,14 +50,14 @@ def test_what_is_in_the_table_is_possible_and_nothing_else(kind: Any, table: str
         assert (refused.value.status, refused.value.api_code) == (409, "INVALID_TRANSITION")
 
 
-def test_a_refusal_says_what_is_possible() -> None:
+def test_a_refused_transition_names_the_allowed_ones() -> None:
     with pytest.raises(InvalidTransition, match=r"run 7 is paused, and cannot become failed\. .* cancelled, running"):
         check_transition("run 7", RunStatus.PAUSED, RunStatus.FAILED)
     with pytest.raises(InvalidTransition, match="That status is final"):
         check_transition("step 1 of run 7", StepStatus.SKIPPED, StepStatus.RUNNING)
 
 
-def test_the_names_are_those_of_the_command_line_and_the_api() -> None:
+def test_statuses_have_the_names_of_the_command_line_and_the_api() -> None:
     assert {str(status) for status in RunStatus} == {
         "pending", "running", "waiting", "paused", "completed", "failed", "cancelled",
     }  # fmt: skip

@@ -1,4 +1,4 @@
-"""How values of Python's and of Statewright's types are stored: each comes back as it was, of the same type."""
+"""Codecs of built-in types, of Statewright's types, exceptions and numpy: values and types survive a round trip."""
 
 from __future__ import annotations
 
@@ -93,45 +93,45 @@ TAGS = {
     58: "statewright.graph.command.ToParent",
     59: "langchain_core.messages.base.BaseMessage",
 }
-"""Stored data holds these numbers, so none of them may ever mean anything else."""
+"""Stored data contains these numbers, so none of them may ever get another meaning."""
 
 TASK = "0123456789abcdef" * 2
 BERLIN = ZoneInfo("Europe/Berlin")
 
 
-def again(value: Any) -> Any:
-    """The value after it was stored and read."""
+def round_trip(value: Any) -> Any:
+    """Return a value after encoding and decoding it."""
     return Serde().decode(Serde().encode(value))
 
 
 def tag_of(value: Any) -> int:
-    """The tag that a value is stored under."""
-    found: list[int] = []
-    ormsgpack.unpackb(Serde().encode(value), ext_hook=lambda tag, _: found.append(tag))
-    return found[-1]
+    """Return the tag of the encoded value."""
+    tags: list[int] = []
+    ormsgpack.unpackb(Serde().encode(value), ext_hook=lambda tag, _: tags.append(tag))
+    return tags[-1]
 
 
-def ext(tag: int, plain: Any) -> bytes:
-    """A value of a tag, as it is stored."""
+def encode_with_tag(tag: int, plain: Any) -> bytes:
+    """Encode a plain value under a tag."""
     return ormsgpack.packb(ormsgpack.Ext(tag, ormsgpack.packb(plain)))
 
 
-# -- the numbers
+# -- tags
 
 
-def test_tags_mean_what_they_have_always_meant() -> None:
-    assert all(codec_of(tag) is not None for tag in TAGS)  # those of higher folders are loaded when they are met
+def test_tags_keep_their_meaning() -> None:
+    assert all(codec_of(tag) is not None for tag in TAGS)  # codecs of higher layers are loaded at their first use
     assert {tag: codec.type for tag, codec in BY_TAG.items()} == TAGS
     assert OBJECT == 1
     assert OBJECT not in BY_TAG
 
 
-def test_every_codec_is_found_by_the_name_of_its_type_and_by_its_tag() -> None:
+def test_codecs_are_found_by_type_name_and_by_tag() -> None:
     assert all(codec.tag == tag for tag, codec in BY_TAG.items())
     assert all(BY_TAG[codec.tag] is codec for codec in CODECS.values())
 
 
-def test_a_tag_cannot_be_taken_twice() -> None:
+def test_a_tag_cannot_be_registered_twice() -> None:
     with pytest.raises(InternalError, match=r"tag 2 of 'here\.Other' is taken by 'builtins\.tuple'"):
         register_codec(2, "here.Other", list, list)
     assert "here.Other" not in CODECS
@@ -262,16 +262,16 @@ VALUES: list[tuple[int, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("tag", "value"), VALUES, ids=[f"{tag}-{place}" for place, (tag, _) in enumerate(VALUES)])
-def test_a_value_comes_back_as_it_was_of_the_same_type(tag: int, value: Any) -> None:
-    read = again(value)
+@pytest.mark.parametrize(("tag", "value"), VALUES, ids=[f"{tag}-{index}" for index, (tag, _) in enumerate(VALUES)])
+def test_a_value_survives_a_round_trip_with_its_type_and_tag(tag: int, value: Any) -> None:
+    read = round_trip(value)
     assert read == value
     assert type(read) is type(value)
     assert tag_of(value) == tag
 
 
-def test_all_tags_are_tried_here() -> None:
-    elsewhere = {10, 11, 24, 25, 26, 51}  # paths of this system, numpy's, exceptions and what holds one
+def test_all_tags_are_tested() -> None:
+    elsewhere = {10, 11, 24, 25, 26, 51}  # tested below: paths, numpy, exceptions and NodeError
     assert {tag for tag, _ in VALUES} | elsewhere == set(TAGS)
 
 
@@ -297,16 +297,16 @@ def test_all_tags_are_tried_here() -> None:
         -0.0,
     ],
 )
-def test_what_messagepack_knows_needs_no_codec(value: Any) -> None:
-    read = again(value)
+def test_values_of_messagepack_need_no_codec(value: Any) -> None:
+    read = round_trip(value)
     assert read == value
     assert type(read) is type(value)
     assert Serde().encode(value) == ormsgpack.packb(value)
 
 
 @pytest.mark.parametrize("key", [1, -(2**63), 2**64 - 1, 1.5, math.inf, True, False, None, b"\xff", "a", ""])
-def test_keys_that_messagepack_knows_keep_their_type(key: Any) -> None:
-    ((read, value),) = again({key: (1,)}).items()
+def test_keys_of_messagepack_keep_their_type(key: Any) -> None:
+    ((read, value),) = round_trip({key: (1,)}).items()
     assert (read, type(read), value) == (key, type(key), (1,))
 
 
@@ -331,75 +331,75 @@ def test_keys_that_messagepack_knows_keep_their_type(key: Any) -> None:
         MISSING,
     ],
 )
-def test_other_keys_keep_their_type_too(key: Any) -> None:
-    ((read, value),) = again({key: 1}).items()
+def test_other_keys_keep_their_type(key: Any) -> None:
+    ((read, value),) = round_trip({key: 1}).items()
     assert (read, type(read), value) == (key, type(key), 1)
 
 
 def test_the_order_of_keys_is_kept() -> None:
-    assert list(again({"b": 1, "a": 2, "c": 3})) == ["b", "a", "c"]
-    assert list(again({(2,): 1, "a": 2, (1,): 3})) == [(2,), "a", (1,)]
+    assert list(round_trip({"b": 1, "a": 2, "c": 3})) == ["b", "a", "c"]
+    assert list(round_trip({(2,): 1, "a": 2, (1,): 3})) == [(2,), "a", (1,)]
 
 
-@pytest.mark.parametrize("beside", ["", "\ud800", "ł", {"deep": (1, [bytearray(b"c")])}])
-def test_a_bytearray_comes_back_as_one_wherever_it_is(beside: Any) -> None:
+@pytest.mark.parametrize("neighbour", ["", "\ud800", "ł", {"deep": (1, [bytearray(b"c")])}])
+def test_a_bytearray_survives_a_round_trip_in_every_position(neighbour: Any) -> None:
     for value in (bytearray(b"ab"), {"a": [bytearray(b"ab")]}, (bytearray(), b"ab"), {b"key": bytearray(b"ab")}):
-        assert repr(again([value, beside])) == repr([value, beside])
+        assert repr(round_trip([value, neighbour])) == repr([value, neighbour])
 
 
 @pytest.mark.parametrize("name", ["CEST", "UTC", "", "Mitteleuropäische Sommerzeit"])
-def test_the_name_of_a_time_zone_is_kept(name: str) -> None:
+def test_the_name_of_a_fixed_time_zone_is_kept(name: str) -> None:
     for zone in (timezone(timedelta(hours=2), name), timezone(timedelta(0), name)):
         for value in (datetime(2026, 7, 1, 12, tzinfo=zone), time(12, tzinfo=zone)):
-            read = again(value)
+            read = round_trip(value)
             assert (read, read.tzname()) == (value, name)
 
 
 @pytest.mark.parametrize("value", [memoryview(b"ab"), memoryview(b"a-b-")[::2]])
-@pytest.mark.parametrize("beside", ["", "\ud800"])
-def test_views_of_bytes_come_back_as_bytes(value: Any, beside: str) -> None:
-    read, _ = again([value, beside])
+@pytest.mark.parametrize("neighbour", ["", "\ud800"])
+def test_memoryviews_are_decoded_as_bytes(value: Any, neighbour: str) -> None:
+    read, _ = round_trip([value, neighbour])
     assert read == b"ab"
     assert type(read) is bytes
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, -0.0, 5e-324, sys.float_info.max])
 def test_every_float_is_exact(value: float) -> None:
-    assert again(value).hex() == value.hex()
-    assert again([complex(value, value)])[0].imag.hex() == value.hex()
+    assert round_trip(value).hex() == value.hex()
+    assert round_trip([complex(value, value)])[0].imag.hex() == value.hex()
 
 
 @pytest.mark.parametrize("text", ["NaN", "sNaN", "-NaN123", "-0.00"])
 def test_every_decimal_is_exact(text: str) -> None:
-    assert again(Decimal(text)).as_tuple() == Decimal(text).as_tuple()
+    assert round_trip(Decimal(text)).as_tuple() == Decimal(text).as_tuple()
 
 
 @given(st.integers())
 def test_every_integer_is_exact(value: int) -> None:
-    assert again(value) == value
-    assert again(value << 64) == value << 64
+    assert round_trip(value) == value
+    assert round_trip(value << 64) == value << 64
 
 
 @given(st.text(st.characters()))
-def test_every_text_is_exact_whether_it_is_valid_or_not(text: str) -> None:
-    assert again(text) == text
-    assert again({text: [text]}) == {text: [text]}
+def test_every_text_is_exact_even_with_surrogates(text: str) -> None:
+    assert round_trip(text) == text
+    assert round_trip({text: [text]}) == {text: [text]}
 
 
 @pytest.mark.parametrize("path", [Path("a/b"), Path("/"), Path()])
-def test_a_path_is_one_of_this_system(path: Path) -> None:
-    assert again(path) == path
-    assert type(again(path)) is type(path)
+def test_a_path_keeps_the_type_of_its_system(path: Path) -> None:
+    assert round_trip(path) == path
+    assert type(round_trip(path)) is type(path)
     assert tag_of(path) == (11 if sys.platform == "win32" else 10)
 
 
 @pytest.mark.parametrize("tag", [10, 11])
-def test_a_path_of_another_system_is_read_as_one_of_this(tag: int) -> None:
-    assert Serde().decode(ext(tag, "a")) == Path("a")
+def test_a_path_of_another_system_is_decoded_as_a_local_path(tag: int) -> None:
+    assert Serde().decode(encode_with_tag(tag, "a")) == Path("a")
 
 
 @pytest.mark.parametrize("name", ["PosixPath", "PurePosixPath"])
-def test_paths_are_known_where_later_versions_of_python_have_them(name: str) -> None:
+def test_paths_are_found_under_their_module_in_later_versions_of_python(name: str) -> None:
     assert CODECS[f"pathlib._local.{name}"] is CODECS[f"pathlib.{name}"]
 
 
@@ -408,16 +408,16 @@ def test_paths_are_known_where_later_versions_of_python_have_them(name: str) -> 
 
 @pytest.mark.parametrize("fold", [0, 1])
 @pytest.mark.parametrize("zone", [None, UTC, BERLIN])
-def test_the_hour_that_comes_twice_is_the_same_of_both(fold: int, zone: tzinfo | None) -> None:
+def test_the_fold_of_an_ambiguous_time_is_kept(fold: int, zone: tzinfo | None) -> None:
     value = datetime(2026, 10, 25, 2, 30, tzinfo=zone, fold=fold)
-    assert (again(value).fold, again(value).utcoffset()) == (fold, value.utcoffset())
-    assert again(value.timetz()).fold == fold
+    assert (round_trip(value).fold, round_trip(value).utcoffset()) == (fold, value.utcoffset())
+    assert round_trip(value.timetz()).fold == fold
 
 
-def test_a_time_zone_keeps_its_name() -> None:
-    assert again(datetime(2026, 1, 2, tzinfo=BERLIN)).tzinfo is BERLIN
-    assert again(datetime(2026, 1, 2, tzinfo=ZoneInfo("UTC"))).tzinfo is ZoneInfo("UTC")
-    assert again(datetime(2026, 1, 2, tzinfo=UTC)).tzinfo == UTC
+def test_a_time_zone_keeps_its_key() -> None:
+    assert round_trip(datetime(2026, 1, 2, tzinfo=BERLIN)).tzinfo is BERLIN
+    assert round_trip(datetime(2026, 1, 2, tzinfo=ZoneInfo("UTC"))).tzinfo is ZoneInfo("UTC")
+    assert round_trip(datetime(2026, 1, 2, tzinfo=UTC)).tzinfo == UTC
 
 
 def test_a_time_zone_without_a_name_is_refused() -> None:
@@ -429,9 +429,9 @@ def test_a_time_zone_without_a_name_is_refused() -> None:
         Serde().encode({"at": datetime(2026, 1, 2, tzinfo=Own())}, "when")
 
 
-def test_a_time_zone_that_is_not_known_here_is_said_to_be_missing() -> None:
+def test_an_unknown_time_zone_is_named_in_the_error() -> None:
     with pytest.raises(SerdeError, match=r"time zone 'Mars/Base' .* Install tzdata"):
-        Serde().decode(ext(5, ["2026-01-02T00:00:00", "Mars/Base", 0]))
+        Serde().decode(encode_with_tag(5, ["2026-01-02T00:00:00", "Mars/Base", 0]))
 
 
 # -- messages
@@ -444,7 +444,7 @@ def test_a_time_zone_that_is_not_known_here_is_said_to_be_missing() -> None:
         Message("text", role="assistant"),
         Message("text", role="system", id="1"),
         Message([{"type": "text", "text": "a"}, {"type": "image", "data": b"\xff"}]),
-        Message("text", role="of their own"),
+        Message("text", role="custom"),
         Message("text", id=TASK),
         Message("text", id=f"{TASK}-3"),
         Message("text", name="ann"),
@@ -456,44 +456,44 @@ def test_a_time_zone_that_is_not_known_here_is_said_to_be_missing() -> None:
         Message("t", "tool", f"{TASK}-0", "n", (ToolCall("1", "a"),), "2", {"k": None}),
     ],
 )
-def test_a_message_comes_back_as_it_was(message: Message) -> None:
-    read = again(message)
+def test_a_message_survives_a_round_trip(message: Message) -> None:
+    read = round_trip(message)
     assert read == message
     assert type(read.tool_calls) is tuple
-    assert again([message, message]) == [message, message]
+    assert round_trip([message, message]) == [message, message]
 
 
-def test_ids_of_messages_are_stored_short() -> None:
-    given_id = Serde().encode(Message("hi", id=f"{TASK}-0"))
-    assert bytes.fromhex(TASK) + b"-0" in given_id
-    assert TASK.encode() not in given_id
-    assert len(given_id) < len(TASK)
+def test_ids_of_messages_are_stored_as_bytes() -> None:
+    data = Serde().encode(Message("hi", id=f"{TASK}-0"))
+    assert bytes.fromhex(TASK) + b"-0" in data
+    assert TASK.encode() not in data
+    assert len(data) < len(TASK)
 
 
-def test_what_a_message_does_not_say_takes_no_room() -> None:
+def test_unset_fields_of_a_message_use_no_space() -> None:
     assert len(Serde().encode(Message("hi"))) == 8
 
 
-def test_whether_messages_were_all_new_is_kept() -> None:
+def test_all_new_of_a_message_batch_is_kept() -> None:
     for all_new in (True, False):
-        assert again(MessageBatch([], all_new=all_new)).all_new is all_new
+        assert round_trip(MessageBatch([], all_new=all_new)).all_new is all_new
 
 
-def test_what_stands_for_nothing_is_the_same_object() -> None:
-    assert again([MISSING, NO_ARG]) == [MISSING, NO_ARG]
-    assert again(MISSING) is MISSING
-    assert again(NO_ARG) is NO_ARG
+def test_sentinels_are_decoded_as_the_same_object() -> None:
+    assert round_trip([MISSING, NO_ARG]) == [MISSING, NO_ARG]
+    assert round_trip(MISSING) is MISSING
+    assert round_trip(NO_ARG) is NO_ARG
 
 
-def test_changes_can_be_added_to_when_they_are_read() -> None:
-    assert again(Added((1, 2))).items == [1, 2]
-    assert again(Merged(())).items == []
+def test_decoded_changes_contain_lists() -> None:
+    assert round_trip(Added((1, 2))).items == [1, 2]
+    assert round_trip(Merged(())).items == []
 
 
 # -- exceptions
 
 
-def made_error(kind: type[BaseException]) -> BaseException:
+def make_error(kind: type[BaseException]) -> BaseException:
     if issubclass(kind, UnicodeDecodeError):
         return kind("utf-8", b"\xff", 0, 1, "invalid")
     if issubclass(kind, UnicodeTranslateError):
@@ -512,9 +512,9 @@ BUILTIN = [
 
 
 @pytest.mark.parametrize("kind", BUILTIN)
-def test_an_exception_of_pythons_is_one_of_its_class_and_says_the_same(kind: type[BaseException]) -> None:
-    error = made_error(kind)
-    read = again(error)
+def test_a_builtin_exception_keeps_its_class_and_message(kind: type[BaseException]) -> None:
+    error = make_error(kind)
+    read = round_trip(error)
     assert type(read) is kind
     assert (str(read), read.args) == (str(error), error.args)
 
@@ -533,20 +533,20 @@ def test_an_exception_of_pythons_is_one_of_its_class_and_says_the_same(kind: typ
         StopIteration(None),
     ],
 )
-def test_simple_arguments_of_an_exception_are_kept(error: BaseException) -> None:
-    read = again(error)
+def test_simple_arguments_of_an_exception_are_kept_exactly(error: BaseException) -> None:
+    read = round_trip(error)
     assert (type(read), str(read), read.args) == (type(error), str(error), error.args)
     assert tag_of(error) == 26
 
 
-def test_an_error_of_the_system_knows_its_number() -> None:
-    read = again(FileNotFoundError(2, "No such file"))
+def test_an_os_error_keeps_its_errno() -> None:
+    read = round_trip(FileNotFoundError(2, "No such file"))
     assert (read.errno, read.strerror) == (2, "No such file")
 
 
 @pytest.mark.parametrize("error", [OSError(2, "No such file", "path"), ValueError(object), ValueError([1], {2})])
-def test_an_exception_with_other_arguments_keeps_what_it_says(error: Exception) -> None:
-    read = again(error)
+def test_an_exception_with_other_arguments_keeps_its_message(error: Exception) -> None:
+    read = round_trip(error)
     assert type(read) is type(error)
     assert str(read) == str(error)
 
@@ -558,8 +558,8 @@ def test_an_exception_with_other_arguments_keeps_what_it_says(error: Exception) 
         (KeyError(frozenset()), "builtins.KeyError"),
     ],
 )
-def test_an_exception_that_cannot_be_made_to_say_the_same_is_named(error: Exception, kind: str) -> None:
-    read = again(error)
+def test_an_exception_that_cannot_be_rebuilt_becomes_a_stored_error(error: Exception, kind: str) -> None:
+    read = round_trip(error)
     assert type(read) is StoredError
     assert (read.kind, str(read)) == (kind, str(error))
 
@@ -575,67 +575,67 @@ def test_an_exception_that_cannot_be_made_to_say_the_same_is_named(error: Except
         StatewrightError(),
     ],
 )
-def test_an_error_of_statewrights_is_one_of_its_class_and_says_the_same(error: StatewrightError) -> None:
-    read = again(error)
+def test_an_error_of_statewright_keeps_its_class_and_message(error: StatewrightError) -> None:
+    read = round_trip(error)
     assert (type(read), str(read), read.args, read.code) == (type(error), str(error), error.args, error.code)
 
 
 @pytest.mark.parametrize("name", [name for name in errors.__all__ if name not in ("StoredError", "Problem", "nearest")])
-def test_every_error_of_statewrights_can_be_read(name: str) -> None:
-    read = Serde().decode(ext(26, [f"statewright.errors.{name}", "said", []]))
+def test_every_error_of_statewright_can_be_decoded(name: str) -> None:
+    read = Serde().decode(encode_with_tag(26, [f"statewright.errors.{name}", "said", []]))
     assert (type(read), str(read)) == (getattr(errors, name), "said")
 
 
 class OwnError(ValueError):
-    """An exception of a user's."""
+    """An exception of an application."""
 
     def __init__(self, code: int, **more: Any) -> None:
         super().__init__(f"failed with {code}")
         self.code = code
 
 
-def test_an_exception_of_a_users_is_a_stored_error_that_names_the_class() -> None:
-    read = again(OwnError(3))
+def test_another_exception_becomes_a_stored_error_with_its_class_name() -> None:
+    read = round_trip(OwnError(3))
     assert type(read) is StoredError
     assert (read.kind, str(read)) == (type_name(OwnError), "failed with 3")
 
 
-def test_an_exception_that_was_read_can_be_stored_again() -> None:
-    read = again(again(OwnError(3)))
+def test_a_stored_error_survives_a_round_trip() -> None:
+    read = round_trip(round_trip(OwnError(3)))
     assert type(read) is StoredError
     assert (read.kind, str(read)) == (type_name(OwnError), "failed with 3")
 
 
 @pytest.mark.parametrize("error", [ValueError("v"), OwnError(3), NodeTimeoutError("node", "run", 1), KeyError("k")])
-def test_notes_are_kept(error: Exception) -> None:
-    noted = copy.copy(error) if isinstance(error, StatewrightError) else error
-    noted.add_note("first")
-    noted.add_note("second")
-    assert again(noted).__notes__ == ["first", "second"]
-    assert again(again(noted)).__notes__ == ["first", "second"]
+def test_notes_of_an_exception_are_kept(error: Exception) -> None:
+    with_notes = copy.copy(error) if isinstance(error, StatewrightError) else error
+    with_notes.add_note("first")
+    with_notes.add_note("second")
+    assert round_trip(with_notes).__notes__ == ["first", "second"]
+    assert round_trip(round_trip(with_notes)).__notes__ == ["first", "second"]
 
 
 def test_an_exception_without_notes_has_none() -> None:
-    assert not hasattr(again(ValueError("v")), "__notes__")
+    assert not hasattr(round_trip(ValueError("v")), "__notes__")
 
 
 @pytest.mark.parametrize(
     "name", ["builtins.print", "builtins.int", "statewright.errors.nearest", "os.system", "os.error", "", "ValueError"]
 )
-def test_nothing_but_an_exception_is_made_of_a_name(name: str) -> None:
-    read = Serde().decode(ext(26, [name, "text", []]))
+def test_a_name_that_is_not_an_exception_becomes_a_stored_error(name: str) -> None:
+    read = Serde().decode(encode_with_tag(26, [name, "text", []]))
     assert type(read) is StoredError
     assert (read.kind, str(read)) == (name, "text")
 
 
-def test_what_an_error_handler_is_told_comes_back() -> None:
-    read = again(NodeError("node", ValueError("v"), {"x": (1,)}))
+def test_a_node_error_survives_a_round_trip() -> None:
+    read = round_trip(NodeError("node", ValueError("v"), {"x": (1,)}))
     assert type(read) is NodeError
     assert (read.node, type(read.error), str(read.error), read.input) == ("node", ValueError, "v", {"x": (1,)})
     assert tag_of(read) == 51
 
 
-# -- numpy's
+# -- numpy
 
 
 @pytest.fixture
@@ -664,30 +664,30 @@ ARRAYS = {
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_an_array_comes_back_with_its_type_and_shape(numpy: Any, name: str) -> None:
+def test_an_array_keeps_its_type_shape_and_content(numpy: Any, name: str) -> None:
     array = ARRAYS[name](numpy)
-    read = again(array)
+    read = round_trip(array)
     assert type(read) is numpy.ndarray
     assert (read.dtype, read.shape, read.tobytes()) == (array.dtype, array.shape, array.tobytes())
     assert tag_of(array) == 24
 
 
-def test_an_array_that_was_read_can_be_written_to(numpy: Any) -> None:
-    read = again(numpy.arange(3))
+def test_a_decoded_array_is_writable(numpy: Any) -> None:
+    read = round_trip(numpy.arange(3))
     read[0] = 9
     assert read.tolist() == [9, 1, 2]
 
 
 @pytest.mark.parametrize(
-    ("make", "said"),
+    ("make", "message"),
     [
         (lambda np: np.array([object()]), "contains objects. Store a list"),
         (lambda np: np.zeros(1, dtype=np.dtype([("a", "i1"), ("b", "f8")], align=True)), "gaps between its fields"),
         (lambda np: np.ma.array([1]), "MaskedArray is not known"),
     ],
 )
-def test_an_array_that_is_no_plain_row_of_bytes_is_refused(numpy: Any, make: Any, said: str) -> None:
-    with pytest.raises(SerdeError, match=said) as caught:
+def test_unsupported_arrays_are_refused_with_their_path(numpy: Any, make: Any, message: str) -> None:
+    with pytest.raises(SerdeError, match=message) as caught:
         Serde().encode({"a": [make(numpy)]}, "values")
     assert caught.value.key_path == "values.a[0]"
 
@@ -710,30 +710,30 @@ SCALARS = {
 
 
 @pytest.mark.parametrize("name", SCALARS)
-def test_a_number_of_numpys_stays_one(numpy: Any, name: str) -> None:
+def test_a_scalar_of_numpy_keeps_its_type(numpy: Any, name: str) -> None:
     value = SCALARS[name](numpy)
-    read = again(value)
+    read = round_trip(value)
     assert type(read) is type(value)
     assert (read.dtype, read.tobytes()) == (value.dtype, value.tobytes())
     assert tag_of(value) == 25
 
 
-def test_a_number_of_numpys_can_be_a_key(numpy: Any) -> None:
-    ((key, _),) = again({numpy.int64(1): 1}).items()
+def test_a_scalar_of_numpy_can_be_a_key(numpy: Any) -> None:
+    ((key, _),) = round_trip({numpy.int64(1): 1}).items()
     assert type(key) is numpy.int64
 
 
-# -- what is no value
+# -- damaged data
 
 
 @pytest.mark.parametrize("tag", TAGS)
-def test_a_codec_that_is_given_something_else_finds_the_data_damaged(tag: int) -> None:
-    """Some take anything: what an Overwrite holds, say."""
+def test_codecs_refuse_data_of_the_wrong_form(tag: int) -> None:
+    """Some codecs accept any value, such as that of Overwrite."""
     broken = [3, None, True, 1.5, "text", b"bytes", [], [[]], [1, 2, 3], {"a": 1}, [None, 9, 9, 9, 9, 9, 9, 9]]
     refused = 0
     for plain in broken:
         try:
-            Serde().decode(ext(tag, plain))
+            Serde().decode(encode_with_tag(tag, plain))
         except (DamagedDatabase, SerdeError):
             refused += 1
     assert refused or tag in (43, 45, 46, 47, 48, 49)

@@ -1,4 +1,4 @@
-"""Messages of LangChain as bytes and back, without being registered."""
+"""Encoding and decoding messages of LangChain, which need no registration."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ MESSAGES: list[Any] = [
 
 
 @pytest.mark.parametrize("message", MESSAGES, ids=lambda message: type(message).__name__)
-def test_a_message_is_the_same_afterwards(message: Any) -> None:
-    (again,) = Serde().decode(Serde().encode([message]))
-    assert (type(again), again) == (type(message), message)
-    assert again.model_fields_set == message.model_fields_set
-    assert again.model_extra == message.model_extra
+def test_a_message_survives_a_round_trip(message: Any) -> None:
+    (restored,) = Serde().decode(Serde().encode([message]))
+    assert (type(restored), restored) == (type(message), message)
+    assert restored.model_fields_set == message.model_fields_set
+    assert restored.model_extra == message.model_extra
 
 
-def test_a_class_of_a_user_is_not_taken_for_its_base() -> None:
-    class Own(core.HumanMessage):
+def test_a_custom_subclass_of_a_message_is_refused() -> None:
+    class OwnMessage(core.HumanMessage):
         pass
 
-    with pytest.raises(SerdeError, match="Own is not known"):
-        Serde().encode(Own("x"))
+    with pytest.raises(SerdeError, match="OwnMessage is not known"):
+        Serde().encode(OwnMessage("x"))
 
 
-def test_what_cannot_be_stored_is_named_with_its_place() -> None:
+def test_a_value_that_cannot_be_stored_is_refused_with_its_path() -> None:
     with pytest.raises(SerdeError, match=r"value.*artifact.*type builtins.object is not known"):
         Serde().encode(core.ToolMessage("3", tool_call_id="c1", artifact=object()))
 
 
-def test_stored_data_names_no_class_but_these() -> None:
+def test_unknown_message_classes_are_not_decoded() -> None:
     with pytest.raises(ValueError, match="message class 'BaseMessage' does not exist"):
         CODEC.decode(["BaseMessage", {}])

@@ -1,4 +1,4 @@
-"""Where a SQLite file is, as people write it."""
+"""Locations of SQLite files: paths and URLs."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ from statewright.storage.sqlite import SqliteDatabase, SqliteSaver
         ("sqlite:///~/runs.db", "/home/anna/runs.db"),
     ],
 )
-def test_paths_and_urls(location: str | Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_paths_and_urls_are_resolved(location: str | Path, path: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/anna")
     assert path_of(location) == Path(path)
 
 
 @pytest.mark.parametrize("location", ["postgres://anna:secret@host/db", "mysql://host", "sqlite://runs.db"])
 @pytest.mark.parametrize("opens", [SqliteDatabase, SqliteSaver, SqliteSaver.from_conn_string])
-def test_another_url_is_refused_with_the_form_that_is_understood(location: str, opens: type[SqliteSaver]) -> None:
+def test_an_unsupported_url_is_refused_with_an_example_and_without_its_secrets(
+    location: str, opens: type[SqliteSaver]
+) -> None:
     with pytest.raises(InvalidConfig, match=r"sqlite:///runs\.db") as refused:
         opens(location)
     assert "secret" not in str(refused.value)
@@ -40,6 +42,6 @@ def test_another_url_is_refused_with_the_form_that_is_understood(location: str, 
 @pytest.mark.parametrize(
     "location", ["file:runs.db", "file:///runs.db", "sqlite:runs.db", "", ":memory:", "sqlite:///"]
 )
-def test_what_names_no_file_is_refused(location: str) -> None:
+def test_a_location_without_a_file_is_refused(location: str) -> None:
     with pytest.raises(InvalidConfig):
         path_of(location)

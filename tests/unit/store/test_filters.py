@@ -1,4 +1,4 @@
-"""Which values meet a filter."""
+"""Filters of searches: operators, paths, and missing values."""
 
 from typing import Any
 
@@ -20,7 +20,7 @@ VALUE: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "conditions",
     [
         {},
         {"n": 3},
@@ -53,12 +53,12 @@ VALUE: dict[str, Any] = {
         {"none": {"$eq": None}},
     ],
 )
-def test_a_value_meets_a_filter_if_every_condition_holds(wanted: dict[str, Any]) -> None:
-    assert matches(VALUE, wanted)
+def test_a_value_matches_if_every_condition_holds(conditions: dict[str, Any]) -> None:
+    assert matches(VALUE, conditions)
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "conditions",
     [
         {"n": 4},
         {"n": "3"},
@@ -88,12 +88,12 @@ def test_a_value_meets_a_filter_if_every_condition_holds(wanted: dict[str, Any])
         {"none": {"$exists": False}},
     ],
 )
-def test_one_condition_that_does_not_hold_is_enough(wanted: dict[str, Any]) -> None:
-    assert not matches(VALUE, wanted)
+def test_a_value_does_not_match_if_one_condition_fails(conditions: dict[str, Any]) -> None:
+    assert not matches(VALUE, conditions)
 
 
 @pytest.mark.parametrize(
-    ("condition", "met"),
+    ("condition", "expected"),
     [
         (None, False),
         (3, False),
@@ -110,32 +110,32 @@ def test_one_condition_that_does_not_hold_is_enough(wanted: dict[str, Any]) -> N
     ],
 )
 @pytest.mark.parametrize("path", ["missing", "author.missing", "n.inside"])
-def test_what_is_not_there_is_only_unlike_other_things(path: str, condition: Any, met: bool) -> None:
-    assert matches(VALUE, {path: condition}) is met
+def test_missing_fields_match_only_negative_conditions(path: str, condition: Any, expected: bool) -> None:
+    assert matches(VALUE, {path: condition}) is expected
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "conditions",
     [{"n": {"$gt": "a"}}, {"none": {"$lt": 3}}, {"text": {"$gte": 3}}, {"n": {"$contains": 3}}, {"n": {"$in": 3}}],
 )
-def test_values_of_different_kinds_are_in_no_order(wanted: dict[str, Any]) -> None:
-    assert not matches(VALUE, wanted)
+def test_comparisons_of_different_types_do_not_match(conditions: dict[str, Any]) -> None:
+    assert not matches(VALUE, conditions)
 
 
-def test_a_dict_without_operators_is_a_value_to_equal() -> None:
+def test_a_dict_without_operators_is_compared_for_equality() -> None:
     assert matches({"price": {"usd": 3}}, {"price": {"usd": 3}})
     assert not matches({"price": {"usd": 3}}, {"price": {"usd": {"$gt": 2}}})
 
 
 @pytest.mark.parametrize(
-    ("operator", "said"),
+    ("operator", "message"),
     [("$gtt", r"'\$gtt'.*Did you mean '\$gt'"), ("$regex", r"Unknown operator '\$regex'.*Operators: \$contains")],
 )
-def test_an_unknown_operator_is_an_error_that_lists_the_known(operator: str, said: str) -> None:
-    with pytest.raises(InvalidUpdateError, match=said):
+def test_an_unknown_operator_is_refused_with_the_known_ones(operator: str, message: str) -> None:
+    with pytest.raises(InvalidUpdateError, match=message):
         matches(VALUE, {"n": {operator: 3}})
 
 
-def test_an_empty_value_meets_the_empty_filter_alone() -> None:
+def test_an_empty_value_matches_only_the_empty_filter() -> None:
     assert matches({}, {})
     assert not matches({}, {"a": None})

@@ -1,4 +1,4 @@
-"""What a store keeps, and the namespaces under which it does."""
+"""Items, operations and options of stores, and valid namespaces."""
 
 from dataclasses import FrozenInstanceError
 from datetime import UTC, datetime
@@ -20,16 +20,16 @@ from statewright.store import (
 from statewright.store.model import check_namespace
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-FACTS: dict[str, Any] = {"namespace": ("a",), "key": "k", "value": {"n": 1}, "created_at": NOW, "updated_at": NOW}
+FIELDS: dict[str, Any] = {"namespace": ("a",), "key": "k", "value": {"n": 1}, "created_at": NOW, "updated_at": NOW}
 
 
 @pytest.mark.parametrize("namespace", [("a",), ("users", "42", "memories"), (" ",), ("a", "a"), ("*",), ("ä/b:c",)])
-def test_a_good_namespace_is_returned_itself(namespace: tuple[str, ...]) -> None:
+def test_a_valid_namespace_is_returned_unchanged(namespace: tuple[str, ...]) -> None:
     assert check_namespace(namespace) is namespace
 
 
 @pytest.mark.parametrize(
-    ("namespace", "said"),
+    ("namespace", "message"),
     [
         ((), "has no label"),
         (("",), "has the label ''"),
@@ -39,43 +39,43 @@ def test_a_good_namespace_is_returned_itself(namespace: tuple[str, ...]) -> None
         (("a", "b.", ""), r"has the label 'b\.'"),
     ],
 )
-def test_a_bad_namespace_is_refused_with_the_bad_label(namespace: tuple[str, ...], said: str) -> None:
-    with pytest.raises(InvalidUpdateError, match=said + ".*one or more labels"):
+def test_an_invalid_namespace_is_refused_with_its_invalid_label(namespace: tuple[str, ...], message: str) -> None:
+    with pytest.raises(InvalidUpdateError, match=message + ".*one or more labels"):
         check_namespace(namespace)
 
 
 @pytest.mark.parametrize("dims", [0, -1])
-def test_an_index_has_at_least_one_dimension(dims: int) -> None:
+def test_an_index_needs_at_least_one_dimension(dims: int) -> None:
     with pytest.raises(InvalidConfig, match=rf"dims={dims}.*at least 1"):
         Index(dims=dims, embed=lambda texts: [])
 
 
-def test_an_index_covers_the_whole_value_unless_told_otherwise() -> None:
+def test_an_index_covers_the_whole_value_by_default() -> None:
     assert Index(dims=1, embed=lambda texts: []).fields == ("$",)
 
 
-def test_items_live_for_ever_unless_told_otherwise() -> None:
+def test_items_never_expire_by_default() -> None:
     ttl = TimeToLive()
     assert (ttl.default, ttl.refresh_on_read) == (None, True)
 
 
-def test_an_item_that_was_searched_for_may_have_a_score() -> None:
-    assert SearchItem(**FACTS).score is None
-    assert SearchItem(**FACTS, score=0.0).score == 0.0
-    assert isinstance(SearchItem(**FACTS), Item)
+def test_a_search_item_can_have_a_score() -> None:
+    assert SearchItem(**FIELDS).score is None
+    assert SearchItem(**FIELDS, score=0.0).score == 0.0
+    assert isinstance(SearchItem(**FIELDS), Item)
 
 
-def test_items_are_equal_if_their_facts_are() -> None:
-    assert Item(**FACTS) == Item(**FACTS)
-    assert Item(**FACTS) != Item(**{**FACTS, "value": {"n": 2}})
-    assert Item(**FACTS) != SearchItem(**FACTS)
+def test_items_are_compared_by_type_and_fields() -> None:
+    assert Item(**FIELDS) == Item(**FIELDS)
+    assert Item(**FIELDS) != Item(**{**FIELDS, "value": {"n": 2}})
+    assert Item(**FIELDS) != SearchItem(**FIELDS)
 
 
 @pytest.mark.parametrize(
-    ("fact", "name"),
+    ("instance", "name"),
     [
-        (Item(**FACTS), "key"),
-        (SearchItem(**FACTS), "score"),
+        (Item(**FIELDS), "key"),
+        (SearchItem(**FIELDS), "score"),
         (GetOp(namespace=("a",), key="k"), "key"),
         (PutOp(namespace=("a",), key="k", value=None), "value"),
         (SearchOp(prefix=()), "limit"),
@@ -84,6 +84,6 @@ def test_items_are_equal_if_their_facts_are() -> None:
         (Index(dims=1, embed=lambda texts: []), "dims"),
     ],
 )
-def test_facts_cannot_be_changed(fact: object, name: str) -> None:
+def test_instances_are_frozen(instance: object, name: str) -> None:
     with pytest.raises(FrozenInstanceError):
-        setattr(fact, name, None)
+        setattr(instance, name, None)

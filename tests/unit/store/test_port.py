@@ -1,4 +1,4 @@
-"""The port of stores, and what every store offers to its users besides."""
+"""The port of stores, batches of operations, and the coroutines of every store."""
 
 import asyncio
 import inspect
@@ -26,8 +26,8 @@ NAMES = ("users", "42")
 METHODS = ["get", "put", "delete", "search", "list_namespaces"]
 
 
-class Incomplete:
-    """All of a store but `search`."""
+class StoreWithoutSearch:
+    """Has all methods of a store except `search`."""
 
     def get(self, namespace: Any, key: str) -> None: ...
 
@@ -52,27 +52,27 @@ def store(clock: FakeClock) -> InMemoryStore:
     return InMemoryStore(clock=clock, index=index, ttl=TimeToLive(refresh_on_read=False))
 
 
-def test_a_store_is_told_by_its_methods() -> None:
+def test_the_port_is_checked_by_its_methods() -> None:
     assert isinstance(InMemoryStore(), Store)
-    assert not isinstance(Incomplete(), Store)
+    assert not isinstance(StoreWithoutSearch(), Store)
     assert not isinstance(StoreFace(), Store)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_the_store_in_memory_takes_what_the_port_says(method: str) -> None:
+def test_the_methods_of_the_store_in_memory_have_the_signatures_of_the_port(method: str) -> None:
     def parameters(owner: type) -> list[tuple[str, Any, Any]]:
-        found = inspect.signature(getattr(owner, method)).parameters.values()
-        return [(one.name, one.kind, one.default) for one in found]
+        parameters = inspect.signature(getattr(owner, method)).parameters.values()
+        return [(parameter.name, parameter.kind, parameter.default) for parameter in parameters]
 
     assert parameters(InMemoryStore) == parameters(Store)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_every_method_has_a_form_for_coroutines(method: str) -> None:
+def test_each_method_has_a_coroutine(method: str) -> None:
     assert inspect.iscoroutinefunction(getattr(StoreFace, f"a{method}"))
 
 
-def test_a_batch_is_done_in_its_order(store: InMemoryStore) -> None:
+def test_the_operations_of_a_batch_run_in_order(store: InMemoryStore) -> None:
     answers = store.batch(
         [
             GetOp(namespace=NAMES, key="k"),
@@ -85,29 +85,29 @@ def test_a_batch_is_done_in_its_order(store: InMemoryStore) -> None:
             ListNamespacesOp(),
         ]
     )
-    before, put, item, used, found, deleted, after, unused = answers
-    assert (before, put, deleted, after, unused) == (None, None, None, None, [])
-    assert (item.value, used, [one.key for one in found]) == ({"n": 1}, [NAMES], ["k"])
+    before, put, item, namespaces, items, deleted, after, remaining_namespaces = answers
+    assert (before, put, deleted, after, remaining_namespaces) == (None, None, None, None, [])
+    assert (item.value, namespaces, [one.key for one in items]) == ({"n": 1}, [NAMES], ["k"])
 
 
-def test_an_empty_batch_has_no_answers(store: InMemoryStore) -> None:
+def test_an_empty_batch_returns_no_answers(store: InMemoryStore) -> None:
     assert store.batch([]) == []
     assert store.batch(iter([GetOp(namespace=NAMES, key="k")])) == [None]
 
 
-def test_an_empty_value_is_put_and_not_deleted(store: InMemoryStore) -> None:
+def test_an_empty_value_is_stored_and_not_a_deletion(store: InMemoryStore) -> None:
     perform(store, PutOp(namespace=NAMES, key="k", value={}))
     item = perform(store, GetOp(namespace=NAMES, key="k"))
     assert item.value == {}
 
 
-def test_what_a_batch_did_before_an_error_stays_done(store: InMemoryStore) -> None:
+def test_operations_before_a_failing_one_are_kept(store: InMemoryStore) -> None:
     with pytest.raises(InvalidUpdateError):
         store.batch([PutOp(namespace=NAMES, key="k", value={}), PutOp(namespace=(), key="k", value={})])
     assert store.get(NAMES, "k") is not None
 
 
-def test_the_ttl_of_an_operation_is_obeyed(store: InMemoryStore, clock: FakeClock) -> None:
+def test_operations_pass_their_ttl_and_refresh(store: InMemoryStore, clock: FakeClock) -> None:
     store.batch([PutOp(namespace=NAMES, key=key, value={}, ttl=10) for key in ("read", "found", "left")])
     clock.advance(8)
     perform(store, GetOp(namespace=NAMES, key="read", refresh_ttl=True))
@@ -116,7 +116,7 @@ def test_the_ttl_of_an_operation_is_obeyed(store: InMemoryStore, clock: FakeCloc
     assert {item.key for item in perform(store, SearchOp(prefix=NAMES))} == {"read", "found"}
 
 
-def test_the_index_of_an_operation_is_obeyed(store: InMemoryStore) -> None:
+def test_operations_pass_their_index(store: InMemoryStore) -> None:
     value = {"text": "cat"}
     store.batch(
         [PutOp(namespace=NAMES, key="k", value=value), PutOp(namespace=NAMES, key="l", value=value, index=False)]
@@ -126,7 +126,7 @@ def test_the_index_of_an_operation_is_obeyed(store: InMemoryStore) -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "found"),
+    ("operation", "expected"),
     [
         (SearchOp(prefix=("a",)), ["2", "1"]),
         (SearchOp(prefix=(), filter={"n": {"$gt": 1}}), ["3", "2"]),
@@ -134,14 +134,14 @@ def test_the_index_of_an_operation_is_obeyed(store: InMemoryStore) -> None:
         (SearchOp(prefix=(), limit=1, offset=2), ["1"]),
     ],
 )
-def test_the_choices_of_a_search_are_obeyed(store: InMemoryStore, operation: SearchOp, found: list[str]) -> None:
+def test_a_search_operation_passes_its_options(store: InMemoryStore, operation: SearchOp, expected: list[str]) -> None:
     for number, namespace in enumerate([("a", "x"), ("a", "y"), ("b",)], 1):
         store.put(namespace, str(number), {"n": number})
-    assert [item.key for item in perform(store, operation)] == found
+    assert [item.key for item in perform(store, operation)] == expected
 
 
 @pytest.mark.parametrize(
-    ("operation", "found"),
+    ("operation", "expected"),
     [
         (ListNamespacesOp(), [("a", "x"), ("a", "y"), ("b",)]),
         (ListNamespacesOp(prefix=("a",)), [("a", "x"), ("a", "y")]),
@@ -150,15 +150,15 @@ def test_the_choices_of_a_search_are_obeyed(store: InMemoryStore, operation: Sea
         (ListNamespacesOp(limit=1, offset=1), [("a", "y")]),
     ],
 )
-def test_the_choices_of_a_listing_are_obeyed(
-    store: InMemoryStore, operation: ListNamespacesOp, found: list[tuple[str, ...]]
+def test_a_list_namespaces_operation_passes_its_options(
+    store: InMemoryStore, operation: ListNamespacesOp, expected: list[tuple[str, ...]]
 ) -> None:
     for namespace in [("a", "x"), ("a", "y"), ("b",)]:
         store.put(namespace, "k", {})
-    assert perform(store, operation) == found
+    assert perform(store, operation) == expected
 
 
-def test_coroutines_do_what_the_plain_methods_do(store: InMemoryStore) -> None:
+def test_coroutines_have_the_same_results_as_the_plain_methods(store: InMemoryStore) -> None:
     async def main() -> list[Any]:
         await store.aput(NAMES, "k", {"text": "cat"}, ttl=10)
         await store.aput(NAMES, "l", {"text": "dog"}, index=False)
@@ -171,7 +171,7 @@ def test_coroutines_do_what_the_plain_methods_do(store: InMemoryStore) -> None:
             await store.aget(NAMES, "l"),
         ]
 
-    item, found, used, (other,), deleted, gone = asyncio.run(main())
+    item, items, namespaces, (other,), deleted, gone = asyncio.run(main())
     assert isinstance(item, Item)
-    assert ([one.key for one in found], used) == (["k"], [("users",)])
+    assert ([one.key for one in items], namespaces) == (["k"], [("users",)])
     assert (other.value, deleted, gone) == ({"text": "dog"}, None, None)

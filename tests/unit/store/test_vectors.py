@@ -1,4 +1,4 @@
-"""Search by meaning: texts of a value, their vectors, and how near these are."""
+"""Search by meaning: the texts of a value, their vectors, and the similarity of vectors."""
 
 import json
 import math
@@ -26,7 +26,7 @@ VALUE: dict[str, Any] = {
 
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
-    """How often a text holds an a, and how often a b."""
+    """Embed a text as the numbers of its letters a and b."""
     return [[float(text.count("a")), float(text.count("b"))] for text in texts]
 
 
@@ -50,7 +50,7 @@ def embed(texts: Sequence[str]) -> list[list[float]]:
         ("tags", ['["a", "b"]']),
     ],
 )
-def test_a_path_leads_to_texts(path: str, texts: list[str]) -> None:
+def test_a_path_selects_texts(path: str, texts: list[str]) -> None:
     assert texts_at(VALUE, [path]) == texts
 
 
@@ -68,12 +68,12 @@ def test_a_path_leads_to_texts(path: str, texts: list[str]) -> None:
         "title[0]",
     ],
 )
-def test_a_path_that_leads_nowhere_gives_no_text(path: str) -> None:
+def test_a_path_without_a_value_selects_no_text(path: str) -> None:
     assert texts_at(VALUE, [path]) == []
 
 
 @pytest.mark.parametrize("path", ["$", ""])
-def test_the_whole_value_is_its_json(path: str) -> None:
+def test_the_root_path_selects_the_json_of_the_value(path: str) -> None:
     (text,) = texts_at(VALUE, [path])
     assert json.loads(text) == VALUE
 
@@ -82,38 +82,38 @@ def test_the_json_of_a_value_does_not_depend_on_the_order_of_its_keys() -> None:
     assert texts_at({"a": 1, "b": 2}, ["$"]) == texts_at({"b": 2, "a": 1}, ["$"])
 
 
-def test_what_json_does_not_know_is_written_as_text() -> None:
+def test_values_that_are_not_json_are_converted_to_strings() -> None:
     assert texts_at({"place": 1 + 2j}, ["place"]) == ['"(1+2j)"']
 
 
-def test_the_texts_of_several_paths_are_in_their_order() -> None:
+def test_texts_are_in_the_order_of_the_paths() -> None:
     assert texts_at(VALUE, ["tags[*]", "missing", "title", "title"]) == ["a", "b", "T", "T"]
     assert texts_at(VALUE, []) == []
 
 
-def test_vectors_have_length_one_and_keep_their_direction() -> None:
+def test_vectors_are_normalized() -> None:
     (first, second) = embed_texts(Index(dims=2, embed=embed), ["aaabbbb", "b"])
     assert first == pytest.approx([0.6, 0.8])
     assert second == pytest.approx([0, 1])
 
 
-def test_a_vector_without_direction_stays_as_it_is() -> None:
+def test_a_zero_vector_is_unchanged() -> None:
     assert embed_texts(Index(dims=2, embed=embed), ["xyz"]) == [[0.0, 0.0]]
 
 
-def test_where_there_are_no_texts_nobody_is_asked() -> None:
+def test_no_texts_are_not_embedded() -> None:
     def fail(texts: Sequence[str]) -> list[list[float]]:
         raise AssertionError("there was nothing to embed")
 
     assert embed_texts(Index(dims=2, embed=fail), []) == []
 
 
-def test_vectors_may_be_of_whole_numbers_and_any_sequence() -> None:
+def test_vectors_can_be_sequences_of_integers() -> None:
     assert embed_texts(Index(dims=2, embed=lambda texts: tuple((3, 4) for _ in texts)), ["a"]) == [[0.6, 0.8]]
 
 
 @pytest.mark.parametrize(
-    ("vectors", "said"),
+    ("vectors", "message"),
     [
         ([[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]], "2 vectors of 3 dimensions for 2 texts.*of 2 dimensions for each"),
         ([[1.0, 2.0], [1.0]], "of 1 dimensions"),
@@ -122,13 +122,13 @@ def test_vectors_may_be_of_whole_numbers_and_any_sequence() -> None:
         ([], "0 vectors .*for 2 texts"),
     ],
 )
-def test_an_embedding_of_another_shape_is_refused(vectors: list[list[float]], said: str) -> None:
-    with pytest.raises(InvalidUpdateError, match=said):
+def test_an_embedding_of_the_wrong_shape_is_refused(vectors: list[list[float]], message: str) -> None:
+    with pytest.raises(InvalidUpdateError, match=message):
         embed_texts(Index(dims=2, embed=lambda texts: vectors), ["a", "b"])
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "near"),
+    ("first", "second", "expected"),
     [
         ([1.0, 0.0], [1.0, 0.0], 1),
         ([1.0, 0.0], [0.0, 1.0], 0),
@@ -137,9 +137,9 @@ def test_an_embedding_of_another_shape_is_refused(vectors: list[list[float]], sa
         ([0.0, 0.0], [1.0, 0.0], 0),
     ],
 )
-def test_nearness_is_the_cosine_of_the_angle(first: list[float], second: list[float], near: float) -> None:
-    assert similarity(first, second) == pytest.approx(near)
-    assert similarity(second, first) == pytest.approx(near)
+def test_similarity_is_the_cosine_of_the_angle(first: list[float], second: list[float], expected: float) -> None:
+    assert similarity(first, second) == pytest.approx(expected)
+    assert similarity(second, first) == pytest.approx(expected)
 
 
 def test_vectors_of_different_lengths_cannot_be_compared() -> None:

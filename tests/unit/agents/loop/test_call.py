@@ -31,12 +31,12 @@ def call() -> AgentCall:
     return AgentCall(network="n", build_run=build_run, schema=DataSchema(), values={"files": ["x"], "count": 1})
 
 
-def test_there_is_no_current_call_outside_of_one() -> None:
+def test_current_call_raises_outside_a_call() -> None:
     with pytest.raises(InvalidConfig, match="without a network"):
         current_call()
 
 
-def test_a_call_is_entered_and_left() -> None:
+def test_calls_can_be_nested() -> None:
     outer, inner = call(), call()
     with enter_call(outer):
         with enter_call(inner):
@@ -46,7 +46,7 @@ def test_a_call_is_entered_and_left() -> None:
         current_call()
 
 
-def test_a_call_is_left_by_an_error_too() -> None:
+def test_an_error_leaves_the_current_call() -> None:
     with pytest.raises(ZeroDivisionError), enter_call(call()):
         raise ZeroDivisionError
     with pytest.raises(InvalidConfig):
@@ -85,19 +85,19 @@ def test_only_changed_fields_are_in_the_update() -> None:
     assert agent_call.values == {"files": ["x"], "count": 1}
 
 
-def test_scheduled_agents_are_an_update() -> None:
+def test_scheduled_agents_are_in_the_update() -> None:
     view = call().view({})
     view.network.schedule("a")
     view.network.schedule(Agent("b"))
     assert view.update() == {"scheduled": ["a", "b"]}
 
 
-def test_a_value_that_is_set_back_has_not_changed() -> None:
+def test_a_value_that_is_restored_is_not_in_the_update() -> None:
     view = call().view({})
     view.state.data.count = 9
     view.state.data.count = 1
     assert view.update() == {}
 
 
-def test_the_data_in_the_state_of_a_graph() -> None:
+def test_data_fields_selects_the_data_in_the_state_of_a_graph() -> None:
     assert data_fields({"data.a": 1, "data.b.c": 2, "data": 3, "messages": []}) == {"a": 1, "b.c": 2}

@@ -19,16 +19,16 @@ from statewright.storage.sqlite import SqliteSaver
 
 
 def calls(*names: str) -> list[ToolCall]:
-    return [ToolCall(f"{place}", name) for place, name in enumerate(names)]
+    return [ToolCall(f"{index}", name) for index, name in enumerate(names)]
 
 
-def test_it_is_made_once() -> None:
+def test_the_graph_of_an_agent_is_compiled_once() -> None:
     agent = Agent("a", model=ScriptedModel([]))
     assert agent.graph is agent.graph
     assert compile_agent(agent) is not agent.graph
 
 
-def test_it_does_not_run_by_itself() -> None:
+def test_the_graph_of_an_agent_cannot_run_without_a_network() -> None:
     with pytest.raises(InvalidConfig, match=r"agent\.alone\(\)"):
         Agent("a", model=ScriptedModel(["x"]), retries=0).graph.invoke({"iteration": 0})
 
@@ -44,28 +44,28 @@ def test_calls_that_do_not_change_the_state_run_concurrently(driver: str) -> Non
 
     agent = Agent("a", model=ScriptedModel([calls("meet", "meet", "meet")]), tools=[meet])
     result = agent.run("go") if driver == "run" else asyncio.run(agent.arun("go"))
-    assert [one.text for one in result.tool_calls] == ["met"] * 3
+    assert [call.text for call in result.tool_calls] == ["met"] * 3
 
 
 def test_coroutines_run_concurrently_on_one_loop() -> None:
     running: list[int] = []
-    together = asyncio.Event()
+    all_running = asyncio.Event()
 
     async def work() -> None:
         """Work."""
         running.append(1)
         if len(running) == 20:
-            together.set()
-        await asyncio.wait_for(together.wait(), 600)
+            all_running.set()
+        await asyncio.wait_for(all_running.wait(), 600)
 
     agent = Agent("a", model=ScriptedModel([calls(*["work"] * 20)]), tools=[work])
     result = asyncio.run(agent.arun("go"))
     assert (len(running), len(result.tool_calls)) == (20, 20)
-    assert not any(one.metadata for one in result.tool_calls), "none was given up"
+    assert not any(call.metadata for call in result.tool_calls), "no call was abandoned"
 
 
 @pytest.mark.parametrize("parameter", ["network", "state"])
-def test_calls_that_change_the_state_are_never_made_at_once(parameter: str) -> None:
+def test_calls_that_change_the_state_run_one_at_a_time(parameter: str) -> None:
     running: list[int] = []
 
     def by_network(network: NetworkRun[Any]) -> int:
@@ -86,10 +86,10 @@ def test_calls_that_change_the_state_are_never_made_at_once(parameter: str) -> N
     work = by_network if parameter == "network" else by_state
     agent = Agent("a", model=ScriptedModel([calls(*[work.__name__] * 20)]), tools=[work])
     ended = agent.alone(state={"count": 0}).run("go")
-    assert [one.text for one in ended.results[0].tool_calls] == [str(number) for number in range(1, 21)]
+    assert [call.text for call in ended.results[0].tool_calls] == [str(number) for number in range(1, 21)]
 
 
-def test_a_name_with_an_annotation_of_another_kind_is_an_argument() -> None:
+def test_a_parameter_state_with_another_annotation_is_an_argument() -> None:
     def move(state: str) -> str:
         """Move to a state of the union."""
         return state
@@ -98,29 +98,29 @@ def test_a_name_with_an_annotation_of_another_kind_is_an_argument() -> None:
     assert agent.run("go").tool_calls[0].text == "Ohio"
 
 
-def test_a_finished_call_is_not_made_again_when_another_one_stops_the_run() -> None:
+def test_a_resume_does_not_repeat_finished_calls() -> None:
     done: Counter[str] = Counter()
     reported: Counter[str] = Counter()
-    broken = [True]
+    failures = [True]
 
-    def fine() -> str:
+    def succeed() -> str:
         """Work."""
-        done["fine"] += 1
+        done["succeed"] += 1
         return "fine"
 
-    async def stops() -> str:
-        """Stop the run once, when the others are through."""
-        done["stops"] += 1
-        if broken:
+    async def stop_once() -> str:
+        """Stop the run once, after the other calls."""
+        done["stop_once"] += 1
+        if failures:
             while reported["fine"] < 2:
                 await asyncio.sleep(0.005)
-            broken.clear()
+            failures.clear()
             raise InvalidConfig("the run")
         return "went on"
 
     saver = InMemorySaver()
-    model = ScriptedModel([calls("fine", "stops", "fine"), "end"])
-    network = Agent("a", model=model, tools=[fine, stops], max_iter=2).alone()
+    model = ScriptedModel([calls("succeed", "stop_once", "succeed"), "end"])
+    network = Agent("a", model=model, tools=[succeed, stop_once], max_iter=2).alone()
 
     def run_until_stopped() -> None:
         parts = network.stream("go", stream_mode="tasks", subgraphs=True, checkpointer=saver, thread_id="t")
@@ -131,17 +131,17 @@ def test_a_finished_call_is_not_made_again_when_another_one_stops_the_run() -> N
     with pytest.raises(InvalidConfig, match="the run"):
         run_until_stopped()
     ended = network.run(None, checkpointer=saver, thread_id="t")
-    assert [one.text for one in ended.results[0].tool_calls] == ["fine", "went on", "fine"]
-    assert done == {"fine": 2, "stops": 2}
+    assert [call.text for call in ended.results[0].tool_calls] == ["fine", "went on", "fine"]
+    assert done == {"succeed": 2, "stop_once": 2}
     assert len(model.requests) == 2
 
 
-def test_calls_beside_one_that_asks_are_not_made_again() -> None:
+def test_a_resume_after_an_interrupt_does_not_repeat_other_calls() -> None:
     done: Counter[str] = Counter()
 
-    def fine(state: State[Any]) -> str:
+    def succeed(state: State[Any]) -> str:
         """Work."""
-        done["fine"] += 1
+        done["succeed"] += 1
         state.data.count += 1
         return "fine"
 
@@ -155,20 +155,20 @@ def test_calls_beside_one_that_asks_are_not_made_again() -> None:
         return interrupt("?")
 
     saver = InMemorySaver()
-    model = ScriptedModel([calls("fine", "ask", "quick", "fine"), "end"])
-    network = Agent("a", model=model, tools=[fine, quick, ask], max_iter=2).alone(state={"count": 0})
+    model = ScriptedModel([calls("succeed", "ask", "quick", "succeed"), "end"])
+    network = Agent("a", model=model, tools=[succeed, quick, ask], max_iter=2).alone(state={"count": 0})
     network.run("go", checkpointer=saver, thread_id="t")
     ended = network.run(Command(resume="!"), checkpointer=saver, thread_id="t")
-    assert [one.text for one in ended.results[0].tool_calls] == ["fine", "!", "quick", "fine"]
-    assert (done, ended.state.data.count) == ({"fine": 2, "quick": 1}, 2)
+    assert [call.text for call in ended.results[0].tool_calls] == ["fine", "!", "quick", "fine"]
+    assert (done, ended.state.data.count) == ({"succeed": 2, "quick": 1}, 2)
 
 
-def test_each_call_has_a_key_that_stays() -> None:
+def test_each_tool_call_has_its_own_idempotency_key() -> None:
     keys: list[Any] = []
     failures = [ConnectionError("cut")]
 
     @tool
-    def work(runtime) -> str:  # type: ignore[no-untyped-def]  # known by its name alone
+    def work(runtime) -> str:  # type: ignore[no-untyped-def]  # injected by its name
         """Work."""
         keys.append(runtime.idempotency_key)
         return "ok"
@@ -189,13 +189,13 @@ def test_results_have_ids_and_usage() -> None:
     network = Network("n", agents=[agent], router=lambda call_count: None if call_count == 3 else agent)
     ended = network.run("go")
     assert len({one.id for one in ended.results}) == 3
-    assert all(one.usage.output_tokens == 1 for one in ended.results)
+    assert all(result.usage.output_tokens == 1 for result in ended.results)
     assert ended.usage.output_tokens == 3
     assert len({message.id for one in ended.results for message in one.messages}) == 3
 
 
-def test_a_long_history_is_not_saved_once_more_for_each_agent(tmp_path: Any) -> None:
-    """The data and the turns stand in the network; what an agent saves is what is new."""
+def test_the_history_is_not_saved_again_for_each_call_of_an_agent(tmp_path: Any) -> None:
+    """The network stores the data and the turns; an agent saves only its new messages."""
     agent = Agent("a", model=ScriptedModel(["x"], repeat_last=True))
     sizes = []
     for count in (5, 25):
@@ -212,7 +212,7 @@ def test_a_long_history_is_not_saved_once_more_for_each_agent(tmp_path: Any) -> 
     assert sizes[1] < sizes[0] + 20 * 50_000
 
 
-def test_a_long_loop_is_ended_by_max_iter_and_not_by_the_runtime() -> None:
+def test_max_iter_and_not_the_recursion_limit_ends_a_long_loop() -> None:
     def work() -> int:
         """Work."""
         return 1
@@ -222,7 +222,7 @@ def test_a_long_loop_is_ended_by_max_iter_and_not_by_the_runtime() -> None:
     assert (result.requests, result.stop_reason) == (600, "max_iter")
 
 
-def test_a_thousand_calls_are_made_in_order() -> None:
+def test_a_thousand_calls_run_in_order() -> None:
     def work(state: State[Any]) -> int:
         """Work."""
         state.data.count += 1
@@ -230,4 +230,4 @@ def test_a_thousand_calls_are_made_in_order() -> None:
 
     agent = Agent("a", model=ScriptedModel([calls(*["work"] * 1000)]), tools=[work])
     ended = agent.alone(state={"count": 0}).run("go")
-    assert [one.text for one in ended.results[0].tool_calls] == [str(number) for number in range(1, 1001)]
+    assert [call.text for call in ended.results[0].tool_calls] == [str(number) for number in range(1, 1001)]

@@ -15,32 +15,32 @@ from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, ModelResponse, ResponseFinished, ScriptedModel, TextDelta, Usage
 
 
-def app(asks: Any, *, name: str | None = None, times: int = 1, **settings: Any) -> Any:
+def app(chat_model: Any, *, name: str | None = None, times: int = 1, **settings: Any) -> Any:
     graph = StateGraph({"messages": list})
 
     async def node(state: Any, runtime: Runtime[Any]) -> dict[str, Any]:
         request = ModelRequest([Message("hi")], **settings)
-        found = [await ask(asks, request, runtime, name=name, position=place) for place in range(times)]
-        return {"messages": [one.message for one in found]}
+        responses = [await ask(chat_model, request, runtime, name=name, position=position) for position in range(times)]
+        return {"messages": [response.message for response in responses]}
 
     graph.add_node("node", node)
     graph.add_edge(START, "node")
     return graph.compile(InMemorySaver())
 
 
-def asked(asks: Any, **options: Any) -> list[Message]:
-    return app(asks, **options).invoke({"messages": []}, thread_id="t")["messages"]
+def answers_of(chat_model: Any, **options: Any) -> list[Message]:
+    return app(chat_model, **options).invoke({"messages": []}, thread_id="t")["messages"]
 
 
-class Streams:
-    """Streams what it is told to."""
+class StreamingModel:
+    """Streams the given events."""
 
     def __init__(self, *events: Any) -> None:
         self._events = events
         self.closed = False
 
     async def complete(self, request: Any) -> Any:
-        raise AssertionError("somebody reads the stream")
+        raise AssertionError("the stream has a reader")
 
     async def stream(self, request: Any) -> AsyncIterator[Any]:
         try:
@@ -56,12 +56,12 @@ WHOLE = ModelResponse(Message("a b", role="assistant"), Usage(1, 2), "m-1", "sto
 
 
 def test_the_answer_has_the_name_of_the_agent() -> None:
-    assert asked(ScriptedModel(["x"]), name="Ann")[0].name == "Ann"
-    assert asked(ScriptedModel([Message("x", name="own")]))[0].name == "own"
+    assert answers_of(ScriptedModel(["x"]), name="Ann")[0].name == "Ann"
+    assert answers_of(ScriptedModel([Message("x", name="own")]))[0].name == "own"
 
 
 @pytest.mark.parametrize("budget", [Budget(max_tokens=1000), Budget(max_cost=0.4)])
-def test_it_counts_against_the_budget(budget: Budget) -> None:
+def test_model_calls_count_against_the_budget(budget: Budget) -> None:
     message = Message("", role="assistant", tool_calls=(ToolCall("1", "nothing"),))
     model = ScriptedModel([ModelResponse(message, Usage(600, 500, 0.5))], repeat_last=True)
     with pytest.raises(BudgetExceeded):
@@ -69,11 +69,11 @@ def test_it_counts_against_the_budget(budget: Budget) -> None:
     assert len(model.requests) == 1
 
 
-def test_the_log_has_the_usage_but_no_text() -> None:
+def test_the_log_contains_the_usage_but_no_text() -> None:
     message = Message("secret", role="assistant", tool_calls=(ToolCall("1", "dig"),))
-    made = app(ScriptedModel([ModelResponse(message, Usage(3, 4, 0.5), "m-1", "tools")]), name="Ann")
-    made.invoke({"messages": []}, thread_id="t")
-    (event,) = [one for one in made.get_events(thread_id="t") if one.kind == "model_called"]
+    graph = app(ScriptedModel([ModelResponse(message, Usage(3, 4, 0.5), "m-1", "tools")]), name="Ann")
+    graph.invoke({"messages": []}, thread_id="t")
+    (event,) = [one for one in graph.get_events(thread_id="t") if one.kind == "model_called"]
     assert 0 < event.data.pop("seconds") < 60
     assert event.data == {
         "model": "m-1",
@@ -87,73 +87,77 @@ def test_the_log_has_the_usage_but_no_text() -> None:
 
 
 def test_a_slow_model_times_out_and_the_error_reports_it() -> None:
-    left: list[str] = []
+    calls: list[str] = []
 
-    class Hangs:
+    class HangingModel:
         name = "slow"
 
         async def complete(self, request: Any) -> Any:
             try:
                 await asyncio.sleep(30)
             finally:
-                left.append("cancelled")
+                calls.append("cancelled")
 
     with pytest.raises(ModelUnavailable, match=r"'slow' did not answer within 0.05 seconds"):
-        asked(Hangs(), timeout=0.05)
-    assert left == ["cancelled"]
+        answers_of(HangingModel(), timeout=0.05)
+    assert calls == ["cancelled"]
 
 
-def test_an_adapter_that_answers_anything_else_is_named() -> None:
-    class Odd:
+def test_an_invalid_answer_is_an_error_that_names_the_adapter() -> None:
+    class InvalidAdapter:
         async def complete(self, request: Any) -> Any:
             return "text"
 
-    with pytest.raises(ModelAnswerInvalid, match=r"Model 'm-2' answered 'text'.*Odd"):
-        asked(Odd(), model="m-2")
+    with pytest.raises(ModelAnswerInvalid, match=r"Model 'm-2' answered 'text'.*InvalidAdapter"):
+        answers_of(InvalidAdapter(), model="m-2")
 
 
 # -- streams
 
 
-def read(model: Any, **options: Any) -> list[Any]:
-    return [part for part, _ in app(model, **options).stream({"messages": []}, thread_id="t", stream_mode="messages")]
+def read_stream(chat_model: Any, **options: Any) -> list[Any]:
+    return [
+        part for part, _ in app(chat_model, **options).stream({"messages": []}, thread_id="t", stream_mode="messages")
+    ]
 
 
-def test_pieces_share_the_id_of_the_whole() -> None:
-    made = app(Streams(TextDelta("a "), TextDelta("b"), ResponseFinished(WHOLE)), name="Ann")
-    parts = [one for one, _ in made.stream({"messages": []}, thread_id="t", stream_mode="messages")]
-    (kept,) = made.get_state(thread_id="t").values["messages"]
+def test_chunks_have_the_id_of_the_saved_message() -> None:
+    graph = app(StreamingModel(TextDelta("a "), TextDelta("b"), ResponseFinished(WHOLE)), name="Ann")
+    parts = [one for one, _ in graph.stream({"messages": []}, thread_id="t", stream_mode="messages")]
+    (saved,) = graph.get_state(thread_id="t").values["messages"]
     assert [one.text for one in parts][:2] == ["a ", "b"]
-    assert {one.id for one in parts} == {kept.id}
+    assert {chunk.id for chunk in parts} == {saved.id}
     assert {one.name for one in parts} == {"Ann"}
-    assert kept.text == "a b"
+    assert saved.text == "a b"
 
 
-def test_two_answers_of_one_task_have_two_ids() -> None:
-    parts = read(ScriptedModel(["one", "two"]), times=2)
-    assert len({one.id for one in parts if one.text}) == 2
+def test_two_answers_of_one_task_have_different_ids() -> None:
+    parts = read_stream(ScriptedModel(["one", "two"]), times=2)
+    assert len({chunk.id for chunk in parts if chunk.text}) == 2
 
 
 @pytest.mark.parametrize("events", [[], [TextDelta("a")], [ResponseFinished(None)]])  # type: ignore[arg-type]
-def test_a_stream_without_an_end_is_an_odd_answer(events: Any) -> None:
-    with pytest.raises(ModelAnswerInvalid, match="Streams"):
-        read(Streams(*events))
+def test_a_stream_without_a_response_is_an_error_that_names_the_adapter(events: Any) -> None:
+    with pytest.raises(ModelAnswerInvalid, match="StreamingModel"):
+        read_stream(StreamingModel(*events))
 
 
-def test_a_stream_that_breaks_raises_what_broke_it() -> None:
-    model = Streams(TextDelta("a"), ModelError("broken"))
+def test_an_exception_of_a_stream_is_raised() -> None:
+    model = StreamingModel(TextDelta("a"), ModelError("broken"))
     with pytest.raises(ModelError, match="broken"):
-        read(model)
+        read_stream(model)
     assert model.closed
 
 
 def test_an_invalid_event_is_an_error_that_names_the_adapter() -> None:
-    with pytest.raises(ModelAnswerInvalid, match=r"stream\(\) of .*Streams yielded 'text', which is not a ModelEvent"):
-        read(Streams("text", TextDelta("a"), ResponseFinished(WHOLE)))
+    with pytest.raises(
+        ModelAnswerInvalid, match=r"stream\(\) of .*StreamingModel yielded 'text', which is not a ModelEvent"
+    ):
+        read_stream(StreamingModel("text", TextDelta("a"), ResponseFinished(WHOLE)))
 
 
 def test_a_stream_that_stalls_times_out_and_is_closed() -> None:
-    class Hangs(Streams):
+    class HangingModel(StreamingModel):
         async def stream(self, request: Any) -> AsyncIterator[Any]:
             try:
                 yield TextDelta("a")
@@ -161,7 +165,7 @@ def test_a_stream_that_stalls_times_out_and_is_closed() -> None:
             finally:
                 self.closed = True
 
-    model = Hangs()
+    model = HangingModel()
     with pytest.raises(ModelUnavailable, match="not answer within"):
-        read(model, timeout=0.05)
+        read_stream(model, timeout=0.05)
     assert model.closed

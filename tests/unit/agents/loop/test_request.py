@@ -20,13 +20,15 @@ def work(number: int) -> int:
     return number
 
 
-def asked(agent: Agent, given: Any = "go", **options: Any) -> ModelRequest:
-    agent.run(given, **options)
+def request_of(agent: Agent, message: Any = "go", **options: Any) -> ModelRequest:
+    agent.run(message, **options)
     return agent.model.requests[-1]
 
 
 def test_tools_are_sent_with_their_schema() -> None:
-    request = asked(Agent("a", model=ScriptedModel(["x"]), tools=[work, tool(name="other", strict=True)(lambda: None)]))
+    request = request_of(
+        Agent("a", model=ScriptedModel(["x"]), tools=[work, tool(name="other", strict=True)(lambda: None)])
+    )
     assert [(one.name, one.description, one.strict) for one in request.tools] == [
         ("work", "Do it.", None),
         ("other", "", True),
@@ -41,17 +43,17 @@ def test_a_tool_without_options_can_be_sent() -> None:
     assert tool_specs([Bare()]) == [ToolSpec("bare", "d", {"type": "object"})]
 
 
-def test_the_metadata_name_the_agent() -> None:
+def test_the_metadata_of_a_request_name_the_agent() -> None:
     second = Agent("b", model=ScriptedModel(["x"]))
     first = Agent("a", model=ScriptedModel(["x"]))
     Network("n", agents=[first, second], router=lambda call_count: [first, second, None][call_count]).run("go")
-    found = second.model.requests[0].metadata
-    assert (found["agent"], found["call_count"]) == ("b", 1)
+    metadata = second.model.requests[0].metadata
+    assert (metadata["agent"], metadata["call_count"]) == ("b", 1)
 
 
-def test_settings_may_want_a_form() -> None:
-    form = OutputForm({"type": "object"})
-    assert asked(Agent("a", model=ScriptedModel(["x"]), settings={"output": form})).output is form
+def test_settings_can_set_an_output_form() -> None:
+    output = OutputForm({"type": "object"})
+    assert request_of(Agent("a", model=ScriptedModel(["x"]), settings={"output": output})).output is output
 
 
 def test_a_memory_strategy_selects_the_messages() -> None:
@@ -63,15 +65,15 @@ def test_a_memory_strategy_selects_the_messages() -> None:
     network, saver = agent.alone(), InMemorySaver()
     for turn in ("one", "two"):
         network.run(turn, checkpointer=saver, thread_id="t")
-    assert [one.text for one in agent.model.requests[1].messages] == ["two"]
-    kept = network.run("three", checkpointer=saver, thread_id="t")
-    assert len(kept.state.turns) == 6
+    assert [message.text for message in agent.model.requests[1].messages] == ["two"]
+    third_run = network.run("three", checkpointer=saver, thread_id="t")
+    assert len(third_run.state.turns) == 6
 
 
-def test_calls_that_were_left_open_are_answered_in_the_next_turn() -> None:
+def test_unanswered_calls_get_results_in_the_next_turn() -> None:
     dangling = Message("", role="assistant", tool_calls=(ToolCall("1", "work"),))
-    request = asked(Agent("a", model=ScriptedModel(["x"])), state=State(messages=["hi", dangling]))
-    assert [(one.role, one.tool_call_id) for one in request.messages] == [
+    request = request_of(Agent("a", model=ScriptedModel(["x"])), state=State(messages=["hi", dangling]))
+    assert [(message.role, message.tool_call_id) for message in request.messages] == [
         ("user", None),
         ("assistant", None),
         ("tool", "1"),
@@ -79,13 +81,13 @@ def test_calls_that_were_left_open_are_answered_in_the_next_turn() -> None:
     ]
 
 
-def test_the_order_of_a_prompt_is_conversation_then_beginning() -> None:
-    request = asked(Agent("a", model=ScriptedModel(["x"]), system="S", assistant="B"))
+def test_the_assistant_prefill_follows_the_conversation() -> None:
+    request = request_of(Agent("a", model=ScriptedModel(["x"]), system="S", assistant="B"))
     assert request.system == "S"
-    assert [one.text for one in request.messages] == ["go", "B"]
+    assert [message.text for message in request.messages] == ["go", "B"]
 
 
-def test_the_formatter_of_the_network_says_how_results_are_shown() -> None:
+def test_the_formatter_of_the_network_formats_results() -> None:
     first, second = (Agent(name, model=ScriptedModel([f"I am {name}"])) for name in "ab")
     network = Network(
         "n",
@@ -94,9 +96,9 @@ def test_the_formatter_of_the_network_says_how_results_are_shown() -> None:
         formatter=lambda result: [Message(f"{result.agent_name} said: {result.messages[-1].text}")],
     )
     network.run("go")
-    assert [one.text for one in second.model.requests[0].messages] == ["user said: go", "a said: I am a"]
+    assert [message.text for message in second.model.requests[0].messages] == ["user said: go", "a said: I am a"]
 
 
-def test_an_agent_without_a_model_names_itself_and_its_network() -> None:
+def test_a_missing_model_is_an_error_that_names_the_agent_and_the_network() -> None:
     with pytest.raises(ModelError, match="Agent 'a' of 'n' has no model"):
         Network("n", agents=[Agent("a")], router=lambda: "a").run("go")

@@ -22,8 +22,8 @@ from statewright.errors import (
 from statewright.models import ScriptedModel
 
 
-class StrangeError(Exception):
-    """What nobody knows."""
+class UnknownError(Exception):
+    """An exception of an unknown class."""
 
 
 class Response:
@@ -32,14 +32,14 @@ class Response:
 
 
 class ClientError(Exception):
-    """As a library of HTTP raises it."""
+    """An exception in the form of HTTP libraries."""
 
     def __init__(self, status_code: int) -> None:
         super().__init__("client")
         self.response = Response(status_code)
 
 
-def caused(error: Exception, cause: Exception) -> Exception:
+def with_cause(error: Exception, cause: Exception) -> Exception:
     error.__cause__ = cause
     return error
 
@@ -57,12 +57,12 @@ def caused(error: Exception, cause: Exception) -> Exception:
         HttpError("busy", status=500),
         ClientError(502),
         ClientError(429),
-        StrangeError("?"),
-        caused(ToolError("server"), ConnectionError("cut")),
+        UnknownError("?"),
+        with_cause(ToolError("server"), ConnectionError("cut")),
     ],
     ids=repr,
 )
-def test_what_may_succeed_later(error: Exception) -> None:
+def test_transient_errors_are_retried(error: Exception) -> None:
     assert is_worth_another_attempt(error)
 
 
@@ -78,7 +78,7 @@ def test_what_may_succeed_later(error: Exception) -> None:
         ClientError(403),
         HttpError("no", status=422),
         ToolError("wrong"),
-        caused(ToolError("wrong"), ValueError("wrong")),
+        with_cause(ToolError("wrong"), ValueError("wrong")),
         InvalidConfig("wrong"),
         InvalidUpdateError("wrong"),
         SerdeError("values", "wrong"),
@@ -99,7 +99,7 @@ def test_what_may_succeed_later(error: Exception) -> None:
     ],
     ids=repr,
 )
-def test_what_will_not(error: BaseException) -> None:
+def test_other_errors_are_not_retried(error: BaseException) -> None:
     assert not is_worth_another_attempt(error)
 
 
@@ -109,14 +109,14 @@ def test_the_number_of_attempts_is_one_more_than_the_retries() -> None:
     assert (policy.max_attempts, policy.backoff_factor) == (5, 2.0)
 
 
-def test_a_policy_is_used_as_it_is() -> None:
+def test_a_policy_is_used_unchanged_except_for_its_condition() -> None:
     policy = RetryPolicy(max_attempts=2)
-    made = retry_policy(policy)
-    assert made is not None
-    assert replace(made, retry_on=policy.retry_on) == policy
+    used = retry_policy(policy)
+    assert used is not None
+    assert replace(used, retry_on=policy.retry_on) == policy
 
 
-def test_zero_retries_are_no_policy() -> None:
+def test_zero_retries_make_no_policy() -> None:
     assert retry_policy(0) is None
 
 
@@ -130,11 +130,11 @@ def test_zero_retries_are_no_policy() -> None:
     ],
     ids=repr,
 )
-def test_the_status_is_found_wherever_it_is(error: Exception, status: int | None) -> None:
+def test_status_of_finds_the_status_of_an_error(error: Exception, status: int | None) -> None:
     assert status_of(error) == status
 
 
-def quickly(retries: int) -> RetryPolicy:
+def quick_policy(retries: int) -> RetryPolicy:
     return RetryPolicy(
         initial_interval=0.001, max_attempts=retries + 1, jitter=False, retry_on=is_worth_another_attempt
     )
@@ -142,16 +142,16 @@ def quickly(retries: int) -> RetryPolicy:
 
 def test_a_busy_model_is_called_again() -> None:
     model = ScriptedModel([ModelUnavailable("busy"), ConnectionError("cut"), "at last"])
-    result = Agent("a", model=model, retries=quickly(4)).run("go")
+    result = Agent("a", model=model, retries=quick_policy(4)).run("go")
     assert result.text == "at last"
     assert len(model.requests) == 3
     assert [item.messages for item in model.requests[1:]] == [model.requests[0].messages] * 2
 
 
-def test_in_the_end_its_error_is_raised() -> None:
+def test_the_last_error_is_raised_after_all_attempts() -> None:
     model = ScriptedModel([ModelUnavailable("busy")], repeat_last=True)
     with pytest.raises(ModelUnavailable, match="busy"):
-        Agent("a", model=model, retries=quickly(2)).run("go")
+        Agent("a", model=model, retries=quick_policy(2)).run("go")
     assert len(model.requests) == 3
 
 
@@ -159,11 +159,11 @@ def test_in_the_end_its_error_is_raised() -> None:
 def test_a_model_that_refuses_is_called_once(error: Exception) -> None:
     model = ScriptedModel([error], repeat_last=True)
     with pytest.raises(type(error), match="no"):
-        Agent("a", model=model, retries=quickly(2)).run("go")
+        Agent("a", model=model, retries=quick_policy(2)).run("go")
     assert len(model.requests) == 1
 
 
-def test_the_retries_of_the_agent_are_those_of_a_hook_too() -> None:
+def test_errors_of_the_system_prompt_function_are_retried() -> None:
     calls: list[Any] = []
 
     def system() -> str:
@@ -173,5 +173,5 @@ def test_the_retries_of_the_agent_are_those_of_a_hook_too() -> None:
         return "told"
 
     model = ScriptedModel(["x"])
-    Agent("a", model=model, system=system, retries=quickly(2)).run("go")
+    Agent("a", model=model, system=system, retries=quick_policy(2)).run("go")
     assert (len(calls), model.requests[0].system) == (3, "told")

@@ -23,24 +23,24 @@ def result(name: str) -> AgentResult:
 def run(*agents: Agent, **options: Any) -> NetworkRun[Any]:
     turns = [user_turn(Message("hi")), result("a"), result("b")]
     state: State[Any] = State({"open": True}, results=turns)
-    return NetworkRun("n", state, {one.name: one for one in agents}, **options)
+    return NetworkRun("n", state, {agent.name: agent for agent in agents}, **options)
 
 
 def test_a_run_has_its_results_and_their_usage() -> None:
-    found = run(message=Message("hi"))
-    assert found.input == "hi"
-    assert [one.agent_name for one in found.results] == ["a", "b"]
-    assert found.last_result is found.results[-1]
-    assert found.usage == Usage(2, 2)
+    network_run = run(message=Message("hi"))
+    assert network_run.input == "hi"
+    assert [result.agent_name for result in network_run.results] == ["a", "b"]
+    assert network_run.last_result is network_run.results[-1]
+    assert network_run.usage == Usage(2, 2)
 
 
-def test_a_run_without_anything() -> None:
+def test_an_empty_run_has_defaults() -> None:
     empty: NetworkRun[Any] = NetworkRun("n", State(), {})
     assert (empty.input, empty.results, empty.last_result, empty.usage) == ("", [], None, Usage())
     assert (empty.stop_reason, empty.interrupts, empty.available_agents) == (None, (), [])
 
 
-def test_agents_are_available_unless_their_hook_says_no() -> None:
+def test_agents_are_available_unless_enabled_returns_false() -> None:
     agents = [
         Agent("always"),
         Agent("open", lifecycle=Lifecycle(enabled=lambda state: state.data.open)),
@@ -50,24 +50,24 @@ def test_agents_are_available_unless_their_hook_says_no() -> None:
     assert [one.name for one in run(*agents).available_agents] == ["always", "open"]
 
 
-def test_agents_are_scheduled_by_name_or_themselves() -> None:
+def test_agents_are_scheduled_by_name_or_object() -> None:
     second = Agent("b")
-    found = run(Agent("a"), second)
-    found.schedule("a")
-    found.schedule(second)
-    assert found.scheduled == ["a", "b"]
+    network_run = run(Agent("a"), second)
+    network_run.schedule("a")
+    network_run.schedule(second)
+    assert network_run.scheduled == ["a", "b"]
 
 
 @pytest.mark.parametrize("agent", ["zoe", "", None, 3, ["a"], object(), Agent, Agent("zoe")])
 def test_only_agents_of_the_network_can_be_scheduled(agent: Any) -> None:
-    found = run(Agent("a"))
+    network_run = run(Agent("a"))
     with pytest.raises(ToolError, match=r"cannot be scheduled.*Agents: a\."):
-        found.schedule(agent)
-    assert found.scheduled == []
+        network_run.schedule(agent)
+    assert network_run.scheduled == []
 
 
-def test_it_shows_itself_in_few_words() -> None:
-    found = run(call_count=2)
-    assert repr(found) == "NetworkRun('n', 2 calls)"
-    found.stop_reason = "done"
-    assert repr(found) == "NetworkRun('n', 2 calls, stop_reason='done')"
+def test_the_repr_shows_the_calls_and_the_stop_reason() -> None:
+    network_run = run(call_count=2)
+    assert repr(network_run) == "NetworkRun('n', 2 calls)"
+    network_run.stop_reason = "done"
+    assert repr(network_run) == "NetworkRun('n', 2 calls, stop_reason='done')"

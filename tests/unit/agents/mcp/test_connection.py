@@ -11,7 +11,7 @@ from statewright.agents.mcp.session import Connection
 from statewright.errors import ToolError
 
 
-def test_a_server_that_could_not_be_started_is_tried_again_with_the_next_call_only(tmp_path: Path) -> None:
+def test_a_failed_start_is_retried_only_by_the_next_call(tmp_path: Path) -> None:
     log = tmp_path / "starts"
     code = f"open({str(log)!r}, 'a').write('x')"
 
@@ -26,13 +26,13 @@ def test_a_server_that_could_not_be_started_is_tried_again_with_the_next_call_on
     asyncio.run(run())
 
 
-def test_closing_one_that_was_never_opened_is_nothing() -> None:
+def test_an_unopened_connection_can_be_closed() -> None:
     connection = Connection(McpServer.stdio("s", "no-such-program"))
     asyncio.run(connection.close())
     assert connection.owners == set()
 
 
-def test_one_that_was_closed_may_be_opened_again() -> None:
+def test_a_closed_connection_can_be_opened_again() -> None:
     async def run() -> None:
         connection = Connection(McpServer.stdio("s", "no-such-program"))
         for _ in range(2):

@@ -14,14 +14,14 @@ async def thread_name() -> str:
     return threading.current_thread().name
 
 
-def test_a_process_has_one_host_with_a_thread_of_its_own() -> None:
+def test_a_process_has_one_host_with_its_own_thread() -> None:
     with ThreadPoolExecutor(8) as pool:
         hosts = set(pool.map(lambda _: get_host(), range(8)))
     assert hosts == {get_host()}
     assert get_host().submit(thread_name).result(600) == "statewright-mcp"
 
 
-def test_cancelling_what_was_submitted_cancels_it_there() -> None:
+def test_cancelling_a_future_cancels_its_coroutine() -> None:
     started, cancelled = threading.Event(), threading.Event()
 
     async def wait_forever() -> None:
@@ -37,7 +37,7 @@ def test_cancelling_what_was_submitted_cancels_it_there() -> None:
     assert cancelled.wait(600)
 
 
-def test_a_closed_host_takes_nothing_more_and_its_thread_has_ended() -> None:
+def test_a_closed_host_refuses_calls_and_its_thread_has_ended() -> None:
     host = Host()
     name = host.submit(thread_name).result(600)
     before = sum(thread.name == name for thread in threading.enumerate())

@@ -7,15 +7,15 @@ from statewright.agents.mcp.tools import fit_names
 from statewright.agents.tools import check_name
 
 
-def test_a_name_is_kept_where_that_is_possible() -> None:
+def test_valid_names_are_joined_unchanged() -> None:
     assert fit_names([("files", "read_file")]) == {("files", "read_file"): "files-read_file"}
 
 
-def test_what_no_provider_takes_is_replaced() -> None:
+def test_invalid_characters_are_replaced() -> None:
     assert fit_names([("7 files", "read.file")]) == {("7 files", "read.file"): "_7_files-read_file"}
 
 
-def test_names_that_would_become_one_are_marked_and_the_same_tomorrow() -> None:
+def test_colliding_names_get_stable_suffixes() -> None:
     names = fit_names([("a-b", "c"), ("a", "b-c"), ("a", "d")])
     assert names["a", "d"] == "a-d"
     assert names["a-b", "c"] != names["a", "b-c"]
@@ -24,7 +24,7 @@ def test_names_that_would_become_one_are_marked_and_the_same_tomorrow() -> None:
 
 
 @given(st.sets(st.tuples(st.text("ab-. ü0", max_size=70), st.text("ab-. ü0", max_size=70)), max_size=30))
-def test_every_tool_has_a_name_of_its_own(keys: set[tuple[str, str]]) -> None:
+def test_each_tool_has_a_unique_valid_name(keys: set[tuple[str, str]]) -> None:
     names = fit_names(keys)
     assert set(names) == keys
     assert len(set(names.values())) == len(keys)

@@ -10,7 +10,7 @@ import anyio
 from statewright.agents.mcp.open import with_end_detection
 
 
-def test_the_end_of_what_comes_is_told_and_messages_pass() -> None:
+def test_messages_pass_and_the_end_of_the_stream_is_reported() -> None:
     async def run() -> None:
         going, coming = anyio.create_memory_object_stream[Any](1)
 

@@ -13,7 +13,7 @@ async def key_of(host: Host, key: object, *args: object) -> tuple[object, tuple[
     return key, args
 
 
-def test_an_owner_is_known_to_the_host_by_its_key() -> None:
+def test_each_owner_has_its_own_key() -> None:
     owner, other = Owner(), Owner()
     key, args = owner.submit(key_of, 1, 2).result(600)
     assert args == (1, 2)
@@ -21,17 +21,17 @@ def test_an_owner_is_known_to_the_host_by_its_key() -> None:
     assert other.submit(key_of).result(600)[0] is not key
 
 
-def test_a_closed_owner_asks_nothing_more() -> None:
+def test_a_closed_owner_refuses_calls() -> None:
     owner = Owner()
     owner.close().result(600)
     with pytest.raises(ToolError, match="are closed"):
         owner.submit(key_of)
 
 
-def test_the_host_does_not_keep_an_owner() -> None:
+def test_the_host_does_not_keep_a_reference_to_an_owner() -> None:
     owner = Owner()
     owner.submit(key_of).result(600)
-    gone = weakref.ref(owner)
+    reference = weakref.ref(owner)
     del owner
     gc.collect()
-    assert gone() is None
+    assert reference() is None

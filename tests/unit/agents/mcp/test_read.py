@@ -25,31 +25,31 @@ FORMS: list[tuple[dict[str, Any], Transport]] = [
 
 
 @pytest.mark.parametrize(("entry", "transport"), FORMS)
-def test_every_form_is_read(entry: dict[str, Any], transport: Transport) -> None:
+def test_all_forms_of_an_entry_are_read(entry: dict[str, Any], transport: Transport) -> None:
     assert read_server({"name": "s", **entry}) == McpServer("s", transport)
 
 
-def test_a_url_without_a_type_means_what_the_reader_says() -> None:
+def test_the_default_type_of_a_url_can_be_set() -> None:
     assert read_server({"url": "http://h"}, name="s", untyped_url="sse").transport == Sse("http://h")
 
 
-def test_settings_are_read() -> None:
+def test_options_of_an_entry_are_read() -> None:
     server = read_server(
         {"command": "x", "tools": ["a"], "timeout": 5, "connect_timeout": 2, "disabled": True}, name="s"
     )
     assert (server.allowed_tools, server.timeout, server.connect_timeout, server.enabled) == (("a",), 5, 2, False)
 
 
-def test_a_whole_file_is_read_in_its_order() -> None:
+def test_servers_are_read_in_the_order_of_the_file() -> None:
     entries = {"b": {"command": "x"}, "a": {"url": "http://h"}}
     for data in (entries, {"mcpServers": entries}, [{"name": name, **entry} for name, entry in entries.items()]):
         assert [server.name for server in read_servers(data)] == ["b", "a"]
-    made = McpServer.stdio("m", "x")
-    assert read_servers([made]) == (made,)
+    server = McpServer.stdio("m", "x")
+    assert read_servers([server]) == (server,)
 
 
 @pytest.mark.parametrize(
-    ("entry", "told"),
+    ("entry", "message"),
     [
         ({}, "neither a command nor a url"),
         ({"command": "x", "url": "http://h"}, "both a command and a url"),
@@ -71,35 +71,35 @@ def test_a_whole_file_is_read_in_its_order() -> None:
         ({"command": "x", "enabled": "no"}, "enabled is 'no'"),
     ],
 )
-def test_what_is_wrong_is_told_with_the_name_of_the_server(entry: dict[str, Any], told: str) -> None:
+def test_an_invalid_entry_is_refused_with_the_name_of_the_server(entry: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidConfig) as caught:
         read_server(entry, name="s")
     assert str(caught.value).startswith("MCP server 's': ")
-    assert told in str(caught.value)
+    assert message in str(caught.value)
 
 
-def test_what_is_wrong_in_several_is_told_at_once() -> None:
+def test_problems_of_several_servers_are_reported_together() -> None:
     entries = [{"name": "a"}, {"name": "b", "command": "x"}, "c", {"name": "b", "command": "y"}, {"command": "x"}]
     with pytest.raises(InvalidConfig) as caught:
         read_servers(entries)  # type: ignore[arg-type]
-    told = str(caught.value)
-    assert told.startswith("The MCP servers have 4 problems:")
+    message = str(caught.value)
+    assert message.startswith("The MCP servers have 4 problems:")
     for part in ("'a': it has neither", "an entry is a str", "the name ''", "'b': 2 servers have this name"):
-        assert part in told
+        assert part in message
 
 
-def test_an_entry_of_a_mapping_that_is_no_mapping_is_told_of_by_its_name() -> None:
+def test_an_entry_that_is_not_a_mapping_is_refused_with_its_name() -> None:
     with pytest.raises(InvalidConfig, match=r"MCP server 'a': config is a str"):
         read_servers({"a": "npx server"})
 
 
-def test_several_things_that_are_wrong_in_one_server_are_one_list() -> None:
+def test_several_problems_of_one_server_are_reported_together() -> None:
     with pytest.raises(InvalidConfig) as caught:
         read_servers({"a": {"command": "", "timeout": 0}, "b": {"url": "x"}})
     assert [line[:5] for line in str(caught.value).splitlines()] == ["The M", "  1. ", "  2. ", "  3. "]
 
 
-def test_secrets_are_in_no_error() -> None:
+def test_errors_contain_no_secrets() -> None:
     for entry in ({"command": "x", "env": {"K": ["s3cret"]}}, {"url": "ftp://s3cret@h", "headers": {"K": "s3cret"}}):
         with pytest.raises(InvalidConfig) as caught:
             read_server(entry, name="s")

@@ -14,9 +14,9 @@ LINK = {"type": "resource_link", "uri": "file:///a", "name": "a", "mimeType": "t
 BLOB = {"type": "resource", "resource": {"uri": "file:///b", "blob": "aGk=", "mimeType": "x/y"}}
 
 
-def answered(*content: dict[str, Any], structured: Any = None) -> Any:
-    given = {"content": content, **({"structuredContent": structured} if structured is not None else {})}
-    return convert_result(CallToolResult.model_validate(given))
+def convert(*content: dict[str, Any], structured: Any = None) -> Any:
+    content_fields = {"content": content, **({"structuredContent": structured} if structured is not None else {})}
+    return convert_result(CallToolResult.model_validate(content_fields))
 
 
 @pytest.mark.parametrize(
@@ -30,19 +30,19 @@ def answered(*content: dict[str, Any], structured: Any = None) -> Any:
         ([BLOB], [{"type": "resource", "uri": "file:///b", "blob": "aGk=", "mime_type": "x/y"}]),
     ],
 )
-def test_text_alone_is_text_and_the_rest_are_parts(content: list[dict[str, Any]], answer: Any) -> None:
-    assert answered(*content) == answer
+def test_text_is_joined_and_other_content_becomes_parts(content: list[dict[str, Any]], answer: Any) -> None:
+    assert convert(*content) == answer
 
 
-def test_structured_content_comes_before_text_that_says_the_same() -> None:
-    assert answered(TEXT, structured={"n": 1}) == {"n": 1}
+def test_structured_content_replaces_its_text() -> None:
+    assert convert(TEXT, structured={"n": 1}) == {"n": 1}
 
 
-def test_what_stands_beside_structured_content_is_not_lost() -> None:
-    first, image = answered(TEXT, IMAGE, structured={"n": "ü"})
+def test_other_content_next_to_structured_content_is_kept() -> None:
+    first, image = convert(TEXT, IMAGE, structured={"n": "ü"})
     assert (first, image["type"]) == ({"type": "text", "text": '{"n": "ü"}'}, "image")
 
 
-def test_every_answer_is_plain_json() -> None:
-    answer = answered(TEXT, IMAGE, LINK, BLOB)
+def test_answers_are_plain_json() -> None:
+    answer = convert(TEXT, IMAGE, LINK, BLOB)
     assert json.loads(json.dumps(answer)) == answer

@@ -9,7 +9,7 @@ from statewright.agents.mcp.session import Session
 from statewright.errors import ToolError
 
 
-def test_everybody_who_waits_hears_why_it_could_not_be_opened() -> None:
+def test_a_failed_start_is_reported_to_all_waiting_callers() -> None:
     async def run() -> None:
         session = Session(McpServer.stdio("s", "no-such-program"))
         answers = await asyncio.gather(session.client(), session.tools(), return_exceptions=True)
@@ -21,7 +21,7 @@ def test_everybody_who_waits_hears_why_it_could_not_be_opened() -> None:
     asyncio.run(run())
 
 
-def test_one_that_is_closed_at_once_says_so() -> None:
+def test_a_session_closed_before_it_is_connected_raises_an_error() -> None:
     async def run() -> None:
         session = Session(McpServer.stdio("s", "no-such-program"))
         await session.close()

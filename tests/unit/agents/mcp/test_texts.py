@@ -10,7 +10,7 @@ import pytest
 from statewright.agents.mcp.texts import MAX_SCHEMA_TEXT, MAX_TEXT, truncate, truncate_schema
 
 LONG = "D" * 2_000_000
-WAYS: dict[str, Any] = {
+SCHEMAS: dict[str, Any] = {
     "itself": {"description": LONG},
     "a field": {"properties": {"a": {"type": "string", "description": LONG}}},
     "a definition": {"$defs": {"A": {"description": LONG}}},
@@ -24,9 +24,9 @@ WAYS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_words_in_a_schema_are_bounded(way: str) -> None:
-    schema = {"type": "object", **WAYS[way]}
+@pytest.mark.parametrize("name", SCHEMAS)
+def test_texts_of_a_schema_are_truncated(name: str) -> None:
+    schema = {"type": "object", **SCHEMAS[name]}
     before = json.dumps(schema)
     shorter = truncate_schema(schema)
     assert len(json.dumps(shorter)) < MAX_SCHEMA_TEXT + 30_000
@@ -35,7 +35,7 @@ def test_words_in_a_schema_are_bounded(way: str) -> None:
     assert shorter.get("properties", {}).keys() == schema.get("properties", {}).keys()
 
 
-def test_a_schema_within_the_bounds_is_the_very_same() -> None:
+def test_a_schema_within_the_limits_is_returned_itself() -> None:
     schema = {
         "type": "object",
         "description": "d",
@@ -48,14 +48,14 @@ def test_a_schema_within_the_bounds_is_the_very_same() -> None:
     assert truncate_schema(schema) is schema
 
 
-def test_what_is_valid_stays() -> None:
+def test_enums_and_defaults_are_not_truncated() -> None:
     choice = {"enum": ["x" * 20_000], "default": {"description": "y" * 20_000}, "description": LONG}
     (shorter,) = truncate_schema({"properties": {"a": choice}})["properties"].values()
     assert (shorter["enum"], shorter["default"]) == (choice["enum"], choice["default"])
     assert shorter["description"] == f"{'D' * MAX_TEXT} [The description was cut off here.]"
 
 
-def test_short_texts_stay() -> None:
+def test_only_long_texts_are_truncated() -> None:
     assert truncate("x") == "x"
     assert truncate("x" * MAX_TEXT) == "x" * MAX_TEXT
     assert truncate("xyz", "error", 2) == "xy [The error was cut off here.]"

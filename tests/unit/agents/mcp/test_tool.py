@@ -17,13 +17,13 @@ from statewright.graph import Runtime
 SCHEMA = {"type": "object", "properties": {"x": {"type": "integer"}}}
 
 
-def made(**listed: Any) -> McpTool:
-    given = {"name": "t", "inputSchema": SCHEMA, **listed}
-    return McpTool("s-t", ListedTool.model_validate(given), McpServer.stdio("s", "no-such-program"), Owner())
+def make_tool(**listed: Any) -> McpTool:
+    fields = {"name": "t", "inputSchema": SCHEMA, **listed}
+    return McpTool("s-t", ListedTool.model_validate(fields), McpServer.stdio("s", "no-such-program"), Owner())
 
 
-class Heart:
-    """What a runtime asks of its host, as far as it is needed here."""
+class RecordingHost:
+    """A host of a runtime, which records heartbeats."""
 
     def __init__(self) -> None:
         self.beats: list[str] = []
@@ -32,32 +32,32 @@ class Heart:
         self.beats.append(threading.current_thread().name)
 
 
-def test_a_tool_is_what_the_server_says() -> None:
-    tool = made(description="d", annotations={"destructiveHint": True})
+def test_a_tool_has_the_description_of_the_server() -> None:
+    tool = make_tool(description="d", annotations={"destructiveHint": True})
     assert (tool.name, tool.remote_name, tool.description, tool.parameters) == ("s-t", "t", "d", SCHEMA)
     assert tool.annotations == {"destructiveHint": True}
-    assert (made(title="Title").description, made().description, made().annotations) == ("Title", "", {})
+    assert (make_tool(title="Title").description, make_tool().description, make_tool().annotations) == ("Title", "", {})
 
 
-@pytest.mark.parametrize("wrong", [object(), float("inf"), "\ud800", {1: object()}])
-def test_arguments_that_are_no_json_are_refused_before_anything_is_started(wrong: object) -> None:
+@pytest.mark.parametrize("value", [object(), float("inf"), "\ud800", {1: object()}])
+def test_arguments_that_are_not_json_are_refused_before_the_server_starts(value: object) -> None:
     with pytest.raises(ToolError, match="arguments of tool 's-t' cannot be written as JSON"):
-        asyncio.run(made().call({"x": wrong}, context=ToolContext()))
+        asyncio.run(make_tool().call({"x": value}, context=ToolContext()))
 
 
-def test_what_keeps_a_server_from_starting_is_told_to_who_calls() -> None:
+def test_a_server_that_cannot_be_started_is_reported_to_the_caller() -> None:
     with pytest.raises(ToolError, match="'no-such-program'"):
-        asyncio.run(made().call({}, context=ToolContext()))
+        asyncio.run(make_tool().call({}, context=ToolContext()))
 
 
-def test_progress_is_told_on_the_loop_of_the_call_and_is_a_heartbeat() -> None:
-    heart, told = Heart(), list[tuple[str, Any]]()
+def test_progress_is_reported_on_the_loop_of_the_call_and_sends_a_heartbeat() -> None:
+    host, reports = RecordingHost(), list[tuple[str, Any]]()
 
     def write(value: Any) -> None:
-        told.append((threading.current_thread().name, value))
+        reports.append((threading.current_thread().name, value))
 
     async def run() -> None:
-        runtime: Runtime[Any] = Runtime(heart)  # type: ignore[arg-type]
+        runtime: Runtime[Any] = Runtime(host)  # type: ignore[arg-type]
         progress = _ProgressReporter("s-t", ToolContext(stream_writer=write, runtime=runtime))
         other = threading.Thread(target=lambda: asyncio.run(progress(1, None, None)))
         other.start()
@@ -65,6 +65,6 @@ def test_progress_is_told_on_the_loop_of_the_call_and_is_a_heartbeat() -> None:
         await asyncio.sleep(0)
 
     asyncio.run(run())
-    here = threading.current_thread().name
-    assert told == [(here, {"type": "tool_progress", "tool": "s-t", "call": None, "progress": 1})]
-    assert heart.beats == [here]
+    thread_name = threading.current_thread().name
+    assert reports == [(thread_name, {"type": "tool_progress", "tool": "s-t", "call": None, "progress": 1})]
+    assert host.beats == [thread_name]

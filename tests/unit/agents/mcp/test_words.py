@@ -5,38 +5,38 @@ import asyncio
 from statewright.agents.mcp.texts import StderrTail
 
 
-def heard(*written: str) -> str:
-    words = StderrTail()
-    with words.pipe() as file:
+def tail_of(*written: str) -> str:
+    tail = StderrTail()
+    with tail.pipe() as file:
         for text in written:
             file.write(text)
             file.flush()
-    return asyncio.run(words.read(patience=5))
+    return asyncio.run(tail.read(patience=5))
 
 
-def test_nothing_was_said() -> None:
-    assert heard() == ""
+def test_the_tail_of_no_output_is_empty() -> None:
+    assert tail_of() == ""
     assert asyncio.run(StderrTail().read(patience=5)) == ""
 
 
 def test_the_last_lines_are_kept() -> None:
-    assert heard(*(f"line {number}\n" for number in range(20))).splitlines() == [f"line {n}" for n in range(12, 20)]
+    assert tail_of(*(f"line {number}\n" for number in range(20))).splitlines() == [f"line {n}" for n in range(12, 20)]
 
 
-def test_a_program_may_say_more_than_is_kept_and_no_line_is_shown_in_half() -> None:
-    assert heard("x" * 1_000_000 + "\n", "y" * 3000 + "\n", "end\n") == "y" * 3000 + "\nend"
-    assert heard("x" * 5000) == ""
+def test_long_output_is_cut_at_the_beginning_of_a_line() -> None:
+    assert tail_of("x" * 1_000_000 + "\n", "y" * 3000 + "\n", "end\n") == "y" * 3000 + "\nend"
+    assert tail_of("x" * 5000) == ""
 
 
-def test_one_that_still_talks_is_not_waited_for() -> None:
-    words = StderrTail()
-    with words.pipe() as file:
+def test_reading_does_not_wait_for_a_running_program() -> None:
+    tail = StderrTail()
+    with tail.pipe() as file:
         file.write("so far")
         file.flush()
 
-        async def patiently() -> str:
-            while not (said := await words.read(patience=0)):
+        async def read_until_text() -> str:
+            while not (text := await tail.read(patience=0)):
                 await asyncio.sleep(0.01)
-            return said
+            return text
 
-        assert asyncio.run(patiently()) == "so far"
+        assert asyncio.run(read_until_text()) == "so far"

@@ -11,34 +11,34 @@ def letters(texts: Sequence[str]) -> list[list[float]]:
     return [[float(text.count(letter)) for letter in "abc"] for text in texts]
 
 
-def store() -> InMemoryStore:
+def make_store() -> InMemoryStore:
     return InMemoryStore(index=Index(dims=3, embed=letters, fields=("text",)))
 
 
-def nearest(by: StoreSearch, kept: InMemoryStore, query: str, texts: Sequence[str], count: int) -> list[int]:
-    return asyncio.run(by.nearest(kept, ("m",), query, texts, count))
+def nearest(search: StoreSearch, store: InMemoryStore, query: str, texts: Sequence[str], count: int) -> list[int]:
+    return asyncio.run(search.nearest(store, ("m",), query, texts, count))
 
 
-def test_the_store_finds_the_nearest_and_keeps_the_texts() -> None:
-    kept = store()
-    assert nearest(StoreSearch(), kept, "a", ["b", "aaab", "a", "ab"], 3) == [2, 1, 3]
-    assert {item.value["text"] for item in kept.search(("m",), limit=10)} == {"b", "aaab", "a", "ab"}
+def test_the_store_saves_the_texts_and_finds_the_nearest() -> None:
+    store = make_store()
+    assert nearest(StoreSearch(), store, "a", ["b", "aaab", "a", "ab"], 3) == [2, 1, 3]
+    assert {item.value["text"] for item in store.search(("m",), limit=10)} == {"b", "aaab", "a", "ab"}
 
 
-def test_a_text_is_put_once() -> None:
-    kept = store()
-    nearest(StoreSearch(), kept, "a", ["a"], 1)
-    first = kept.search(("m",))[0].updated_at
-    nearest(StoreSearch(), kept, "a", ["a", "b"], 1)
-    assert next(item for item in kept.search(("m",)) if item.value["text"] == "a").updated_at == first
+def test_a_text_is_stored_once() -> None:
+    store = make_store()
+    nearest(StoreSearch(), store, "a", ["a"], 1)
+    first = store.search(("m",))[0].updated_at
+    nearest(StoreSearch(), store, "a", ["a", "b"], 1)
+    assert next(item for item in store.search(("m",)) if item.value["text"] == "a").updated_at == first
 
 
-def test_what_is_not_asked_for_any_more_is_passed_over() -> None:
-    kept, by = store(), StoreSearch()
-    nearest(by, kept, "a", ["a" * n for n in range(1, 40)], 1)
-    assert nearest(by, kept, "a", ["b", "ab"], 2) == [1, 0]
+def test_texts_that_are_no_longer_searched_are_skipped() -> None:
+    store, search = make_store(), StoreSearch()
+    nearest(search, store, "a", ["a" * n for n in range(1, 40)], 1)
+    assert nearest(search, store, "a", ["b", "ab"], 2) == [1, 0]
 
 
-def test_another_store_is_filled_too() -> None:
-    by = StoreSearch()
-    assert nearest(by, store(), "a", ["a"], 1) == nearest(by, store(), "a", ["a"], 1) == [0]
+def test_each_store_gets_the_texts() -> None:
+    search = StoreSearch()
+    assert nearest(search, make_store(), "a", ["a"], 1) == nearest(search, make_store(), "a", ["a"], 1) == [0]

@@ -7,7 +7,7 @@ import pytest
 from statewright.agents.memory.conversation import read_conversation
 
 
-def written(conversation: Any) -> str:
+def units_as_text(conversation: Any) -> str:
     return " | ".join(" ".join(message.text for message in unit) for unit in conversation.units)
 
 
@@ -26,13 +26,11 @@ def written(conversation: Any) -> str:
         ("", ""),
     ],
 )
-def test_calls_stay_with_their_results_and_what_has_no_counterpart_is_left_out(
-    talk: Any, words: str, units: str
-) -> None:
-    assert written(read_conversation(talk(words))) == units
+def test_calls_stay_with_their_results_and_unmatched_ones_are_omitted(talk: Any, words: str, units: str) -> None:
+    assert units_as_text(read_conversation(talk(words))) == units
 
 
-def test_the_head_is_what_the_system_says_at_the_start(talk: Any) -> None:
+def test_the_head_consists_of_the_first_system_messages(talk: Any) -> None:
     conversation = read_conversation(talk("s1 s2 u1 s3"))
     assert [message.text for message in conversation.head] == ["s1", "s2"]
 
@@ -47,7 +45,7 @@ def test_a_turn_begins_with_a_message_of_the_user(talk: Any) -> None:
     assert read_conversation([]).turns() == []
 
 
-def test_the_anchor_is_the_unit_of_the_last_message_of_the_user(talk: Any) -> None:
+def test_the_last_user_unit_contains_the_last_user_message(talk: Any) -> None:
     assert read_conversation(talk("u1 a1 u2 a2")).last_user_unit == 2
     assert read_conversation(talk("c1 u1 r1 a1")).last_user_unit == 0
     assert read_conversation(talk("a1")).last_user_unit is None

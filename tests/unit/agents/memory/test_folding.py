@@ -11,11 +11,11 @@ from statewright.messages import Message
 from statewright.models import ScriptedModel
 
 
-def selected(folding: SummarizingWindow, messages: Sequence[Message], start: int, most: int) -> str:
+def selected(window: SummarizingWindow, messages: Sequence[Message], start: int, most: int) -> str:
     sent = asyncio.run(
-        folding.select(
+        window.select(
             read_conversation(messages),
-            fits=lambda shown: len(shown) <= most,
+            fits=lambda units: len(units) <= most,
             start=lambda _: start,
             context=NO_CONTEXT,
         )
@@ -23,20 +23,20 @@ def selected(folding: SummarizingWindow, messages: Sequence[Message], start: int
     return " ".join(message.text.removeprefix("Summary of the conversation up to here:\n") for message in sent)
 
 
-def test_what_fits_is_shown_whole(talk: Any) -> None:
+def test_a_conversation_that_fits_is_sent_completely(talk: Any) -> None:
     assert selected(SummarizingWindow(ScriptedModel([])), talk("s1 u1 a1 u2"), start=2, most=3) == "s1 u1 a1 u2"
 
 
-def test_the_question_is_shown_though_it_is_in_the_summary(talk: Any) -> None:
-    folding = SummarizingWindow(ScriptedModel(["S"]))
-    assert selected(folding, talk("u1 c1 r1 c2 r2 c3 r3"), start=3, most=4) == "S u1 c3 r3"
+def test_the_last_user_message_is_sent_in_addition_to_the_summary(talk: Any) -> None:
+    window = SummarizingWindow(ScriptedModel(["S"]))
+    assert selected(window, talk("u1 c1 r1 c2 r2 c3 r3"), start=3, most=4) == "S u1 c3 r3"
 
 
-def test_what_cannot_be_folded_is_sent_though_it_does_not_fit(talk: Any) -> None:
+def test_units_that_cannot_be_summarized_are_sent_even_over_the_limit(talk: Any) -> None:
     assert selected(SummarizingWindow(ScriptedModel([])), talk("u1 a1"), start=0, most=1) == "u1 a1"
 
 
-def test_the_summary_is_of_the_user_and_is_marked(talk: Any) -> None:
+def test_the_summary_is_a_marked_user_message(talk: Any) -> None:
     sent = asyncio.run(
         SummarizingWindow(ScriptedModel(["S"])).select(
             read_conversation(talk("u1 a1 u2")), fits=lambda _: False, start=lambda _: 2, context=NO_CONTEXT

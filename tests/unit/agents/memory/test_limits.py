@@ -20,17 +20,17 @@ from statewright.errors import InvalidConfig
         ("", 5, 0),
     ],
 )
-def test_whole_turns_or_else_the_last_units_of_the_last_one(talk: Any, words: str, messages: int, start: int) -> None:
+def test_the_recent_part_has_whole_turns_or_the_last_units(talk: Any, words: str, messages: int, start: int) -> None:
     assert recent_start(read_conversation(talk(words)), Limits(messages=messages)) == start
 
 
-def test_tokens_count_with_those_of_the_system(talk: Any) -> None:
+def test_tokens_of_system_messages_count(talk: Any) -> None:
     conversation = read_conversation(talk("s1 u1 a1 u2 a2"))
     assert recent_start(conversation, Limits(tokens=5)) == 0
     assert recent_start(conversation, Limits(tokens=4)) == 2
 
 
-def test_messages_are_held_or_not(talk: Any) -> None:
+def test_allow_checks_messages_and_tokens(talk: Any) -> None:
     assert Limits(2, 3).allow(talk("u1 a1"), further_tokens=1)
     assert not Limits(2, 3).allow(talk("u1 a1"), further_tokens=2)
     assert not Limits(1).allow(talk("u1 a1"))
@@ -42,6 +42,6 @@ def test_half_of_a_limit_is_at_least_one() -> None:
 
 
 @pytest.mark.parametrize("value", [0, -1, 1.5, True, "3"])
-def test_numbers_that_are_none_are_refused(value: Any) -> None:
+def test_limits_that_are_not_positive_integers_are_refused(value: Any) -> None:
     with pytest.raises(InvalidConfig, match=r"max_tokens of Buffer is .*positive integer"):
         check_positive("Buffer", max_messages=None, max_tokens=value)

@@ -20,7 +20,7 @@ IDS = ("a", "b", "c")
 
 
 def letters(texts: Sequence[str]) -> list[list[float]]:
-    """An embedding: how often a few letters come."""
+    """Embed texts by counting a few letters."""
     return [[float(text.count(letter)) for letter in "xyz "] for text in texts]
 
 
@@ -29,14 +29,14 @@ STRATEGIES: dict[str, Callable[[], MemoryStrategy]] = {
     "window": lambda: SlidingWindow(4),
     "window of one": lambda: SlidingWindow(1),
     "buffer": lambda: Buffer(max_messages=5, max_tokens=20),
-    "buffer that summarises": lambda: Buffer(max_messages=4, summarize=ScriptedModel(lambda _: "summary")),
-    "summarising": lambda: Summarizing(ScriptedModel(lambda _: "summary"), keep=2, after=5),
+    "buffer with summaries": lambda: Buffer(max_messages=4, summarize=ScriptedModel(lambda _: "summary")),
+    "summarizing": lambda: Summarizing(ScriptedModel(lambda _: "summary"), keep=2, after=5),
     "retrieval": lambda: Retrieval(letters, top_k=2, keep=3),
 }
 
 texts = st.text("xyz ", max_size=8)
 calls = st.lists(st.sampled_from(IDS), min_size=1, max_size=3, unique=True).map(
-    lambda ids: tuple(ToolCall(one, "tool", {}) for one in ids)
+    lambda ids: tuple(ToolCall(identity, "tool", {}) for identity in ids)
 )
 message = st.one_of(
     st.builds(Message, texts, role=st.sampled_from(("user", "assistant", "system"))),
@@ -47,11 +47,11 @@ message = st.one_of(
 
 @st.composite
 def exchanges(draw: st.DrawFn) -> list[Message]:
-    """A call and all of its results, in any order."""
-    made = draw(calls)
-    order = draw(st.permutations([call.id for call in made]))
+    """Draw a call and all its results, in any order."""
+    tool_calls = draw(calls)
+    order = draw(st.permutations([call.id for call in tool_calls]))
     results = [Message(draw(texts), role="tool", tool_call_id=one) for one in order]
-    return [Message(draw(texts), role="assistant", tool_calls=made), *results]
+    return [Message(draw(texts), role="assistant", tool_calls=tool_calls), *results]
 
 
 conversations = st.lists(st.one_of(message.map(lambda one: [one]), exchanges()), max_size=14).map(
@@ -63,7 +63,7 @@ def fields(one: Message) -> dict[str, Any]:
     return {"role": one.role, "tool_calls": one.tool_calls, "tool_call_id": one.tool_call_id}
 
 
-def place(one: Message) -> int:
+def position(one: Message) -> int:
     return int(one.text.split(" ")[0])
 
 
@@ -72,47 +72,47 @@ def selected(strategy: MemoryStrategy, messages: Sequence[Message]) -> list[Mess
 
 
 def check_calls_and_results(sent: Sequence[Message]) -> None:
-    """Each result stands behind its call, and no call lacks one."""
+    """Check that each result follows its call, and that each call has a result."""
     unanswered: dict[str, Message] = {}
-    left: dict[int, set[str]] = {}
+    open_calls: dict[int, set[str]] = {}
     for one in sent:
         for call in one.tool_calls:
             unanswered[call.id] = one
         if one.tool_calls:
-            left[id(one)] = {call.id for call in one.tool_calls}
+            open_calls[id(one)] = {call.id for call in one.tool_calls}
         if one.role == "tool":
             assert one.tool_call_id in unanswered, f"the result {one.text!r} has no call"
-            left[id(unanswered[one.tool_call_id])].discard(one.tool_call_id)
-    assert not any(left.values()), "a call has no result"
+            open_calls[id(unanswered[one.tool_call_id])].discard(one.tool_call_id)
+    assert not any(open_calls.values()), "a call has no result"
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(messages=conversations)
 @settings(max_examples=examples(80), deadline=None)
-def test_what_is_sent_can_be_sent_and_is_of_the_conversation(name: str, messages: list[Message]) -> None:
+def test_selected_messages_are_valid_and_in_order(name: str, messages: list[Message]) -> None:
     before = copy.deepcopy(messages)
     sent = [one for one in selected(STRATEGIES[name](), messages) if not is_summary(one)]
     assert messages == before
     check_calls_and_results(sent)
-    assert [place(one) for one in sent] == sorted({place(one) for one in sent})
+    assert [position(message) for message in sent] == sorted({position(one) for one in sent})
     assert all(any(one is other for other in messages) for one in sent)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(messages=conversations)
 @settings(max_examples=examples(80), deadline=None)
-def test_the_system_messages_at_the_start_and_the_last_of_the_user_stay(name: str, messages: list[Message]) -> None:
+def test_first_system_messages_and_the_last_user_message_are_kept(name: str, messages: list[Message]) -> None:
     sent = selected(STRATEGIES[name](), messages)
     head = next((n for n, one in enumerate(messages) if one.role != "system"), len(messages))
     assert sent[:head] == messages[:head]
-    asked = [one for one in messages if one.role == "user"]
-    assert not asked or any(one is asked[-1] for one in sent)
+    user_messages = [message for message in messages if message.role == "user"]
+    assert not user_messages or any(one is user_messages[-1] for one in sent)
 
 
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(messages=conversations)
 @settings(max_examples=examples(40), deadline=None)
-def test_the_last_results_stay_so_that_no_model_calls_for_ever(name: str, messages: list[Message]) -> None:
+def test_the_last_call_and_its_results_are_kept(name: str, messages: list[Message]) -> None:
     call = Message(f"{len(messages)} ", role="assistant", tool_calls=(ToolCall("last", "tool", {}),))
     result = Message(f"{len(messages) + 1} ", role="tool", tool_call_id="last")
     assert selected(STRATEGIES[name](), [*messages, call, result])[-2:] == [call, result]
@@ -121,20 +121,20 @@ def test_the_last_results_stay_so_that_no_model_calls_for_ever(name: str, messag
 @pytest.mark.parametrize("name", STRATEGIES)
 @given(messages=conversations)
 @settings(max_examples=examples(30), deadline=None)
-def test_the_rules_hold_at_every_length_of_a_conversation_that_grows(name: str, messages: list[Message]) -> None:
+def test_selections_of_a_growing_conversation_are_valid(name: str, messages: list[Message]) -> None:
     strategy = STRATEGIES[name]()
     for length in range(len(messages) + 1):
         check_calls_and_results(selected(strategy, messages[:length]))
 
 
-@pytest.mark.parametrize("kind", ["buffer", "summarising"])
+@pytest.mark.parametrize("kind", ["buffer", "summarizing"])
 @given(messages=conversations)
 @settings(max_examples=examples(60), deadline=None)
-def test_what_is_not_sent_was_given_to_the_model_that_summarises(kind: str, messages: list[Message]) -> None:
+def test_omitted_messages_are_summarized(kind: str, messages: list[Message]) -> None:
     model = ScriptedModel(lambda _: "summary")
     strategy = Buffer(4, summarize=model) if kind == "buffer" else Summarizing(model, keep=2, after=5)
     sent = selected(strategy, messages)
-    told = "\n".join(request.messages[0].text for request in model.requests)
+    summarized = "\n".join(request.messages[0].text for request in model.requests)
     for one in selected(KeepAll(), messages):
-        assert any(one is other for other in sent) or one.text in told
+        assert any(one is other for other in sent) or one.text in summarized
     assert any(map(is_summary, sent)) == bool(model.requests)

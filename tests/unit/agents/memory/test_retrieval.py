@@ -20,9 +20,9 @@ def embed(texts: Sequence[str]) -> list[list[float]]:
 
 @pytest.fixture
 def messages() -> list[Message]:
-    """Turns about animals and ships, and a question."""
-    said = [("cats", "soft"), ("dogs", "loud"), ("ships", "wet"), ("weather", "fine"), ("dogs again", "")]
-    turns = [[Message(asked), Message(told, role="assistant")] for asked, told in said]
+    """Return turns about animals and ships, and a question."""
+    pairs = [("cats", "soft"), ("dogs", "loud"), ("ships", "wet"), ("weather", "fine"), ("dogs again", "")]
+    turns = [[Message(question), Message(answer, role="assistant")] for question, answer in pairs]
     return [Message("sys", role="system"), *list(chain(*turns))[:-1]]
 
 
@@ -38,25 +38,25 @@ def test_turns_are_sent_in_their_order(shown: Any, messages: list[Message]) -> N
 
 def test_a_short_conversation_is_sent_without_a_search(shown: Any, talk: Any) -> None:
     def fail(texts: Sequence[str]) -> list[list[float]]:
-        raise AssertionError("nothing is to be found")
+        raise AssertionError("the embedding function was called")
 
     assert shown(Retrieval(fail), talk("s1 u1 a1 u2")) == "s1 u1 a1 u2"
 
 
-def test_of_the_present_turn_units_are_found_alone(shown: Any) -> None:
+def test_single_units_of_the_current_turn_are_found(shown: Any) -> None:
     steps = [Message(text, role="assistant") for text in ("cats", "dogs", "ships", "end")]
     assert shown(Retrieval(embed, top_k=1, keep=2), [Message("about dogs"), *steps]) == "about dogs dogs end"
 
 
-def test_a_store_searches_for_it(shown: Any, messages: list[Message]) -> None:
+def test_a_store_can_search_for_turns(shown: Any, messages: list[Message]) -> None:
     store = InMemoryStore(index=Index(dims=3, embed=embed, fields=("text",)))
-    given, of_the_run = Retrieval(store=store, top_k=1, keep=1), Retrieval(top_k=1, keep=1)
-    assert shown(given, messages, thread_id="a.b") == "sys dogs loud dogs again"
+    with_store, with_store_of_run = Retrieval(store=store, top_k=1, keep=1), Retrieval(top_k=1, keep=1)
+    assert shown(with_store, messages, thread_id="a.b") == "sys dogs loud dogs again"
     assert store.list_namespaces() == [("memory", "a_b")]
-    assert shown(of_the_run, messages, store=store) == "sys dogs loud dogs again"
+    assert shown(with_store_of_run, messages, store=store) == "sys dogs loud dogs again"
 
 
-def test_without_embedding_and_store_it_says_what_to_give(shown: Any, messages: list[Message]) -> None:
+def test_a_missing_or_double_search_is_refused(shown: Any, messages: list[Message]) -> None:
     with pytest.raises(InvalidConfig, match=r"Retrieval\(embed=\.\.\.\)"):
         shown(Retrieval(keep=1), messages)
     with pytest.raises(InvalidConfig, match="one of them"):

@@ -18,12 +18,12 @@ from statewright.errors import InvalidConfig
         (10, "s1 u1 a1 u2 a2 u3 c2 r2 c3,4 r3 r4"),
     ],
 )
-def test_whole_turns_are_sent_and_of_a_long_one_its_question_and_its_end(
+def test_whole_turns_are_sent_or_the_question_and_end_of_a_long_one(
     talk: Any, shown: Any, messages: int, sent: str
 ) -> None:
     assert shown(SlidingWindow(messages), talk("s1 u1 a1 u2 a2 u3 c2 r2 c3,4 r3 r4")) == sent
 
 
-def test_a_window_of_nothing_is_refused() -> None:
+def test_a_window_of_zero_messages_is_refused() -> None:
     with pytest.raises(InvalidConfig, match=r"messages of SlidingWindow is 0"):
         SlidingWindow(0)

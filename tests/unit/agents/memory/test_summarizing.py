@@ -15,11 +15,11 @@ def long_talk(talk: Any, turns: int) -> Any:
     return talk("s1 " + " ".join(f"u{n} a{n}" for n in range(turns)))
 
 
-def test_nothing_is_summarised_while_there_is_little(talk: Any, shown: Any) -> None:
+def test_a_short_conversation_is_not_summarized(talk: Any, shown: Any) -> None:
     assert shown(Summarizing(ScriptedModel([]), keep=2, after=4), long_talk(talk, 2)) == "s1 u0 a0 u1 a1"
 
 
-def test_of_much_all_but_the_last_is_summarised(talk: Any, shown: Any) -> None:
+def test_all_but_the_last_messages_are_summarized(talk: Any, shown: Any) -> None:
     model = ScriptedModel(["S"])
     assert shown(Summarizing(model, keep=2, after=4), long_talk(talk, 4)) == f"s1 {LEAD}S u3 a3"
     assert model.requests[0].messages[0].text == (
@@ -27,17 +27,17 @@ def test_of_much_all_but_the_last_is_summarised(talk: Any, shown: Any) -> None:
     )
 
 
-def test_a_summary_is_used_until_there_is_much_again(talk: Any, shown: Any) -> None:
+def test_a_summary_is_used_until_the_conversation_is_long_again(talk: Any, shown: Any) -> None:
     model = ScriptedModel(lambda request: f"S{len(model.requests)}")
     memory = Summarizing(model, keep=2, after=6)
-    asked = []
+    counts = []
     for turns in range(1, 20):
         shown(memory, long_talk(talk, turns))
-        asked.append(len(model.requests))
-    assert asked == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6]
+        counts.append(len(model.requests))
+    assert counts == [0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4, 5, 5, 5, 6]
 
 
-def test_a_conversation_that_is_forked_keeps_the_summary_of_its_beginning(talk: Any, shown: Any) -> None:
+def test_a_forked_conversation_uses_the_summary_of_its_beginning(talk: Any, shown: Any) -> None:
     model = ScriptedModel(["S", "T"])
     memory = Summarizing(model, keep=2, after=4)
     shown(memory, talk("u0 a0 u1 a1 u2 a2"))
@@ -45,6 +45,6 @@ def test_a_conversation_that_is_forked_keeps_the_summary_of_its_beginning(talk: 
     assert len(model.requests) == 1
 
 
-def test_keep_is_at_most_after() -> None:
+def test_keep_cannot_exceed_after() -> None:
     with pytest.raises(InvalidConfig, match=r"keep=5, after=4"):
         Summarizing(ScriptedModel([]), keep=5, after=4)

@@ -15,21 +15,24 @@ from statewright.models import ScriptedModel
 
 def network(*names: str, **options: Any) -> Network[Any]:
     agents = [Agent(name, model=ScriptedModel([name], repeat_last=True)) for name in names]
-    usual: dict[str, Any] = {"router": lambda call_count: [] if call_count else agents}
-    return Network("n", agents=agents, **{**usual, **options})
+    defaults: dict[str, Any] = {"router": lambda call_count: [] if call_count else agents}
+    return Network("n", agents=agents, **{**defaults, **options})
 
 
-def test_router_and_agents_are_supersteps_by_turns() -> None:
+def test_router_and_agent_alternate_in_supersteps() -> None:
     app = network("a", "b").compile()
     nodes = [part["name"] for part in app.stream({"input": Message("go")}, stream_mode="tasks") if "input" in part]
     assert nodes == ["route", "agent", "route", "agent", "route"]
 
 
-def test_position_queue_and_reasons_are_channels() -> None:
+def test_position_queue_and_stop_reason_are_channels() -> None:
     app = network("a", "b", state={"files": ["x"]}).compile(InMemorySaver())
     app.invoke({"input": Message("go")}, thread_id="t")
     history = list(app.get_state_history(thread_id="t"))
-    seen = [(one.values.get("position"), one.values.get("call_count"), one.values.get("queue")) for one in history]
+    seen = [
+        (snapshot.values.get("position"), snapshot.values.get("call_count"), snapshot.values.get("queue"))
+        for snapshot in history
+    ]
     assert (2, 2, []) in seen
     assert (0, 0, ["b"]) in seen
     last = history[0].values
@@ -38,45 +41,47 @@ def test_position_queue_and_reasons_are_channels() -> None:
 
 
 def test_a_snapshot_can_be_read_as_a_state() -> None:
-    made = network("a", state={"files": ["x"]})
-    app = made.compile(InMemorySaver())
+    owner = network("a", state={"files": ["x"]})
+    app = owner.compile(InMemorySaver())
     values = app.invoke({"input": Message("go")}, thread_id="t")
-    state = made.state_of(values)
-    assert (state.data.files, [one.text for one in state.results]) == (["x"], ["a"])
-    assert made.state_of(app.get_state(thread_id="t").values).turns == state.turns
+    state = owner.state_of(values)
+    assert (state.data.files, [result.text for result in state.results]) == (["x"], ["a"])
+    assert owner.state_of(app.get_state(thread_id="t").values).turns == state.turns
 
 
-def test_a_thread_can_be_forked_at_a_router_that_then_decides_otherwise() -> None:
+def test_a_thread_can_be_forked_before_a_decision_of_the_router() -> None:
     agents = {name: Agent(name, model=ScriptedModel([name], repeat_last=True)) for name in "abc"}
     choice = ["b"]
 
     def router(call_count: int) -> Any:
         return {0: agents["a"], 1: agents[choice[0]]}.get(call_count)
 
-    made = Network("n", agents=list(agents.values()), router=router)
-    app = made.compile(InMemorySaver())
+    owner = Network("n", agents=list(agents.values()), router=router)
+    app = owner.compile(InMemorySaver())
     app.invoke({"input": Message("go")}, thread_id="t")
     after_a = next(
-        one for one in app.get_state_history(thread_id="t") if one.values.get("position") == 1 and "route" in one.next
+        snapshot
+        for snapshot in app.get_state_history(thread_id="t")
+        if snapshot.values.get("position") == 1 and "route" in snapshot.next
     )
     choice[0] = "c"
     values = app.invoke(None, after_a.config)
-    assert [one.agent_name for one in made.state_of(values).results] == ["a", "c"]
+    assert [result.agent_name for result in owner.state_of(values).results] == ["a", "c"]
     assert len(agents["a"].model.requests) == 1
 
 
 @pytest.mark.parametrize("names", [("Ann", "Bob"), ("an agent", "x|y"), ()])
-def test_it_is_drawn_whatever_the_agents_are_called(names: tuple[str, ...]) -> None:
-    drawn = network(*names).compile().get_graph().draw_mermaid()
-    assert drawn.startswith("flowchart")
+def test_a_diagram_can_be_drawn_for_any_agent_names(names: tuple[str, ...]) -> None:
+    diagram = network(*names).compile().get_graph().draw_mermaid()
+    assert diagram.startswith("flowchart")
 
 
-def test_agents_need_no_names_that_a_graph_could_have() -> None:
+def test_agent_names_need_not_be_valid_node_names() -> None:
     ended = network("an agent", "x|y:z", "route").run("go")
-    assert [one.agent_name for one in ended.results] == ["an agent", "x|y:z", "route"]
+    assert [result.agent_name for result in ended.results] == ["an agent", "x|y:z", "route"]
 
 
-def test_routing_agents_that_choose_each_other_in_a_circle_meet_the_limit() -> None:
+def test_a_cycle_of_routing_agents_raises_an_error() -> None:
     circle: list[RoutingAgent] = []
     circle.append(RoutingAgent("R", model=ScriptedModel(["x"], repeat_last=True), on_route=lambda: circle[0]))
     with pytest.raises((GraphRecursionError, RoutingError)):

@@ -12,25 +12,25 @@ from statewright.agents.network.definition import MAX_RUNS, AgentRegistry, RunAg
 from statewright.errors import InvalidConfig, RoutingError
 
 ANN, BOB, ZOE = Agent("Ann"), Agent("Bob"), Agent("Zoe")
-PEOPLE = [ZOE]
+AGENTS = [ZOE]
 
 
-def names_a_global() -> Agent:
+def route_to_global() -> Agent:
     return ZOE
 
 
-def names_a_list() -> Agent:
-    return PEOPLE[0]
+def route_to_list_item() -> Agent:
+    return AGENTS[0]
 
 
-def names_within() -> Any:
+def make_inner_router() -> Any:
     def inner() -> Agent:
         return ZOE
 
     return inner
 
 
-def in_a_closure(agent: Agent) -> Any:
+def closure_over(agent: Agent) -> Any:
     return lambda: agent
 
 
@@ -49,7 +49,7 @@ def registry(router: Any = None) -> AgentRegistry:
     return AgentRegistry("crew", [ANN, BOB], router)
 
 
-def crew(router: Any = None) -> RunAgents:
+def run_agents(router: Any = None) -> RunAgents:
     return RunAgents(registry(router), "run")
 
 
@@ -67,51 +67,51 @@ def crew(router: Any = None) -> RunAgents:
         (ZOE, ["Zoe"]),
     ],
 )
-def test_an_answer_becomes_names(answer: Any, names: list[str]) -> None:
-    assert crew().resolve_names(answer) == names
+def test_an_answer_of_a_router_is_resolved_to_names(answer: Any, names: list[str]) -> None:
+    assert run_agents().resolve_names(answer) == names
 
 
 @pytest.mark.parametrize("answer", [3, True, False, 0, {"agent": "Ann"}, [None], [[ANN]], {ANN}, Agent, object(), 1.5])
 def test_an_answer_without_an_agent_is_refused(answer: Any) -> None:
     with pytest.raises(RoutingError, match=r"router of network 'crew' returned .*or None to stop"):
-        crew().resolve_names(answer)
+        run_agents().resolve_names(answer)
 
 
 @pytest.mark.parametrize("name", ["Anne", "", "ann", "Ann "])
 def test_an_unknown_name_is_refused(name: str) -> None:
     with pytest.raises(RoutingError, match=r"'crew' has no agent .*Agents: Ann, Bob"):
-        crew().resolve_names(name)
+        run_agents().resolve_names(name)
 
 
-def test_an_agent_that_was_returned_once_is_found() -> None:
-    agents = crew()
+def test_an_agent_that_a_router_returned_is_found() -> None:
+    agents = run_agents()
     agents.resolve_names(ZOE)
     assert agents.find("Zoe") is ZOE
     assert agents.find("Ann") is ANN
 
 
 def test_a_later_undeclared_agent_replaces_one_of_the_same_name() -> None:
-    agents, other = crew(), Agent("Zoe")
+    agents, other = run_agents(), Agent("Zoe")
     agents.resolve_names(ZOE)
     agents.resolve_names(other)
     assert agents.find("Zoe") is other
 
 
-def test_another_agent_of_a_declared_name_is_refused() -> None:
-    agents = crew()
+def test_another_agent_with_a_declared_name_is_refused() -> None:
+    agents = run_agents()
     with pytest.raises(RoutingError, match=r"agent 'Ann', but another one is declared.*Rename"):
         agents.resolve_names(Agent("Ann"))
     assert agents.find("Ann") is ANN
 
 
 def test_two_undeclared_agents_with_one_name_in_one_answer_are_refused() -> None:
-    """The queue has names: the second would be called twice, and the first never."""
+    """The queue contains names, so the second agent would be called twice and the first never."""
     with pytest.raises(RoutingError, match="'Zoe'"):
-        crew().resolve_names([ZOE, Agent("Zoe")])
+        run_agents().resolve_names([ZOE, Agent("Zoe")])
 
 
-def test_the_same_private_agent_twice_is_called_twice() -> None:
-    assert crew().resolve_names([ZOE, ZOE]) == ["Zoe", "Zoe"]
+def test_an_undeclared_agent_can_be_returned_twice() -> None:
+    assert run_agents().resolve_names([ZOE, ZOE]) == ["Zoe", "Zoe"]
 
 
 def test_two_declared_agents_with_one_name_are_refused() -> None:
@@ -127,11 +127,19 @@ def test_only_agents_can_be_declared(member: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "router", [names_a_global, names_a_list, names_within, names_within(), in_a_closure(ZOE), in_a_closure([ZOE])]
+    "router",
+    [
+        route_to_global,
+        route_to_list_item,
+        make_inner_router,
+        make_inner_router(),
+        closure_over(ZOE),
+        closure_over([ZOE]),
+    ],
 )
 def test_agents_that_a_function_refers_to_are_found(router: Any) -> None:
     assert list(reachable_agents(router)) == [ZOE]
-    assert crew(router).find("Zoe") is ZOE
+    assert run_agents(router).find("Zoe") is ZOE
 
 
 @pytest.mark.parametrize("router", [print, len, "text", 3, lambda: "Zoe", lambda: None])
@@ -139,14 +147,14 @@ def test_a_router_without_agents_refers_to_none(router: Any) -> None:
     assert list(reachable_agents(router)) == []
 
 
-def test_a_closure_that_is_not_filled_yet() -> None:
+def test_an_empty_closure_refers_to_no_agents() -> None:
     def make() -> Any:
         def route() -> Any:
             return later
 
-        found = list(reachable_agents(route))
+        before = list(reachable_agents(route))
         later = ZOE
-        return found, list(reachable_agents(route))
+        return before, list(reachable_agents(route))
 
     assert make() == ([], [ZOE])
 
@@ -154,8 +162,8 @@ def test_a_closure_that_is_not_filled_yet() -> None:
 # -- undeclared agents that a router refers to
 
 
-class Choosing:
-    """Holds an agent, and chooses it."""
+class RouterWithAgents:
+    """A router with agents in its attributes."""
 
     def __init__(self) -> None:
         self.favourite = Agent("Fay")
@@ -168,23 +176,23 @@ class Choosing:
         return self.others["z"]
 
 
-def chosen_by(agent: Agent, among: Any = ()) -> Agent:
+def return_agent(agent: Agent, among: Any = ()) -> Agent:
     return agent
 
 
 @pytest.mark.parametrize(
     ("router", "names"),
     [
-        (Choosing().route, ["Fay", "Zed"]),
-        (Choosing(), ["Fay", "Zed"]),
-        (partial(chosen_by, Agent("Pam")), ["Pam"]),
-        (partial(chosen_by, agent=Agent("Kim"), among=[Agent("Lou")]), ["Kim", "Lou"]),
+        (RouterWithAgents().route, ["Fay", "Zed"]),
+        (RouterWithAgents(), ["Fay", "Zed"]),
+        (partial(return_agent, Agent("Pam")), ["Pam"]),
+        (partial(return_agent, agent=Agent("Kim"), among=[Agent("Lou")]), ["Kim", "Lou"]),
         (lambda agent=BOB: agent, ["Bob"]),
     ],
     ids=["method", "object", "partial", "keywords", "default"],
 )
 def test_agents_are_found_wherever_a_router_refers_to_them(router: Any, names: list[str]) -> None:
-    """A run that is resumed in another process has only their names."""
+    """A run that is resumed in another process knows only their names."""
     assert [agent.name for agent in reachable_agents(router)] == names
     assert RunAgents(Network("n", router=router).registry, "run").find(names[0]).name == names[0]
 
@@ -200,7 +208,7 @@ def test_each_run_has_its_own_agents_of_a_name() -> None:
     assert RunAgents(agents, "other").find("Zoe") is namesake
 
 
-def test_the_agents_of_ended_and_of_old_runs_are_forgotten() -> None:
+def test_agents_of_ended_and_old_runs_are_removed() -> None:
     agents = registry()
     RunAgents(agents, "one").resolve_names(ZOE)
     RunAgents(agents, "one").forget()

@@ -39,7 +39,7 @@ def network(default: Any = None) -> Network[Any]:
     return Network("n", agents=[Agent("a"), Agent("b")], router=lambda: None, default_model=default)
 
 
-def test_the_results_of_a_run_have_no_older_turns() -> None:
+def test_the_results_of_a_run_exclude_older_turns() -> None:
     assert [result.agent_name for result in results_of_run(STATE)] == ["a", "b"]
 
 
@@ -48,7 +48,7 @@ def test_the_usage_of_a_run_includes_routers() -> None:
     assert usage_of_run({}) == (Usage(), 0)
 
 
-def test_a_call_has_the_data_and_the_run_of_the_network() -> None:
+def test_a_call_receives_the_data_and_the_run_of_the_network() -> None:
     owner = network(ScriptedModel([]))
     call = build_agent_call(owner, STATE, RUNTIME, owner.agents["a"])
     run = call.view({}).network
@@ -64,7 +64,7 @@ def test_the_thread_of_the_history_and_the_model_of_the_agent_take_precedence() 
     assert (call.view({}).state.thread_id, call.default_model) == ("theirs", None)
 
 
-def test_a_view_is_of_the_run() -> None:
+def test_a_view_shows_the_run_and_collects_its_writes() -> None:
     view = build_run_view(network(), STATE, RUNTIME)
     view.state.data.n = 2
     assert (view.network.input, view.network.call_count) == ("hi", 2)

@@ -26,7 +26,7 @@ from statewright.models.conversation.prepare import YOUR_TURN
         {"content": [{"type": "text", "text": "hi"}]},
     ],
 )
-def test_a_message_is_written_in_many_forms(value: Any) -> None:
+def test_a_user_message_can_have_many_forms(value: Any) -> None:
     message = as_user_message(value)
     assert (message.role, message.text) == ("user", "hi")
 
@@ -51,7 +51,7 @@ def test_the_fields_of_a_web_page_are_stored() -> None:
     assert set(sent) == {"id", "content", "systemPrompt", "clientTimestamp", "state", "metadata"}
 
 
-def test_a_prompt_of_this_turn_comes_after_that_of_the_agent() -> None:
+def test_the_system_prompt_of_a_message_follows_that_of_the_agent() -> None:
     model = ScriptedModel(["x"])
     Agent("a", model=model, system="Help.").run({"content": "hi", "systemPrompt": "Be brief."})
     assert model.requests[0].system == "Help.\n\nBe brief."
@@ -80,7 +80,7 @@ def test_without_content_the_model_receives_only_the_system_prompt() -> None:
         {"role": "remove", "id": "1"},
     ],
 )
-def test_anything_else_is_refused(value: Any) -> None:
+def test_other_inputs_are_refused(value: Any) -> None:
     with pytest.raises((InvalidConfig, InvalidUpdateError)):
         as_user_message(value)
 
@@ -90,7 +90,7 @@ def test_a_system_prompt_that_is_not_text_is_refused() -> None:
         as_user_message({"content": "hi", "systemPrompt": 3})
 
 
-def test_the_message_of_the_caller_stays_as_it_is() -> None:
-    given = Message("hi", metadata={"own": 1})
-    as_user_message(given)
-    assert given == Message("hi", metadata={"own": 1})
+def test_the_message_of_the_caller_is_not_changed() -> None:
+    message = Message("hi", metadata={"own": 1})
+    as_user_message(message)
+    assert message == Message("hi", metadata={"own": 1})

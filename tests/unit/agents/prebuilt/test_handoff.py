@@ -15,9 +15,9 @@ from statewright.messages import Message, RemoveMessage
 from statewright.models import ScriptedModel
 
 
-def called(arguments: dict[str, Any], **options: Any) -> Any:
-    made = create_handoff_tool(agent_name="Data Team", **options)
-    return asyncio.run(made.call(arguments, context=ToolContext(tool_call_id="7")))
+def call_handoff(arguments: dict[str, Any], **options: Any) -> Any:
+    handoff_tool = create_handoff_tool(agent_name="Data Team", **options)
+    return asyncio.run(handoff_tool.call(arguments, context=ToolContext(tool_call_id="7")))
 
 
 def test_a_tool_is_named_after_its_agent() -> None:
@@ -25,8 +25,8 @@ def test_a_tool_is_named_after_its_agent() -> None:
     assert tool_name("Zürich", "to") == "to_z_rich"
 
 
-def test_a_call_ends_the_run_with_a_result_that_says_to_whom() -> None:
-    command = called({})
+def test_a_handoff_ends_the_run_with_a_result_that_names_the_agent() -> None:
+    command = call_handoff({})
     (message,) = command.update["messages"]
 
     assert command.goto == STOP
@@ -34,13 +34,13 @@ def test_a_call_ends_the_run_with_a_result_that_says_to_whom() -> None:
     assert message.metadata == {"handoff": {"to": "Data Team"}}
 
 
-def test_a_task_is_told_where_the_tool_takes_one() -> None:
-    (message,) = called({"task": "count"}, takes_task=True).update["messages"]
+def test_a_task_is_accepted_only_with_takes_task() -> None:
+    (message,) = call_handoff({"task": "count"}, takes_task=True).update["messages"]
 
     assert message.text == "Handed over to Data Team: count"
     assert handoffs_in([message])[0].task == "count"
     with pytest.raises(ToolError, match="task"):
-        called({"task": "count"})
+        call_handoff({"task": "count"})
 
 
 def test_the_model_receives_the_description_of_the_task() -> None:
@@ -51,11 +51,11 @@ def test_the_model_receives_the_description_of_the_task() -> None:
     assert create_handoff_tool(agent_name="a").parameters["properties"] == {}
 
 
-def test_only_the_handoffs_with_which_a_run_ends_are_found() -> None:
+def test_only_handoffs_at_the_end_of_a_run_are_found() -> None:
     def handoff(to: str) -> Message:
         return Message("", "tool", metadata={"handoff": {"to": to}})
 
-    found = handoffs_in(
+    handoffs = handoffs_in(
         [
             handoff("early"),
             Message("", "assistant"),
@@ -65,11 +65,11 @@ def test_only_the_handoffs_with_which_a_run_ends_are_found() -> None:
             handoff("b"),
         ]
     )
-    assert [item.to for item in found] == ["a", "b"]
+    assert [item.to for item in handoffs] == ["a", "b"]
     assert handoffs_in([handoff("a"), Message("the end", "assistant")]) == []
 
 
-def test_the_tools_of_an_agent_that_hand_over() -> None:
+def test_handoff_tools_of_an_agent_are_found() -> None:
     own = create_handoff_tool(agent_name="b")
 
     def look() -> str:

@@ -30,31 +30,33 @@ def graph(answer: Any, schema: Any = Group, **options: Any) -> Any:
     )
 
 
-def run(member: Member, given: dict[str, Any]) -> Any:
-    """What a group's graph has after a node has called the member and passed everything on."""
-    seen: list[Any] = []
+def run(member: Member, values: dict[str, Any]) -> Any:
+    """Call a member in a node of a group; return its answer and the state of the group."""
+    answers: list[Any] = []
 
     async def node(state: Any) -> Any:
-        said = await member.call(state)
-        seen.append(said)
-        return said.to_report(said.messages)
+        answer_of_member = await member.call(state)
+        answers.append(answer_of_member)
+        return answer_of_member.to_report(answer_of_member.messages)
 
-    result = StateGraph(Group).add_node("n", node).add_edge(START, "n").compile().invoke(given)
-    return seen[0], result
+    result = StateGraph(Group).add_node("n", node).add_edge(START, "n").compile().invoke(values)
+    return answers[0], result
 
 
-def test_what_a_member_writes_is_merged_once() -> None:
+def test_updates_of_a_member_are_merged_once() -> None:
     answer = {"messages": [Message("new", "assistant")], "notes": ["b"], "topic": "y"}
-    said, result = run(Member(graph(answer), read_schema(Group)), {"messages": ["old"], "notes": ["a"], "topic": "x"})
+    answer_of_member, result = run(
+        Member(graph(answer), read_schema(Group)), {"messages": ["old"], "notes": ["a"], "topic": "x"}
+    )
 
-    assert [item.text for item in said.messages] == ["new"]
-    assert said.last is not None
-    assert said.last.text == "new"
+    assert [item.text for item in answer_of_member.messages] == ["new"]
+    assert answer_of_member.last is not None
+    assert answer_of_member.last.text == "new"
     assert [item.text for item in result["messages"]] == ["old", "new"]
     assert (result["notes"], result["topic"]) == (["a", "b"], "y")
 
 
-def test_a_member_that_is_an_entrypoint_answers_what_its_function_returns() -> None:
+def test_a_member_can_be_an_entrypoint() -> None:
     flow = entrypoint()(
         lambda state: {"messages": [Message("new", "assistant")], "notes": ["a"], "structured_response": "s"}
     )
@@ -66,22 +68,22 @@ def test_a_member_that_is_an_entrypoint_answers_what_its_function_returns() -> N
     assert "structured_response" not in result
 
 
-def test_a_member_may_keep_its_structured_response() -> None:
+def test_a_member_can_keep_its_structured_response() -> None:
     member = Member(graph({"structured_response": "s", "topic": "y"}), read_schema(Group), shares_response=False)
     _, result = run(member, {"messages": [], "topic": "x"})
 
     assert (result["topic"], "structured_response" in result) == ("y", False)
 
 
-def test_a_member_that_removes_messages_removes_them_in_the_group() -> None:
+def test_removals_of_a_member_apply_to_the_group() -> None:
     member = Member(graph({"messages": [RemoveMessage("1")]}), read_schema(Group))
-    said, result = run(member, {"messages": [Message("old", id="1"), Message("kept", id="2")]})
+    answer_of_member, result = run(member, {"messages": [Message("old", id="1"), Message("kept", id="2")]})
 
-    assert said.last is None
+    assert answer_of_member.last is None
     assert [item.text for item in result["messages"]] == ["kept"]
 
 
-def test_a_member_whose_messages_do_not_merge_is_told_by_what_is_new() -> None:
+def test_only_new_messages_of_a_member_without_a_reducer_are_reported() -> None:
     class Plain(TypedDict):
         messages: list[Message]
 
@@ -90,8 +92,8 @@ def test_a_member_whose_messages_do_not_merge_is_told_by_what_is_new() -> None:
 
     answer = {"messages": [Message("old", id="1"), Message("new", "assistant", id="2")]}
     for member_graph in (graph(answer, Plain), graph(answer, Checked, validate="all")):
-        said, result = run(Member(member_graph, read_schema(Group)), {"messages": [Message("old", id="1")]})
-        assert [item.text for item in said.messages] == ["new"]
+        answer_of_member, result = run(Member(member_graph, read_schema(Group)), {"messages": [Message("old", id="1")]})
+        assert [item.text for item in answer_of_member.messages] == ["new"]
         assert [item.text for item in result["messages"]] == ["old", "new"]
 
 
@@ -102,7 +104,7 @@ def test_a_member_can_be_drawn_under_another_label() -> None:
     assert member.metadata("step")["boxes"]["step"]() is member.graph.graph
 
 
-def test_it_works_on_a_running_loop() -> None:
+def test_a_member_can_be_called_on_an_event_loop() -> None:
     member = Member(graph({"messages": ["new"]}), read_schema(Group))
 
     async def node(state: Any) -> Any:
@@ -112,10 +114,10 @@ def test_it_works_on_a_running_loop() -> None:
     assert asyncio.run(app.ainvoke({"messages": ["old"]}))["messages"][0].text == "old"
 
 
-def test_agents_are_known_by_their_names() -> None:
-    only = graph({}, AgentState)
+def test_agents_are_returned_by_name() -> None:
+    member_graph = graph({}, AgentState)
 
-    assert check_agents([only], owner="Team") == {"m": only}
+    assert check_agents([member_graph], owner="Team") == {"m": member_graph}
 
 
 @pytest.mark.parametrize(

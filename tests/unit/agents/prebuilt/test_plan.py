@@ -14,7 +14,7 @@ def step(name: str, *after: str) -> dict[str, Any]:
     return {"id": name, "task": f"do {name}", "after": list(after)}
 
 
-def test_a_form_keeps_its_name_and_schema() -> None:
+def test_a_validated_class_keeps_its_name_and_schema() -> None:
     form = add_plan_validator(Plan)
 
     assert form.__name__ == "Plan"
@@ -30,7 +30,7 @@ def test_all_problems_are_reported_together() -> None:
     assert "Two steps have the id 'b'" in str(caught.value)
 
 
-def test_steps_of_a_new_plan_may_need_those_that_were_done() -> None:
+def test_steps_of_a_new_plan_can_need_completed_steps() -> None:
     assert add_plan_validator(Replan, ["a"]).model_validate({"steps": [step("b", "a")]}).steps[0].after == ["a"]
     with pytest.raises(ValidationError, match="'a', which is not a step"):
         add_plan_validator(Replan).model_validate({"steps": [step("b", "a")]})

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from statewright import START, Command, InMemorySaver, StateGraph
+from statewright import START, Command, StateGraph
 from statewright.agents import AgentState, create_agent, tool
 from statewright.agents.prebuilt.planner import create_planner
 from statewright.agents.prebuilt.supervisor import create_supervisor
@@ -18,14 +17,13 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import EmptyInputError, InvalidConfig, ModelAnswerInvalid
 from statewright.messages import Message, ToolCall
 from statewright.models import ModelRequest, ModelResponse, ScriptedModel
-from statewright.storage.sqlite import SqliteSaver
 
 GO = {"input": "the task"}
 
 
 def plan(*steps: str) -> str:
-    """The JSON of a plan: `c after a b` is a step that needs two others."""
-    parsed = [one.partition(" after ") for one in steps]
+    """Return the JSON of a plan; `c after a b` is a step that needs two others."""
+    parsed = [step.partition(" after ") for step in steps]
     return json.dumps(
         {"steps": [{"id": name, "task": f"do {name}", "after": others.split()} for name, _, others in parsed]}
     )
@@ -36,7 +34,7 @@ def answer(text: str) -> str:
 
 
 def worker(**options: Any) -> Any:
-    """An agent that answers with the last line of what it is told."""
+    """Return an agent that answers with the last line of its last message."""
     model = ScriptedModel(lambda request: f"did {request.messages[-1].text.splitlines()[-1]}")
     return create_agent(model, name="worker", **options)
 
@@ -45,16 +43,7 @@ def results(state: Any) -> dict[str, str]:
     return {step["id"]: step["result"] for step in state["past_steps"]}
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(str(tmp_path / "runs.db")) as opened:
-        yield opened
-
-
-def test_a_plan_is_made_followed_and_answered() -> None:
+def test_the_planner_makes_a_plan_executes_it_and_answers() -> None:
     model = ScriptedModel([plan("a", "b after a"), plan("b after a"), answer("It is done.")])
     result = create_planner(model, executor=worker()).invoke(GO)
 
@@ -63,7 +52,7 @@ def test_a_plan_is_made_followed_and_answered() -> None:
     assert [message.text for message in result["messages"]] == ["It is done."]
 
 
-def test_a_step_is_shown_the_task_and_the_results_that_it_needs() -> None:
+def test_a_step_receives_the_task_and_the_results_of_required_steps() -> None:
     steps = ScriptedModel(lambda request: f"result {len(steps.requests)}")
     model = ScriptedModel([plan("a", "b after a", "c after b"), "done"])
     create_planner(model, executor=create_agent(steps, name="worker"), replan=False).invoke(GO)
@@ -75,8 +64,8 @@ def test_a_step_is_shown_the_task_and_the_results_that_it_needs() -> None:
     assert "result 1" not in last
 
 
-class Meeting:
-    """A model that answers when as many as are expected have been asked."""
+class BarrierModel:
+    """A model that answers only when the expected number of calls is running."""
 
     def __init__(self, parties: int) -> None:
         self._barrier = asyncio.Barrier(parties)
@@ -86,15 +75,15 @@ class Meeting:
         return ModelResponse(Message(f"did {request.messages[-1].text[-1]}", "assistant"))
 
 
-def test_steps_that_do_not_need_each_other_are_done_beside_each_other() -> None:
+def test_independent_steps_run_concurrently() -> None:
     model = ScriptedModel([plan("a", "b", "c"), "done"])
-    result = create_planner(model, executor=create_agent(Meeting(3), name="worker"), replan=False).invoke(GO)
+    result = create_planner(model, executor=create_agent(BarrierModel(3), name="worker"), replan=False).invoke(GO)
 
     assert results(result) == {"a": "did a", "b": "did b", "c": "did c"}
     assert list(results(result)) == ["a", "b", "c"], "in the order of the plan"
 
 
-def test_a_step_waits_for_all_that_it_needs() -> None:
+def test_a_step_waits_for_all_required_steps() -> None:
     model = ScriptedModel([plan("c after a b", "a", "b after a"), "done"])
     result = create_planner(model, executor=worker(), replan=False).invoke(GO)
 
@@ -119,7 +108,7 @@ def test_without_replanning_the_model_is_called_twice() -> None:
 
 
 @pytest.mark.parametrize("replan", [True, False])
-def test_the_most_steps_are_met_and_the_answer_says_what_is_missing(replan: bool) -> None:
+def test_max_steps_ends_the_plan_and_the_model_is_told_what_is_missing(replan: bool) -> None:
     model = ScriptedModel([plan("a", "b", "c", "d after c"), "that is all"])
     result = create_planner(model, executor=worker(), max_steps=2, replan=replan).invoke(GO)
 
@@ -128,7 +117,7 @@ def test_the_most_steps_are_met_and_the_answer_says_what_is_missing(replan: bool
     assert "not been done:\n- c: do c\n- d: do d" in model.requests[-1].messages[-1].text
 
 
-def test_tools_are_told_to_the_planner_and_used_by_steps() -> None:
+def test_tools_are_listed_for_the_planner_and_called_by_steps() -> None:
     def look(place: str) -> str:
         """Look at a place."""
         return f"seen {place}"
@@ -147,11 +136,11 @@ def test_tools_are_told_to_the_planner_and_used_by_steps() -> None:
     assert not model.requests[0].tools
 
 
-# -- plans that are none
+# -- invalid plans
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("invalid", "message"),
     [
         ("I will begin with a.", "form"),
         ('{"steps": []}', "The plan has no steps."),
@@ -162,14 +151,14 @@ def test_tools_are_told_to_the_planner_and_used_by_steps() -> None:
         ('{"steps": [{"id": "a", "task": " "}]}', "needs an id and a task"),
     ],
 )
-def test_an_invalid_plan_is_requested_again(bad: str, told: str) -> None:
-    model = ScriptedModel([bad, plan("a"), answer("done")])
+def test_an_invalid_plan_is_requested_again(invalid: str, message: str) -> None:
+    model = ScriptedModel([invalid, plan("a"), answer("done")])
 
     assert create_planner(model, executor=worker()).invoke(GO)["response"] == "done"
-    assert told in model.requests[1].messages[-1].text
+    assert message in model.requests[1].messages[-1].text
 
 
-def test_a_model_that_makes_no_plan_is_given_up() -> None:
+def test_a_model_without_a_valid_plan_raises_after_three_attempts() -> None:
     model = ScriptedModel([plan("a after b", "b after a")], repeat_last=True)
 
     with pytest.raises(ModelAnswerInvalid, match="Steps wait for each other"):
@@ -178,24 +167,24 @@ def test_a_model_that_makes_no_plan_is_given_up() -> None:
 
 
 @pytest.mark.parametrize(
-    ("bad", "told"),
+    ("invalid", "message"),
     [
         (plan("a"), "Step 'a' has been done"),
         (json.dumps({"response": "done", "steps": [{"id": "b", "task": "b"}]}), "Give one of them."),
         ("{}", "The plan has no steps."),
     ],
 )
-def test_an_invalid_new_plan_is_requested_again(bad: str, told: str) -> None:
-    model = ScriptedModel([plan("a"), bad, answer("done")])
+def test_an_invalid_new_plan_is_requested_again(invalid: str, message: str) -> None:
+    model = ScriptedModel([plan("a"), invalid, answer("done")])
 
     assert create_planner(model, executor=worker()).invoke(GO)["response"] == "done"
-    assert told in model.requests[2].messages[-1].text
+    assert message in model.requests[2].messages[-1].text
 
 
-# -- threads and other graphs
+# -- threads, interrupts and other graphs
 
 
-def test_the_task_may_be_the_last_message_of_a_conversation() -> None:
+def test_the_task_can_be_the_last_message_of_a_conversation() -> None:
     model = ScriptedModel([plan("a"), answer("done")])
     messages = [Message("before"), Message("yes?", "assistant"), Message("now this")]
     result = create_planner(model, executor=worker()).invoke({"messages": messages})
@@ -205,7 +194,7 @@ def test_the_task_may_be_the_last_message_of_a_conversation() -> None:
     assert [message.text for message in result["messages"]] == ["before", "yes?", "now this", "done"]
 
 
-def test_a_new_turn_of_a_thread_begins_anew(saver: Checkpointer) -> None:
+def test_a_new_turn_of_a_thread_starts_a_new_plan(saver: Checkpointer) -> None:
     model = ScriptedModel([plan("a", "b"), answer("one"), plan("a"), answer("two")])
     app = create_planner(model, executor=worker(), checkpointer=saver)
     app.invoke({"input": "first"}, thread_id="1")
@@ -214,7 +203,7 @@ def test_a_new_turn_of_a_thread_begins_anew(saver: Checkpointer) -> None:
     assert (list(results(result)), result["response"], result["input"]) == (["a"], "two", "second")
 
 
-def test_a_question_of_a_steps_tool_is_answered_in_place(saver: Checkpointer) -> None:
+def test_an_interrupt_in_a_step_is_resumed_without_repeating_steps(saver: Checkpointer) -> None:
     @tool(approve=lambda arguments, context: arguments["what"] == "b")
     def send(what: str) -> str:
         """Send."""
@@ -227,14 +216,14 @@ def test_a_question_of_a_steps_tool_is_answered_in_place(saver: Checkpointer) ->
     model, steps = ScriptedModel([plan("a", "b"), answer("done")]), ScriptedModel(script)
     app = create_planner(model, executor=create_agent(steps, [send], name="worker"), checkpointer=saver)
 
-    asked = app.invoke(GO, thread_id="1")
-    assert [one.value["arguments"] for one in asked["__interrupt__"]] == [{"what": "b"}]
+    waiting = app.invoke(GO, thread_id="1")
+    assert [question.value["arguments"] for question in waiting["__interrupt__"]] == [{"what": "b"}]
     result = asyncio.run(app.ainvoke(Command(resume="yes"), thread_id="1"))
     assert results(result) == {"a": "sent a", "b": "sent b"}
-    assert (len(model.requests), len(steps.requests)) == (2, 4), "no step is done twice"
+    assert (len(model.requests), len(steps.requests)) == (2, 4), "no step is repeated"
 
 
-def test_it_is_drawn_with_its_steps() -> None:
+def test_the_diagram_shows_the_nodes_of_the_planner() -> None:
     def arrows(**options: Any) -> set[tuple[str, str]]:
         drawing = create_planner(ScriptedModel([]), **options).get_graph()
         return {(edge.source.split(":")[-1], edge.target.split(":")[-1]) for edge in drawing.edges}
@@ -243,14 +232,14 @@ def test_it_is_drawn_with_its_steps() -> None:
     assert {("execute", "advance"), ("advance", "execute"), ("advance", "answer")} < arrows(replan=False)
 
 
-def test_what_steps_say_is_streamed() -> None:
+def test_messages_of_steps_are_streamed() -> None:
     app = create_planner(ScriptedModel([plan("a"), "all done"]), executor=worker(), replan=False)
-    said = {(chunk.name, chunk.text) for chunk, _ in app.stream(GO, stream_mode="messages")}
+    chunks = {(chunk.name, chunk.text) for chunk, _ in app.stream(GO, stream_mode="messages")}
 
-    assert {("worker", "did"), ("planner", "all")} <= said
+    assert {("worker", "did"), ("planner", "all")} <= chunks
 
 
-def test_it_is_an_agent_of_a_supervisor_and_a_node_of_a_graph() -> None:
+def test_a_planner_can_be_an_agent_of_a_supervisor_and_a_node_of_a_graph() -> None:
     def planner() -> Any:
         return create_planner(ScriptedModel([plan("a"), answer("planned")]), executor=worker())
 
@@ -262,7 +251,7 @@ def test_it_is_an_agent_of_a_supervisor_and_a_node_of_a_graph() -> None:
     assert [message.text for message in app.invoke({"messages": ["hi"]})["messages"]] == ["hi", "planned"]
 
 
-# -- what goes wrong
+# -- errors
 
 
 def look() -> str:
@@ -279,12 +268,12 @@ def look() -> str:
         (lambda: create_planner(None), "The model is None"),
     ],
 )
-def test_what_cannot_be_is_refused(make: Callable[[], Any], message: str) -> None:
+def test_invalid_definitions_are_refused(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(InvalidConfig, match=message):
         make()
 
 
-@pytest.mark.parametrize("given", [{"input": " "}, {"messages": [("assistant", "hi")]}])
-def test_a_run_without_a_task_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("value", [{"input": " "}, {"messages": [("assistant", "hi")]}])
+def test_a_run_without_a_task_is_refused(value: Any) -> None:
     with pytest.raises(EmptyInputError, match="Planner 'planner' has no task"):
-        create_planner(ScriptedModel([]), executor=worker()).invoke(given)
+        create_planner(ScriptedModel([]), executor=worker()).invoke(value)

@@ -19,12 +19,12 @@ Runner = Callable[..., list[Message]]
 
 @pytest.fixture(params=["invoke", "ainvoke"])
 def run(request: pytest.FixtureRequest) -> Runner:
-    def by_invoke(app: Any, given: Any = "go", **options: Any) -> list[Message]:
-        return app.invoke({"messages": [given]} if isinstance(given, str) else given, **options)["messages"]
+    def by_invoke(app: Any, value: Any = "go", **options: Any) -> list[Message]:
+        return app.invoke({"messages": [value]} if isinstance(value, str) else value, **options)["messages"]
 
-    def by_ainvoke(app: Any, given: Any = "go", **options: Any) -> list[Message]:
-        made = {"messages": [given]} if isinstance(given, str) else given
-        return asyncio.run(app.ainvoke(made, **options))["messages"]
+    def by_ainvoke(app: Any, value: Any = "go", **options: Any) -> list[Message]:
+        input_state = {"messages": [value]} if isinstance(value, str) else value
+        return asyncio.run(app.ainvoke(input_state, **options))["messages"]
 
     return by_invoke if request.param == "invoke" else by_ainvoke
 
@@ -34,28 +34,28 @@ def work(number: int) -> int:
     return number * 10
 
 
-def wants(*numbers: int) -> list[ToolCall]:
+def work_calls(*numbers: int) -> list[ToolCall]:
     return [ToolCall(f"c{number}", "work", {"number": number}) for number in numbers]
 
 
 def texts(messages: list[Message]) -> list[str]:
-    return [one.text for one in messages]
+    return [message.text for message in messages]
 
 
-def test_it_answers_without_tools(run: Runner) -> None:
+def test_an_agent_without_tools_answers(run: Runner) -> None:
     model = ScriptedModel(["hello"])
     assert texts(run(create_agent(model))) == ["go", "hello"]
 
 
 def test_the_loop_ends_when_the_model_calls_no_tool(run: Runner) -> None:
-    model = ScriptedModel([wants(1, 2), wants(3), "end"])
+    model = ScriptedModel([work_calls(1, 2), work_calls(3), "end"])
     messages = run(create_agent(model, [work]))
     assert texts(messages) == ["go", "", "10", "20", "", "30", "end"]
-    assert [len(one.messages) for one in model.requests] == [1, 4, 6]
+    assert [len(request.messages) for request in model.requests] == [1, 4, 6]
     assert messages[-1].name == "agent"
 
 
-def test_a_conversation_goes_on(run: Runner) -> None:
+def test_a_conversation_continues_on_its_thread(run: Runner) -> None:
     model = ScriptedModel(["one", "two"])
     app = create_agent(model, checkpointer=InMemorySaver())
     run(app, "first", thread_id="t")
@@ -63,7 +63,7 @@ def test_a_conversation_goes_on(run: Runner) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompt", "told"),
+    ("prompt", "expected"),
     [
         ("Help.", "Help."),
         (Message("Help.", role="system"), "Help."),
@@ -72,22 +72,22 @@ def test_a_conversation_goes_on(run: Runner) -> None:
         (None, ""),
     ],
 )
-def test_the_prompt_is_text_or_a_function(prompt: Any, told: str, run: Runner) -> None:
+def test_the_prompt_can_be_text_or_a_function(prompt: Any, expected: str, run: Runner) -> None:
     model = ScriptedModel(["x"])
     run(create_agent(model, prompt=prompt))
-    assert model.requests[0].system == told
+    assert model.requests[0].system == expected
 
 
-def test_a_prompt_may_be_the_whole_conversation(run: Runner) -> None:
+def test_a_prompt_function_can_return_the_whole_conversation(run: Runner) -> None:
     model = ScriptedModel(["x"])
     run(create_agent(model, prompt=lambda state: [Message("S", role="system"), *state["messages"][-1:]]))
     request = model.requests[0]
-    shown = [request.system, *texts(list(request.messages))]
-    assert [one for one in shown if one] == ["S", "go"]
+    sent = [request.system, *texts(list(request.messages))]
+    assert [item for item in sent if item] == ["S", "go"]
 
 
 @pytest.mark.parametrize("answer", [3, {"a": 1}, object()])
-def test_an_odd_prompt_is_an_error_that_says_so(answer: Any, run: Runner) -> None:
+def test_an_invalid_prompt_is_an_error(answer: Any, run: Runner) -> None:
     with pytest.raises(StatewrightError, match="prompt"):
         run(create_agent(ScriptedModel(["x"]), prompt=lambda: answer, retries=0))
 
@@ -99,19 +99,19 @@ def test_system_messages_at_the_beginning_join_the_prompt(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("model", [3, None, object(), "gpt-without-a-provider"])
-def test_what_is_no_model_is_refused_at_once(model: Any) -> None:
+def test_an_invalid_model_is_refused_at_creation(model: Any) -> None:
     with pytest.raises((InvalidConfig, ModelError)):
         create_agent(model)
 
 
-def test_a_function_chooses_the_model(run: Runner) -> None:
+def test_a_function_can_choose_the_model(run: Runner) -> None:
     small, large = ScriptedModel(["small"]), ScriptedModel(["large"])
     app = create_agent(lambda state: large if len(state["messages"]) > 1 else small)
     assert texts(run(app))[-1] == "small"
     assert texts(run(app, {"messages": ["a", "b"]}))[-1] == "large"
 
 
-def test_hooks_are_nodes_around_the_model(run: Runner) -> None:
+def test_hooks_run_before_and_after_each_model_call(run: Runner) -> None:
     seen: list[str] = []
 
     def before(state: Any) -> dict[str, Any]:
@@ -121,23 +121,23 @@ def test_hooks_are_nodes_around_the_model(run: Runner) -> None:
     def after(state: Any) -> None:
         seen.append(f"after {state['messages'][-1].text}")
 
-    model = ScriptedModel([wants(1), "end"])
+    model = ScriptedModel([work_calls(1), "end"])
     app = create_agent(model, [work], pre_model_hook=before, post_model_hook=after)
     assert texts(run(app)) == ["go", "", "10", "end"]
     assert seen == ["before", "after ", "before", "after end"]
-    assert [len(one.messages) for one in model.requests] == [1, 1]
+    assert [len(request.messages) for request in model.requests] == [1, 1]
 
 
-def test_a_hook_may_take_a_call_back(run: Runner) -> None:
+def test_a_hook_can_remove_a_tool_call(run: Runner) -> None:
     def after(state: Any) -> Any:
         last = state["messages"][-1]
         return {"messages": [Message("better not", role="assistant", id=last.id)]} if last.tool_calls else None
 
-    model = ScriptedModel([wants(1)])
+    model = ScriptedModel([work_calls(1)])
     assert texts(run(create_agent(model, [work], post_model_hook=after))) == ["go", "better not"]
 
 
-def test_a_state_of_ones_own(run: Runner) -> None:
+def test_a_custom_state_schema_is_used(run: Runner) -> None:
     class State(TypedDict):
         messages: Annotated[list[Message], add_messages]
         user: str
@@ -151,27 +151,27 @@ def test_a_state_of_ones_own(run: Runner) -> None:
     assert texts(run(app, {"messages": ["go"], "user": "eve"})) == ["go", "", "eve", "end"]
 
 
-def test_tools_may_read_the_store(run: Runner) -> None:
+def test_tools_can_read_the_store(run: Runner) -> None:
     store = InMemoryStore()
     store.put(("users",), "eve", {"likes": "tea"})
 
     @tool
-    def likes(store) -> str:  # type: ignore[no-untyped-def]  # known by its name alone
-        """What somebody likes."""
+    def likes(store) -> str:  # type: ignore[no-untyped-def]  # injected by its name
+        """Return what the user likes."""
         return store.get(("users",), "eve").value["likes"]
 
     app = create_agent(ScriptedModel([ToolCall("1", "likes"), "end"]), [likes], store=store)
     assert texts(run(app)) == ["go", "", "tea", "end"]
 
 
-def test_a_tool_may_end_it(run: Runner) -> None:
+def test_a_tool_with_return_direct_ends_the_loop(run: Runner) -> None:
     final = tool(name="final", return_direct=True)(lambda: "the answer")
     model = ScriptedModel([ToolCall("1", "final"), "never"])
     assert texts(run(create_agent(model, [final]))) == ["go", "", "the answer"]
     assert len(model.requests) == 1
 
 
-def test_a_node_of_tools_may_be_given(run: Runner) -> None:
+def test_tools_can_be_given_as_a_tool_node(run: Runner) -> None:
     def fails() -> None:
         """Fail."""
         raise KeyError("row")
@@ -182,37 +182,37 @@ def test_a_node_of_tools_may_be_given(run: Runner) -> None:
 
 @pytest.mark.parametrize("limit", range(1, 10))
 def test_the_answer_reports_that_no_steps_are_left(limit: int, run: Runner) -> None:
-    """Never GraphRecursionError: what was found so far is not lost."""
-    model = ScriptedModel([wants(1)], repeat_last=True)
+    """GraphRecursionError would lose the results so far."""
+    model = ScriptedModel([work_calls(1)], repeat_last=True)
     messages = run(create_agent(model, [work]), recursion_limit=limit)
     assert messages[-1].text == "Sorry, I need more steps to process this request."
-    answered = {one.tool_call_id for one in messages if one.role == "tool"}
+    answered = {message.tool_call_id for message in messages if message.role == "tool"}
     assert {call.id for one in messages for call in one.tool_calls} <= answered
 
 
 def test_a_busy_model_is_called_again(run: Runner) -> None:
-    model = ScriptedModel([wants(1), ModelUnavailable("busy"), "end"])
+    model = ScriptedModel([work_calls(1), ModelUnavailable("busy"), "end"])
     policy = RetryPolicy(initial_interval=0.001, max_attempts=2)
     assert texts(run(create_agent(model, [work], retries=policy))) == ["go", "", "10", "end"]
 
 
-def test_calls_that_were_left_open_are_closed_for_the_model(run: Runner) -> None:
+def test_unanswered_calls_get_results_in_the_request(run: Runner) -> None:
     model = ScriptedModel(["x"])
-    dangling = Message("", role="assistant", tool_calls=tuple(wants(1)))
+    dangling = Message("", role="assistant", tool_calls=tuple(work_calls(1)))
     messages = run(create_agent(model, [work]), {"messages": [Message("hi"), dangling, Message("again")]})
-    assert [one.role for one in model.requests[0].messages] == ["user", "assistant", "tool", "user"]
+    assert [message.role for message in model.requests[0].messages] == ["user", "assistant", "tool", "user"]
     assert len(messages) == 4
 
 
-def test_it_can_be_interrupted_before_its_tools(run: Runner) -> None:
-    model = ScriptedModel([wants(1), "end"])
+def test_a_run_can_be_interrupted_before_the_tools(run: Runner) -> None:
+    model = ScriptedModel([work_calls(1), "end"])
     app = create_agent(model, [work], checkpointer=InMemorySaver(), interrupt_before=["tools"])
     assert texts(run(app, thread_id="t")) == ["go", ""]
     assert texts(app.invoke(None, thread_id="t")["messages"]) == ["go", "", "10", "end"]
 
 
-def test_it_streams_words_and_results() -> None:
-    app = create_agent(ScriptedModel([wants(1), "one two"]), [work], name="Ann")
+def test_tokens_and_tool_results_are_streamed() -> None:
+    app = create_agent(ScriptedModel([work_calls(1), "one two"]), [work], name="Ann")
     parts = [(one.name, one.text) for one, _ in app.stream({"messages": ["go"]}, stream_mode="messages") if one.text]
     assert parts == [("work", "10"), ("Ann", "one"), ("Ann", " two")]
 
@@ -224,20 +224,20 @@ def test_settings_reach_the_model(run: Runner) -> None:
 
 
 @pytest.mark.parametrize("name", ["temprature", "messages", "system"])
-def test_other_settings_are_refused_at_once(name: str) -> None:
+def test_unknown_settings_are_refused_at_creation(name: str) -> None:
     with pytest.raises(InvalidConfig, match=name):
         create_agent(ScriptedModel([]), settings={name: 1})
 
 
-def test_the_name_of_langgraph_is_known() -> None:
+def test_create_react_agent_is_an_alias_that_warns_of_versions() -> None:
     assert create_react_agent(ScriptedModel(["x"]), [work]).invoke({"messages": ["go"]})["messages"][-1].text == "x"
     with pytest.warns(UserWarning, match="no version 'v1'"):
         create_react_agent(ScriptedModel(["x"]), [work], version="v1")
 
 
-def test_a_thousand_calls_of_one_answer(run: Runner) -> None:
+def test_a_thousand_calls_of_one_answer_are_executed_in_order(run: Runner) -> None:
     def answer(request: ModelRequest) -> Any:
-        return "end" if request.messages[-1].role == "tool" else wants(*range(1000))
+        return "end" if request.messages[-1].role == "tool" else work_calls(*range(1000))
 
     messages = run(create_agent(ScriptedModel(answer), [work], checkpointer=InMemorySaver()), thread_id="t")
     assert texts(messages)[2:-1] == [str(number * 10) for number in range(1000)]

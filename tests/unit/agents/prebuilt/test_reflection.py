@@ -4,47 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from statewright import START, Command, InMemorySaver, StateGraph
+from statewright import START, Command, StateGraph
 from statewright.agents import AgentState, tool
 from statewright.agents.prebuilt.reflection import create_reflection
 from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, ModelAnswerInvalid
 from statewright.messages import ToolCall
 from statewright.models import ModelRequest, ScriptedModel
-from statewright.storage.sqlite import SqliteSaver
 
 HI = {"messages": ["write"]}
-CONTENT = json.dumps({"satisfied": True})
+SATISFIED = json.dumps({"satisfied": True})
 
 
-def wants(text: str) -> str:
+def unsatisfied(text: str) -> str:
     return json.dumps({"satisfied": False, "critique": text})
 
 
-def told(result: Any) -> list[str]:
+def texts(result: Any) -> list[str]:
     return [message.text for message in result["messages"]]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(str(tmp_path / "runs.db")) as opened:
-        yield opened
-
-
-def test_a_draft_is_revised_until_the_critic_is_content() -> None:
-    critic = ScriptedModel([wants("shorter"), CONTENT])
+def test_a_draft_is_revised_until_the_critic_is_satisfied() -> None:
+    critic = ScriptedModel([unsatisfied("shorter"), SATISFIED])
     result = create_reflection(ScriptedModel(["long", "short"]), critic_model=critic).invoke(HI)
 
-    assert told(result) == ["write", "short"]
+    assert texts(result) == ["write", "short"]
     assert (result["drafts"], result["critiques"], result["stop_reason"]) == (
         ["long", "short"],
         ["shorter", ""],
@@ -52,18 +40,20 @@ def test_a_draft_is_revised_until_the_critic_is_content() -> None:
     )
 
 
-def test_a_revision_sees_every_draft_and_what_was_said_of_it() -> None:
+def test_a_revision_receives_all_drafts_and_critiques() -> None:
     author = ScriptedModel(["one", "two", "three"])
-    create_reflection(author, critic_model=ScriptedModel([wants("x"), wants("y")]), prompt="You write.").invoke(HI)
+    create_reflection(
+        author, critic_model=ScriptedModel([unsatisfied("x"), unsatisfied("y")]), prompt="You write."
+    ).invoke(HI)
 
-    shown = author.requests[2].messages
-    assert [message.role for message in shown] == ["user", "assistant", "user", "assistant", "user"]
-    assert [message.text.splitlines()[-1] for message in shown] == ["write", "one", "x", "two", "y"]
+    messages = author.requests[2].messages
+    assert [message.role for message in messages] == ["user", "assistant", "user", "assistant", "user"]
+    assert [message.text.splitlines()[-1] for message in messages] == ["write", "one", "x", "two", "y"]
     assert author.requests[2].system == "You write."
 
 
-def test_the_critic_sees_the_conversation_and_the_draft_alone() -> None:
-    critic = ScriptedModel([wants("x"), CONTENT])
+def test_the_critic_receives_only_the_conversation_and_the_draft() -> None:
+    critic = ScriptedModel([unsatisfied("x"), SATISFIED])
     create_reflection(ScriptedModel(["one", "two"]), critic_model=critic, critic_prompt="Be hard.").invoke(HI)
 
     assert critic.requests[1].system == "Be hard."
@@ -72,22 +62,22 @@ def test_the_critic_sees_the_conversation_and_the_draft_alone() -> None:
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3])
-def test_the_most_drafts_are_met_and_the_last_is_not_judged(limit: int) -> None:
+def test_max_iterations_limits_the_drafts_and_the_last_has_no_critique(limit: int) -> None:
     author = ScriptedModel(["one", "two", "three", "four"])
-    critic = ScriptedModel([wants("more")], repeat_last=True)
+    critic = ScriptedModel([unsatisfied("more")], repeat_last=True)
     result = create_reflection(author, critic_model=critic, max_iterations=limit).invoke(HI)
 
     assert (len(result["drafts"]), len(critic.requests), result["stop_reason"]) == (limit, limit - 1, "max_iterations")
-    assert told(result)[-1] == ["one", "two", "three"][limit - 1]
+    assert texts(result)[-1] == ["one", "two", "three"][limit - 1]
 
 
-def test_one_model_can_do_both() -> None:
-    model = ScriptedModel(lambda request: CONTENT if request.output is not None else "a draft")
+def test_one_model_can_be_author_and_critic() -> None:
+    model = ScriptedModel(lambda request: SATISFIED if request.output is not None else "a draft")
 
-    assert told(create_reflection(model).invoke(HI)) == ["write", "a draft"]
+    assert texts(create_reflection(model).invoke(HI)) == ["write", "a draft"]
 
 
-def test_a_condition_of_ones_own_ends_it() -> None:
+def test_stop_when_ends_the_reflection() -> None:
     seen: list[Any] = []
 
     async def enough(draft: str, critique: str, iteration: int) -> bool:
@@ -96,7 +86,7 @@ def test_a_condition_of_ones_own_ends_it() -> None:
 
     app = create_reflection(
         ScriptedModel(["one", "two"]),
-        critic_model=ScriptedModel([wants("x"), wants("y")]),
+        critic_model=ScriptedModel([unsatisfied("x"), unsatisfied("y")]),
         stop_when=enough,
         max_iterations=9,
     )
@@ -104,38 +94,38 @@ def test_a_condition_of_ones_own_ends_it() -> None:
     assert seen == [("one", "x", 1), ("two", "y", 2)]
 
 
-@pytest.mark.parametrize("bad", ["Not good.", '{"satisfied": false}', '{"critique": "x"}'])
-def test_an_invalid_critique_is_requested_again(bad: str) -> None:
-    critic = ScriptedModel([bad, CONTENT])
+@pytest.mark.parametrize("invalid", ["Not good.", '{"satisfied": false}', '{"critique": "x"}'])
+def test_an_invalid_critique_is_requested_again(invalid: str) -> None:
+    critic = ScriptedModel([invalid, SATISFIED])
 
     assert create_reflection(ScriptedModel(["one"]), critic_model=critic).invoke(HI)["stop_reason"] == "satisfied"
     assert len(critic.requests) == 2
 
 
-def test_a_critic_that_does_not_keep_to_its_form_is_given_up_and_the_draft_is_kept(saver: Checkpointer) -> None:
-    author, critic = ScriptedModel(["one"]), ScriptedModel(["no", "no", "no", CONTENT])
+def test_repeated_invalid_critiques_raise_an_error_and_keep_the_draft(saver: Checkpointer) -> None:
+    author, critic = ScriptedModel(["one"]), ScriptedModel(["no", "no", "no", SATISFIED])
     app = create_reflection(author, critic_model=critic, checkpointer=saver)
 
     with pytest.raises(ModelAnswerInvalid, match="'Critique' in 3 answers"):
         app.invoke(HI, thread_id="1")
-    assert told(app.invoke(None, thread_id="1")) == ["write", "one"]
+    assert texts(app.invoke(None, thread_id="1")) == ["write", "one"]
     assert len(author.requests) == 1
 
 
-def test_a_new_turn_of_a_thread_begins_anew(saver: Checkpointer) -> None:
+def test_a_new_turn_of_a_thread_starts_without_drafts(saver: Checkpointer) -> None:
     app = create_reflection(
         ScriptedModel(["one", "two", "three"]),
-        critic_model=ScriptedModel([wants("x"), CONTENT, CONTENT]),
+        critic_model=ScriptedModel([unsatisfied("x"), SATISFIED, SATISFIED]),
         checkpointer=saver,
     )
     app.invoke(HI, thread_id="1")
     result = asyncio.run(app.ainvoke({"messages": ["again"]}, thread_id="1"))
 
-    assert told(result) == ["write", "two", "again", "three"]
+    assert texts(result) == ["write", "two", "again", "three"]
     assert (result["drafts"], result["critiques"]) == (["three"], [""])
 
 
-def test_the_author_has_tools_and_their_questions_are_answered_in_place(saver: Checkpointer) -> None:
+def test_an_interrupt_in_a_tool_of_the_author_can_be_resumed(saver: Checkpointer) -> None:
     @tool(approve=True)
     def look() -> str:
         """Look."""
@@ -146,15 +136,15 @@ def test_the_author_has_tools_and_their_questions_are_answered_in_place(saver: C
         return f"I have {last.text}" if last.role == "tool" else ToolCall("1", "look")
 
     author = ScriptedModel(script)
-    app = create_reflection(author, tools=[look], critic_model=ScriptedModel([CONTENT]), checkpointer=saver)
+    app = create_reflection(author, tools=[look], critic_model=ScriptedModel([SATISFIED]), checkpointer=saver)
 
     assert app.invoke(HI, thread_id="1")["__interrupt__"][0].value["tool"] == "look"
-    assert told(app.invoke(Command(resume=True), thread_id="1")) == ["write", "I have seen"]
+    assert texts(app.invoke(Command(resume=True), thread_id="1")) == ["write", "I have seen"]
     assert len(author.requests) == 2
 
 
-def test_it_is_drawn_streamed_and_a_node_of_another_graph() -> None:
-    app = create_reflection(ScriptedModel(["a draft"]), critic_model=ScriptedModel([CONTENT]))
+def test_a_reflection_can_be_drawn_streamed_and_used_as_a_node() -> None:
+    app = create_reflection(ScriptedModel(["a draft"]), critic_model=ScriptedModel([SATISFIED]))
     arrows = {(edge.source.split(":")[-1], edge.target.split(":")[-1]) for edge in app.get_graph().edges}
     assert {("draft", "critique"), ("critique", "revise"), ("revise", "critique")} < arrows
 
@@ -163,6 +153,6 @@ def test_it_is_drawn_streamed_and_a_node_of_another_graph() -> None:
     assert {("reflection", "a"), ("reflection", " draft")} <= {(chunk.name, chunk.text) for chunk, _ in parts}
 
 
-def test_no_drafts_at_all_are_refused() -> None:
+def test_zero_iterations_are_refused() -> None:
     with pytest.raises(InvalidConfig, match="max_iterations of reflection 'reflection' is 0"):
         create_reflection(ScriptedModel([]), max_iterations=0)

@@ -36,10 +36,10 @@ SCHEMA = {
     "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
     "required": ["city"],
 }
-RIGHT = '{"city": "Rome", "days": 2}'
+VALID = '{"city": "Rome", "days": 2}'
 
 
-def asked(form: Any, *script: str) -> tuple[Any, ScriptedModel]:
+def request_answer(form: Any, *script: str) -> tuple[Any, ScriptedModel]:
     model = ScriptedModel(["It is Rome.", *script])
     values = create_agent(model, response_format=form).invoke({"messages": ["where?"]})
     return values["structured_response"], model
@@ -54,45 +54,45 @@ def asked(form: Any, *script: str) -> tuple[Any, ScriptedModel]:
         (SCHEMA, {"city": "Rome", "days": 2}),
     ],
 )
-def test_the_answer_has_the_form(form: Any, value: Any) -> None:
-    found, model = asked(form, RIGHT)
-    assert found == value
+def test_the_answer_is_converted_to_the_response_format(form: Any, value: Any) -> None:
+    answer, model = request_answer(form, VALID)
+    assert answer == value
     last = model.requests[-1]
     assert last.output is not None
     assert set(last.output.schema["properties"]) == {"city", "days"}
     assert (last.tools, last.tool_choice) == ((), "auto")
 
 
-def test_the_form_has_the_name_of_its_class_or_its_title() -> None:
+def test_the_output_form_is_named_after_its_class_or_title() -> None:
     assert StructuredOutput(Model).output.name == "Model"
     assert StructuredOutput(SCHEMA).output.name == "Trip"
     assert StructuredOutput({"type": "object"}).output.name == "answer"
 
 
-@pytest.mark.parametrize("text", [f"```json\n{RIGHT}\n```", f"```\n{RIGHT}\n```", f"\n {RIGHT} \n"])
+@pytest.mark.parametrize("text", [f"```json\n{VALID}\n```", f"```\n{VALID}\n```", f"\n {VALID} \n"])
 @pytest.mark.parametrize("form", [Model, SCHEMA])
-def test_a_fence_is_taken_off(text: str, form: Any) -> None:
-    found, model = asked(form, text)
-    assert found in (Model(city="Rome", days=2), {"city": "Rome", "days": 2})
+def test_code_fences_are_removed(text: str, form: Any) -> None:
+    answer, model = request_answer(form, text)
+    assert answer in (Model(city="Rome", days=2), {"city": "Rome", "days": 2})
     assert len(model.requests) == 2
 
 
-@pytest.mark.parametrize("wrong", ["Rome", "", "{}", "[]", "null", '{"city": 3}', '{"city": "Rome"', "```json\n```"])
+@pytest.mark.parametrize("invalid", ["Rome", "", "{}", "[]", "null", '{"city": 3}', '{"city": "Rome"', "```json\n```"])
 @pytest.mark.parametrize("form", [Model, Plain, Typed, SCHEMA])
-def test_an_answer_that_does_not_fit_is_requested_again(form: Any, wrong: str) -> None:
-    found, model = asked(form, wrong, RIGHT)
-    assert found["city"] == "Rome" if isinstance(found, dict) else found.city == "Rome"
-    again = model.requests[-1].messages[-2:]
+def test_an_invalid_answer_is_requested_again(form: Any, invalid: str) -> None:
+    answer, model = request_answer(form, invalid, VALID)
+    assert answer["city"] == "Rome" if isinstance(answer, dict) else answer.city == "Rome"
+    correction = model.requests[-1].messages[-2:]
     # an empty answer is not sent back: providers refuse it
-    assert [one.role for one in again] == (["assistant", "user"] if wrong else ["user", "user"])
-    if wrong:
-        assert again[0].text == wrong
-    assert "does not have the requested form" in again[1].text
+    assert [one.role for one in correction] == (["assistant", "user"] if invalid else ["user", "user"])
+    if invalid:
+        assert correction[0].text == invalid
+    assert "does not have the requested form" in correction[1].text
 
 
-def test_a_model_that_never_manages_is_an_error() -> None:
+def test_repeated_invalid_answers_raise_an_error() -> None:
     with pytest.raises(ModelAnswerInvalid, match=f"'Model' in {ATTEMPTS} answers"):
-        asked(Model, "a", "b", "c", RIGHT)
+        request_answer(Model, "a", "b", "c", VALID)
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
 
-from statewright import START, Command, InMemorySaver, StateGraph
+from statewright import START, Command, StateGraph
 from statewright.agents import AgentState, create_agent, tool
 from statewright.agents.prebuilt.handoff import create_handoff_tool
 from statewright.agents.prebuilt.supervisor import create_supervisor
@@ -19,7 +17,6 @@ from statewright.checkpoint import Checkpointer
 from statewright.errors import InvalidConfig, UnknownTarget
 from statewright.messages import Message, ToolCall
 from statewright.models import ScriptedModel
-from statewright.storage.sqlite import SqliteSaver
 
 HI = {"messages": ["hi"]}
 TO_A = create_handoff_tool(agent_name="a")
@@ -30,26 +27,17 @@ def agent(name: str, *script: Any, tools: Any = ()) -> Any:
     return create_agent(ScriptedModel(list(script)), tools, name=name)
 
 
-def told(result: Any) -> list[str]:
+def texts(result: Any) -> list[str]:
     return [message.text for message in result["messages"]]
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Checkpointer]:
-    if request.param == "memory":
-        yield InMemorySaver()
-        return
-    with SqliteSaver(str(tmp_path / "runs.db")) as opened:
-        yield opened
-
-
-def test_the_default_agent_begins() -> None:
+def test_the_default_agent_starts() -> None:
     result = create_swarm([agent("a", "I am a."), agent("b")], default_active_agent="a").invoke(HI)
 
-    assert (told(result), result["active_agent"]) == (["hi", "I am a."], "a")
+    assert (texts(result), result["active_agent"]) == (["hi", "I am a."], "a")
 
 
-def test_a_handoff_gives_the_whole_conversation_to_the_other() -> None:
+def test_a_handoff_passes_the_whole_conversation() -> None:
     second = ScriptedModel(["I am b."])
     app = create_swarm(
         [agent("a", ToolCall("1", "transfer_to_b"), tools=[TO_B]), create_agent(second, name="b")],
@@ -57,31 +45,31 @@ def test_a_handoff_gives_the_whole_conversation_to_the_other() -> None:
     )
     result = app.invoke(HI)
 
-    assert told(result) == ["hi", "", "Handed over to b.", "I am b."]
+    assert texts(result) == ["hi", "", "Handed over to b.", "I am b."]
     assert result["active_agent"] == "b"
     assert [message.text for message in second.requests[0].messages] == ["hi", "", "Handed over to b."]
 
 
-def test_the_active_agent_survives_turns_of_a_thread(saver: Checkpointer) -> None:
+def test_the_active_agent_is_kept_across_turns_of_a_thread(saver: Checkpointer) -> None:
     a = agent("a", ToolCall("1", "transfer_to_b"), "a again", tools=[TO_B])
     b = agent("b", "b one", "b two", ToolCall("2", "transfer_to_a"), tools=[TO_A])
     app = create_swarm([a, b], default_active_agent="a", checkpointer=saver)
 
-    last = [told(app.invoke(HI, thread_id="1"))[-1] for _ in range(3)]
+    last = [texts(app.invoke(HI, thread_id="1"))[-1] for _ in range(3)]
     assert last == ["b one", "b two", "a again"]
     assert app.get_state(thread_id="1").values["active_agent"] == "a"
     assert app.get_state(thread_id="2").values.get("active_agent") is None
 
 
-def test_a_caller_may_set_the_active_agent() -> None:
+def test_a_caller_can_set_the_active_agent() -> None:
     app = create_swarm([agent("a"), agent("b", "I am b.")], default_active_agent="a")
 
-    assert told(app.invoke({**HI, "active_agent": "b"}))[-1] == "I am b."
+    assert texts(app.invoke({**HI, "active_agent": "b"}))[-1] == "I am b."
     with pytest.raises(InvalidConfig, match=r"active_agent is 'bb'.*Did you mean 'b'"):
         app.invoke({**HI, "active_agent": "bb"})
 
 
-def test_a_question_of_a_tool_is_answered_by_the_agent_that_was_active(saver: Checkpointer) -> None:
+def test_an_interrupt_is_resumed_in_the_active_agent(saver: Checkpointer) -> None:
     @tool(approve=True)
     def send() -> str:
         """Send."""
@@ -94,13 +82,13 @@ def test_a_question_of_a_tool_is_answered_by_the_agent_that_was_active(saver: Ch
         checkpointer=saver,
     )
 
-    asked = app.invoke(HI, thread_id="1")
-    assert [one.value["tool"] for one in asked["__interrupt__"]] == ["send"]
-    assert told(asyncio.run(app.ainvoke(Command(resume=True), thread_id="1")))[-2:] == ["sent", "done"]
+    waiting = app.invoke(HI, thread_id="1")
+    assert [question.value["tool"] for question in waiting["__interrupt__"]] == ["send"]
+    assert texts(asyncio.run(app.ainvoke(Command(resume=True), thread_id="1")))[-2:] == ["sent", "done"]
     assert len(first.requests) == 1
 
 
-def test_of_several_handoffs_the_first_is_followed_and_the_others_are_reported() -> None:
+def test_only_the_first_of_several_handoffs_is_followed() -> None:
     to_c = create_handoff_tool(agent_name="c")
     calls = [ToolCall("1", "transfer_to_b"), ToolCall("2", "transfer_to_c")]
     app = create_swarm(
@@ -108,11 +96,11 @@ def test_of_several_handoffs_the_first_is_followed_and_the_others_are_reported()
     )
     result = app.invoke(HI)
 
-    assert told(result)[2:] == ["Handed over to b.", "Error: only one agent can take over, and b does.", "I am b."]
+    assert texts(result)[2:] == ["Handed over to b.", "Error: only one agent can take over, and b does.", "I am b."]
     assert result["messages"][3].metadata == {"status": "error"}
 
 
-def test_tools_beside_a_handoff_have_their_say() -> None:
+def test_tools_called_together_with_a_handoff_are_executed() -> None:
     def look() -> str:
         """Look."""
         return "seen"
@@ -120,10 +108,10 @@ def test_tools_beside_a_handoff_have_their_say() -> None:
     calls = [ToolCall("1", "transfer_to_b"), ToolCall("2", "look")]
     app = create_swarm([agent("a", calls, tools=[TO_B, look]), agent("b", "I am b.")], default_active_agent="a")
 
-    assert told(app.invoke(HI)) == ["hi", "", "Handed over to b.", "seen", "I am b."]
+    assert texts(app.invoke(HI)) == ["hi", "", "Handed over to b.", "seen", "I am b."]
 
 
-def test_a_tool_that_answers_a_command_for_the_parent_graph_hands_over() -> None:
+def test_a_tool_can_hand_over_with_a_command_for_the_parent_graph() -> None:
     def go(state: Annotated[Any, InjectedState], call_id: Annotated[str, InjectedToolCallId]) -> Any:
         """Go to b."""
         messages = [*state["messages"], Message("gone", "tool", tool_call_id=call_id)]
@@ -131,10 +119,10 @@ def test_a_tool_that_answers_a_command_for_the_parent_graph_hands_over() -> None
 
     app = create_swarm([agent("a", ToolCall("1", "go"), tools=[go]), agent("b", "I am b.")], default_active_agent="a")
     result = app.invoke(HI)
-    assert (told(result), result["active_agent"]) == (["hi", "", "gone", "I am b."], "b")
+    assert (texts(result), result["active_agent"]) == (["hi", "", "gone", "I am b."], "b")
 
 
-def test_the_answer_in_a_form_is_that_of_who_ends() -> None:
+def test_the_structured_response_is_that_of_the_last_agent() -> None:
     form = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "title": "n"}
     first = create_agent(ScriptedModel([ToolCall("1", "transfer_to_b")]), [TO_B], response_format=form, name="a")
     second = create_agent(ScriptedModel(["ok", '{"n": 1}']), response_format=form, name="b")
@@ -142,14 +130,14 @@ def test_the_answer_in_a_form_is_that_of_who_ends() -> None:
     assert create_swarm([first, second], default_active_agent="a").invoke(HI)["structured_response"] == {"n": 1}
 
 
-def test_a_team_in_a_swarm_settles_its_own_handoffs() -> None:
+def test_a_supervisor_in_a_swarm_handles_its_own_handoffs() -> None:
     model = ScriptedModel([ToolCall("1", "transfer_to_deep"), "team done"])
     team = create_supervisor([agent("deep", "found")], model=model, name="team")
 
-    assert told(create_swarm([team], default_active_agent="team").invoke(HI))[-1] == "team done"
+    assert texts(create_swarm([team], default_active_agent="team").invoke(HI))[-1] == "team done"
 
 
-def test_it_is_drawn_streamed_and_a_node_of_another_graph() -> None:
+def test_a_swarm_can_be_drawn_streamed_and_used_as_a_node() -> None:
     app = create_swarm(
         [agent("a", ToolCall("1", "transfer_to_b"), tools=[TO_B]), agent("b", "I am b.")], default_active_agent="a"
     )
@@ -161,18 +149,18 @@ def test_it_is_drawn_streamed_and_a_node_of_another_graph() -> None:
     assert {("b", "I"), ("b", " am"), ("b", " b.")} <= {(chunk.name, chunk.text) for chunk, _ in parts}
 
 
-def test_a_handoff_that_nobody_could_see_beforehand_to_nobody_is_named() -> None:
-    where = {"handoff": {"to": "bb"}}
+def test_a_handoff_to_an_unknown_agent_at_runtime_raises_unknown_target() -> None:
+    metadata = {"handoff": {"to": "bb"}}
 
     def leave(state: Any) -> Any:
         calls = (ToolCall("1", "go"),)
         return {
-            "messages": [Message("", "assistant", tool_calls=calls), Message("", "tool", None, "go", (), "1", where)]
+            "messages": [Message("", "assistant", tool_calls=calls), Message("", "tool", None, "go", (), "1", metadata)]
         }
 
-    odd = StateGraph(AgentState).add_node("leave", leave).add_edge(START, "leave").compile(name="a")
+    graph = StateGraph(AgentState).add_node("leave", leave).add_edge(START, "leave").compile(name="a")
     with pytest.raises(UnknownTarget, match=r"'a' returned a handoff to 'bb'.*Did you mean 'b'"):
-        create_swarm([odd, agent("b")], default_active_agent="a").invoke(HI)
+        create_swarm([graph, agent("b")], default_active_agent="a").invoke(HI)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +174,6 @@ def test_a_handoff_that_nobody_could_see_beforehand_to_nobody_is_named() -> None
         (None, "a", "None of type NoneType, which is not a compiled graph"),
     ],
 )
-def test_what_cannot_be_is_refused(agents: Any, default: str, message: str) -> None:
+def test_invalid_definitions_are_refused(agents: Any, default: str, message: str) -> None:
     with pytest.raises(InvalidConfig, match=message):
         create_swarm(agents, default_active_agent=default)

@@ -25,24 +25,24 @@ def app(*tools: Any, state: Any = MessagesState, **options: Any) -> Any:
     return graph.compile(InMemorySaver())
 
 
-def answered(made: Any, *calls: ToolCall, **options: Any) -> list[Message]:
-    asks = Message("", role="assistant", tool_calls=calls)
-    found = made.invoke({"messages": ["hi", asks], **options}, thread_id="t")["messages"]
-    return found[2:]
+def answers(graph: Any, *calls: ToolCall, **options: Any) -> list[Message]:
+    message = Message("", role="assistant", tool_calls=calls)
+    messages = graph.invoke({"messages": ["hi", message], **options}, thread_id="t")["messages"]
+    return messages[2:]
 
 
-def wants(number: Any, identity: str = "1") -> ToolCall:
+def work_call(number: Any, identity: str = "1") -> ToolCall:
     return ToolCall(identity, "work", {"number": number})
 
 
-def test_one_call_and_several_are_answered_in_order() -> None:
-    assert [one.text for one in answered(app(work), wants(1))] == ["10"]
-    several = answered(app(work), *(wants(number, f"c{number}") for number in range(30)))
+def test_one_or_several_calls_are_answered_in_order() -> None:
+    assert [message.text for message in answers(app(work), work_call(1))] == ["10"]
+    several = answers(app(work), *(work_call(number, f"c{number}") for number in range(30)))
     assert [one.text for one in several] == [str(number * 10) for number in range(30)]
     assert [one.tool_call_id for one in several] == [f"c{number}" for number in range(30)]
 
 
-def test_a_state_whose_last_message_asks_for_nothing_stays() -> None:
+def test_a_state_without_tool_calls_is_unchanged() -> None:
     assert app(work).invoke({"messages": ["hi"]}, thread_id="t")["messages"][0].text == "hi"
 
 
@@ -62,16 +62,16 @@ def test_only_tools_and_functions_are_accepted(tools: Any) -> None:
         ToolNode(tools)
 
 
-def test_another_key_may_hold_the_messages() -> None:
+def test_the_messages_can_have_another_key() -> None:
     class State(TypedDict):
-        said: Annotated[list[Message], add_messages]
+        conversation: Annotated[list[Message], add_messages]
 
-    asks = Message("", role="assistant", tool_calls=(wants(2),))
-    made = app(work, state=State, messages_key="said")
-    assert made.invoke({"said": [asks]}, thread_id="t")["said"][-1].text == "20"
+    message = Message("", role="assistant", tool_calls=(work_call(2),))
+    graph = app(work, state=State, messages_key="conversation")
+    assert graph.invoke({"conversation": [message]}, thread_id="t")["conversation"][-1].text == "20"
 
 
-# -- what a tool may answer
+# -- answers
 
 
 @pytest.mark.parametrize(
@@ -91,24 +91,26 @@ def test_another_key_may_hold_the_messages() -> None:
     ],
     ids=repr,
 )
-def test_each_answer_answers_the_call(answer: Any, texts: list[str]) -> None:
-    made = app(tool(name="work")(lambda: answer))
-    messages = answered(made, ToolCall("1", "work"))
-    assert [(one.text, one.role, one.tool_call_id) for one in messages] == [(text, "tool", "1") for text in texts]
+def test_each_kind_of_answer_becomes_a_message_of_the_call(answer: Any, texts: list[str]) -> None:
+    graph = app(tool(name="work")(lambda: answer))
+    messages = answers(graph, ToolCall("1", "work"))
+    assert [(message.text, message.role, message.tool_call_id) for message in messages] == [
+        (text, "tool", "1") for text in texts
+    ]
 
 
 def test_a_value_that_json_cannot_express_is_reported() -> None:
-    (message,) = answered(app(tool(name="work")(lambda: object())), ToolCall("1", "work"))
+    (message,) = answers(app(tool(name="work")(lambda: object())), ToolCall("1", "work"))
     assert message.metadata == {"status": "error"}
     assert "JSON" in message.text
 
 
-def test_a_command_to_nowhere_is_an_error() -> None:
+def test_a_command_to_an_unknown_node_is_an_error() -> None:
     with pytest.raises(UnknownTarget, match="nowhere"):
-        answered(app(tool(name="work")(lambda: Command(goto="nowhere"))), ToolCall("1", "work"))
+        answers(app(tool(name="work")(lambda: Command(goto="nowhere"))), ToolCall("1", "work"))
 
 
-def test_commands_of_several_calls_are_all_kept() -> None:
+def test_commands_of_several_calls_are_all_applied() -> None:
     class State(MessagesState):
         notes: Annotated[list[str], lambda old, new: [*old, *new]]
 
@@ -116,13 +118,13 @@ def test_commands_of_several_calls_are_all_kept() -> None:
         """Note."""
         return Command(update={"notes": [text], "messages": [Message("noted", role="tool", tool_call_id=call_id)]})
 
-    made = app(note, state=State)
+    graph = app(note, state=State)
     calls = [ToolCall(str(number), "note", {"text": f"n{number}"}) for number in range(3)]
-    assert [one.text for one in answered(made, *calls, notes=[])] == ["noted"] * 3
-    assert made.get_state(thread_id="t").values["notes"] == ["n0", "n1", "n2"]
+    assert [message.text for message in answers(graph, *calls, notes=[])] == ["noted"] * 3
+    assert graph.get_state(thread_id="t").values["notes"] == ["n0", "n1", "n2"]
 
 
-def test_a_tool_sees_the_state_as_it_was() -> None:
+def test_concurrent_tools_receive_the_same_state() -> None:
     class State(MessagesState):
         user: str
 
@@ -131,19 +133,19 @@ def test_a_tool_sees_the_state_as_it_was() -> None:
         return f"{user} {len(state['messages'])}"
 
     calls = [ToolCall(str(number), "who") for number in range(2)]
-    assert [one.text for one in answered(app(who, state=State), *calls, user="eve")] == ["eve 2"] * 2
+    assert [message.text for message in answers(app(who, state=State), *calls, user="eve")] == ["eve 2"] * 2
 
 
-# -- what goes wrong
+# -- errors
 
 
-WRONG = [wants("x"), ToolCall("1", "wrok", {}), ToolCall("1", "work", invalid="{")]
+INVALID_CALLS = [work_call("x"), ToolCall("1", "wrok", {}), ToolCall("1", "work", invalid="{")]
 
 
-@pytest.mark.parametrize("call", WRONG, ids=["argument", "name", "no JSON"])
+@pytest.mark.parametrize("call", INVALID_CALLS, ids=["argument", "name", "no JSON"])
 @pytest.mark.parametrize("handling", [True, False, "sorry", (KeyError,)], ids=repr)
-def test_what_is_wrong_with_the_call_always_goes_back_to_the_model(call: ToolCall, handling: Any) -> None:
-    (message,) = answered(app(work, handle_tool_errors=handling), call)
+def test_invalid_calls_are_always_reported_to_the_model(call: ToolCall, handling: Any) -> None:
+    (message,) = answers(app(work, handle_tool_errors=handling), call)
     assert message.metadata == {"status": "error"}
 
 
@@ -163,37 +165,37 @@ def fails() -> None:
     ],
 )
 def test_errors_of_tools_are_reported(handling: Any, text: str) -> None:
-    (message,) = answered(app(fails, handle_tool_errors=handling), ToolCall("1", "fails"))
+    (message,) = answers(app(fails, handle_tool_errors=handling), ToolCall("1", "fails"))
     assert (message.text, message.metadata) == (text, {"status": "error"})
 
 
 @pytest.mark.parametrize("handling", [False, ValueError, (ValueError, OSError)])
-def test_what_a_tool_raises_is_raised(handling: Any) -> None:
+def test_unhandled_errors_of_tools_are_raised(handling: Any) -> None:
     with pytest.raises(KeyError, match="row"):
-        answered(app(fails, handle_tool_errors=handling), ToolCall("1", "fails"))
+        answers(app(fails, handle_tool_errors=handling), ToolCall("1", "fails"))
 
 
-def test_a_failing_call_is_made_again_alone() -> None:
-    made: Counter[int] = Counter()
+def test_a_resume_repeats_only_the_failing_call() -> None:
+    attempts: Counter[int] = Counter()
 
     def flaky(number: int) -> int:
         """Fail once."""
-        made[number] += 1
-        if number == 1 and made[number] == 1:
+        attempts[number] += 1
+        if number == 1 and attempts[number] == 1:
             raise ConnectionError("cut")
         return number
 
     graph = app(flaky, handle_tool_errors=False)
     calls = [ToolCall(str(number), "flaky", {"number": number}) for number in range(3)]
     with pytest.raises(ConnectionError):
-        answered(graph, *calls)
-    before = dict(made)
-    found = graph.invoke(None, thread_id="t")["messages"]
-    assert [one.text for one in found[2:]] == ["0", "1", "2"]
-    assert made[1] == before[1] + 1
+        answers(graph, *calls)
+    before = dict(attempts)
+    messages = graph.invoke(None, thread_id="t")["messages"]
+    assert [message.text for message in messages[2:]] == ["0", "1", "2"]
+    assert attempts[1] == before[1] + 1
 
 
-def test_approvals_pause_their_own_call_only() -> None:
+def test_an_approval_pauses_only_its_own_call() -> None:
     done: Counter[str] = Counter()
 
     @tool(approve=True)
@@ -213,13 +215,13 @@ def test_approvals_pause_their_own_call_only() -> None:
         """Ask."""
         return interrupt("how?")
 
-    made = app(send, look, ask)
+    graph = app(send, look, ask)
     calls = (ToolCall("1", "send", {"to": "all"}), ToolCall("2", "look"), ToolCall("3", "ask"))
-    asks = Message("", role="assistant", tool_calls=calls)
-    waiting = made.invoke({"messages": [asks]}, thread_id="t")["__interrupt__"]
+    message = Message("", role="assistant", tool_calls=calls)
+    waiting = graph.invoke({"messages": [message]}, thread_id="t")["__interrupt__"]
     answers = {one.id: "like this" if one.value == "how?" else True for one in waiting}
-    found = made.invoke(Command(resume=answers), thread_id="t")["messages"]
-    assert [one.text for one in found[1:]] == ["sent to all", "seen", "like this"]
+    messages = graph.invoke(Command(resume=answers), thread_id="t")["messages"]
+    assert [one.text for one in messages[1:]] == ["sent to all", "seen", "like this"]
     assert done == {"all": 1, "look": 1}
 
 
@@ -227,21 +229,21 @@ def test_approvals_pause_their_own_call_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "way"),
+    ("state", "target"),
     [
-        ({"messages": [Message("x", role="assistant", tool_calls=(wants(1),))]}, "tools"),
+        ({"messages": [Message("x", role="assistant", tool_calls=(work_call(1),))]}, "tools"),
         ({"messages": [Message("x", role="assistant")]}, END),
-        ([Message("x", role="assistant", tool_calls=(wants(1),))], "tools"),
+        ([Message("x", role="assistant", tool_calls=(work_call(1),))], "tools"),
         (
             {"messages": [{"role": "assistant", "content": "", "tool_calls": [{"id": "1", "name": "w", "args": {}}]}]},
             "tools",
         ),
     ],
 )
-def test_the_way_after_a_model(state: Any, way: str) -> None:
-    assert tools_condition(state) == way
+def test_tools_condition_routes_to_the_tools_or_the_end(state: Any, target: str) -> None:
+    assert tools_condition(state) == target
 
 
-def test_without_messages_there_is_no_way() -> None:
+def test_tools_condition_refuses_a_state_without_messages() -> None:
     with pytest.raises(InvalidUpdateError):
         tools_condition({"messages": []})

@@ -36,7 +36,7 @@ class Slotted:
 
 
 @dataclass
-class Needy:
+class WithRequiredField:
     name: str
 
 
@@ -45,8 +45,8 @@ class Model(BaseModel):
     files: list[str] = []
 
 
-class Odd:
-    """Cannot be compared."""
+class Incomparable:
+    """An object that cannot be compared."""
 
     def __eq__(self, other: object) -> bool:
         raise ValueError("ambiguous")
@@ -68,7 +68,7 @@ def test_fields_are_read_and_written_by_attribute_and_by_key() -> None:
     assert repr(data) == "Data(a=1, b=[1, 2], c=3)"
 
 
-def test_what_it_was_made_of_is_never_changed() -> None:
+def test_the_source_of_data_is_never_changed() -> None:
     values: dict[str, Any] = {"deep": {"list": [1]}}
     data = Data(values)
     data.deep["list"].append(2)
@@ -77,14 +77,14 @@ def test_what_it_was_made_of_is_never_changed() -> None:
     assert data.deep == {"list": [1, 2]}
 
 
-def test_what_was_looked_at_has_been_touched() -> None:
-    data = Data({"number": 1, "looked_at": [1], "alone": [2]})
-    assert (data.number, data.looked_at) == (1, [1])
+def test_mutable_fields_are_touched_when_they_are_read() -> None:
+    data = Data({"number": 1, "was_read": [1], "unread": [2]})
+    assert (data.number, data.was_read) == (1, [1])
     data.number = 2
-    assert touched_fields(data) == {"looked_at": [1], "number": 2}
+    assert touched_fields(data) == {"was_read": [1], "number": 2}
 
 
-def test_declared_fields_without_a_value_are_none_as_attributes_only() -> None:
+def test_only_the_attribute_of_an_unset_declared_field_is_none() -> None:
     data = Data({}, ("done",))
     assert data.done is None
     assert "done" not in data
@@ -121,12 +121,12 @@ def test_copies_are_independent() -> None:
 
 @pytest.mark.parametrize("name", ["items", "keys", "values"])
 def test_a_field_named_like_a_method_of_mappings_can_be_read_back(name: str) -> None:
-    """`state.data.items` is what a program writes first that has items."""
+    """`state.data.items` is an obvious name for a field."""
     data = Data({name: ["x"]}, (name,))
     assert getattr(data, name) == ["x"]
 
 
-def test_keys_are_names() -> None:
+def test_keys_that_are_not_strings_are_refused() -> None:
     with pytest.raises((TypeError, AttributeError)):
         Data({})[3] = "three"  # type: ignore[index]
 
@@ -142,68 +142,68 @@ def test_the_fields_of_a_class_become_fields_of_a_graph(source: type) -> None:
 
 
 @pytest.mark.parametrize("source", [Plain, Slotted, Model])
-def test_an_instance_is_made_of_values_and_read_back(source: type) -> None:
-    form = DataSchema(source)
+def test_changes_of_an_instance_are_found(source: type) -> None:
+    schema = DataSchema(source)
     values = {"done": False, "files": ["a"]}
-    made = form.build(values)
-    assert type(made) is source
-    made.files.append("b")
-    made.done = True
-    assert form.changes(made, values) == {"done": True, "files": ["a", "b"]}
+    instance = schema.build(values)
+    assert type(instance) is source
+    instance.files.append("b")
+    instance.done = True
+    assert schema.changes(instance, values) == {"done": True, "files": ["a", "b"]}
     assert values["files"] == ["a"]
 
 
 @pytest.mark.parametrize("source", [Typed, Plain, Slotted, Model, None])
-def test_nothing_has_changed_where_nobody_wrote(source: type | None) -> None:
-    form = DataSchema(source)
+def test_reading_fields_is_not_a_change(source: type | None) -> None:
+    schema = DataSchema(source)
     values = {"done": False, "files": ["a"]}
-    made = form.build(values)
-    assert made.files == ["a"]
-    assert form.changes(made, values) == {}
+    instance = schema.build(values)
+    assert instance.files == ["a"]
+    assert schema.changes(instance, values) == {}
 
 
 def test_a_value_of_another_type_is_a_change() -> None:
-    form = DataSchema()
-    data = form.build({"flag": 1})
+    schema = DataSchema()
+    data = schema.build({"flag": 1})
     data.flag = True
-    assert form.changes(data, {"flag": 1}) == {"flag": True}
+    assert schema.changes(data, {"flag": 1}) == {"flag": True}
 
 
-def test_what_cannot_be_compared_counts_as_changed() -> None:
-    form, odd = DataSchema(), Odd()
-    data = form.build({"odd": odd})
-    data.odd = Odd()
-    assert list(form.changes(data, {"odd": odd})) == ["odd"]
-    same = form.build({"odd": 1})
-    same.odd = odd
-    assert form.changes(same, {"odd": odd}) == {}
+def test_values_that_cannot_be_compared_count_as_changed() -> None:
+    schema, incomparable = DataSchema(), Incomparable()
+    data = schema.build({"odd": incomparable})
+    data.odd = Incomparable()
+    assert list(schema.changes(data, {"odd": incomparable})) == ["odd"]
+    unchanged = schema.build({"odd": 1})
+    unchanged.odd = incomparable
+    assert schema.changes(unchanged, {"odd": incomparable}) == {}
 
 
-def test_a_misspelt_attribute_of_an_instance_is_not_dropped_in_silence() -> None:
-    """A TypedDict and a pydantic model refuse it too. Here it is refused at the latest when the changes are taken."""
+def test_a_misspelt_attribute_of_an_instance_is_refused() -> None:
+    """A TypedDict and a pydantic model refuse it at once; a dataclass at the latest when the changes are read."""
     values: dict[str, Any] = {"done": False, "files": []}
-    form = DataSchema(Plain)
+    schema = DataSchema(Plain)
 
     def write() -> None:
-        data = form.build(values)
+        data = schema.build(values)
         data.dome = True
-        form.changes(data, values)
+        schema.changes(data, values)
 
     with pytest.raises((AttributeError, StatewrightError), match="dome"):
         write()
 
 
 @pytest.mark.parametrize("source", [int, list[str], dict[str, int]])
-def test_a_class_without_fields_describes_no_data(source: Any) -> None:
+def test_a_class_without_fields_is_refused(source: Any) -> None:
     with pytest.raises((InvalidSchema, InvalidConfig)):
         DataSchema(source)
 
 
-# -- what somebody gives
+# -- input
 
 
 @pytest.mark.parametrize(
-    ("given", "values"),
+    ("source", "values"),
     [
         (None, {}),
         ({"a": 1}, {"a": 1}),
@@ -216,29 +216,29 @@ def test_a_class_without_fields_describes_no_data(source: Any) -> None:
         (Typed, {}),
     ],
 )
-def test_data_is_given_in_many_forms(given: Any, values: Any) -> None:
-    assert read_data(given)[1] == values
+def test_data_is_read_from_many_forms(source: Any, values: Any) -> None:
+    assert read_data(source)[1] == values
 
 
-@pytest.mark.parametrize("given", [3, "text", [1], object()])
-def test_anything_else_is_refused(given: Any) -> None:
+@pytest.mark.parametrize("source", [3, "text", [1], object()])
+def test_other_sources_are_refused(source: Any) -> None:
     with pytest.raises(InvalidConfig, match="Pass a mapping"):
-        read_data(given)
+        read_data(source)
 
 
-def test_a_class_that_needs_values_is_refused() -> None:
-    with pytest.raises(InvalidConfig, match=r"Needy.*Pass an instance"):
-        read_data(Needy)
+def test_a_class_with_required_fields_is_refused() -> None:
+    with pytest.raises(InvalidConfig, match=r"WithRequiredField.*Pass an instance"):
+        read_data(WithRequiredField)
 
 
-def test_a_mapping_is_held_to_its_schema() -> None:
+def test_a_mapping_is_checked_against_its_schema() -> None:
     assert read_data({"done": True}, Typed)[1] == {"done": True}
     with pytest.raises(InvalidConfig, match=r"'dome'.*Did you mean 'done'"):
         read_data({"dome": True}, Typed)
 
 
 @pytest.mark.parametrize("data", [{"a": 1}, Data({"a": 1})])
-def test_values_of_a_mapping_are_a_new_dict(data: Any) -> None:
-    found = field_values(data)
-    found["a"] = 2
+def test_field_values_returns_a_copy(data: Any) -> None:
+    copied = field_values(data)
+    copied["a"] = 2
     assert dict(data) == {"a": 1}

@@ -33,12 +33,12 @@ RESULT = AgentResult(
 
 
 def test_output_and_tool_calls_are_parts_of_the_messages() -> None:
-    assert [one.text for one in RESULT.output] == ["", "the end"]
-    assert [one.tool_call_id for one in RESULT.tool_calls] == ["1", "2"]
+    assert [message.text for message in RESULT.output] == ["", "the end"]
+    assert [call.tool_call_id for call in RESULT.tool_calls] == ["1", "2"]
     assert RESULT.text == "the end"
 
 
-def test_the_text_is_the_last_that_was_said() -> None:
+def test_the_text_is_the_last_text_of_the_agent() -> None:
     assert replace(RESULT, messages=MESSAGES[:3]).text == ""
     assert replace(RESULT, messages=[Message("first", role="assistant"), MESSAGES[0]]).text == "first"
     assert replace(RESULT, messages=[]).text == ""
@@ -51,7 +51,7 @@ def test_the_last_call_of_a_tool_is_found() -> None:
     assert RESULT.called("write") is None
 
 
-def test_the_checksum_tells_results_apart() -> None:
+def test_different_results_have_different_checksums() -> None:
     assert replace(RESULT, id="other", usage=Usage()).checksum == RESULT.checksum
     others = [
         replace(RESULT, agent_name="b"),
@@ -61,38 +61,38 @@ def test_the_checksum_tells_results_apart() -> None:
     assert len({one.checksum for one in [RESULT, *others]}) == 4
 
 
-def test_json_there_and_back_is_the_same_result() -> None:
+def test_a_result_survives_a_round_trip_through_json() -> None:
     assert AgentResult.from_json(json.loads(json.dumps(RESULT.to_json()))) == RESULT
 
 
-def test_a_small_result_is_small_json() -> None:
+def test_default_values_are_omitted_from_json() -> None:
     small = AgentResult(agent_name="a", messages=[], created_at=AT)
     assert set(small.to_json()) == {"agentName", "messages", "createdAt", "checksum"}
     assert AgentResult.from_json(small.to_json()) == small
 
 
-def test_what_others_write_is_read_too() -> None:
+def test_json_of_other_libraries_can_be_read() -> None:
     written = {
         "agentName": "a",
         "output": [{"role": "assistant", "content": "hi"}],
         "toolCalls": [{"role": "tool", "content": "r", "tool_call_id": "1"}],
         "createdAt": "2026-01-02T03:04:05",
-        "checksum": "of somebody else",
+        "checksum": "foreign",
     }
-    found = AgentResult.from_json(written)
-    assert [(one.role, one.text) for one in found.messages] == [("assistant", "hi"), ("tool", "r")]
-    assert found.created_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    read = AgentResult.from_json(written)
+    assert [(message.role, message.text) for message in read.messages] == [("assistant", "hi"), ("tool", "r")]
+    assert read.created_at == datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
 @pytest.mark.parametrize("zone", [UTC, timezone(timedelta(hours=5, minutes=30))])
-def test_a_result_survives_being_saved(zone: Any) -> None:
+def test_a_result_survives_a_round_trip_through_serde(zone: Any) -> None:
     serde = Serde()
     result = replace(RESULT, created_at=AT.astimezone(zone))
     assert serde.decode(serde.encode(result)) == RESULT
 
 
-def test_what_agentkit_exported_can_be_read() -> None:
-    """Its messages have types of their own for calls of tools and for what these gave."""
+def test_exports_of_agentkit_can_be_read() -> None:
+    """Its messages have special types for tool calls and tool results."""
     exported = {
         "agentName": "a",
         "output": [
@@ -108,7 +108,7 @@ def test_what_agentkit_exported_can_be_read() -> None:
     call = result.called("look")
     assert call is not None
     assert call.arguments == {"at": "x"}
-    assert [(one.role, one.text) for one in result.messages] == [
+    assert [(message.role, message.text) for message in result.messages] == [
         ("assistant", "I look."),
         ("assistant", ""),
         ("tool", '{"data": 3}'),

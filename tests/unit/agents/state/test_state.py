@@ -48,24 +48,24 @@ class Typed(TypedDict):
     seen: set[str]
 
 
-def circle() -> list[Any]:
-    found: list[Any] = []
-    found.append(found)
-    return found
+def endless_list() -> list[Any]:
+    values: list[Any] = []
+    values.append(values)
+    return values
 
 
 EDITS = [Edit("a.py", date(2026, 1, 2))]
 
 
-def test_turns_are_everything_and_results_what_agents_said() -> None:
+def test_turns_include_the_user_and_results_do_not() -> None:
     state: State[Any] = State(results=[user_turn(Message("hi")), result("a", "x"), result("b", "y")])
-    assert [one.agent_name for one in state.turns] == ["user", "a", "b"]
+    assert [turn.agent_name for turn in state.turns] == ["user", "a", "b"]
     assert [one.agent_name for one in state.results] == ["a", "b"]
     assert [one.agent_name for one in state.results_from(1)] == ["b"]
     assert state.results_from(5) == []
 
 
-def test_what_is_given_out_is_a_copy() -> None:
+def test_lists_of_a_state_are_copies() -> None:
     state: State[Any] = State(messages=["m"], results=[result("a", "x")])
     state.messages.clear()
     state.turns.clear()
@@ -81,16 +81,16 @@ def test_results_are_added_and_replaced() -> None:
     assert [one.text for one in state.results] == ["y"]
 
 
-def test_the_history_is_messages_and_then_results() -> None:
+def test_the_history_contains_messages_and_then_results() -> None:
     state: State[Any] = State(messages=["seed"], results=[user_turn(Message("hi")), result("a", "x")])
     assert [one.text for one in state.format_history()] == ["seed", "hi", "x"]
-    shouted = state.format_history(lambda one: [Message(f"{one.agent_name}: {one.text}".upper())])
-    assert [one.text for one in shouted] == ["seed", "USER: HI", "A: X"]
+    formatted = state.format_history(lambda one: [Message(f"{one.agent_name}: {one.text}".upper())])
+    assert [one.text for one in formatted] == ["seed", "USER: HI", "A: X"]
 
 
-def test_messages_may_be_written_in_any_form() -> None:
+def test_messages_can_have_any_form() -> None:
     state: State[Any] = State(messages=["text", ("assistant", "pair"), {"role": "user", "content": "dict"}])
-    assert [(one.role, one.text) for one in state.messages] == [
+    assert [(message.role, message.text) for message in state.messages] == [
         ("user", "text"),
         ("assistant", "pair"),
         ("user", "dict"),
@@ -109,7 +109,7 @@ def test_a_clone_is_independent() -> None:
 
 
 @pytest.mark.parametrize("source", [Plain, Model, Typed])
-def test_json_there_and_back_is_the_same_state(source: Any) -> None:
+def test_a_state_survives_a_round_trip_through_json(source: Any) -> None:
     values = {"done": True, "edits": EDITS, "seen": {"a"}}
     schema = source if source is Typed else None
     before: State[Any] = State(
@@ -129,21 +129,25 @@ def test_json_there_and_back_is_the_same_state(source: Any) -> None:
     assert after.to_json() == before.to_json()
 
 
-def test_a_state_without_a_class_comes_back_as_plain_json() -> None:
+def test_a_state_without_a_class_is_read_as_plain_json() -> None:
     before: State[Any] = State({"plan": {"edits": [1, None, "x"]}, "on": date(2026, 1, 2)})
     after = State.from_json(json.loads(json.dumps(before.to_json())))
     assert dict(after.data) == {"plan": {"edits": [1, None, "x"]}, "on": "2026-01-02"}
     assert after.thread_id is None
 
 
-def test_the_form_of_others_is_read() -> None:
+def test_json_of_other_libraries_can_be_read() -> None:
     written = {
         "data": {"done": True},
         "_messages": [{"role": "user", "content": "seed"}],
         "_results": [{"agentName": "a", "output": [], "toolCalls": [], "createdAt": "2026-01-01T00:00:00Z"}],
     }
     state = State.from_json(written)
-    assert (dict(state.data), [one.text for one in state.messages], len(state.results)) == ({"done": True}, ["seed"], 1)
+    assert (dict(state.data), [message.text for message in state.messages], len(state.results)) == (
+        {"done": True},
+        ["seed"],
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,13 +167,13 @@ def test_the_form_of_others_is_read() -> None:
         {"results": [{"agentName": "a", "messages": [], "createdAt": "2026-01-01", "usage": {"apples": 1}}]},
     ],
 )
-def test_what_is_no_state_is_refused(written: Any) -> None:
+def test_an_invalid_state_is_refused(written: Any) -> None:
     with pytest.raises(InvalidConfig):
         State.from_json(written)
 
 
 @pytest.mark.parametrize("data", [{"done": "perhaps"}, {"edits": [{"filename": "a"}]}])
-def test_data_of_another_form_is_refused(data: Any) -> None:
+def test_data_that_does_not_fit_the_class_is_refused(data: Any) -> None:
     with pytest.raises(InvalidConfig, match=r"done|edits"):
         State.from_json({"data": data}, Model)
 
@@ -178,24 +182,24 @@ def test_data_of_another_form_is_refused(data: Any) -> None:
     ("value", "written"),
     [(float("nan"), None), (float("inf"), None), ({"deep": [float("nan")]}, {"deep": [None]})],
 )
-def test_numbers_that_json_does_not_know_do_not_break_its_readers(value: Any, written: Any) -> None:
+def test_nan_and_infinity_become_null(value: Any, written: Any) -> None:
     data = State({"odd": value}).to_json()
     assert json.loads(json.dumps(data, allow_nan=False))["data"]["odd"] == written
 
 
-@pytest.mark.parametrize("value", [b"\xff\xfe", object(), lambda: None, circle()])
-def test_what_cannot_be_json_is_named(value: Any) -> None:
+@pytest.mark.parametrize("value", [b"\xff\xfe", object(), lambda: None, endless_list()])
+def test_values_that_are_not_json_are_named_in_the_error(value: Any) -> None:
     with pytest.raises(InvalidConfig, match="'odd'"):
         State({"fine": 1, "odd": value}).to_json()
 
 
-def test_a_conversation_goes_on_from_its_json() -> None:
+def test_a_conversation_can_continue_from_its_json() -> None:
     model = ScriptedModel(["one", "two"])
     agent = Agent("a", model=model)
     network: Network[Any] = agent.alone(state={"turn": 0})
     first = network.run("hello")
-    again = State.from_json(json.loads(json.dumps(first.state.to_json())))
-    second = network.run("and now?", state=again)
-    assert [one.text for one in model.requests[1].messages] == ["hello", "one", "and now?"]
-    assert [one.text for one in second.results] == ["one", "two"]
-    assert [one.text for one in again.results] == ["one"]
+    restored = State.from_json(json.loads(json.dumps(first.state.to_json())))
+    second = network.run("and now?", state=restored)
+    assert [message.text for message in model.requests[1].messages] == ["hello", "one", "and now?"]
+    assert [result.text for result in second.results] == ["one", "two"]
+    assert [one.text for one in restored.results] == ["one"]

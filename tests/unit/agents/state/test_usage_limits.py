@@ -31,11 +31,11 @@ USED = Usage(input_tokens=10, output_tokens=5, cost=0.25)
         ({"requests": 1, "tokens": 1}, "requests: 2 of 1"),
     ],
 )
-def test_a_limit_that_leaves_no_room_is_named(limits: dict[str, Any], reached: str | None) -> None:
+def test_a_reached_limit_is_named(limits: dict[str, Any], reached: str | None) -> None:
     assert UsageLimits(**limits).reached(USED, 2) == reached
 
 
-def test_results_cost_together() -> None:
+def test_the_usage_of_results_is_added() -> None:
     at = datetime(2026, 1, 1, tzinfo=UTC)
     results = [AgentResult(agent_name="a", messages=[], created_at=at, usage=USED, requests=2)] * 3
     assert total_usage(iter(results)) == (Usage(30, 15, 0.75), 6)

@@ -25,11 +25,11 @@ def call(function: Callable[..., Any]) -> Any:
     return asyncio.run(call_tool(ToolFunction(function, name="work"), {}, context=ToolContext(credentials)))
 
 
-def raised(error: Exception) -> BaseException:
+def error_of_call(error: Exception) -> BaseException:
     def fail() -> None:
         raise error
 
-    with pytest.raises(Exception) as caught:  # noqa: PT011  # any kind
+    with pytest.raises(Exception) as caught:  # noqa: PT011  # of any class
         call(fail)
     return caught.value
 
@@ -40,7 +40,7 @@ class Point:
 
 
 @pytest.mark.parametrize(
-    ("answer", "meant"),
+    ("answer", "expected"),
     [
         ("text", "text"),
         ("half \ud800", "half \ufffd"),
@@ -55,11 +55,11 @@ class Point:
         (b"bytes", "bytes"),
     ],
 )
-def test_2_7_text_stays_and_all_else_becomes_json(answer: Any, meant: Any) -> None:
-    assert call(lambda: answer) == meant
+def test_2_7_text_is_unchanged_and_other_answers_become_json(answer: Any, expected: Any) -> None:
+    assert call(lambda: answer) == expected
 
 
-def test_what_json_cannot_say_is_an_error() -> None:
+def test_answers_that_are_not_json_are_refused() -> None:
     endless: list[Any] = []
     endless.append(endless)
     for answer in (object(), endless, b"\xff"):
@@ -77,16 +77,16 @@ def test_2_11_errors_of_a_tool_are_raised_unchanged() -> None:
         Own("d"),
         ModelUnavailable("e", status=503),
     ):
-        found = raised(error)
-        assert found is error
-        assert found.__notes__ == ["Raised by tool 'work'."]
+        raised = error_of_call(error)
+        assert raised is error
+        assert raised.__notes__ == ["Raised by tool 'work'."]
 
 
 def test_4_1_11_a_secret_is_hidden_in_results() -> None:
     assert call(lambda: {"echo": f"Bearer {SECRET}", SECRET: 1}) == {"echo": "Bearer ***", "***": 1}
 
 
-def test_4_1_11_a_secret_is_hidden_in_errors_and_their_kind_is_kept(caplog: pytest.LogCaptureFixture) -> None:
+def test_4_1_11_a_secret_is_hidden_in_errors_which_keep_their_class(caplog: pytest.LogCaptureFixture) -> None:
     kinds: list[tuple[Exception, type[Exception], bool]] = [
         (ConnectionResetError(SECRET), ConnectionError, True),
         (TimeoutError(SECRET), TimeoutError, True),
@@ -96,21 +96,21 @@ def test_4_1_11_a_secret_is_hidden_in_errors_and_their_kind_is_kept(caplog: pyte
         (ModelUnavailable(SECRET, status=503, retry_after=1), HttpError, True),
     ]
     for error, kind, is_transient in kinds:
-        found = raised(error)
-        assert type(found) is kind
-        assert "***" in str(found)
-        assert is_worth_another_attempt(found) is is_transient
-        assert SECRET not in "".join(traceback.format_exception(found))
-        logging.getLogger("test").error("failed", exc_info=found)
+        raised = error_of_call(error)
+        assert type(raised) is kind
+        assert "***" in str(raised)
+        assert is_worth_another_attempt(raised) is is_transient
+        assert SECRET not in "".join(traceback.format_exception(raised))
+        logging.getLogger("test").error("failed", exc_info=raised)
     assert SECRET not in caplog.text
 
 
-def test_4_1_11_a_secret_in_a_cause_is_hidden_too() -> None:
+def test_4_1_11_a_secret_in_a_cause_is_hidden() -> None:
     error = ValueError("harmless")
     error.__cause__ = KeyError(SECRET)
-    found = raised(error)
-    assert type(found) is ToolError
-    assert SECRET not in "".join(traceback.format_exception(found))
+    raised = error_of_call(error)
+    assert type(raised) is ToolError
+    assert SECRET not in "".join(traceback.format_exception(raised))
 
 
 def test_a_cancelled_call_is_not_an_error_of_the_tool() -> None:

@@ -20,25 +20,25 @@ def credentials(*secrets: str) -> Credentials:
     return Credentials("git", {"token": SECRET, "host": "h"}, frozenset(secrets or (SECRET,)))
 
 
-def test_they_are_a_mapping() -> None:
+def test_credentials_are_a_mapping() -> None:
     assert dict(credentials()) == {"token": SECRET, "host": "h"}
     assert (len(credentials()), credentials()["host"], "nope" in credentials()) == (2, "h", False)
     assert dict(NO_CREDENTIALS) == {}
 
 
-def test_they_show_names_only() -> None:
+def test_the_repr_of_credentials_shows_only_names() -> None:
     assert repr(credentials()) == "Credentials('git': token, host)"
     assert repr(NO_CREDENTIALS) == "Credentials('': nothing)"
 
 
 @pytest.mark.parametrize("send", [pickle.dumps, copy.copy, copy.deepcopy])
-def test_they_are_not_sent_anywhere(send: Any) -> None:
+def test_credentials_cannot_be_pickled_or_copied(send: Any) -> None:
     with pytest.raises(TypeError, match="not be stored or sent"):
         send(credentials())
 
 
 @pytest.mark.parametrize(
-    "spelled",
+    "encoded",
     [
         SECRET,
         json.dumps(SECRET),
@@ -49,8 +49,8 @@ def test_they_are_not_sent_anywhere(send: Any) -> None:
         repr(SECRET),
     ],
 )
-def test_a_secret_is_found_however_it_is_spelled(spelled: str) -> None:
-    text = f"before {spelled} after"
+def test_a_secret_is_found_in_every_encoding(encoded: str) -> None:
+    text = f"before {encoded} after"
     assert credentials().appear_in(text)
     hidden = credentials().hidden_in(text)
     assert "***" in hidden
@@ -59,7 +59,7 @@ def test_a_secret_is_found_however_it_is_spelled(spelled: str) -> None:
     assert not credentials().appear_in(hidden)
 
 
-def test_it_is_hidden_in_values_of_json() -> None:
+def test_secrets_are_hidden_in_json_values() -> None:
     value = {SECRET: [SECRET, {"deep": f"x{SECRET}x"}], "number": 3, "none": None}
     assert credentials().hidden_in(value) == {
         "***": ["***", {"deep": "x***x"}],
@@ -72,12 +72,12 @@ def test_the_longest_secret_is_hidden_first() -> None:
     assert credentials("secret", "secret-longer").hidden_in("secret-longer secret") == "*** ***"
 
 
-def test_short_texts_are_no_secrets() -> None:
+def test_short_texts_are_not_hidden() -> None:
     short = Credentials("a", {"pin": "12345"}, frozenset({"12345", " ", ""}))
     assert short.hidden_in("12345 ") == "12345 "
 
 
-def test_what_a_tool_makes_of_a_secret_can_be_kept_too() -> None:
-    found = credentials()
-    found.keep_secret("derived-token")
-    assert found.hidden_in("derived-token") == "***"
+def test_a_derived_secret_can_be_added() -> None:
+    with_derived = credentials()
+    with_derived.keep_secret("derived-token")
+    assert with_derived.hidden_in("derived-token") == "***"

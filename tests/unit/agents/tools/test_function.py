@@ -31,7 +31,7 @@ async def add_later(one: int, other: int = 1) -> int:
     return one + other
 
 
-def test_a_function_describes_itself() -> None:
+def test_name_description_and_parameters_come_from_the_function() -> None:
     tool = ToolFunction(add)
     assert (tool.name, tool.description) == ("add", "Add two numbers.")
     assert tool.parameters["properties"]["one"] == {"type": "integer", "description": "The first."}
@@ -66,7 +66,7 @@ def test_a_plain_function_does_not_block_the_loop() -> None:
     assert call(tool) != threading.current_thread().name
 
 
-def test_an_argument_may_have_any_name() -> None:
+def test_an_argument_can_have_any_name() -> None:
     tool = ToolFunction(lambda function, self, args: f"{function}{self}{args}", name="odd")
     assert asyncio.run(tool.call({"function": 1, "self": 2, "args": 3}, context=ToolContext())) == "123"
 
@@ -82,12 +82,12 @@ def test_the_context_is_injected_if_a_parameter_has_its_type() -> None:
 
 
 @pytest.mark.parametrize("name", ["a", "_read_file", "Read-File2", "a" * 64])
-def test_names_that_providers_take(name: str) -> None:
+def test_valid_names_are_accepted(name: str) -> None:
     assert check_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["", "2a", "a b", "a" * 65, "é", "a.b"])
-def test_names_that_providers_refuse(name: str) -> None:
+def test_names_that_providers_refuse_are_refused(name: str) -> None:
     with pytest.raises(ToolError, match="is not a valid tool name"):
         check_name(name)
 

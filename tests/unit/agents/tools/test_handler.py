@@ -40,7 +40,7 @@ def call(tool: HandlerTool, arguments: dict[str, Any], **context: Any) -> Any:
     return asyncio.run(tool.call(arguments, context=ToolContext(**context)))
 
 
-def made(parameters: Any, handler: Any = lambda given: given) -> HandlerTool:
+def make_tool(parameters: Any, handler: Any = lambda value: value) -> HandlerTool:
     return create_tool(name="weather", description="d", parameters=parameters, handler=handler)
 
 
@@ -53,8 +53,8 @@ def made(parameters: Any, handler: Any = lambda given: given) -> HandlerTool:
         (Typed, {"city": "Rome", "days": 2}),
     ],
 )
-def test_the_handler_gets_one_value_of_the_form(parameters: Any, value: Any) -> None:
-    tool = made(parameters)
+def test_the_handler_receives_one_value_of_the_parameters_class(parameters: Any, value: Any) -> None:
+    tool = make_tool(parameters)
     assert call(tool, {"city": "Rome", "days": 2}) == value
     assert set(tool.parameters["properties"]) == {"city", "days"}
 
@@ -63,64 +63,64 @@ def test_the_handler_gets_one_value_of_the_form(parameters: Any, value: Any) -> 
 @pytest.mark.parametrize(
     ("arguments", "where"), [({}, "city"), ({"city": 3}, "city"), ({"city": "Rome", "days": 0}, "days")]
 )
-def test_other_arguments_are_refused_and_the_handler_is_not_called(
+def test_invalid_arguments_are_refused_without_calling_the_handler(
     parameters: Any, arguments: dict[str, Any], where: str
 ) -> None:
     calls: list[Any] = []
     with pytest.raises(ToolError, match=f"'weather' was called with wrong arguments.*{where}"):
-        call(made(parameters, calls.append), arguments)
+        call(make_tool(parameters, calls.append), arguments)
     assert calls == []
 
 
-def test_without_parameters_it_takes_no_arguments() -> None:
-    tool = made(None, lambda given: given)
+def test_a_tool_without_parameters_takes_no_arguments() -> None:
+    tool = make_tool(None, lambda value: value)
     assert call(tool, {}) == {}
     with pytest.raises(ToolError, match="more"):
         call(tool, {"more": 1})
 
 
-def test_a_handler_may_take_the_context_and_is_then_called_in_order() -> None:
-    def handler(given: Any, context: ToolContext) -> Any:
-        return given, context.tool_call_id
+def test_a_handler_with_the_context_is_called_in_order() -> None:
+    def handler(value: Any, context: ToolContext) -> Any:
+        return value, context.tool_call_id
 
-    tool = made(SCHEMA, handler)
+    tool = make_tool(SCHEMA, handler)
     assert call(tool, {"city": "Rome"}, tool_call_id="c1") == ({"city": "Rome"}, "c1")
-    assert (tool.in_order, made(SCHEMA).in_order) == (True, False)
+    assert (tool.in_order, make_tool(SCHEMA).in_order) == (True, False)
 
 
-def test_a_handler_may_be_a_coroutine_function() -> None:
-    async def handler(given: Any) -> str:
+def test_a_handler_can_be_a_coroutine_function() -> None:
+    async def handler(value: Any) -> str:
         await asyncio.sleep(0)
-        return given["city"]
+        return value["city"]
 
-    assert call(made(SCHEMA, handler), {"city": "Rome"}) == "Rome"
+    assert call(make_tool(SCHEMA, handler), {"city": "Rome"}) == "Rome"
 
 
-def test_what_it_raises_is_raised() -> None:
-    def handler(given: Any) -> None:
+def test_an_exception_of_the_handler_is_raised() -> None:
+    def handler(value: Any) -> None:
         raise LookupError("no weather")
 
     with pytest.raises(LookupError, match="no weather"):
-        call(made(SCHEMA, handler), {"city": "Rome"})
+        call(make_tool(SCHEMA, handler), {"city": "Rome"})
 
 
 def test_the_arguments_of_the_call_are_not_changed() -> None:
-    given = {"city": "Rome"}
-    call(made(SCHEMA, lambda found: found.update(days=9)), given)
-    assert given == {"city": "Rome"}
+    value = {"city": "Rome"}
+    call(make_tool(SCHEMA, lambda arguments: arguments.update(days=9)), value)
+    assert value == {"city": "Rome"}
 
 
 @pytest.mark.parametrize("schema", [{"type": "nothing"}, {"properties": 3}, {"$ref": "#/nowhere"}])
 def test_an_invalid_schema_is_refused(schema: Any) -> None:
     with pytest.raises(ToolError, match="'weather'"):
-        made(schema)
+        make_tool(schema)
 
 
 @pytest.mark.parametrize("name", ["", "a b", "files:read"])
-def test_a_name_that_cannot_be_is_refused(name: str) -> None:
+def test_an_invalid_name_is_refused(name: str) -> None:
     with pytest.raises(ToolError, match="is not a valid tool name"):
-        create_tool(name=name, handler=lambda given: given)
+        create_tool(name=name, handler=lambda value: value)
 
 
-def test_it_shows_its_name() -> None:
-    assert repr(made(SCHEMA)) == "HandlerTool('weather')"
+def test_the_repr_shows_the_name() -> None:
+    assert repr(make_tool(SCHEMA)) == "HandlerTool('weather')"

@@ -47,7 +47,7 @@ def injected_source(parameter: inspect.Parameter) -> InjectedSource | None:
 
 
 @pytest.mark.parametrize(
-    ("name", "hint", "value", "changes"),
+    ("name", "hint", "value", "changes_state"),
     [
         ("network", inspect.Parameter.empty, NETWORK, True),
         ("state", inspect.Parameter.empty, NETWORK.state, True),
@@ -67,14 +67,14 @@ def injected_source(parameter: inspect.Parameter) -> InjectedSource | None:
         ("memory", Annotated[Any, InjectedStore], STORE, False),
     ],
 )
-def test_what_is_filled(name: str, hint: Any, value: Any, changes: bool | None) -> None:
-    found = injected_source(parameter(name, hint))
-    if changes is None:
-        assert found is None
+def test_injected_parameters_get_their_values(name: str, hint: Any, value: Any, changes_state: bool | None) -> None:
+    source = injected_source(parameter(name, hint))
+    if changes_state is None:
+        assert source is None
         return
-    assert found is not None
-    assert found.value("t", name, WITH_RUNTIME) is value
-    assert found.changes_state is changes
+    assert source is not None
+    assert source.value("t", name, WITH_RUNTIME) is value
+    assert source.changes_state is changes_state
 
 
 @pytest.mark.parametrize(
@@ -89,19 +89,19 @@ def test_what_is_filled(name: str, hint: Any, value: Any, changes: bool | None) 
         ("config", inspect.Parameter.empty),
     ],
 )
-def test_what_is_an_argument(name: str, hint: Any) -> None:
+def test_other_parameters_are_arguments(name: str, hint: Any) -> None:
     assert injected_source(parameter(name, hint)) is None
 
 
 @pytest.mark.parametrize("state", [{"user": "eve"}, State({"user": "eve"})], ids=repr)
-def test_one_field_of_the_state(state: Any) -> None:
-    found = injected_source(parameter("user", Annotated[str, InjectedState("user")]))
-    assert found is not None
-    assert found.value("t", "user", ToolContext(state=state)) == "eve"
+def test_a_field_of_the_state_is_injected(state: Any) -> None:
+    source = injected_source(parameter("user", Annotated[str, InjectedState("user")]))
+    assert source is not None
+    assert source.value("t", "user", ToolContext(state=state)) == "eve"
 
 
 @pytest.mark.parametrize("state", [{}, State({}), None], ids=repr)
-def test_a_missing_field_is_the_default_or_none_or_an_error(state: Any) -> None:
+def test_a_missing_field_becomes_the_default_or_none_or_an_error(state: Any) -> None:
     context = ToolContext(state=state)
     required = injected_source(parameter("user", Annotated[str, InjectedState("user")]))
     assert required is not None
@@ -125,11 +125,11 @@ def test_a_missing_field_is_the_default_or_none_or_an_error(state: Any) -> None:
         ("runtime", Runtime, "from a node of a graph"),
     ],
 )
-def test_what_is_not_there_is_an_error_with_a_remedy(name: str, hint: Any, remedy: str) -> None:
-    found = injected_source(parameter(name, hint))
-    assert found is not None
+def test_a_missing_source_is_an_error_with_a_remedy(name: str, hint: Any, remedy: str) -> None:
+    source = injected_source(parameter(name, hint))
+    assert source is not None
     with pytest.raises(InvalidConfig, match=remedy):
-        found.value("t", name, ToolContext())
+        source.value("t", name, ToolContext())
 
 
 @pytest.mark.parametrize(
@@ -141,11 +141,11 @@ def test_what_is_not_there_is_an_error_with_a_remedy(name: str, hint: Any, remed
     ],
     ids=repr,
 )
-def test_markers_count_at_any_depth_of_a_union(hint: Any) -> None:
-    found = injected_source(parameter("call_id", hint))
-    assert found is not None
-    assert found.value("t", "call_id", CONTEXT) == "c1"
-    assert found.value("t", "call_id", ToolContext()) is None
+def test_markers_are_found_inside_unions(hint: Any) -> None:
+    source = injected_source(parameter("call_id", hint))
+    assert source is not None
+    assert source.value("t", "call_id", CONTEXT) == "c1"
+    assert source.value("t", "call_id", ToolContext()) is None
 
 
 @dataclass
@@ -154,24 +154,24 @@ class Shopping:
 
 
 def test_the_state_is_an_instance_of_the_annotated_class() -> None:
-    found = injected_source(parameter("state", Annotated[Shopping, InjectedState]))
-    assert found is not None
-    assert found.value("t", "state", ToolContext(state={"basket": ["tea"], "more": 1})) == Shopping(["tea"])
+    source = injected_source(parameter("state", Annotated[Shopping, InjectedState]))
+    assert source is not None
+    assert source.value("t", "state", ToolContext(state={"basket": ["tea"], "more": 1})) == Shopping(["tea"])
     with pytest.raises(InvalidConfig, match="'state' does not fit the annotation: basket"):
-        found.value("t", "state", ToolContext(state={"basket": 7}))
+        source.value("t", "state", ToolContext(state={"basket": 7}))
 
 
-def test_the_whole_context() -> None:
-    found = injected_source(parameter("here", ToolContext))
-    assert found is not None
-    assert found.value("t", "here", CONTEXT) is CONTEXT
+def test_the_context_is_injected() -> None:
+    source = injected_source(parameter("here", ToolContext))
+    assert source is not None
+    assert source.value("t", "here", CONTEXT) is CONTEXT
 
 
-def test_a_model_does_not_see_them() -> None:
+def test_injected_parameters_are_not_in_the_schema() -> None:
     def work(city: str, network, call_id: Annotated[str, InjectedToolCallId] = "") -> str:  # type: ignore[no-untyped-def]
         """Work."""
         return f"{city} {call_id} {network.name}"
 
-    made = ToolFunction(work)
-    assert list(made.parameters["properties"]) == ["city"]
-    assert made.in_order
+    work_tool = ToolFunction(work)
+    assert list(work_tool.parameters["properties"]) == ["city"]
+    assert work_tool.in_order

@@ -11,7 +11,7 @@ from statewright.errors import ToolError
 
 
 @pytest.mark.parametrize("name", ["a", "_a", "read-file", "Read_2", "a" * 64])
-def test_names_that_every_provider_takes(name: str) -> None:
+def test_valid_names_are_accepted(name: str) -> None:
     assert check_name(name) == name
 
 
@@ -22,19 +22,21 @@ def test_other_names_are_refused(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["files:read", ":"])
-def test_names_with_a_colon_belong_to_servers(name: str) -> None:
+def test_names_with_a_colon_are_reserved_for_mcp(name: str) -> None:
     with pytest.raises(ToolError, match="reserved for tools of MCP servers"):
         check_name(name)
 
 
-def test_the_usual_options() -> None:
+def test_options_have_defaults_and_are_frozen() -> None:
     options = ToolOptions()
     assert (options.approve, options.timeout, options.strict, options.return_direct) == (False, None, None, False)
     with pytest.raises(FrozenInstanceError):
         options.timeout = 1.0  # type: ignore[misc]
 
 
-def test_a_decorator_hands_them_on() -> None:
-    made = tool(name="other", description="d", approve=True, timeout=2.0, strict=True, return_direct=True)(lambda: None)
-    assert (made.name, made.description) == ("other", "d")
-    assert made.options == ToolOptions(approve=True, timeout=2.0, strict=True, return_direct=True)
+def test_the_decorator_sets_the_options() -> None:
+    decorated = tool(name="other", description="d", approve=True, timeout=2.0, strict=True, return_direct=True)(
+        lambda: None
+    )
+    assert (decorated.name, decorated.description) == ("other", "d")
+    assert decorated.options == ToolOptions(approve=True, timeout=2.0, strict=True, return_direct=True)

@@ -35,7 +35,7 @@ def read(function: Callable[..., Any], **arguments: Any) -> dict[str, Any]:
     return Signature("find", function, {}).read(arguments)
 
 
-def test_the_schema_is_that_of_an_object_without_the_context() -> None:
+def test_the_schema_describes_an_object_without_the_context() -> None:
     signature = Signature("find", find, {"key": "Which one."})
     assert signature.injected_kwargs(ToolContext(idempotency_key="k")) == {"context": ToolContext(idempotency_key="k")}
     assert signature.schema == {
@@ -49,19 +49,19 @@ def test_the_schema_is_that_of_an_object_without_the_context() -> None:
     }
 
 
-def test_what_is_not_given_is_left_to_the_function() -> None:
+def test_missing_optional_arguments_are_not_passed() -> None:
     assert read(find, key="a") == {"key": "a"}
 
 
-def test_numbers_become_text_and_text_numbers() -> None:
+def test_numbers_and_text_are_converted() -> None:
     assert read(find, key=5, limit="3") == {"key": "5", "limit": 3}
 
 
-def test_a_map_or_list_for_a_text_becomes_json() -> None:
+def test_a_mapping_or_list_for_a_text_becomes_json() -> None:
     def write(content: str, note: str | None = None, tag: Annotated[str, Field(min_length=1)] = "x") -> None: ...
 
-    found = read(write, content={"a": ["é"]}, note=[1], tag=True)
-    assert found == {"content": '{"a": ["é"]}', "note": "[1]", "tag": "true"}
+    arguments_read = read(write, content={"a": ["é"]}, note=[1], tag=True)
+    assert arguments_read == {"content": '{"a": ["é"]}', "note": "[1]", "tag": "true"}
     assert read(write, content="a", note=None) == {"content": "a", "note": None}
     assert Signature("write", write, {}).schema["properties"]["content"] == {"type": "string"}
     with pytest.raises(ToolError, match="'many' is"):
@@ -71,11 +71,11 @@ def test_a_map_or_list_for_a_text_becomes_json() -> None:
 def _many(many: list[str]) -> None: ...
 
 
-def test_values_become_what_the_function_wants() -> None:
+def test_values_are_converted_to_the_annotated_types() -> None:
     def mixed(level: Level, day: date, point: Point, pair: tuple[int, int]) -> None: ...
 
-    found = read(mixed, level="high", day="2026-01-02", point={"x": 1}, pair=[1, 2])
-    assert found == {"level": Level.HIGH, "day": date(2026, 1, 2), "point": Point(x=1), "pair": (1, 2)}
+    arguments_read = read(mixed, level="high", day="2026-01-02", point={"x": 1}, pair=[1, 2])
+    assert arguments_read == {"level": Level.HIGH, "day": date(2026, 1, 2), "point": Point(x=1), "pair": (1, 2)}
 
 
 def test_2_7_a_mismatch_names_what_is_expected_and_what_was_found() -> None:
@@ -100,26 +100,28 @@ def test_a_long_value_is_not_quoted_in_full() -> None:
     assert len(str(caught.value)) < 500
 
 
-def test_what_is_expected_is_told_in_words() -> None:
+def test_the_error_describes_the_expected_types() -> None:
     def mixed(level: Literal["a", "b"], point: Point, either: int | str, anything: Any, plain) -> None: ...  # pyright: ignore
 
     with pytest.raises(ToolError) as caught:
         read(mixed)
-    told = "It takes level (a, b), point (object), either (integer or string), anything (anything), plain (anything)."
-    assert str(caught.value).endswith(told)
+    expected = (
+        "It takes level (a, b), point (object), either (integer or string), anything (anything), plain (anything)."
+    )
+    assert str(caught.value).endswith(expected)
 
 
-def test_a_function_with_stars_takes_more() -> None:
+def test_a_function_with_kwargs_accepts_further_arguments() -> None:
     def more(key: str, **rest: Any) -> None: ...
 
     assert read(more, key="a", unused="b") == {"key": "a", "unused": "b"}
 
 
-def test_names_may_be_those_of_pydantic_or_private() -> None:
+def test_arguments_can_have_names_of_pydantic_or_private_names() -> None:
     def odd(schema: str, model_config: str, _path: str, copy: int = 1) -> None: ...
 
-    found = read(odd, schema="a", model_config="b", _path="c")
-    assert found == {"schema": "a", "model_config": "b", "_path": "c"}
+    arguments_read = read(odd, schema="a", model_config="b", _path="c")
+    assert arguments_read == {"schema": "a", "model_config": "b", "_path": "c"}
     assert list(Signature("odd", odd, {}).schema["properties"]) == ["schema", "model_config", "_path", "copy"]
 
 
@@ -131,7 +133,7 @@ def test_descriptions_of_annotations_are_kept() -> None:
         read(described, key="a")
 
 
-def test_a_default_that_json_cannot_say_is_no_matter() -> None:
+def test_a_default_that_is_not_json_is_omitted() -> None:
     nothing = object()
 
     def odd(key: Any = nothing) -> None: ...
@@ -139,7 +141,7 @@ def test_a_default_that_json_cannot_say_is_no_matter() -> None:
     assert "default" not in Signature("odd", odd, {}).schema["properties"]["key"]
 
 
-def test_what_cannot_be_described_is_refused() -> None:
+def test_signatures_without_a_schema_are_refused() -> None:
     def by_position(one: int, /) -> None: ...
     def several(*many: int) -> None: ...
     def unknown(one: Unknown) -> None: ...

@@ -10,10 +10,10 @@ import pytest
 from statewright.agents import as_text
 
 
-def circle() -> list[Any]:
-    found: list[Any] = []
-    found.append(found)
-    return found
+def endless_list() -> list[Any]:
+    values: list[Any] = []
+    values.append(values)
+    return values
 
 
 @pytest.mark.parametrize(
@@ -27,9 +27,9 @@ def circle() -> list[Any]:
         ({"ä": [1, None]}, '{"ä": [1, null]}'),
         ([date(2026, 1, 2)], '["2026-01-02"]'),
         ({(1, 2): 3}, "{(1, 2): 3}"),
-        (circle(), "[[...]]"),
+        (endless_list(), "[[...]]"),
     ],
     ids=repr,
 )
-def test_text_stays_and_all_else_is_json_if_it_can_be(value: Any, text: str) -> None:
+def test_text_is_unchanged_and_other_values_become_json_if_possible(value: Any, text: str) -> None:
     assert as_text(value) == text

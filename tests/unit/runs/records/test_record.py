@@ -1,4 +1,4 @@
-"""What a class of records says of its fields: which are columns, of which kind, and which hold JSON."""
+"""Classes of records: columns and their kinds, unique fields, JSON, equality and defaults."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 @dataclass(slots=True, kw_only=True)
 class Visit(Record):
-    """One of each kind."""
+    """Has one field of each kind."""
 
     TABLE: ClassVar[str] = "visits"
 
@@ -29,7 +29,7 @@ class Visit(Record):
     more: Json = field(default_factory=dict[str, object])
 
 
-def test_a_field_is_a_column_of_the_kind_of_its_annotation() -> None:
+def test_the_kind_of_a_column_follows_from_its_annotation() -> None:
     assert columns_of(Visit) == (
         Column("id", "text", str, False),
         Column("name", "text", str, False),
@@ -44,18 +44,20 @@ def test_a_field_is_a_column_of_the_kind_of_its_annotation() -> None:
 
 
 @pytest.mark.parametrize("kind", RECORDS, ids=lambda kind: kind.TABLE)
-def test_each_class_is_told_apart_and_says_what_is_unique(kind: type[Record]) -> None:
-    names = [one.name for one in columns_of(kind)]
+def test_each_class_has_its_own_table_and_unique_text_columns(kind: type[Record]) -> None:
+    names = [column.name for column in columns_of(kind)]
     assert names[0] == "id"
-    assert names == [one.name for one in fields(kind)]
-    assert [one.TABLE for one in RECORDS].count(kind.TABLE) == 1
+    assert names == [column.name for column in fields(kind)]
+    assert [column.TABLE for column in RECORDS].count(kind.TABLE) == 1
     for columns in kind.UNIQUE:
-        assert set(columns) <= {one.name for one in columns_of(kind) if one.kind == "text"}
+        assert set(columns) <= {column.name for column in columns_of(kind) if column.kind == "text"}
 
 
-def test_what_users_put_in_is_json_everywhere() -> None:
-    """JSON is encrypted where the database is: so whatever may be a secret has to be."""
-    found = {f"{kind.TABLE}.{one.name}" for kind in RECORDS for one in columns_of(kind) if one.kind == "json"}
+def test_fields_with_data_of_users_are_json() -> None:
+    """An encrypted database encrypts JSON, so all fields that may contain secrets have to be JSON."""
+    json_columns = {
+        f"{kind.TABLE}.{column.name}" for kind in RECORDS for column in columns_of(kind) if column.kind == "json"
+    }
     assert {
         "workflow_runs.input",
         "workflow_runs.output",
@@ -70,27 +72,27 @@ def test_what_users_put_in_is_json_everywhere() -> None:
         "webhook_deliveries.body",
         "received_events.payload",
         "schedules.input",
-    } <= found
+    } <= json_columns
 
 
-def test_records_are_equal_where_their_fields_are() -> None:
-    given: dict[str, Any] = {"id": "l", "run_id": "r", "name": "n"}
-    assert RunLabel(value="v", **given) == RunLabel(value="v", **given)
-    assert RunLabel(value="v", **given) != RunLabel(value="w", **given)
+def test_records_are_compared_by_their_fields() -> None:
+    values: dict[str, Any] = {"id": "l", "run_id": "r", "name": "n"}
+    assert RunLabel(value="v", **values) == RunLabel(value="v", **values)
+    assert RunLabel(value="v", **values) != RunLabel(value="w", **values)
 
 
-def test_a_new_record_shares_nothing_with_another_one() -> None:
-    def new() -> Run:
+def test_new_records_do_not_share_default_values() -> None:
+    def new_run() -> Run:
         return Run(id="r", workspace_id="w", graph="g", thread_id="t", created_at=NOW, updated_at=NOW)
 
-    one, other = new(), new()
-    one.tags.append("x")
-    one.metadata["k"] = one.settings["k"] = 1
-    assert other == new()
+    first, other = new_run(), new_run()
+    first.tags.append("x")
+    first.metadata["k"] = first.settings["k"] = 1
+    assert other == new_run()
     assert (other.status, other.version, other.last_event, other.due_at, other.begun) == ("pending", 1, 0, None, False)
 
 
-def test_records_have_their_fields_and_no_others() -> None:
+def test_records_refuse_unknown_fields() -> None:
     for kind in (StepRun, Wait, ApiKey):
         with pytest.raises(TypeError, match="unexpected keyword"):
             kind(id="x", statsu="y")  # type: ignore[call-arg]

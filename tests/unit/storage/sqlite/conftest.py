@@ -143,7 +143,7 @@ class Scribe:
 
         return self.database.write(job)
 
-    def fold_all(self, line: BranchKey = LINE) -> None:
+    def compact_all(self, line: BranchKey = LINE) -> None:
         while self.compact(line):
             pass
 
@@ -215,7 +215,7 @@ class Scribe:
         stored = self.read(lambda reader: reader.log(thread, number, after))
         return [(first, restore_log(plain, run)[1]) for first, plain in stored]
 
-    def numbered(self, run: str = "run", thread: int = 1) -> list[Event]:
+    def numbered_events(self, run: str = "run", thread: int = 1) -> list[Event]:
         return [event for first, log in self.events(run, thread) for event in log.events("thread", "", first)]
 
     def number_of_run(self, run: str, thread: int = 1) -> int:

@@ -1,4 +1,4 @@
-"""The cache in a SQLite file: how long results are kept, how many, and which cannot be."""
+"""The cache in a SQLite file: lifetimes, limits, encryption, and results that cannot be stored or read."""
 
 from __future__ import annotations
 
@@ -44,60 +44,60 @@ def cache(database: SqliteDatabase, clock: FakeClock) -> SqliteCache:
 
 
 def fill(cache: SqliteCache, *inputs: str, ttl: float | None = None) -> None:
-    for given in inputs:
-        cache.put(KEY._replace(input=given), (given,), ttl=ttl).result()
+    for text in inputs:
+        cache.put(KEY._replace(input=text), (text,), ttl=ttl).result()
 
 
 def inputs(cache: SqliteCache) -> list[str]:
-    """The inputs whose results are kept, even if their time is over."""
+    """Return the inputs with a stored result, including expired ones."""
     with cache.database.read() as connection:
-        return [given for (given,) in connection.execute("SELECT input FROM cache ORDER BY input")]
+        return [text for (text,) in connection.execute("SELECT input FROM cache ORDER BY input")]
 
 
-def test_it_obeys_the_port(cache: SqliteCache) -> None:
+def test_the_cache_implements_the_port(cache: SqliteCache) -> None:
     assert isinstance(cache, Cache)
 
 
 @pytest.mark.parametrize("ttl", [10, 0.000001, 1e30, float("inf")])
-def test_a_result_is_there_for_its_time(cache: SqliteCache, clock: FakeClock, ttl: float) -> None:
+def test_a_result_expires_after_its_ttl(cache: SqliteCache, clock: FakeClock, ttl: float) -> None:
     cache.put(KEY, (1,), ttl=ttl).result()
     assert cache.get(KEY) == (1,)
     clock.advance(min(ttl, 1e9))
     assert cache.get(KEY) == ((1,) if ttl > 1e9 else None)
 
 
-def test_a_time_of_nothing_is_over_at_once(cache: SqliteCache) -> None:
+def test_a_result_with_a_ttl_of_zero_expires_at_once(cache: SqliteCache) -> None:
     cache.put(KEY, (1,), ttl=0).result()
     assert cache.get(KEY) is None
 
 
-def test_without_a_ttl_a_result_stays(cache: SqliteCache, clock: FakeClock) -> None:
+def test_a_result_without_a_ttl_never_expires(cache: SqliteCache, clock: FakeClock) -> None:
     cache.put(KEY, (1,)).result()
     clock.advance(86400.0 * 365_000)
     assert cache.get(KEY) == (1,)
 
 
-def test_results_outlive_the_cache_and_their_time_goes_on(tmp_path: Path, clock: FakeClock) -> None:
+def test_results_and_their_ttls_are_kept_in_the_file(tmp_path: Path, clock: FakeClock) -> None:
     with SqliteCache(tmp_path / "runs.db", clock=clock) as cache:
         fill(cache, "ever")
         fill(cache, "short", ttl=10)
         fill(cache, "long", ttl=100)
     clock.advance(50)
     with SqliteCache.from_conn_string(f"sqlite:///{tmp_path}/runs.db", clock=clock) as cache:
-        found = [cache.get(KEY._replace(input=given)) for given in ("ever", "short", "long")]
-        assert found == [("ever",), None, ("long",)]
+        results = [cache.get(KEY._replace(input=text)) for text in ("ever", "short", "long")]
+        assert results == [("ever",), None, ("long",)]
     with pytest.raises(StorageUnavailable, match="it was closed"):
         cache.get(KEY)
 
 
-def test_what_is_over_goes_with_the_next_result(cache: SqliteCache, clock: FakeClock) -> None:
+def test_storing_a_result_deletes_expired_ones(cache: SqliteCache, clock: FakeClock) -> None:
     fill(cache, "a", "b", ttl=10)
     clock.advance(10)
     fill(cache, "c", ttl=10)
     assert inputs(cache) == ["c"]
 
 
-def test_the_oldest_goes_when_there_are_too_many(database: SqliteDatabase, clock: FakeClock) -> None:
+def test_the_oldest_result_is_deleted_when_there_are_too_many(database: SqliteDatabase, clock: FakeClock) -> None:
     cache = SqliteCache(database, max_size=3, clock=clock)
     fill(cache, "d", "c", "b", "d", "a")
     assert inputs(cache) == ["a", "b", "d"]
@@ -106,7 +106,7 @@ def test_the_oldest_goes_when_there_are_too_many(database: SqliteDatabase, clock
     assert inputs(cache) == ["a", "d", "e"]
 
 
-def test_what_would_end_first_goes_before_what_has_no_end(database: SqliteDatabase, clock: FakeClock) -> None:
+def test_results_with_a_ttl_are_deleted_before_those_without(database: SqliteDatabase, clock: FakeClock) -> None:
     cache = SqliteCache(database, max_size=2, clock=clock)
     fill(cache, "a")
     fill(cache, "b", ttl=20)
@@ -114,13 +114,13 @@ def test_what_would_end_first_goes_before_what_has_no_end(database: SqliteDataba
     assert inputs(cache) == ["a", "b"]
 
 
-def test_the_number_of_results_has_no_limit_unless_one_is_given(cache: SqliteCache) -> None:
+def test_the_number_of_results_is_unlimited_by_default(cache: SqliteCache) -> None:
     fill(cache, *(str(n) for n in range(50)))
     assert len(inputs(cache)) == 50
 
 
 @pytest.mark.parametrize("key", [None, bytes(32)], ids=["plain", "encrypted"])
-def test_with_a_key_results_cannot_be_read_in_the_file(tmp_path: Path, key: bytes | None) -> None:
+def test_a_key_encrypts_the_results_in_the_file(tmp_path: Path, key: bytes | None) -> None:
     with SqliteCache(tmp_path / "runs.db", key=key) as cache:
         cache.put(KEY, ("a great secret",)).result()
         assert cache.get(KEY) == ("a great secret",)
@@ -133,7 +133,7 @@ def test_a_result_that_cannot_be_stored_is_refused(cache: SqliteCache) -> None:
     assert cache.get(KEY) is None
 
 
-def test_a_result_whose_type_nobody_knows_any_more_counts_as_none(tmp_path: Path) -> None:
+def test_a_result_of_an_unregistered_type_counts_as_missing(tmp_path: Path) -> None:
     with SqliteCache(tmp_path / "runs.db", serde=Serde([Point])) as cache:
         cache.put(KEY, (Point(1),)).result()
         assert cache.get(KEY) == (Point(1),)
@@ -143,7 +143,7 @@ def test_a_result_whose_type_nobody_knows_any_more_counts_as_none(tmp_path: Path
         assert cache.get(KEY) == (1,)
 
 
-def test_a_damaged_result_is_no_missing_one(cache: SqliteCache) -> None:
+def test_a_damaged_result_raises_damaged_database(cache: SqliteCache) -> None:
     def damage(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE cache SET value = x'c1c1c1'")
 
@@ -159,7 +159,7 @@ class State(TypedDict, total=False):
 
 
 @pytest.mark.parametrize("is_async", [False, True])
-def test_a_node_is_not_called_again_for_what_it_has_answered(tmp_path: Path, is_async: bool) -> None:
+def test_a_node_is_not_called_again_for_a_cached_input(tmp_path: Path, is_async: bool) -> None:
     calls: list[int] = []
 
     def double(state: State) -> State:

@@ -1,4 +1,4 @@
-"""Faults of SQLite and of the file system, as errors of Statewright: real ones, made on purpose."""
+"""Faults of SQLite and of the file system, provoked for real, and the errors of Statewright for them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from statewright.storage.sqlite.faults import translate_error
 FILE = Path("runs.db")
 
 
-def raised(path: Path, *statements: str, timeout: float = 0) -> sqlite3.Error:
-    """What SQLite raises for the last of some statements."""
+def error_of(path: Path, *statements: str, timeout: float = 0) -> sqlite3.Error:
+    """Return the error that SQLite raises for the last of some statements."""
     connection = sqlite3.connect(path, timeout=timeout, isolation_level=None)
     try:
         for statement in statements:
@@ -35,25 +35,25 @@ def raised(path: Path, *statements: str, timeout: float = 0) -> sqlite3.Error:
     raise AssertionError("nothing was raised")
 
 
-def full(folder: Path) -> sqlite3.Error:
+def full_disk(folder: Path) -> sqlite3.Error:
     fill = "INSERT INTO t VALUES (zeroblob(100000))"
-    return raised(folder / "full.db", "PRAGMA page_size=512", "PRAGMA max_page_count=3", "CREATE TABLE t (x)", fill)
+    return error_of(folder / "full.db", "PRAGMA page_size=512", "PRAGMA max_page_count=3", "CREATE TABLE t (x)", fill)
 
 
-def locked(folder: Path) -> sqlite3.Error:
+def locked_file(folder: Path) -> sqlite3.Error:
     holder = sqlite3.connect(folder / "locked.db", isolation_level=None)
     holder.execute("BEGIN EXCLUSIVE")
-    error = raised(folder / "locked.db", "BEGIN IMMEDIATE")
+    error = error_of(folder / "locked.db", "BEGIN IMMEDIATE")
     holder.close()
     return error
 
 
-def no_database(folder: Path) -> sqlite3.Error:
+def not_a_database(folder: Path) -> sqlite3.Error:
     (folder / "text.db").write_text("this is no database, but a letter to my aunt\n" * 100)
-    return raised(folder / "text.db", "SELECT * FROM sqlite_master")
+    return error_of(folder / "text.db", "SELECT * FROM sqlite_master")
 
 
-def cut_short(folder: Path) -> sqlite3.Error:
+def truncated_file(folder: Path) -> sqlite3.Error:
     path = folder / "cut.db"
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE t (x)")
@@ -61,54 +61,52 @@ def cut_short(folder: Path) -> sqlite3.Error:
     connection.commit()
     connection.close()
     path.write_bytes(path.read_bytes()[:20000])
-    return raised(path, "SELECT sum(length(x)) FROM t")
+    return error_of(path, "SELECT sum(length(x)) FROM t")
 
 
-def no_folder(folder: Path) -> sqlite3.Error:
+def missing_folder(folder: Path) -> sqlite3.Error:
     with pytest.raises(sqlite3.Error) as caught:
         sqlite3.connect(folder / "nowhere" / "runs.db")
     return caught.value
 
 
 def wrong_statement(folder: Path) -> sqlite3.Error:
-    return raised(folder / "any.db", "SELECT * FROM t")
+    return error_of(folder / "any.db", "SELECT * FROM t")
 
 
 @pytest.mark.parametrize(
-    ("fault", "kind", "said"),
+    ("fault", "kind", "message"),
     [
-        (full, StorageFull, "no room left for runs.db.*Make room"),
-        (locked, StorageLocked, "Another process has runs.db locked.*Try again"),
-        (no_database, DamagedDatabase, "runs.db is damaged: file is not a database"),
-        (cut_short, DamagedDatabase, "runs.db is damaged"),
-        (no_folder, StorageUnavailable, "runs.db cannot be used: unable to open"),
+        (full_disk, StorageFull, "no room left for runs.db.*Make room"),
+        (locked_file, StorageLocked, "Another process has runs.db locked.*Try again"),
+        (not_a_database, DamagedDatabase, "runs.db is damaged: file is not a database"),
+        (truncated_file, DamagedDatabase, "runs.db is damaged"),
+        (missing_folder, StorageUnavailable, "runs.db cannot be used: unable to open"),
         (wrong_statement, StorageUnavailable, "runs.db cannot be used: no such table"),
     ],
 )
-def test_each_fault_has_its_error(
-    tmp_path: Path, fault: Callable[[Path], sqlite3.Error], kind: type[StorageError], said: str
+def test_each_fault_is_translated_to_its_error(
+    tmp_path: Path, fault: Callable[[Path], sqlite3.Error], kind: type[StorageError], message: str
 ) -> None:
-    ours = translate_error(fault(tmp_path), FILE)
-    assert type(ours) is kind
-    with pytest.raises(kind, match=said):
-        raise ours
+    error = translate_error(fault(tmp_path), FILE)
+    assert type(error) is kind
+    with pytest.raises(kind, match=message):
+        raise error
 
 
-@pytest.mark.parametrize("error", [sqlite3.ProgrammingError("it was closed"), PermissionError(13, "Permission denied")])
-def test_a_fault_without_a_code_leaves_the_database_unusable(error: Exception) -> None:
-    ours = translate_error(error, FILE)
-    assert type(ours) is StorageUnavailable
-    assert str(error) in str(ours)
+@pytest.mark.parametrize("fault", [sqlite3.ProgrammingError("it was closed"), PermissionError(13, "Permission denied")])
+def test_a_fault_without_a_code_becomes_storage_unavailable(fault: Exception) -> None:
+    error = translate_error(fault, FILE)
+    assert type(error) is StorageUnavailable
+    assert str(fault) in str(error)
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyboardInterrupt(), DamagedDatabase("it")])
-def test_what_is_no_fault_of_storage_stays_what_it_is(error: BaseException) -> None:
+def test_other_exceptions_are_not_translated(error: BaseException) -> None:
     assert translate_error(error, FILE) is None
 
 
-def test_a_write_gives_up_when_another_process_writes_for_too_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_write_raises_storage_locked_after_the_timeout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "BUSY_TIMEOUT", 0.01)
     with SqliteDatabase(tmp_path / "runs.db") as database:
         SqliteCache(database), SqliteStore(database)  # with tables to write to
@@ -122,7 +120,7 @@ def test_a_write_gives_up_when_another_process_writes_for_too_long(
         assert database.write(lambda connection: connection.execute("DELETE FROM items").rowcount) == 0
 
 
-def test_a_full_disk_keeps_what_was_there_before(tmp_path: Path) -> None:
+def test_the_database_stays_usable_after_a_full_disk(tmp_path: Path) -> None:
     def fill(connection: sqlite3.Connection) -> None:
         connection.execute("INSERT INTO cache VALUES ('n', 'big', zeroblob(10000000), NULL)")
 

@@ -1,4 +1,4 @@
-"""Several processes with one ledger: each transaction is there whole, whoever is killed and whenever."""
+"""Processes that share a ledger, and processes that are killed: transactions are stored whole or not at all."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 PROCESSES = 3
 WRITES = 40
 PATIENCE = 600.0
-"""Seconds after which a process hangs."""
+"""Seconds after which a process counts as hanging."""
 SPAWN = multiprocessing.get_context("spawn")
 
 
-def started(function: Callable[..., None], *given: Any) -> Any:
-    process = SPAWN.Process(target=function, args=given, daemon=True)
+def start(function: Callable[..., None], *args: Any) -> Any:
+    process = SPAWN.Process(target=function, args=args, daemon=True)
     process.start()
     return process
 
 
-def ended(processes: list[Any]) -> list[int | None]:
-    """The exit codes of processes, each of which ends in time."""
-    for one in processes:
-        one.join(PATIENCE)
-    return [one.exitcode for one in processes]
+def exit_codes(processes: list[Any]) -> list[int | None]:
+    """Wait for processes, and return their exit codes."""
+    for process in processes:
+        process.join(PATIENCE)
+    return [process.exitcode for process in processes]
 
 
-# -- at once
+# -- at the same time
 
 
-def write_on(path: Path, name: int) -> None:
-    """Add to the log of one run, and win or lose the races for others."""
+def write_to(path: Path, name: int) -> None:
+    """Append events to one run, and compete with other processes for updates of others."""
     with SqliteLedger(path) as ledger:
         for n in range(WRITES):
             events = [NewEvent("A", {"by": name, "n": n})] * 2
@@ -54,47 +54,47 @@ def write_on(path: Path, name: int) -> None:
                 )
 
 
-def test_processes_that_write_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_writes_of_processes_are_all_kept(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with SqliteLedger(path) as ledger:
         ledger.write([Insert(run("shared")), *(Insert(run(f"r{n}")) for n in range(WRITES))])
-        assert ended([started(write_on, path, name) for name in range(PROCESSES)]) == [0] * PROCESSES
-        found: Any = ledger.get(Run, "shared")
-        assert (found.total_cost, found.version) == (PROCESSES * WRITES, PROCESSES * WRITES + 1)
+        assert exit_codes([start(write_to, path, name) for name in range(PROCESSES)]) == [0] * PROCESSES
+        shared: Any = ledger.get(Run, "shared")
+        assert (shared.total_cost, shared.version) == (PROCESSES * WRITES, PROCESSES * WRITES + 1)
         events: Any = ledger.events("shared")
-        assert [one.seq for one in events] == list(range(1, 2 * PROCESSES * WRITES + 1))
+        assert [event.seq for event in events] == list(range(1, 2 * PROCESSES * WRITES + 1))
         for name in range(PROCESSES):
-            own = [one.payload["n"] for one in events if one.payload["by"] == name]
+            own = [event.payload["n"] for event in events if event.payload["by"] == name]
             assert own == sorted([*range(WRITES), *range(WRITES)])
         assert ledger.count(RunLabel, where(value="v")) == PROCESSES * WRITES
         assert ledger.count(RunLabel) == PROCESSES * WRITES + WRITES
         assert ledger.count(Run, where(graph="won", version=2)) == WRITES
 
 
-def claim_on(path: Path, name: int) -> None:
+def claim_from(path: Path, name: int) -> None:
     with SqliteLedger(path) as ledger:
         while True:
-            taken: Any = ledger.claim(f"worker {name}", NOW, 3)
-            if not taken:
+            claimed: Any = ledger.claim(f"worker {name}", NOW, 3)
+            if not claimed:
                 return
-            ledger.write([Advance(one.id, NOW, {}, [NewEvent("TAKEN", {})], where(claim=one.claim)) for one in taken])
+            ledger.write([Advance(run.id, NOW, {}, [NewEvent("TAKEN", {})], where(claim=run.claim)) for run in claimed])
 
 
-def test_processes_that_claim_at_once_share_the_runs(tmp_path: Path) -> None:
+def test_each_run_is_claimed_by_one_of_several_processes(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with SqliteLedger(path) as ledger:
         ledger.write([Insert(run(f"r{n}", due_at=NOW)) for n in range(120)])
-        assert ended([started(claim_on, path, name) for name in range(PROCESSES)]) == [0] * PROCESSES
-        found: Any = ledger.find(Run)
-        assert [(one.last_event, one.version, one.due_at) for one in found] == [(1, 3, None)] * 120
-        assert None not in {one.worker_id for one in found}
+        assert exit_codes([start(claim_from, path, name) for name in range(PROCESSES)]) == [0] * PROCESSES
+        runs: Any = ledger.find(Run)
+        assert [(record.last_event, record.version, record.due_at) for record in runs] == [(1, 3, None)] * 120
+        assert None not in {one.worker_id for one in runs}
 
 
 # -- killed
 
 
-def commit_on(path: Path, begin: int) -> None:
-    """Commit supersteps, each with what belongs to it in the ledger, until somebody ends this."""
+def commit_to(path: Path, begin: int) -> None:
+    """Commit supersteps with their changes of the ledger until the process is killed."""
     with SqliteDatabase(path) as database:
         ledger, saver = SqliteLedger(database), SqliteSaver(database)
         head: Any = saver.load("thread")
@@ -108,44 +108,50 @@ def commit_on(path: Path, begin: int) -> None:
             parent = saver.commit(commit_after(parent, n=n), also=[ledger.job(changes)])
 
 
-def test_a_process_that_is_killed_leaves_whole_transactions(tmp_path: Path) -> None:
-    path, drawn, written = tmp_path / "runs.db", Random(7), 0
+def test_a_killed_process_leaves_only_complete_transactions(tmp_path: Path) -> None:
+    path, random, written = tmp_path / "runs.db", Random(7), 0
     with SqliteLedger(path) as ledger:
         ledger.write([Insert(run("r1"))])
     for _ in range(4):
-        process = started(commit_on, path, written)
+        process = start(commit_to, path, written)
         with SqliteDatabase(path) as database:
-            wait_until(lambda: count_of(SqliteLedger(database)) > 2 * written + 2)  # noqa: B023
-        time.sleep(drawn.random() * 0.05)
+            wait_until(lambda: count_labels(SqliteLedger(database)) > 2 * written + 2)  # noqa: B023
+        time.sleep(random.random() * 0.05)
         process.kill()
         process.join(PATIENCE)
-        before, written = written, check_whole(path)
+        before, written = written, check_commits(path)
         assert written > before
 
 
-def check_whole(path: Path) -> int:
-    """How many supersteps were committed; fails unless each is there with all that belongs to it."""
+def check_commits(path: Path) -> int:
+    """Return the number of committed supersteps; fail unless each is stored with all its changes of the ledger."""
     with SqliteDatabase(path) as database:
         ledger, history = SqliteLedger(database), SqliteSaver(database).history("thread")
-        numbers = [one.checkpoint.values["n"] for one in history]  # type: ignore[union-attr]
+        numbers = [snapshot.checkpoint.values["n"] for snapshot in history]  # type: ignore[union-attr]
         assert numbers == list(range(len(numbers)))[::-1]
         labels: Any = ledger.find(RunLabel)
-        expected = [f"{place} {n:09}" for place in ("before", "with") for n in reversed(numbers)]
-        assert [one.id for one in labels] == expected
+        expected = [f"{prefix} {n:09}" for prefix in ("before", "with") for n in reversed(numbers)]
+        assert [label.id for label in labels] == expected
         events: Any = ledger.events("r1")
-        assert [(one.seq, one.payload["n"]) for one in events] == [(n + 1, n // 2) for n in range(2 * len(numbers))]
-        found: Any = ledger.get(Run, "r1")
-        assert (found.total_cost, found.last_event, found.version) == (len(numbers), 2 * len(numbers), len(numbers) + 1)
+        assert [(event.seq, event.payload["n"]) for event in events] == [
+            (n + 1, n // 2) for n in range(2 * len(numbers))
+        ]
+        record: Any = ledger.get(Run, "r1")
+        assert (record.total_cost, record.last_event, record.version) == (
+            len(numbers),
+            2 * len(numbers),
+            len(numbers) + 1,
+        )
         return len(numbers)
 
 
-def count_of(ledger: SqliteLedger) -> int:
-    found: Any = ledger.count(RunLabel)
-    return found
+def count_labels(ledger: SqliteLedger) -> int:
+    count: Any = ledger.count(RunLabel)
+    return count
 
 
-def wait_until(holds: Callable[[], bool]) -> None:
+def wait_until(condition: Callable[[], bool]) -> None:
     end = time.monotonic() + PATIENCE
-    while not holds():
+    while not condition():
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""Files when they are opened: new ones, those of other versions and with other keys, and what is no database."""
+"""Opening files: new ones, other formats, keys, files that are not databases, and files of other programs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from statewright.storage.sqlite.migrate import FORMAT, PAGE, STEPS
 
 KEY, OTHER = bytes(range(32)), bytes(32)
 MARK = int.from_bytes(b"SWrt")
-"""The application_id of our files."""
+"""The application_id of files of Statewright."""
 RECORDED = Path(__file__).parents[3] / "durability" / "recorded"
 
 
@@ -37,9 +37,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "runs.db"
 
 
-def made(path: Path, key: bytes | None = None) -> Path:
+def create(path: Path, key: bytes | None = None) -> Path:
     with SqliteDatabase(path, key=key) as database:
-        SqliteCache(database)  # makes a table to write to
+        SqliteCache(database)  # creates a table for the tests
         database.write(lambda connection: connection.execute("INSERT INTO cache VALUES ('n', 'i', x'01', NULL)"))
     return path
 
@@ -51,31 +51,31 @@ def pragma(path: Path, name: str) -> object:
 
 def tables(path: Path) -> list[str]:
     with closing(sqlite3.connect(path)) as connection:
-        found = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
-        return [name for (name,) in found]
+        rows = connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name")
+        return [name for (name,) in rows]
 
 
-def test_a_new_file_has_todays_format_and_is_marked_as_ours(path: Path) -> None:
-    made(path)
+def test_a_new_file_has_the_current_format_and_application_id(path: Path) -> None:
+    create(path)
     assert pragma(path, "user_version") == FORMAT == len(STEPS)
     assert pragma(path, "application_id") == MARK
     assert pragma(path, "journal_mode") == "wal"
 
 
-def test_an_empty_file_is_a_new_one(path: Path) -> None:
+def test_an_empty_file_is_initialized(path: Path) -> None:
     path.touch()
-    made(path)
+    create(path)
     assert pragma(path, "user_version") == FORMAT
 
 
-def test_opening_again_changes_nothing(path: Path) -> None:
-    made(path)
+def test_reopening_a_file_keeps_its_content(path: Path) -> None:
+    create(path)
     with SqliteDatabase(path) as database, database.read() as connection:
         assert connection.execute("SELECT node, input FROM cache").fetchall() == [("n", "i")]
 
 
-def test_a_newer_format_is_refused_and_left_as_it_is(path: Path) -> None:
-    with closing(sqlite3.connect(made(path))) as connection:
+def test_a_newer_format_is_refused_and_not_changed(path: Path) -> None:
+    with closing(sqlite3.connect(create(path))) as connection:
         connection.execute(f"PRAGMA user_version={FORMAT + 1}")
     with pytest.raises(NewerFormat, match=f"has format {FORMAT + 1}.*reads up to {FORMAT}") as caught:
         SqliteDatabase(path)
@@ -83,8 +83,8 @@ def test_a_newer_format_is_refused_and_left_as_it_is(path: Path) -> None:
     assert pragma(path, "user_version") == FORMAT + 1
 
 
-def test_a_step_that_fails_leaves_no_half_made_tables(path: Path) -> None:
-    somebody_elses(path, f"PRAGMA application_id={MARK}")
+def test_a_failing_migration_of_a_new_file_creates_no_tables(path: Path) -> None:
+    create_foreign(path, f"PRAGMA application_id={MARK}")
     fails = (*STEPS[:-1], fail)
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr("statewright.storage.sqlite.migrate.STEPS", fails)
@@ -98,19 +98,19 @@ def fail(connection: sqlite3.Connection, encryptor: object) -> None:
     connection.execute("SELECT * FROM nowhere")
 
 
-def test_a_new_file_waits_for_who_writes_to_it(path: Path) -> None:
+def test_creating_a_file_waits_for_another_writer(path: Path) -> None:
     other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
     other.execute("BEGIN IMMEDIATE")  # SQLite itself would not wait here to change the file's mode
     release = threading.Timer(0.05, other.rollback)
     release.start()
-    made(path)
+    create(path)
     release.join()
     other.close()
     assert pragma(path, "journal_mode") == "wal"
 
 
-def _open(path: Path, together: Any, answers: Any) -> None:
-    together.wait(600)
+def _open(path: Path, barrier: Any, answers: Any) -> None:
+    barrier.wait(600)
     try:
         SqliteDatabase(path).close()
     except BaseException as error:
@@ -120,11 +120,11 @@ def _open(path: Path, together: Any, answers: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_several_processes_may_make_one_file_at_once(tmp_path: Path) -> None:
+def test_several_processes_can_create_one_file_concurrently(tmp_path: Path) -> None:
     fork = multiprocessing.get_context("fork")
     for n in range(2):
-        together, answers = fork.Barrier(8), fork.SimpleQueue()
-        makers = [fork.Process(target=_open, args=(tmp_path / f"{n}.db", together, answers)) for _ in range(8)]
+        barrier, answers = fork.Barrier(8), fork.SimpleQueue()
+        makers = [fork.Process(target=_open, args=(tmp_path / f"{n}.db", barrier, answers)) for _ in range(8)]
         for maker in makers:
             maker.start()
         assert [answers.get() for _ in makers] == ["opened"] * 8
@@ -136,33 +136,33 @@ def test_several_processes_may_make_one_file_at_once(tmp_path: Path) -> None:
 
 
 def test_a_file_is_opened_with_its_key(path: Path) -> None:
-    made(path, KEY)
-    made(path.with_name("other.db"), KEY)
+    create(path, KEY)
+    create(path.with_name("other.db"), KEY)
     SqliteDatabase(path, key=KEY).close()
 
 
 @pytest.mark.parametrize(
-    ("with_key", "opened_with", "said"),
+    ("with_key", "opened_with", "message"),
     [
         (KEY, OTHER, "the key is wrong"),
         (KEY, None, "no key was given"),
         (None, KEY, "not encrypted, and a key was given"),
     ],
 )
-def test_a_file_is_not_opened_with_another_key(
-    path: Path, with_key: bytes | None, opened_with: bytes | None, said: str
+def test_a_file_cannot_be_opened_with_another_key(
+    path: Path, with_key: bytes | None, opened_with: bytes | None, message: str
 ) -> None:
-    made(path, with_key)
-    with pytest.raises(WrongEncryptionKey, match=said):
+    create(path, with_key)
+    with pytest.raises(WrongEncryptionKey, match=message):
         SqliteDatabase(path, key=opened_with)
     SqliteDatabase(path, key=with_key).close()
 
 
-# -- what is no database
+# -- files that are not databases
 
 
 @pytest.mark.parametrize("content", [os.urandom(10_000), b"a letter to my aunt\n" * 500, bytes(range(256)) * 16])
-def test_a_file_of_something_else_is_damage_and_left_as_it_is(path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_a_database_is_refused_and_not_changed(path: Path, content: bytes) -> None:
     path.write_bytes(content)
     with pytest.raises(DamagedDatabase, match=r"runs\.db is damaged"):
         SqliteDatabase(path)
@@ -170,32 +170,32 @@ def test_a_file_of_something_else_is_damage_and_left_as_it_is(path: Path, conten
 
 
 @pytest.mark.parametrize("left", [50, 100, 600, 4096, 5000, 12_000])
-def test_a_file_that_was_cut_short_is_damage(path: Path, left: int) -> None:
-    whole = made(path).read_bytes()
+def test_a_truncated_file_raises_damaged_database(path: Path, left: int) -> None:
+    whole = create(path).read_bytes()
     path.write_bytes(whole[:left])
     with pytest.raises(DamagedDatabase), SqliteDatabase(path) as database:
         database.write(lambda connection: connection.execute("INSERT INTO items VALUES (1, 'n.', 'k', 1, 1, 1, 1, 1)"))
 
 
-def test_damage_inside_is_found_by_whoever_reads_there(path: Path) -> None:
-    content = bytearray(made(path).read_bytes())
-    place = content.rindex(b"ni\x01")  # the row of the cache: the last table
-    content[place - 50 : place + 3] = os.urandom(53)
-    first = place // PAGE * PAGE
+def test_a_damaged_page_raises_damaged_database_when_it_is_read(path: Path) -> None:
+    content = bytearray(create(path).read_bytes())
+    location = content.rindex(b"ni\x01")  # the row of the cache: the last table
+    content[location - 50 : location + 3] = os.urandom(53)
+    first = location // PAGE * PAGE
     content[first : first + 12] = b"\xff" * 12
     path.write_bytes(content)
     with SqliteDatabase(path) as database, pytest.raises(DamagedDatabase, match="malformed"), database.read() as one:
         one.execute("SELECT * FROM cache").fetchall()
 
 
-# -- places where no file can be
+# -- locations that cannot contain a file
 
 
-@pytest.mark.parametrize("place", ["nowhere/runs.db", "file/runs.db", "."])
-def test_where_no_file_can_be_there_is_no_database(tmp_path: Path, place: str) -> None:
+@pytest.mark.parametrize("location", ["nowhere/runs.db", "file/runs.db", "."])
+def test_a_location_that_cannot_contain_a_file_is_refused(tmp_path: Path, location: str) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StorageUnavailable, match="cannot be used"):
-        SqliteDatabase(tmp_path / place)
+        SqliteDatabase(tmp_path / location)
 
 
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="only Linux has a folder that nobody may write to")
@@ -210,18 +210,18 @@ def test_a_database_needs_a_file(name: str) -> None:
         SqliteDatabase(name)
 
 
-def test_a_database_that_could_not_be_opened_holds_nothing(path: Path) -> None:
+def test_a_failed_open_leaves_the_path_usable(path: Path) -> None:
     path.write_bytes(b"a letter to my aunt\n" * 500)
     with pytest.raises(StorageError):
         SqliteDatabase(path)
     path.unlink()
-    made(path)
+    create(path)
 
 
 # -- files of other programs
 
 
-def somebody_elses(path: Path, *statements: str) -> bytes:
+def create_foreign(path: Path, *statements: str) -> bytes:
     with closing(sqlite3.connect(path)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -229,7 +229,7 @@ def somebody_elses(path: Path, *statements: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("statements", "said"),
+    ("statements", "message"),
     [
         (["CREATE TABLE letters (x)"], "application_id 0, user_version 0, tables letters"),
         (["CREATE TABLE checkpoints (x)"], "user_version 0, tables checkpoints"),
@@ -240,33 +240,35 @@ def somebody_elses(path: Path, *statements: str) -> bytes:
         (["PRAGMA user_version=-1", "CREATE TABLE t (x)"], "user_version -1, tables t"),
     ],
 )
-def test_the_file_of_another_program_is_refused_and_left_as_it_is(
-    path: Path, statements: Sequence[str], said: str
+def test_a_file_of_another_program_is_refused_and_not_changed(
+    path: Path, statements: Sequence[str], message: str
 ) -> None:
-    content = somebody_elses(path, *statements)
-    with pytest.raises(StorageUnavailable, match=f"belongs to another program.*{said}.*Nothing was changed"):
+    content = create_foreign(path, *statements)
+    with pytest.raises(StorageUnavailable, match=f"belongs to another program.*{message}.*Nothing was changed"):
         SqliteDatabase(path)
     assert path.read_bytes() == content
     assert [one.name for one in path.parent.iterdir()] == ["runs.db"]
 
 
 @pytest.mark.parametrize(
-    ("statement", "said"),
+    ("statement", "message"),
     [
         ("PRAGMA user_version=-1", "it has format -1, and no tables"),
         ("CREATE TABLE letters (x)", "it has format 0, and tables letters"),
     ],
 )
-def test_a_file_of_ours_that_has_no_known_format_is_damage(path: Path, statement: str, said: str) -> None:
-    content = somebody_elses(path, f"PRAGMA application_id={MARK}", statement)
-    with pytest.raises(DamagedDatabase, match=said):
+def test_an_unknown_format_with_our_application_id_raises_damaged_database(
+    path: Path, statement: str, message: str
+) -> None:
+    content = create_foreign(path, f"PRAGMA application_id={MARK}", statement)
+    with pytest.raises(DamagedDatabase, match=message):
         SqliteDatabase(path)
     assert path.read_bytes() == content
 
 
-def test_a_file_that_is_marked_as_ours_and_empty_is_a_new_one(path: Path) -> None:
-    somebody_elses(path, f"PRAGMA application_id={MARK}")
-    made(path)
+def test_an_empty_file_with_our_application_id_is_initialized(path: Path) -> None:
+    create_foreign(path, f"PRAGMA application_id={MARK}")
+    create(path)
     assert pragma(path, "user_version") == FORMAT
 
 
@@ -279,9 +281,9 @@ def old(path: Path) -> Path:
     return Path(shutil.copy(RECORDED / "format1.db", path))
 
 
-def test_a_step_that_fails_leaves_an_older_file_as_it_is(old: Path) -> None:
+def test_a_failing_migration_does_not_change_an_older_file(old: Path) -> None:
     with closing(sqlite3.connect(old)) as connection:
-        connection.execute("CREATE TABLE threads_of_workspaces (other)")  # what the step would make
+        connection.execute("CREATE TABLE threads_of_workspaces (other)")  # the name of a table that the step creates
     before = tables(old)
     with pytest.raises(StorageUnavailable, match="already exists"):
         SqliteDatabase(old)
@@ -290,10 +292,10 @@ def test_a_step_that_fails_leaves_an_older_file_as_it_is(old: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
-def test_several_processes_may_migrate_one_file_at_once(old: Path) -> None:
+def test_several_processes_can_migrate_one_file_concurrently(old: Path) -> None:
     fork = multiprocessing.get_context("fork")
-    together, answers = fork.Barrier(4), fork.SimpleQueue()
-    openers = [fork.Process(target=_open, args=(old, together, answers)) for _ in range(4)]
+    barrier, answers = fork.Barrier(4), fork.SimpleQueue()
+    openers = [fork.Process(target=_open, args=(old, barrier, answers)) for _ in range(4)]
     for opener in openers:
         opener.start()
     assert [answers.get() for _ in openers] == ["opened"] * 4

@@ -1,4 +1,4 @@
-"""Stored content that can be decoded, but is not what belongs there."""
+"""Damaged threads: content that can be decoded but is wrong, and names that cannot be stored."""
 
 import shutil
 import sqlite3
@@ -24,7 +24,9 @@ class State(TypedDict, total=False):
 
 
 @pytest.mark.parametrize(("column", "stored"), [("control", b"\x01"), ("changes", b"\x90"), ("control", b"\x90")])
-def test_content_of_another_form_is_told_as_damage_of_its_thread(tmp_path: Path, column: str, stored: bytes) -> None:
+def test_content_of_the_wrong_form_raises_damaged_database_with_its_thread(
+    tmp_path: Path, column: str, stored: bytes
+) -> None:
     path = tmp_path / "runs.db"
     with SqliteSaver(path) as saver:
         graph = StateGraph(State).add_node("a", lambda state: {"n": 1}).add_edge(START, "a")
@@ -61,7 +63,7 @@ DAMAGES = {
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_who_writes_to_a_damaged_thread_is_told_so(tmp_path: Path, damage: str) -> None:
+def test_writes_to_a_damaged_thread_succeed_or_raise_storage_error(tmp_path: Path, damage: str) -> None:
     path = tmp_path / "runs.db"
     graph = StateGraph(State).add_node("a", lambda state: {"n": 1}).add_edge(START, "a")
     with SqliteSaver(path) as saver:
@@ -76,12 +78,12 @@ def test_who_writes_to_a_damaged_thread_is_told_so(tmp_path: Path, damage: str) 
         with SqliteSaver(copy) as saver:
             try:
                 write(saver, graph.compile(saver))
-            except StorageError:  # what it does not meet it need not see
+            except StorageError:  # a write notices only the damage of rows that it reads
                 refused.append(name)
-    assert bool(refused) is (damage != "runs.name")  # which is only shown
+    assert bool(refused) is (damage != "runs.name")  # a name of a run is only shown
 
 
-def test_what_is_damaged_is_told_of_its_thread_by_those_who_write(tmp_path: Path) -> None:
+def test_a_damaged_lease_is_reported_with_its_thread_by_writes(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     graph = StateGraph(State).add_node("a", lambda state: {"n": 1}).add_edge(START, "a")
     with SqliteSaver(path) as saver:
@@ -94,7 +96,7 @@ def test_what_is_damaged_is_told_of_its_thread_by_those_who_write(tmp_path: Path
             write(saver)
 
 
-def test_what_the_jobs_of_callers_raise_is_no_damage(tmp_path: Path) -> None:
+def test_exceptions_of_additional_jobs_are_raised_unchanged(tmp_path: Path) -> None:
     def fail(connection: sqlite3.Connection) -> None:
         raise KeyError("of the caller")
 
@@ -110,35 +112,33 @@ def test_what_the_jobs_of_callers_raise_is_no_damage(tmp_path: Path) -> None:
             saver.save_results(BranchKey("t"), CheckpointId("0" * 32), Pending(), also=[fail])
 
 
-HALF = "\ud800"
-"""Half of a surrogate pair: no text that can be stored."""
-NAMED: dict[str, Callable[[CompiledGraph], object]] = {
-    "thread_id": lambda app: app.invoke({}, thread_id=HALF),
-    "branch": lambda app: app.invoke({}, thread_id="t", branch=HALF),
-    "checkpoint_id": lambda app: app.get_state({"configurable": {"thread_id": "t", "checkpoint_id": HALF}}),
-    "run_id": lambda app: app.invoke({}, thread_id="t", run_id=HALF),
-    "new branch": lambda app: app.fork({"configurable": {"thread_id": "t"}}, branch=HALF),
-    "copy": lambda app: app.copy_thread("t", HALF),
-    "release": lambda app: app.release(HALF),
+SURROGATE = "\ud800"
+"""Half of a surrogate pair, which cannot be stored."""
+CALLS: dict[str, Callable[[CompiledGraph], object]] = {
+    "thread_id": lambda app: app.invoke({}, thread_id=SURROGATE),
+    "branch": lambda app: app.invoke({}, thread_id="t", branch=SURROGATE),
+    "checkpoint_id": lambda app: app.get_state({"configurable": {"thread_id": "t", "checkpoint_id": SURROGATE}}),
+    "run_id": lambda app: app.invoke({}, thread_id="t", run_id=SURROGATE),
+    "new branch": lambda app: app.fork({"configurable": {"thread_id": "t"}}, branch=SURROGATE),
+    "copy": lambda app: app.copy_thread("t", SURROGATE),
+    "release": lambda app: app.release(SURROGATE),
 }
 
 
 @pytest.mark.parametrize("in_memory", [False, True])
-@pytest.mark.parametrize("named", NAMED)
-def test_a_name_that_is_no_unicode_is_refused_by_runs_on_every_saver(
-    tmp_path: Path, named: str, in_memory: bool
-) -> None:
+@pytest.mark.parametrize("call", CALLS)
+def test_names_that_are_not_unicode_are_refused_with_every_saver(tmp_path: Path, call: str, in_memory: bool) -> None:
     graph = StateGraph(State).add_node("a", lambda state: {"n": 1}).add_edge(START, "a")
     saver = InMemorySaver() if in_memory else SqliteSaver(tmp_path / "runs.db")
     with saver:
         app = graph.compile(saver)
         app.invoke({}, thread_id="t")
         with pytest.raises(InvalidConfig, match=r"'\\ud800', which contains a lone surrogate"):
-            NAMED[named](app)
+            CALLS[call](app)
 
 
-def test_a_name_that_is_no_unicode_is_no_damage(tmp_path: Path) -> None:
+def test_a_name_that_is_not_unicode_raises_serde_error(tmp_path: Path) -> None:
     with SqliteSaver(tmp_path / "runs.db") as saver:
         for ask in (saver.load, saver.lease, saver.delete_thread, lambda name: saver.threads(prefix=name)):
             with pytest.raises(SerdeError, match="not valid Unicode"):
-                ask(HALF)
+                ask(SURROGATE)

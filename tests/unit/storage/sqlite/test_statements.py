@@ -1,4 +1,4 @@
-"""The SQL of modules, read from files."""
+"""The SQL statements of modules, which are read from files."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ FILES = sorted(file.stem for file in FOLDER.glob("*.sql"))
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_file_says_what_it_is(name: str) -> None:
+def test_each_file_begins_with_a_comment(name: str) -> None:
     assert script(name).startswith("-- ")
 
 
 @pytest.mark.parametrize("name", [name for name in FILES if not name.endswith("_tables")])
-def test_every_statement_is_whole_and_belongs_to_a_module(name: str) -> None:
+def test_each_statement_is_complete_and_each_file_is_used(name: str) -> None:
     assert any(f'statements("{name}")' in file.read_text("utf-8") for file in FOLDER.parent.parent.rglob("*.py"))
     assert statements(name)
     for text in statements(name).values():
@@ -29,7 +29,7 @@ def test_every_statement_is_whole_and_belongs_to_a_module(name: str) -> None:
         assert not text.endswith(";")
 
 
-def test_a_script_is_part_of_the_transaction() -> None:
+def test_a_script_runs_inside_the_current_transaction() -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     connection.execute("BEGIN")
     run_script(connection, "0001_tables")
@@ -39,6 +39,6 @@ def test_a_script_is_part_of_the_transaction() -> None:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_no_placeholder_has_a_number(name: str) -> None:
-    """Python 3.12.0 to 3.12.3 take those for named ones, and warn where they get a sequence."""
+def test_placeholders_are_not_numbered(name: str) -> None:
+    """Python 3.12.0 to 3.12.3 treat numbered placeholders as named ones, and warn if they get a sequence."""
     assert not re.search(r"\?\d", script(name))

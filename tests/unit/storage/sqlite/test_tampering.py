@@ -1,4 +1,4 @@
-"""Whatever is changed in a file is read rightly, or is DamagedDatabase: never another error, nor a large memory."""
+"""Files with random changes: reads succeed or raise StorageError, and need no large amounts of memory."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class State(TypedDict, total=False):
 
 
 def fill(path: Path) -> None:
-    """A thread with segments, a fork, a question and a log; items, results and records."""
+    """Write a thread with segments, a fork, an interrupt and a log, and an item, a cached result and the ledger."""
     graph = StateGraph(State)
     graph.add_node(
         "work", lambda s: {"log": ["x"], "count": s["count"] + 1, "made_at": datetime(2026, 1, 1, tzinfo=UTC)}
@@ -66,59 +66,61 @@ def read_all(path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("whole") / "a.db"
     fill(path)
     read_all(path)
     return path
 
 
-def tamper(connection: sqlite3.Connection, chance: random.Random) -> str:
+def tamper(connection: sqlite3.Connection, random_source: random.Random) -> str:
     """Change one column of one row."""
     tables = [name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")]
-    table = chance.choice([one for one in tables if not one.startswith("sqlite_")])
-    rows = connection.execute(f'SELECT * FROM "{table}"')
-    names, found = [one[0] for one in rows.description], rows.fetchall()
-    if not found:
+    table = random_source.choice([table for table in tables if not table.startswith("sqlite_")])
+    cursor = connection.execute(f'SELECT * FROM "{table}"')
+    names, rows = [column[0] for column in cursor.description], cursor.fetchall()
+    if not rows:
         return f"{table} is empty"
-    values = chance.choice(found)
-    place = chance.randrange(len(names))
-    value = _changed(values[place], chance)
+    values = random_source.choice(rows)
+    index = random_source.randrange(len(names))
+    value = _changed(values[index], random_source)
     where = " AND ".join(f'"{name}" IS ?' for name in names)
     try:
-        connection.execute(f'UPDATE "{table}" SET "{names[place]}" = ? WHERE {where}', (value, *values))
+        connection.execute(f'UPDATE "{table}" SET "{names[index]}" = ? WHERE {where}', (value, *values))
     except sqlite3.IntegrityError:
-        return f"{table}.{names[place]} is guarded"
-    return f"{table}.{names[place]}: {values[place]!r:.80} -> {value!r:.80}"
+        return f"{table}.{names[index]} is guarded"
+    return f"{table}.{names[index]}: {values[index]!r:.80} -> {value!r:.80}"
 
 
-def _changed(value: Any, chance: random.Random) -> Any:
-    if isinstance(value, bytes) and value and chance.random() < 0.7:
+def _changed(value: Any, random_source: random.Random) -> Any:
+    if isinstance(value, bytes) and value and random_source.random() < 0.7:
         changed = bytearray(value)
-        for _ in range(chance.choice((1, 1, 2, 8))):
-            changed[chance.randrange(len(changed))] = chance.randrange(256)
-        return bytes(changed) if chance.random() < 0.8 else bytes(changed[: chance.randrange(len(changed))])
-    return chance.choice(ODD_VALUES)
+        for _ in range(random_source.choice((1, 1, 2, 8))):
+            changed[random_source.randrange(len(changed))] = random_source.randrange(256)
+        return (
+            bytes(changed) if random_source.random() < 0.8 else bytes(changed[: random_source.randrange(len(changed))])
+        )
+    return random_source.choice(ODD_VALUES)
 
 
-def test_a_changed_row_is_read_rightly_or_is_damage(whole: Path, tmp_path: Path) -> None:
-    chance, path, content = random.Random(15), tmp_path / "a.db", whole.read_bytes()
+def test_a_tampered_row_is_read_or_raises_storage_error(original: Path, tmp_path: Path) -> None:
+    random_source, path, content = random.Random(15), tmp_path / "a.db", original.read_bytes()
     for number in range(TRIES):
         path.write_bytes(content)
         with closing(sqlite3.connect(path)) as connection:
-            what = tamper(connection, chance)
+            change = tamper(connection, random_source)
             connection.commit()
         try:
             read_all(path)
-        except StorageError:  # DamagedDatabase, or what the row is said to be: encrypted, of a newer format or type
+        except StorageError:  # DamagedDatabase, or a changed marker: encrypted, a newer format, an unknown type
             pass
         except Exception as error:
-            error.add_note(f"number {number}: {what}")
+            error.add_note(f"number {number}: {change}")
             raise
 
 
 @pytest.mark.parametrize("size", [LARGEST + 1, 4 * LARGEST])
-def test_what_expands_to_more_than_was_ever_written_is_damage(size: int) -> None:
+def test_a_decompression_bomb_raises_damaged_database(size: int) -> None:
     compressor = zlib.compressobj(1)
     piece = bytes(1 << 20)
     bomb = b"".join(compressor.compress(piece) for _ in range(size // len(piece) + 1)) + compressor.flush()
@@ -126,7 +128,7 @@ def test_what_expands_to_more_than_was_ever_written_is_damage(size: int) -> None
         Encryptor().decrypt(b"\xc1z" + bomb)
 
 
-def test_compressed_bytes_that_are_cut_off_are_damage() -> None:
+def test_truncated_compressed_bytes_raise_damaged_database() -> None:
     stored = Encryptor(compress=True).encrypt(bytes(1000), compress=True)
     with pytest.raises(DamagedDatabase):
         Encryptor().decrypt(stored[:-5])

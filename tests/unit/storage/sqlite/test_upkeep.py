@@ -1,4 +1,4 @@
-"""Histories read in one pass, pruning thread by thread, vacuum, files migrated by others, forked processes."""
+"""Paged histories, pruning, vacuum, files that another process migrates, forked processes, and types of ids."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ class State(TypedDict, total=False):
 
 class CountingSerde(Serde):
     decoded = 0
-    """Bytes."""
+    """The number of decoded bytes."""
 
     def decode(self, data: bytes) -> Any:
         self.decoded += len(data)
         return super().decode(data)
 
 
-def counting(steps: int) -> StateGraph:
+def counting_graph(steps: int) -> StateGraph:
     graph = StateGraph(State)
     graph.add_node("work", lambda s: {"log": [f"{s['count']}.{n}" for n in range(5)], "count": s["count"] + 1})
     graph.add_edge(START, "work")
@@ -54,22 +54,23 @@ def saver(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 # -- history
 
 
-def test_the_work_of_a_paged_history_grows_with_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_work_for_a_paged_history_grows_linearly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_methods, "HISTORY_PAGE", 20)
     decoded: list[int] = []
     for steps in (300, 1200):
         serde = CountingSerde()
         with SqliteSaver(tmp_path / f"{steps}.db", serde=serde) as saver:
-            app = counting(steps).compile(saver)
+            app = counting_graph(steps).compile(saver)
             app.invoke({"count": 0}, thread_id="a", recursion_limit=2000)
             serde.decoded = 0
             assert sum(1 for _ in app.get_state_history(thread_id="a")) == steps + 1
             decoded.append(serde.decoded)
-    assert decoded[1] < 6 * decoded[0]  # four times as much is shown; each page for itself would make it sixteen
+    # Four times as many states; reading each page from the beginning would take sixteen times the work.
+    assert decoded[1] < 6 * decoded[0]
 
 
-def test_pages_show_what_a_whole_history_shows(saver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    app = counting(150).compile(saver)
+def test_a_paged_history_equals_an_unpaged_one(saver: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    app = counting_graph(150).compile(saver)
     app.invoke({"count": 0}, thread_id="a")
     middle = list(app.get_state_history(thread_id="a"))[70]
     app.update_state(middle.config, {"log": ["by hand"]}, as_node="work", branch="other")
@@ -86,8 +87,8 @@ def test_pages_show_what_a_whole_history_shows(saver: Any, monkeypatch: pytest.M
         monkeypatch.undo()
 
 
-def test_a_history_begins_with_the_checkpoint_that_is_named(saver: Any) -> None:
-    app = counting(5).compile(saver)
+def test_a_history_begins_at_the_given_checkpoint(saver: Any) -> None:
+    app = counting_graph(5).compile(saver)
     app.invoke({"count": 0}, thread_id="a")
     whole = list(app.get_state_history(thread_id="a"))
     assert list(app.get_state_history(whole[2].config)) == whole[2:]
@@ -100,16 +101,17 @@ def test_a_history_begins_with_the_checkpoint_that_is_named(saver: Any) -> None:
 # -- pruning, vacuum
 
 
-def test_others_write_while_a_file_is_pruned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_connections_can_write_during_pruning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with SqliteSaver(tmp_path / "a.db") as saver, SqliteSaver(tmp_path / "a.db") as other:
-        app, others = counting(5).compile(saver), counting(1).compile(other)
+        app, others = counting_graph(5).compile(saver), counting_graph(1).compile(other)
         for number in range(4):
             app.invoke({"count": 0}, thread_id=f"{number}")
         written: list[str] = []
         write = saver.database.write
 
         def write_after_another(job: Any) -> Any:
-            others.invoke({"count": 0}, thread_id=f"other {len(written)}")  # waits for no transaction of the pruning
+            # Does not wait for a transaction of the pruning.
+            others.invoke({"count": 0}, thread_id=f"other {len(written)}")
             written.append("pruned")
             return write(job)
 
@@ -118,18 +120,19 @@ def test_others_write_while_a_file_is_pruned(tmp_path: Path, monkeypatch: pytest
         assert not written
         assert saver.prune(PrunePolicy(keep_last=1)) == planned
         assert len(written) == 4
-        assert saver.prune(PrunePolicy(keep_last=1), dry_run=True).threads <= 4  # those that came meanwhile
+        # At most the threads that were written during the pruning.
+        assert saver.prune(PrunePolicy(keep_last=1), dry_run=True).threads <= 4
 
 
-def test_vacuum_gives_the_room_of_deleted_threads_back(tmp_path: Path) -> None:
+def test_vacuum_frees_the_space_of_deleted_threads(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     with SqliteSaver(path) as saver:
-        app = counting(100).compile(saver)
+        app = counting_graph(100).compile(saver)
         for number in range(5):
             app.invoke({"count": 0}, thread_id=f"{number}")
         for number in range(4):
             saver.delete_thread(f"{number}")
-        assert saver.database.vacuum() > 0  # though most pages were in the write-ahead log only
+        assert saver.database.vacuum() > 0  # although most pages were only in the write-ahead log
         before = path.stat().st_size
         assert saver.database.vacuum() == 0
         assert path.stat().st_size <= before
@@ -142,14 +145,14 @@ def test_vacuum_gives_the_room_of_deleted_threads_back(tmp_path: Path) -> None:
 def test_a_thread_whose_lease_is_damaged_can_be_copied_and_deleted(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     with SqliteSaver(path) as saver:
-        app = counting(3).compile(saver)
+        app = counting_graph(3).compile(saver)
         app.invoke({"count": 0}, thread_id="t")
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("UPDATE threads SET until = 'x'")
         connection.commit()
     with SqliteSaver(path) as saver:
-        app = counting(3).compile(saver)
-        assert app.get_state(thread_id="t").values["count"] == 3  # it has no owner, so its end has no meaning
+        app = counting_graph(3).compile(saver)
+        assert app.get_state(thread_id="t").values["count"] == 3  # without an owner the end of the lease is ignored
         with closing(sqlite3.connect(path)) as connection:
             connection.execute("UPDATE threads SET owner = 'o'")
             connection.commit()
@@ -164,10 +167,10 @@ def test_a_thread_whose_lease_is_damaged_can_be_copied_and_deleted(tmp_path: Pat
 # -- other processes
 
 
-def test_a_file_that_a_newer_version_has_migrated_is_noticed_while_it_is_open(tmp_path: Path) -> None:
+def test_an_open_file_that_a_newer_version_migrates_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.db"
     with SqliteSaver(path) as saver:
-        app = counting(1).compile(saver)
+        app = counting_graph(1).compile(saver)
         app.invoke({"count": 0}, thread_id="a")
         with closing(sqlite3.connect(path)) as newer:
             newer.execute("PRAGMA user_version = 99")
@@ -182,15 +185,15 @@ def test_a_file_that_a_newer_version_has_migrated_is_noticed_while_it_is_open(tm
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes are forked")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # from Python 3.12 on; it is the point
-def test_a_forked_process_reads_and_writes_while_its_parent_commits(tmp_path: Path) -> None:
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")  # Python 3.12 and later
+def test_a_forked_process_can_read_and_write_while_its_parent_commits(tmp_path: Path) -> None:
     codes: list[int] = []
 
     def in_child() -> int:
         signal.alarm(60)  # a guard against a hang
         assert app.get_state(thread_id="a") is not None
         assert app.invoke({"count": 9}, thread_id=f"child {len(codes)}")["count"] == 10
-        parts.clear()  # the child's copy of a stream of the parent: its thread stays the parent's
+        parts.clear()  # the child's copy of the parent's stream; the parent keeps its lease
         gc.collect()
         return 0
 
@@ -226,12 +229,12 @@ def test_a_forked_process_reads_and_writes_while_its_parent_commits(tmp_path: Pa
         assert lease is not None
 
 
-# -- what may be a thread id, and a type in a state
+# -- types of thread ids and of values
 
 
-def test_a_uuid_is_a_thread_id(saver: Any) -> None:
+def test_a_uuid_can_be_a_thread_id(saver: Any) -> None:
     name, copy = uuid.uuid4(), uuid.uuid4()
-    app = counting(2).compile(saver)
+    app = counting_graph(2).compile(saver)
     app.invoke({"count": 0}, thread_id=name)
     app.update_state({"configurable": {"thread_id": name}}, {"log": ["more"]}, as_node="work")
     assert app.get_state(thread_id=str(name)) == app.get_state({"configurable": {"thread_id": name}})
@@ -251,7 +254,7 @@ class Purse(TypedDict, total=False):
     coins: dict[str, list[Money]]
 
 
-def test_a_class_that_cannot_be_stored_is_refused_when_the_graph_is_compiled(tmp_path: Path) -> None:
+def test_compiling_a_graph_refuses_state_types_that_cannot_be_stored(tmp_path: Path) -> None:
     graph = StateGraph(Purse)
     graph.add_node("earn", lambda state: {"coins": {"left": [Money(5)]}})
     graph.set_entry_point("earn")

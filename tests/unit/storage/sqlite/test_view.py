@@ -1,4 +1,4 @@
-"""What faces of a database share."""
+"""The base class of savers, ledgers, stores and caches: opening and closing the database."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def is_open(database: SqliteDatabase) -> bool:
         return False
 
 
-def test_a_face_closes_the_database_that_it_opened(tmp_path: Path) -> None:
+def test_a_view_closes_the_database_that_it_opened(tmp_path: Path) -> None:
     for view in (View(tmp_path / "a.db"), View(str(tmp_path / "a.db")), View.from_conn_string(f"{tmp_path}/a.db")):
         with view as entered:
             assert entered is view
@@ -31,14 +31,14 @@ def test_a_face_closes_the_database_that_it_opened(tmp_path: Path) -> None:
         view.close()
 
 
-def test_a_face_leaves_the_database_open_that_it_was_given(tmp_path: Path) -> None:
+def test_a_view_leaves_a_shared_database_open(tmp_path: Path) -> None:
     with SqliteDatabase(tmp_path / "a.db") as database:
         with View(database) as view:
             assert view.database is database
         assert is_open(database)
 
 
-def test_options_are_for_the_database_that_is_opened(tmp_path: Path) -> None:
+def test_options_are_refused_with_a_database_that_is_already_open(tmp_path: Path) -> None:
     View.from_conn_string(f"sqlite:///{tmp_path}/a.db", key=bytes(32)).close()
     with pytest.raises(WrongEncryptionKey):
         View(tmp_path / "a.db")
@@ -51,6 +51,6 @@ def test_options_are_for_the_database_that_is_opened(tmp_path: Path) -> None:
         View(tmp_path / "b.db", colour="red")
 
 
-def test_a_face_says_which_file_it_shows(tmp_path: Path) -> None:
+def test_the_repr_of_a_view_shows_its_file(tmp_path: Path) -> None:
     with View(tmp_path / "a.db") as view:
         assert repr(view) == f"View('{tmp_path}/a.db')"

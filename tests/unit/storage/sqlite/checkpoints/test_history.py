@@ -1,4 +1,4 @@
-"""Checkpoints read again from what is stored of them: one, many, what is known of them, and the logs of runs."""
+"""Reading checkpoints: single states, stretches of history, pending results, damaged content, and logs of runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ from statewright.storage.checkpoints.history import HistoryReader
 from statewright.storage.encryption import Encryptor
 from statewright.storage.sqlite.database import SqliteDatabase
 
+IDS = SqliteDatabase.row_ids
+
 LINE = BranchKey("thread")
 FORK = BranchKey("thread", "", "fork")
-NOBODY = SqliteDatabase.row_ids.row_id(1, 999)
+MISSING_ROW = IDS.row_id(1, 999)
 
 
 @dataclass
@@ -28,8 +30,8 @@ class Colour:
     name: str
 
 
-def growing(scribe: Any, count: int) -> list[Any]:
-    """Checkpoints with a field that grows, one that is replaced, and one that is there now and then."""
+def add_growing(scribe: Any, count: int) -> list[Any]:
+    """Add checkpoints with a growing field, a replaced field, and a field that every second one removes."""
     return [
         scribe.add({"words": Added([f"word {n}"]), "n": n, "odd": n if n % 2 else MISSING}, logs=n % 3)
         for n in range(count)
@@ -39,20 +41,20 @@ def growing(scribe: Any, count: int) -> list[Any]:
 # -- states
 
 
-def test_a_field_that_is_gone_is_not_there(scribe: Any, limit: Any) -> None:
+def test_a_removed_field_is_absent_until_it_is_written_again(scribe: Any, limit: Any) -> None:
     limit(LONGEST=2)
-    there = scribe.add({"a": 1, "words": Added(["w"])})
-    gone = scribe.add({"a": MISSING, "words": MISSING})
-    again = scribe.add({"words": Added(["v"])})
+    first = scribe.add({"a": 1, "words": Added(["w"])})
+    second = scribe.add({"a": MISSING, "words": MISSING})
+    third = scribe.add({"words": Added(["v"])})
     scribe.count(2)
     for _ in range(3):
-        states = [scribe.loaded(one).checkpoint.values for one in (there, gone, again)]
+        states = [scribe.loaded(one).checkpoint.values for one in (first, second, third)]
         assert states == [{"a": 1, "words": ["w"]}, {}, {"words": ["v"]}]
         scribe.compact()
 
 
-def test_some_fields_alone_are_read_if_they_are_named(scribe: Any) -> None:
-    (place,) = [scribe.place(one) for one in growing(scribe, 1)]
+def test_only_the_named_fields_are_read(scribe: Any) -> None:
+    (place,) = [scribe.place(one) for one in add_growing(scribe, 1)]
     assert scribe.read(lambda reader: reader.state_at(place, fields=frozenset({"n", "no"}))) == {"n": 0}
     assert scribe.read(lambda reader: reader.state_at(place, fields=frozenset())) == {}
 
@@ -69,52 +71,50 @@ def test_messages_are_merged_across_records_and_segments(scribe: Any, limit: Any
     ids = [scribe.add({"messages": Merged(batch)}) for batch in batches]
     scribe.count(1)
     for _ in range(4):
-        told = [one.content for one in scribe.loaded(ids[-1]).checkpoint.values["messages"]]
-        assert told == ["B", "c", "d"]
+        contents = [message.content for message in scribe.loaded(ids[-1]).checkpoint.values["messages"]]
+        assert contents == ["B", "c", "d"]
         scribe.check()
         scribe.compact()
 
 
-def test_what_a_subgraph_reports_is_no_part_of_its_values(scribe: Any) -> None:
+def test_reports_of_a_subgraph_are_stored_apart_from_its_values(scribe: Any) -> None:
     ids: list[Any] = []
-    for told in (("words", "a"), ("total", 2), None):
-        commit = scribe.commit({"n": len(ids)}, reported=Added([list(told)]) if told is not None else None)
+    for report in (("words", "a"), ("total", 2), None):
+        commit = scribe.commit({"n": len(ids)}, reported=Added([list(report)]) if report is not None else None)
         before = scribe.written[ids[-1]].checkpoint.reported if ids else ()
-        commit.checkpoint.reported = (*before, told) if told is not None else before
+        commit.checkpoint.reported = (*before, report) if report is not None else before
         ids.append(scribe.save(commit))
-    for folds in (True, False):
-        shown = [(one.values, one.reported) for one in (scribe.loaded(each).checkpoint for each in ids)]
+    for compacted in (True, False):
+        stored = [(one.values, one.reported) for one in (scribe.loaded(identity).checkpoint for identity in ids)]
         both = (("words", "a"), ("total", 2))
-        assert shown == [({"n": 0}, both[:1]), ({"n": 1}, both), ({"n": 2}, both)]
-        assert bool(scribe.compact()) is folds
+        assert stored == [({"n": 0}, both[:1]), ({"n": 1}, both), ({"n": 2}, both)]
+        assert bool(scribe.compact()) is compacted
 
 
-def test_a_state_is_read_without_what_lies_before_its_base(scribe: Any, limit: Any) -> None:
+def test_reading_a_state_does_not_read_segments_before_its_base(scribe: Any, limit: Any) -> None:
     limit(LONGEST=2, MOST_WITHOUT_BASE=2)
-    growing(scribe, 12)
-    scribe.fold_all()
+    add_growing(scribe, 12)
+    scribe.compact_all()
     assert scribe.has_base() == [False, False, True, False, True, False]
-    # Changes that nobody can read show who reads them.
-    scribe.change("UPDATE segments SET changes = x'c1' WHERE place < ?", SqliteDatabase.row_ids.row_id(1, 9))
-    scribe.change(
-        "UPDATE segments SET base = x'c1' WHERE place < ? AND base IS NOT NULL", SqliteDatabase.row_ids.row_id(1, 9)
-    )
+    # Reading these changes would fail.
+    scribe.change("UPDATE segments SET changes = x'c1' WHERE place < ?", IDS.row_id(1, 9))
+    scribe.change("UPDATE segments SET base = x'c1' WHERE place < ? AND base IS NOT NULL", IDS.row_id(1, 9))
     last = next(reversed(scribe.written))
     assert scribe.loaded(last) == scribe.written[last]
     with pytest.raises(DamagedDatabase):
         scribe.loaded(next(iter(scribe.written)))
 
 
-def test_what_grows_is_read_from_where_it_was_set_anew(scribe: Any, limit: Any) -> None:
+def test_a_growing_field_is_read_from_its_last_replacement(scribe: Any, limit: Any) -> None:
     limit(LONGEST=2, MOST_WITHOUT_BASE=2)
     for n in range(9):
         scribe.add({"words": ["anew"] if n == 6 else Added([n])})
-    scribe.fold_all()
+    scribe.compact_all()
     scribe.change("UPDATE grown SET body = x'c1' WHERE last < 6")
     assert scribe.loaded(scribe.heads[LINE]).checkpoint.values == {"words": ["anew", 7, 8]}
 
 
-def test_a_fork_is_read_from_its_own_base_alone(scribe: Any, limit: Any) -> None:
+def test_reading_a_fork_with_a_base_does_not_read_its_origin(scribe: Any, limit: Any) -> None:
     (origin,) = scribe.count(1)
     for n in range(3):
         scribe.add({"m": n}, line=FORK, after=... if n else origin)
@@ -124,33 +124,35 @@ def test_a_fork_is_read_from_its_own_base_alone(scribe: Any, limit: Any) -> None
     assert scribe.loaded(scribe.heads[FORK]).checkpoint.values == {"n": 0, "m": 2}
 
 
-def test_a_field_that_is_gone_does_not_come_back_from_before_a_base(scribe: Any, limit: Any) -> None:
+def test_a_removed_growing_field_stays_absent_after_a_base(scribe: Any, limit: Any) -> None:
     limit(LONGEST=2, SMALL=0)
     origin = scribe.add({"words": Added(["w"]), "n": 1})
     scribe.count(1)
     scribe.add({"others": Added(["a"]), "words": MISSING}, line=FORK, after=origin)
     for n in range(5):
         scribe.add({"others": Added([n]), "n": n}, line=FORK)
-    scribe.fold_all(FORK)
-    # Only now it turns out that the words grew where the fork came from.
-    scribe.fold_all()
+    scribe.compact_all(FORK)
+    # The field `words` becomes a growing field of the origin only now.
+    scribe.compact_all()
     assert "words" not in scribe.loaded(scribe.heads[FORK]).checkpoint.values
     scribe.check()
 
 
-def test_fields_are_apart_that_are_so_all_the_way(scribe: Any, limit: Any) -> None:
+def test_growing_at_returns_the_fields_stored_apart_on_the_whole_path(scribe: Any, limit: Any) -> None:
     limit(LONGEST=2)
     ids = [scribe.add({"n": 1}), scribe.add({"n": 2})]
-    ids += growing(scribe, 4)
-    scribe.fold_all()
-    apart = [scribe.read(lambda reader, one=one: reader.growing_at(scribe.place(one))) for one in ids]
-    assert apart == [*[frozenset()] * 2, *[frozenset({"words"})] * 3, frozenset()]
+    ids += add_growing(scribe, 4)
+    scribe.compact_all()
+    growing = [
+        scribe.read(lambda reader, identity=identity: reader.growing_at(scribe.place(identity))) for identity in ids
+    ]
+    assert growing == [*[frozenset()] * 2, *[frozenset({"words"})] * 3, frozenset()]
     assert scribe.read(lambda reader: reader.growing_at(None)) == frozenset()
 
 
-def test_a_reader_sees_one_state_though_checkpoints_are_laid_together(scribe: Any) -> None:
-    ids = growing(scribe, 6)
-    places = [scribe.place(one) for one in ids]
+def test_a_reader_is_not_affected_by_a_concurrent_compaction(scribe: Any) -> None:
+    ids = add_growing(scribe, 6)
+    places = [scribe.place(identity) for identity in ids]
     with scribe.database.read() as connection:
         reader = HistoryReader(connection, scribe.database)
         first = reader.checkpoint_at(places[0], LINE)
@@ -162,41 +164,41 @@ def test_a_reader_sees_one_state_though_checkpoints_are_laid_together(scribe: An
 # -- checkpoints
 
 
-@pytest.mark.parametrize("folds", range(4))
-def test_a_stretch_is_read_as_its_checkpoints_were_written(scribe: Any, limit: Any, folds: int) -> None:
+@pytest.mark.parametrize("compacted", range(4))
+def test_each_stretch_of_history_is_read_as_it_was_written(scribe: Any, limit: Any, compacted: int) -> None:
     limit(LONGEST=3)
-    newest_first = growing(scribe, 9)[::-1]
-    for _ in range(folds):
+    newest_first = add_growing(scribe, 9)[::-1]
+    for _ in range(compacted):
         assert scribe.compact() > 0
-    places = [scribe.place(one) for one in newest_first]
+    places = [scribe.place(identity) for identity in newest_first]
     for first in range(9):
         for end in range(first + 1, 10):
-            found = scribe.read(lambda reader, first=first, end=end: reader.checkpoints(places[first:end], LINE))
-            assert found == [scribe.written[one] for one in newest_first[first:end]]
+            stretch = scribe.read(lambda reader, first=first, end=end: reader.checkpoints(places[first:end], LINE))
+            assert stretch == [scribe.written[one] for one in newest_first[first:end]]
 
 
-def test_no_places_are_no_checkpoints(scribe: Any) -> None:
+def test_reading_no_row_ids_returns_no_checkpoints(scribe: Any) -> None:
     assert scribe.read(lambda reader: reader.checkpoints([], LINE)) == []
 
 
-def test_a_stretch_may_go_over_a_fork(scribe: Any, limit: Any) -> None:
+def test_a_stretch_of_history_can_cross_a_fork(scribe: Any, limit: Any) -> None:
     limit(LONGEST=2)
-    main = growing(scribe, 5)
+    main = add_growing(scribe, 5)
     fork = [scribe.add({"n": "fork"}, line=FORK, after=main[2]), *scribe.count(2, FORK)]
     path = [*fork[::-1], *main[2::-1]]
     for _ in range(3):
-        places = [scribe.place(one) for one in path]
-        found = scribe.read(lambda reader, places=places: reader.checkpoints(places, LINE))
-        assert [one.checkpoint for one in found] == [scribe.written[one].checkpoint for one in path]
-        assert [one.parent_id for one in found] == [*path[1:], None]
+        places = [scribe.place(identity) for identity in path]
+        stretch = scribe.read(lambda reader, places=places: reader.checkpoints(places, LINE))
+        assert [checkpoint.checkpoint for checkpoint in stretch] == [scribe.written[one].checkpoint for one in path]
+        assert [one.parent_id for one in stretch] == [*path[1:], None]
         scribe.compact(), scribe.compact(FORK)
 
 
-def test_states_of_a_stretch_are_not_each_others(scribe: Any) -> None:
-    places = [scribe.place(one) for one in growing(scribe, 3)[::-1]]
+def test_checkpoints_of_a_stretch_do_not_share_their_values(scribe: Any) -> None:
+    places = [scribe.place(one) for one in add_growing(scribe, 3)[::-1]]
     newest, *older = scribe.read(lambda reader: reader.checkpoints(places, LINE))
     newest.checkpoint.values.clear()
-    assert [one.checkpoint.values["n"] for one in older] == [1, 0]
+    assert [checkpoint.checkpoint.values["n"] for checkpoint in older] == [1, 0]
 
 
 def test_a_checkpoint_keeps_an_id_of_any_form(scribe: Any) -> None:
@@ -211,7 +213,7 @@ def test_a_checkpoint_keeps_an_id_of_any_form(scribe: Any) -> None:
         scribe.compact()
 
 
-def test_the_parent_is_the_one_before_unless_there_is_a_jump(scribe: Any) -> None:
+def test_the_parent_is_the_previous_checkpoint_unless_there_is_a_jump(scribe: Any) -> None:
     first, second, third = scribe.count(3)
     back = scribe.add({}, after=first)
     alone = scribe.add(None, after=None)
@@ -222,22 +224,19 @@ def test_the_parent_is_the_one_before_unless_there_is_a_jump(scribe: Any) -> Non
     assert [scribe.loaded(one).parent_id for one in (third, back, alone)] == [second, first, None]
 
 
-def test_all_of_a_line_is_listed_with_its_age(scribe: Any, limit: Any) -> None:
+def test_ages_lists_all_checkpoints_of_a_line(scribe: Any, limit: Any) -> None:
     limit(LONGEST=2)
     ids = scribe.count(5)
     scribe.count(2, FORK)
-    expected = [
-        (scribe.written[one].created_at, bytes.fromhex(one), SqliteDatabase.row_ids.row_id(1, n))
-        for n, one in enumerate(ids)
-    ]
+    expected = [(scribe.written[one].created_at, bytes.fromhex(one), IDS.row_id(1, n)) for n, one in enumerate(ids)]
     for _ in range(3):
         assert sorted(scribe.read(lambda reader: reader.ages(1))) == expected
         scribe.compact()
     assert scribe.read(lambda reader: reader.ages(3)) == []
 
 
-@pytest.mark.parametrize("folds", range(3))
-def test_what_each_checkpoint_changed_is_told(scribe: Any, limit: Any, folds: int) -> None:
+@pytest.mark.parametrize("compacted", range(3))
+def test_changes_by_row_returns_the_changes_of_each_checkpoint(scribe: Any, limit: Any, compacted: int) -> None:
     limit(LONGEST=3)
     changes: list[dict[str, Any]] = [
         {"words": Added(["a"]), "n": 1},
@@ -247,32 +246,32 @@ def test_what_each_checkpoint_changed_is_told(scribe: Any, limit: Any, folds: in
         {"messages": Merged([Message("m", id="1")])},
         {"n": 2},
     ]
-    places = [scribe.place(scribe.add(one)) for one in changes]
-    for _ in range(folds):
+    places = [scribe.place(scribe.add(change)) for change in changes]
+    for _ in range(compacted):
         scribe.compact()
-    found = scribe.read(lambda reader: reader.changes_by_row(places))
-    assert [found.get(place, {}) for place in places] == changes
+    changes_by_row = scribe.read(lambda reader: reader.changes_by_row(places))
+    assert [changes_by_row.get(place, {}) for place in places] == changes
 
 
-def test_a_checkpoint_brings_what_is_known_of_its_frontier(scribe: Any) -> None:
+def test_a_checkpoint_is_read_with_its_pending_results(scribe: Any) -> None:
     (first, second) = scribe.count(2)
     task = scribe.written[second].checkpoint.frontier[0]
-    asked = Interrupt(id=InterruptId("a" * 32), value="?", schema=int)
-    known = Pending(
-        interrupts={task.id: (asked,)},
-        answers={asked.id: 3},
+    question = Interrupt(id=InterruptId("a" * 32), value="?", schema=int)
+    pending = Pending(
+        interrupts={task.id: (question,)},
+        answers={question.id: 3},
         errors={task.id: "E: why"},
         attempts={task.id: 2},
         retries={task.id: scribe.written[second].created_at + timedelta(microseconds=1)},
         journal={(task.id, "step\x1fname", 7): JournalEntry("given", [1])},
         paused=True,
     )
-    scribe.note(second, known)
-    assert scribe.loaded(second).pending == known
+    scribe.note(second, pending)
+    assert scribe.loaded(second).pending == pending
     assert scribe.loaded(first).pending == Pending()
 
 
-def test_a_result_of_a_task_that_is_not_due_is_damage(scribe: Any) -> None:
+def test_a_stored_result_of_a_task_that_is_not_due_raises_damaged_database(scribe: Any) -> None:
     (first, second) = scribe.count(2)
     task = scribe.written[first].checkpoint.frontier[0]
     scribe.note(second, Pending(completed={task.id: TaskResult(task, {"n": 1}, ())}))
@@ -280,47 +279,51 @@ def test_a_result_of_a_task_that_is_not_due_is_damage(scribe: Any) -> None:
         scribe.loaded(second)
 
 
-# -- what cannot be read
+# -- unreadable content
 
 
 IN_RECORDS = ("records.control", "records.changes", "pending.body")
 IN_SEGMENTS = ("segments.controls", "segments.changes", "segments.base", "grown.body", "pending.body")
 
 
-@pytest.mark.parametrize("wrong", ["x'c1'", "x''", "x'c17a00'", "substr({0}, 1, length({0}) - 1)"])
+@pytest.mark.parametrize("sql", ["x'c1'", "x''", "x'c17a00'", "substr({0}, 1, length({0}) - 1)"])
 @pytest.mark.parametrize(
-    ("folds", "what"), [*((False, what) for what in IN_RECORDS), *((True, what) for what in IN_SEGMENTS)]
+    ("compacted", "what"), [*((False, what) for what in IN_RECORDS), *((True, what) for what in IN_SEGMENTS)]
 )
-def test_content_that_cannot_be_read_is_damage(scribe: Any, limit: Any, wrong: str, folds: bool, what: str) -> None:
+def test_unreadable_content_raises_damaged_database(
+    scribe: Any, limit: Any, sql: str, compacted: bool, what: str
+) -> None:
     limit(LONGEST=2, SMALL=0)
-    ids = growing(scribe, 8)
+    ids = add_growing(scribe, 8)
     for identity in ids:
         scribe.note(identity, Pending(paused=True))
-    if folds:
-        scribe.fold_all()
+    if compacted:
+        scribe.compact_all()
     table, column = what.split(".")
-    content = f"CAST({wrong.format(column)} AS BLOB)"
+    content = f"CAST({sql.format(column)} AS BLOB)"
     scribe.change(f"UPDATE {table} SET {column} = {content} WHERE {column} IS NOT NULL")
     with pytest.raises(DamagedDatabase):
         scribe.loaded(ids[5])
 
 
-def test_a_checkpoint_that_is_not_there_is_damage(scribe: Any) -> None:
+def test_a_missing_checkpoint_raises_damaged_database(scribe: Any) -> None:
     scribe.count(2)
-    for place in (NOBODY, SqliteDatabase.row_ids.row_id(9, 0)):
+    for place in (MISSING_ROW, IDS.row_id(9, 0)):
         with pytest.raises(DamagedDatabase, match=r"checkpoint \d+ of line \d is missing"):
             scribe.read(lambda reader, place=place: reader.checkpoint_at(place, LINE))
         with pytest.raises(DamagedDatabase, match="is missing"):
             scribe.read(lambda reader, place=place: reader.id_at(place))
 
 
-def test_with_another_key_nothing_can_be_read(tmp_path: Any, scribe_of: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_checkpoint_cannot_be_read_with_another_key(
+    tmp_path: Any, scribe_of: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with SqliteDatabase(tmp_path / "a.db", key=bytes(32)) as database:
         scribe = scribe_of(database)
-        ids = growing(scribe, 4)
+        ids = add_growing(scribe, 4)
         scribe.compact()
         scribe.check()
-        for place in [scribe.place(one) for one in ids]:
+        for place in [scribe.place(identity) for identity in ids]:
             for encryptor in (Encryptor(bytes(16)), Encryptor()):
                 monkeypatch.setattr(database, "encryptor", encryptor)
                 with database.read() as connection, pytest.raises(WrongEncryptionKey):
@@ -328,7 +331,7 @@ def test_with_another_key_nothing_can_be_read(tmp_path: Any, scribe_of: Any, mon
                 monkeypatch.undo()
 
 
-def test_a_type_that_nobody_has_named_is_not_made(
+def test_a_value_of_an_unregistered_type_is_not_decoded(
     tmp_path: Any, scribe_of: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with SqliteDatabase(tmp_path / "a.db", serde=Serde([Colour])) as database:
@@ -348,47 +351,51 @@ def test_events_of_a_run_are_numbered_from_one(scribe: Any) -> None:
     scribe.add({})
     scribe.add({}, logs=1)
     scribe.add({}, logs=3, run_id="other")
-    assert [(event.seq, event.step, event.data) for event in scribe.numbered()] == [(1, 1, 0), (2, 1, 1), (3, 3, 0)]
-    assert [event.seq for event in scribe.numbered("other")] == [1, 2, 3]
+    assert [(event.seq, event.step, event.data) for event in scribe.numbered_events()] == [
+        (1, 1, 0),
+        (2, 1, 1),
+        (3, 3, 0),
+    ]
+    assert [event.seq for event in scribe.numbered_events("other")] == [1, 2, 3]
     numbers = [scribe.read(lambda reader, run=run: reader.next_number(1, run)) for run in (1, 2, 9)]
     assert numbers == [4, 4, 1]
 
 
-@pytest.mark.parametrize("folds", range(4))
-def test_a_log_is_the_same_wherever_it_lies(scribe: Any, limit: Any, folds: int) -> None:
+@pytest.mark.parametrize("compacted", range(4))
+def test_compaction_does_not_change_a_log(scribe: Any, limit: Any, compacted: int) -> None:
     limit(LONGEST=2)
     inside = BranchKey("thread", "in")
     for n in range(6):
         scribe.add({}, logs=n % 3)
         scribe.add({}, logs=1, line=inside)
     scribe.note(scribe.heads[LINE], Pending(paused=True), log=scribe.log("run", 2))
-    for _ in range(folds):
+    for _ in range(compacted):
         scribe.compact(), scribe.compact(inside)
-    found = scribe.numbered()
-    assert [event.seq for event in found] == list(range(1, 15))
+    events = scribe.numbered_events()
+    assert [event.seq for event in events] == list(range(1, 15))
     steps = [2, 3, 4, 5, 5, 6, 8, 9, 10, 11, 11, 12]
-    assert [event.step for event in found] == [*steps, 0, 0]
+    assert [event.step for event in events] == [*steps, 0, 0]
     assert scribe.read(lambda reader: reader.next_number(1, 1)) == 15
 
 
-@pytest.mark.parametrize("folds", [False, True])
-def test_a_log_is_read_from_what_was_written_with_an_event(scribe: Any, folds: bool) -> None:
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_log_is_read_from_the_batch_that_contains_an_event(scribe: Any, compacted: bool) -> None:
     for logs in (2, 1, 3, 1):
         scribe.add({}, logs=logs)
-    if folds:
+    if compacted:
         scribe.compact()
     firsts = [[first for first, _ in scribe.events(after=after)] for after in range(9)]
     assert firsts == [[1, 3, 4, 7]] * 3 + [[3, 4, 7]] + [[4, 7]] * 3 + [[7]] + [[]]
 
 
-def test_records_tell_of_the_logs_of_each_run_up_to_a_number(scribe: Any) -> None:
+def test_log_of_line_returns_the_batches_of_each_run_up_to_a_record(scribe: Any) -> None:
     for run in ("run", "other", "run", "other"):
         scribe.add({}, logs=2, run_id=run)
-    found = scribe.read(lambda reader: [reader.log_of_line(1, last) for last in (0, 2)])
-    assert [{run: [first for first, _ in batches] for run, batches in one.items()} for one in found] == [
+    logs = scribe.read(lambda reader: [reader.log_of_line(1, last) for last in (0, 2)])
+    assert [{run: [first for first, _ in batches] for run, batches in log.items()} for log in logs] == [
         {1: [1]},
         {1: [1, 3], 2: [1]},
     ]
-    only = scribe.read(lambda reader: reader.log_of_line(1, 3, run=2))
-    assert [first for first, _ in only[2]] == [1, 3]
-    assert list(only) == [2]
+    logs_of_run = scribe.read(lambda reader: reader.log_of_line(1, 3, run=2))
+    assert [first for first, _ in logs_of_run[2]] == [1, 3]
+    assert list(logs_of_run) == [2]

@@ -1,4 +1,4 @@
-"""Old checkpoints forgotten: which go, what of them stays, and that nothing else changes."""
+"""Pruning old checkpoints: which are deleted, what is kept of them, and later commits."""
 
 from __future__ import annotations
 
@@ -14,82 +14,84 @@ from statewright.channels import Added
 from statewright.checkpoint import BranchKey, Pending
 from statewright.storage.sqlite.database import SqliteDatabase
 
+IDS = SqliteDatabase.row_ids
+
 LINE = BranchKey("thread")
 FORK = BranchKey("thread", "", "fork")
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def growing(scribe: Any, count: int, line: BranchKey = LINE, **options: Any) -> list[Any]:
+def add_growing(scribe: Any, count: int, line: BranchKey = LINE, **options: Any) -> list[Any]:
     return [scribe.add({"n": n, "words": Added([n])}, line=line, **options) for n in range(count)]
 
 
-def there(scribe: Any) -> list[Any]:
-    """The checkpoints that are there still."""
+def stored(scribe: Any) -> list[Any]:
+    """Return the ids of the checkpoints that are still stored."""
     return [identity for identity in scribe.written if scribe.place(identity) is not None]
 
 
 def check(scribe: Any) -> None:
-    """Fail unless what is there is as it was written, but for parents that are gone."""
-    stays = there(scribe)
-    for identity in stays:
+    """Check that the stored checkpoints are unchanged, except for parents that were deleted."""
+    ids = stored(scribe)
+    for identity in ids:
         written = scribe.written[identity]
-        parent = written.parent_id if written.parent_id in stays else None
+        parent = written.parent_id if written.parent_id in ids else None
         assert scribe.loaded(identity) == replace(written, parent_id=parent)
 
 
-# -- which go
+# -- which checkpoints are deleted
 
 
-@pytest.mark.parametrize(("keep", "gone"), [(1, 5), (2, 4), (5, 1), (6, 0), (99, 0)])
+@pytest.mark.parametrize(("keep", "deleted"), [(1, 5), (2, 4), (5, 1), (6, 0), (99, 0)])
 @pytest.mark.parametrize("folds", range(4))
-def test_the_newest_stay(scribe: Any, limit: Any, folds: int, keep: int, gone: int) -> None:
+def test_keep_last_keeps_the_newest_checkpoints(scribe: Any, limit: Any, folds: int, keep: int, deleted: int) -> None:
     limit(LONGEST=2)
-    ids = growing(scribe, 6)
+    ids = add_growing(scribe, 6)
     for _ in range(folds):
         scribe.compact()
-    assert scribe.prune(keep_last=keep) == gone
-    assert there(scribe) == ids[gone:]
+    assert scribe.prune(keep_last=keep) == deleted
+    assert stored(scribe) == ids[deleted:]
     check(scribe)
 
 
 @pytest.mark.parametrize(
-    ("since", "gone"), [(timedelta(), 0), (timedelta(seconds=3), 2), (timedelta(seconds=3.5), 3), (timedelta(9), 5)]
+    ("since", "deleted"), [(timedelta(), 0), (timedelta(seconds=3), 2), (timedelta(seconds=3.5), 3), (timedelta(9), 5)]
 )
-def test_what_was_made_since_an_instant_stays_and_the_head_always(scribe: Any, since: timedelta, gone: int) -> None:
-    ids = growing(scribe, 6)
-    assert scribe.prune(keep_since=BEGIN + since) == gone
-    assert there(scribe) == ids[gone:]
+def test_keep_since_keeps_newer_checkpoints_and_always_the_head(scribe: Any, since: timedelta, deleted: int) -> None:
+    ids = add_growing(scribe, 6)
+    assert scribe.prune(keep_since=BEGIN + since) == deleted
+    assert stored(scribe) == ids[deleted:]
     check(scribe)
 
 
-def test_what_either_rule_keeps_stays(scribe: Any) -> None:
-    growing(scribe, 6)
+def test_a_checkpoint_is_kept_if_either_rule_keeps_it(scribe: Any) -> None:
+    add_growing(scribe, 6)
     assert scribe.prune(keep_last=2, keep_since=BEGIN + timedelta(seconds=3)) == 2
     assert scribe.prune(keep_last=3, keep_since=BEGIN + timedelta(seconds=6)) == 1
     check(scribe)
 
 
-def test_every_line_keeps_its_own(scribe: Any) -> None:
+def test_each_line_is_pruned_separately(scribe: Any) -> None:
     inside = BranchKey("thread", "in")
-    lines = [growing(scribe, 4), growing(scribe, 1, FORK), growing(scribe, 3, inside)]
+    lines = [add_growing(scribe, 4), add_growing(scribe, 1, FORK), add_growing(scribe, 3, inside)]
     assert scribe.prune(keep_last=2) == 3
-    assert there(scribe) == list(itertools.chain(lines[0][2:], lines[1], lines[2][1:]))
+    assert stored(scribe) == list(itertools.chain(lines[0][2:], lines[1], lines[2][1:]))
     check(scribe)
 
 
-def test_other_threads_are_left_alone(scribe: Any) -> None:
-    growing(scribe, 3)
-    second = growing(scribe, 3, BranchKey("second"))
+def test_pruning_a_thread_keeps_other_threads(scribe: Any) -> None:
+    add_growing(scribe, 3)
+    second = add_growing(scribe, 3, BranchKey("second"))
     assert scribe.prune(thread=1, keep_last=1) == 2
-    assert there(scribe)[1:] == second
+    assert stored(scribe)[1:] == second
     assert scribe.prune(thread=3, keep_last=1) == 0
     check(scribe)
 
 
-def test_twice_is_as_good_as_once(scribe: Any, limit: Any) -> None:
+def test_pruning_again_changes_nothing(scribe: Any, limit: Any) -> None:
     limit(LONGEST=4)
-    growing(scribe, 9)
-    scribe.fold_all()
+    add_growing(scribe, 9)
+    scribe.compact_all()
     assert scribe.prune(keep_last=3) == 6
     before = scribe.rows()
     assert scribe.prune(keep_last=3) == 0
@@ -99,9 +101,9 @@ def test_twice_is_as_good_as_once(scribe: Any, limit: Any) -> None:
 
 
 @pytest.mark.parametrize("folds", [False, True])
-def test_a_dry_run_tells_what_would_go_and_changes_nothing(scribe: Any, folds: bool) -> None:
-    ids = growing(scribe, 6, logs=1)
-    growing(scribe, 2, FORK, after=ids[2])
+def test_a_dry_run_counts_the_checkpoints_and_changes_nothing(scribe: Any, folds: bool) -> None:
+    ids = add_growing(scribe, 6, logs=1)
+    add_growing(scribe, 2, FORK, after=ids[2])
     if folds:
         scribe.compact()
     before = scribe.rows()
@@ -110,12 +112,12 @@ def test_a_dry_run_tells_what_would_go_and_changes_nothing(scribe: Any, folds: b
     assert scribe.prune(keep_last=2) == 4
 
 
-# -- what stays
+# -- what is kept
 
 
 @pytest.mark.parametrize("folds", [(), (LINE,), (FORK,), (LINE, FORK)])
-def test_a_fork_of_what_goes_keeps_its_state(scribe: Any, folds: tuple[BranchKey, ...]) -> None:
-    ids = growing(scribe, 6)
+def test_a_fork_of_a_deleted_checkpoint_keeps_its_state(scribe: Any, folds: tuple[BranchKey, ...]) -> None:
+    ids = add_growing(scribe, 6)
     forked = scribe.add({"f": 1}, line=FORK, after=ids[2])
     following = scribe.add({"words": Added(["f"])}, line=FORK)
     scribe.add({"words": Added(["g"])}, line=FORK)
@@ -129,8 +131,8 @@ def test_a_fork_of_what_goes_keeps_its_state(scribe: Any, folds: tuple[BranchKey
 
 
 @pytest.mark.parametrize("folds", [False, True])
-def test_a_fork_of_what_stays_keeps_its_parent(scribe: Any, folds: bool) -> None:
-    ids = growing(scribe, 6)
+def test_a_fork_of_a_kept_checkpoint_keeps_its_parent(scribe: Any, folds: bool) -> None:
+    ids = add_growing(scribe, 6)
     forked = scribe.add({"f": 1}, line=FORK, after=ids[3])
     if folds:
         scribe.compact()
@@ -140,117 +142,117 @@ def test_a_fork_of_what_stays_keeps_its_parent(scribe: Any, folds: bool) -> None
     check(scribe)
 
 
-def test_what_grew_is_stored_once_where_a_segment_is_cut(scribe: Any) -> None:
-    scribe.add({"words": Added(["a word that is found nowhere else"])})
-    growing(scribe, 5)
+def test_appended_items_are_stored_once_when_a_segment_is_cut(scribe: Any) -> None:
+    scribe.add({"words": Added(["a word that occurs nowhere else"])})
+    add_growing(scribe, 5)
     scribe.compact()
     assert scribe.prune(keep_last=3) == 3
     cells = [cell for rows in scribe.rows().values() for row in rows for cell in row if isinstance(cell, bytes)]
-    assert sum(cell.count(b"found nowhere else") for cell in cells) == 1
+    assert sum(cell.count(b"occurs nowhere else") for cell in cells) == 1
     check(scribe)
 
 
-def test_a_line_that_went_back_over_what_goes_begins_there(scribe: Any) -> None:
-    ids = growing(scribe, 4)
+def test_a_checkpoint_loses_its_parent_when_a_jump_to_it_is_pruned(scribe: Any) -> None:
+    ids = add_growing(scribe, 4)
     back = scribe.add({"back": 1}, after=ids[0])
-    growing(scribe, 1)
+    add_growing(scribe, 1)
     assert scribe.prune(keep_last=3) == 3
     assert [scribe.loaded(one).parent_id for one in (ids[3], back)] == [None, None]
     assert scribe.loaded(back).checkpoint.values == {"n": 0, "words": [0], "back": 1}
     check(scribe)
 
 
-def test_a_fork_that_is_cut_too_keeps_nothing_of_where_it_came_from(scribe: Any) -> None:
-    ids = growing(scribe, 4)
+def test_a_pruned_fork_has_no_jump_to_its_origin(scribe: Any) -> None:
+    ids = add_growing(scribe, 4)
     scribe.add({"f": 1}, line=FORK, after=ids[1])
-    growing(scribe, 3, FORK)
+    add_growing(scribe, 3, FORK)
     assert scribe.prune(keep_last=1) == 6
     assert scribe.rows()["jumps"] == [
-        (SqliteDatabase.row_ids.row_id(1, 3), None),
-        (SqliteDatabase.row_ids.row_id(2, 3), None),
+        (IDS.row_id(1, 3), None),
+        (IDS.row_id(2, 3), None),
     ]
     check(scribe)
 
 
-def test_what_is_known_of_a_frontier_stays_with_its_checkpoint(scribe: Any) -> None:
-    ids = growing(scribe, 4)
+def test_pending_results_are_kept_with_their_checkpoint(scribe: Any) -> None:
+    ids = add_growing(scribe, 4)
     for identity in ids:
         scribe.note(identity, Pending(errors={"a" * 32: "E"}))
     scribe.prune(keep_last=2)
     assert [row[0] for row in scribe.rows()["pending"]] == [
-        SqliteDatabase.row_ids.row_id(1, 2),
-        SqliteDatabase.row_ids.row_id(1, 3),
+        IDS.row_id(1, 2),
+        IDS.row_id(1, 3),
     ]
     check(scribe)
 
 
 @pytest.mark.parametrize("folds", range(4))
-def test_the_log_stays_whole(scribe: Any, limit: Any, folds: int) -> None:
+def test_pruning_keeps_all_events(scribe: Any, limit: Any, folds: int) -> None:
     limit(LONGEST=2)
-    ids = growing(scribe, 7, logs=2)
-    growing(scribe, 3, FORK, after=ids[1], run_id="other", logs=1)
+    ids = add_growing(scribe, 7, logs=2)
+    add_growing(scribe, 3, FORK, after=ids[1], run_id="other", logs=1)
     for _ in range(folds):
         scribe.compact(), scribe.compact(FORK)
-    before = scribe.numbered(), scribe.numbered("other")
+    before = scribe.numbered_events(), scribe.numbered_events("other")
     scribe.prune(keep_last=2)
-    assert (scribe.numbered(), scribe.numbered("other")) == before
+    assert (scribe.numbered_events(), scribe.numbered_events("other")) == before
     scribe.add({}, logs=1)
-    assert [event.seq for event in scribe.numbered()] == list(range(1, 16))
+    assert [event.seq for event in scribe.numbered_events()] == list(range(1, 16))
 
 
 @pytest.mark.parametrize("keep", range(1, 9))
-def test_nothing_is_left_of_what_went(scribe: Any, limit: Any, keep: int) -> None:
+def test_pruning_leaves_no_rows_of_deleted_checkpoints(scribe: Any, limit: Any, keep: int) -> None:
     limit(LONGEST=3)
-    ids = growing(scribe, 8)
+    ids = add_growing(scribe, 8)
     scribe.add({}, after=ids[6])
     for identity in ids:
         scribe.note(identity, Pending(errors={"a" * 32: "E"}))
-    scribe.fold_all()
-    gone = scribe.prune(keep_last=keep)
+    scribe.compact_all()
+    deleted = scribe.prune(keep_last=keep)
     first, rows = 9 - keep, scribe.rows()
-    assert gone == first
+    assert deleted == first
     for table in ("records", "segments", "jumps", "pending"):
-        assert [row[0] for row in rows[table] if row[0] < SqliteDatabase.row_ids.row_id(1, first)] == []
+        assert [row[0] for row in rows[table] if row[0] < IDS.row_id(1, first)] == []
     assert min((begin for begin, _ in scribe.sizes()), default=first) == first
     assert [last for _, _, last, *_ in rows["grown"] if last < first] == []
     check(scribe)
 
 
-# -- how it goes on
+# -- commits after pruning
 
 
 @pytest.mark.parametrize("options", [{}, {"compress": True}, {"key": bytes(32)}])
-def test_commits_and_folds_go_on_after_it(tmp_path: Path, scribe_of: Any, limit: Any, options: Any) -> None:
+def test_commits_and_compactions_work_after_pruning(tmp_path: Path, scribe_of: Any, limit: Any, options: Any) -> None:
     limit(LONGEST=4, SMALL=0, MOST_WITHOUT_BASE=2)
     with SqliteDatabase(tmp_path / "a.db", **options) as database:
         scribe = scribe_of(database)
-        growing(scribe, 15)
-        scribe.fold_all()
+        add_growing(scribe, 15)
+        scribe.compact_all()
         for keep in (11, 10, 6, 3, 1):
             scribe.prune(keep_last=keep)
             check(scribe)
-            growing(scribe, 3)
+            add_growing(scribe, 3)
             check(scribe)
-            scribe.fold_all()
+            scribe.compact_all()
             check(scribe)
 
 
 @pytest.mark.parametrize("longest", [1, 3, 8])
 @pytest.mark.parametrize("seed", range(4))
-def test_whatever_stays_is_read_as_it_was_written(scribe: Any, limit: Any, seed: int, longest: int) -> None:
+def test_random_checkpoints_are_unchanged_after_pruning(scribe: Any, limit: Any, seed: int, longest: int) -> None:
     limit(LONGEST=longest, SMALL=seed * 20, MOST_WITHOUT_BASE=1 + seed)
     for keep in (9, 4, 7, 1):
-        # Forks begin at checkpoints that are there.
-        scribe.written = {identity: scribe.written[identity] for identity in there(scribe)}
+        # The walk forks only at stored checkpoints.
+        scribe.written = {identity: scribe.written[identity] for identity in stored(scribe)}
         scribe.random_walk(seed + keep, 15)
         for line in tuple(scribe.heads):
             scribe.compact(line)
-        logs = [scribe.numbered(run) for run in ("r", "s")]
-        would = scribe.prune(keep_last=keep, dry_run=True)
-        before = len(there(scribe))
-        assert scribe.prune(keep_last=keep) == would == before - len(there(scribe))
+        logs = [scribe.numbered_events(run) for run in ("r", "s")]
+        planned = scribe.prune(keep_last=keep, dry_run=True)
+        before = len(stored(scribe))
+        assert scribe.prune(keep_last=keep) == planned == before - len(stored(scribe))
         check(scribe)
-        assert [scribe.numbered(run) for run in ("r", "s")] == logs
+        assert [scribe.numbered_events(run) for run in ("r", "s")] == logs
         for line in tuple(scribe.heads):
-            scribe.fold_all(line)
+            scribe.compact_all(line)
         check(scribe)

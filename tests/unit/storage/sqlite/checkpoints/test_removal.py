@@ -1,4 +1,4 @@
-"""Lines and threads forgotten: nothing of them is left in any table, and nothing else goes."""
+"""Deleting lines and threads: no row of them is left, other rows are kept, and logs are moved."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from statewright.checkpoint import BranchKey, Pending
 from statewright.storage.checkpoints.removal import delete_line, delete_thread, keep_log
 from statewright.storage.sqlite.database import SqliteDatabase
 
+IDS = SqliteDatabase.row_ids
+
 LINE = BranchKey("thread")
 INSIDE = BranchKey("thread", "node:1")
-BY_PLACE = ("records", "segments", "jumps", "pending")
+KEYED_BY_ROW_ID = ("records", "segments", "jumps", "pending")
 
 
 def fill(scribe: Any, *lines: BranchKey, run: str = "run") -> None:
-    """Give each line something in every table."""
+    """Write rows of each line to every table."""
     for line in lines:
         first = scribe.add({"words": Added([1])}, line=line, run_id=run, logs=1)
         for n in range(4):
@@ -26,95 +28,95 @@ def fill(scribe: Any, *lines: BranchKey, run: str = "run") -> None:
         scribe.compact(line)
 
 
-def write(scribe: Any, remove: Callable[..., None], *arguments: Any) -> None:
-    """Remove something, within a transaction."""
+def remove_in_transaction(scribe: Any, remove: Callable[..., None], *arguments: Any) -> None:
+    """Call a function that deletes rows in a transaction."""
     database = scribe.database
     database.write(lambda connection: remove(connection, database, *arguments))
     database.head_cache.forget()
 
 
-def of_line(rows: dict[str, list[Any]], line: int) -> dict[str, list[Any]]:
-    """What is stored of a line."""
-    found = {table: [row for row in rows[table] if SqliteDatabase.row_ids.line(row[0]) == line] for table in BY_PLACE}
-    found |= {"grown": [row for row in rows["grown"] if row[0] == line]}
-    return found | {"lines": [row for row in rows["lines"] if row[0] == line]}
+def rows_of_line(rows: dict[str, list[Any]], line: int) -> dict[str, list[Any]]:
+    """Return the rows that belong to a line."""
+    selected = {table: [row for row in rows[table] if IDS.line(row[0]) == line] for table in KEYED_BY_ROW_ID}
+    selected |= {"grown": [row for row in rows["grown"] if row[0] == line]}
+    return selected | {"lines": [row for row in rows["lines"] if row[0] == line]}
 
 
 # -- logs
 
 
-def test_the_log_of_some_records_is_kept_apart_from_them(scribe: Any) -> None:
+def test_keeping_a_log_copies_it_out_of_the_records(scribe: Any) -> None:
     for run in ("run", "other", "run", "run"):
         scribe.add({}, run_id=run, logs=2)
-    before = scribe.numbered(), scribe.numbered("other")
-    write(scribe, keep_log, 1, 2)
+    before = scribe.numbered_events(), scribe.numbered_events("other")
+    remove_in_transaction(scribe, keep_log, 1, 2)
     assert [row[0] for row in scribe.rows()["events"]] == [
-        SqliteDatabase.row_ids.row_id(1, 1),
-        SqliteDatabase.row_ids.row_id(2, 1),
+        IDS.row_id(1, 1),
+        IDS.row_id(2, 1),
     ]
-    scribe.change("DELETE FROM records WHERE place <= ?", SqliteDatabase.row_ids.row_id(1, 2))
-    assert (scribe.numbered(), scribe.numbered("other")) == before
+    scribe.change("DELETE FROM records WHERE place <= ?", IDS.row_id(1, 2))
+    assert (scribe.numbered_events(), scribe.numbered_events("other")) == before
 
 
-def test_a_log_that_is_kept_tells_the_times_of_each_of_its_parts(scribe: Any) -> None:
+def test_events_keep_their_times_when_the_log_is_moved(scribe: Any) -> None:
     for _ in range(3):
         scribe.add({}, logs=1)
-    before = [event.at for event in scribe.numbered()]
-    write(scribe, keep_log, 1)
+    before = [event.at for event in scribe.numbered_events()]
+    remove_in_transaction(scribe, keep_log, 1)
     scribe.change("UPDATE records SET events = NULL")
-    assert [event.at for event in scribe.numbered()] == before
+    assert [event.at for event in scribe.numbered_events()] == before
     assert len(set(before)) == 3
 
 
-def test_where_nothing_was_told_no_log_is_kept(scribe: Any) -> None:
+def test_keeping_an_empty_log_writes_nothing(scribe: Any) -> None:
     scribe.count(2)
-    write(scribe, keep_log, 1)
+    remove_in_transaction(scribe, keep_log, 1)
     assert scribe.counts("events") == (0,)
 
 
 # -- lines and threads
 
 
-def test_nothing_is_left_of_a_line_and_nothing_else_goes(scribe: Any) -> None:
+def test_deleting_a_line_removes_all_its_rows_and_no_others(scribe: Any) -> None:
     fill(scribe, LINE, INSIDE, LINE._replace(branch="fork"))
     before = scribe.rows()
-    write(scribe, delete_line, 2)
+    remove_in_transaction(scribe, delete_line, 2)
     after = scribe.rows()
-    assert not any(of_line(after, 2).values())
+    assert not any(rows_of_line(after, 2).values())
     for line in (1, 3):
-        assert of_line(after, line) == of_line(before, line)
+        assert rows_of_line(after, line) == rows_of_line(before, line)
     assert after["events"] == before["events"]
 
 
-def test_nothing_is_left_of_a_thread(scribe: Any) -> None:
+def test_deleting_a_thread_removes_all_its_rows(scribe: Any) -> None:
     fill(scribe, LINE, INSIDE, LINE._replace(branch="fork"))
     fill(scribe, LINE, run="other")
     assert all(scribe.rows().values())
-    write(scribe, delete_thread, 1)
+    remove_in_transaction(scribe, delete_thread, 1)
     assert not any(scribe.rows().values())
 
 
-def test_a_thread_goes_alone(scribe: Any) -> None:
+def test_deleting_a_thread_keeps_other_threads(scribe: Any) -> None:
     fill(scribe, LINE, INSIDE)
     before = scribe.rows()
     fill(scribe, BranchKey("second"), BranchKey("second", "node:1"))
-    write(scribe, delete_thread, 2)
+    remove_in_transaction(scribe, delete_thread, 2)
     assert scribe.rows() == before
 
 
-def test_a_thread_that_went_begins_anew(scribe: Any) -> None:
+def test_a_deleted_thread_can_be_started_again(scribe: Any) -> None:
     fill(scribe, LINE)
-    write(scribe, delete_thread, 1)
+    remove_in_transaction(scribe, delete_thread, 1)
     scribe.heads.clear()
     scribe.written.clear()
     again = scribe.add({"n": 1}, logs=1)
     assert scribe.loaded(again) == scribe.written[again]
-    assert [event.seq for event in scribe.numbered()] == [1]
+    assert [event.seq for event in scribe.numbered_events()] == [1]
 
 
-def test_what_is_no_thread_is_no_trouble(scribe: Any) -> None:
+def test_deleting_a_missing_thread_or_line_does_nothing(scribe: Any) -> None:
     fill(scribe, LINE)
     before = scribe.rows()
-    write(scribe, delete_thread, 9)
-    write(scribe, delete_line, 9)
+    remove_in_transaction(scribe, delete_thread, 9)
+    remove_in_transaction(scribe, delete_line, 9)
     assert scribe.rows() == before

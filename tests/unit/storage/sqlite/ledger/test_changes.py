@@ -1,4 +1,4 @@
-"""Changes as jobs: encoded beforehand, few statements, and nothing half done."""
+"""Changes of the ledger as jobs: early encoding, few statements, and atomic conflicts."""
 
 from __future__ import annotations
 
@@ -38,18 +38,18 @@ def ledger(database: SqliteDatabase) -> SqliteLedger:
     return SqliteLedger(database)
 
 
-def executed(ledger: SqliteLedger, changes: list[Change]) -> list[str]:
-    """The statements of a list of changes."""
+def execute(ledger: SqliteLedger, changes: list[Change]) -> list[str]:
+    """Return the SQL statements that a list of changes executes."""
     job, statements = ledger.job(changes), list[str]()
 
-    def traced(connection: sqlite3.Connection) -> None:
+    def trace(connection: sqlite3.Connection) -> None:
         connection.set_trace_callback(statements.append)
         try:
             job(connection)
         finally:
             connection.set_trace_callback(None)
 
-    ledger.database.write(traced)
+    ledger.database.write(trace)
     return statements
 
 
@@ -57,7 +57,7 @@ def step(identity: str) -> StepRun:
     return StepRun(id=identity, run_id="r1", task_id=identity, name="draft", type="task", status=StepStatus.RUNNING)
 
 
-def test_a_superstep_is_four_statements(ledger: SqliteLedger) -> None:
+def test_the_changes_of_a_superstep_execute_four_statements(ledger: SqliteLedger) -> None:
     ledger.write([Insert(run(claim="mine")), Insert(step("1"))])
     events = [NewEvent("STEP_COMPLETED", {"stepName": "draft"}, "1"), NewEvent("STEP_STARTED", {}, "2")]
     changes = [
@@ -65,27 +65,27 @@ def test_a_superstep_is_four_statements(ledger: SqliteLedger) -> None:
         Update(StepRun, "1", {"status": StepStatus.COMPLETED, "completed_at": NOW}),
         Insert(step("2")),
     ]
-    statements = executed(ledger, changes)
-    assert [one.split()[0] for one in statements] == ["UPDATE", "INSERT", "UPDATE", "INSERT"]
-    assert executed(ledger, [Advance("r1", NOW)])[0].startswith("UPDATE")
+    statements = execute(ledger, changes)
+    assert [statement.split()[0] for statement in statements] == ["UPDATE", "INSERT", "UPDATE", "INSERT"]
+    assert execute(ledger, [Advance("r1", NOW)])[0].startswith("UPDATE")
 
 
-def test_what_was_given_may_change_once_the_job_is_made(ledger: SqliteLedger) -> None:
-    given, payload = run(output={"list": [1]}), {"n": 1}
-    job = ledger.job([Insert(given), Advance("r1", NOW, {}, [NewEvent("A", payload)])])
-    given.output["list"].append(2)
+def test_records_can_be_changed_after_the_job_was_made(ledger: SqliteLedger) -> None:
+    record, payload = run(output={"list": [1]}), {"n": 1}
+    job = ledger.job([Insert(record), Advance("r1", NOW, {}, [NewEvent("A", payload)])])
+    record.output["list"].append(2)
     payload["n"] = 2
     ledger.database.write(job)
-    found: Any = ledger.find(Run)
-    assert found[0].output == {"list": [1]}
+    runs: Any = ledger.find(Run)
+    assert runs[0].output == {"list": [1]}
     events: Any = ledger.events("r1")
     assert events[0].payload == {"n": 1}
 
 
-def test_guards_are_looked_at_before_anything_is_written(ledger: SqliteLedger) -> None:
-    """A job that fails after it has written makes the others of its transaction be written again."""
+def test_guards_are_checked_before_anything_is_written(ledger: SqliteLedger) -> None:
+    """A job that fails after a write makes the database repeat the other jobs of its transaction."""
     ledger.write([Insert(run("r1")), Insert(run("r2"))])
-    refused: list[tuple[list[Change], str]] = [
+    cases: list[tuple[list[Change], str]] = [
         ([Update(Run, "r1", {}), Advance("r2", NOW, {}, (), where(version=9)), Insert(label("1"))], "r2"),
         ([Advance("r1", NOW, {}, (), where(version=1)), Update(Run, "r2", {}, where(claim="x"))], "r2"),
         ([Update(Run, "r1", {}, where(claim="x")), Update(Run, "r2", {}, where(claim="x"))], "r1"),
@@ -93,7 +93,7 @@ def test_guards_are_looked_at_before_anything_is_written(ledger: SqliteLedger) -
         ([Update(Run, "r1", {}, where(claim="x")), Insert(label("1"))], "r1"),
         ([Insert(run("r1")), Insert(label("1"))], ""),
     ]
-    for changes, conflict in refused:
+    for changes, conflict in cases:
         written: list[int] = []
 
         def attempt(connection: sqlite3.Connection) -> None:
@@ -108,52 +108,52 @@ def test_guards_are_looked_at_before_anything_is_written(ledger: SqliteLedger) -
         assert (raised.value.id, written) == (conflict, [0])
 
 
-def test_the_same_change_is_refused_as_without_looking(ledger: SqliteLedger) -> None:
+def test_guards_take_earlier_changes_of_the_same_job_into_account(ledger: SqliteLedger) -> None:
     ledger.write([Insert(run("r1")), Insert(run("r2"))])
     with pytest.raises(DuplicateRecord):
         ledger.write([Insert(run("r1")), Update(Run, "r2", {}, where(claim="x"))])
     ledger.write([Update(Run, "r1", {"claim": "x"}), Update(Run, "r1", {"graph": "y"}, where(claim="x"))])
     ledger.write([Insert(run("r3", claim="x")), Update(Run, "r3", {"graph": "y"}, where(claim="x"))])
-    both = [
+    guarded = [
         Update(Run, "r1", {"graph": "z"}, where(graph="y")),
         Advance("r3", NOW, {"graph": "z"}, (), where(graph="y")),
     ]
-    ledger.write(both)
-    found: Any = ledger.find(Run)
-    assert [(one.graph, one.version) for one in found] == [("z", 4), ("g", 1), ("z", 3)]
+    ledger.write(guarded)
+    runs: Any = ledger.find(Run)
+    assert [(record.graph, record.version) for record in runs] == [("z", 4), ("g", 1), ("z", 3)]
 
 
-def test_those_who_share_a_transaction_do_not_share_its_fate(database: SqliteDatabase) -> None:
-    """One of many jobs that are handed over together fails after it has written."""
+def test_a_failing_job_does_not_affect_the_others_of_its_transaction(database: SqliteDatabase) -> None:
+    """One of several jobs in a shared transaction fails after it has written."""
     ledger, saver = SqliteLedger(database), SqliteSaver(database)
     ledger.write([Insert(run("r1"))])
-    held, holding = threading.Event(), threading.Event()
+    released, started = threading.Event(), threading.Event()
 
     def hold(_: sqlite3.Connection) -> None:
-        holding.set()
-        held.wait(600)
+        started.set()
+        released.wait(600)
 
     first = database.submit(hold)
-    assert holding.wait(600)
-    good = [
+    assert started.wait(600)
+    before = [
         database.submit(ledger.job([Insert(label(str(n))), Advance("r1", NOW, {}, [NewEvent("A", {})])]))
         for n in range(5)
     ]
-    bad = database.submit(ledger.job([Insert(label("bad")), Update(Run, "r9", {})]))
-    more = [database.submit(ledger.job([Insert(label(str(n)))])) for n in range(5, 9)]
-    held.set()
+    failing = database.submit(ledger.job([Insert(label("bad")), Update(Run, "r9", {})]))
+    after = [database.submit(ledger.job([Insert(label(str(n)))])) for n in range(5, 9)]
+    released.set()
     with pytest.raises(RecordConflict):
-        bad.result(600)
-    for one in (first, *good, *more):
+        failing.result(600)
+    for one in (first, *before, *after):
         one.result(600)
-    found: Any = ledger.find(RunLabel)
-    assert [one.id for one in found] == [str(n) for n in range(9)]
+    labels: Any = ledger.find(RunLabel)
+    assert [one.id for one in labels] == [str(n) for n in range(9)]
     events: Any = ledger.events("r1")
-    assert [one.seq for one in events] == [1, 2, 3, 4, 5]
+    assert [event.seq for event in events] == [1, 2, 3, 4, 5]
     assert saver.load("thread") is None
 
 
-def test_several_jobs_of_one_commit_share_its_fate(database: SqliteDatabase) -> None:
+def test_the_jobs_of_a_commit_are_written_with_it_or_not_at_all(database: SqliteDatabase) -> None:
     ledger, saver = SqliteLedger(database), SqliteSaver(database)
     ledger.write([Insert(run("r1"))])
     jobs = [ledger.job([Insert(label("1"))]), ledger.job([Update(Run, "r9", {})])]
@@ -168,20 +168,20 @@ def test_several_jobs_of_one_commit_share_its_fate(database: SqliteDatabase) -> 
     assert ledger.count(RunLabel) == 3
 
 
-def test_a_duplicate_is_named(ledger: SqliteLedger) -> None:
+def test_a_duplicate_error_names_the_record_and_the_columns(ledger: SqliteLedger) -> None:
     hook = Webhook(id="h", workspace_id="w1", url="u", created_at=NOW)
     ledger.write([Insert(run("r1", idempotency_key="k")), Insert(run("r2")), Insert(hook), Insert(label("1"))])
-    for change, told in (
+    for change, message in (
         (Insert(run("r1")), r"A record of workflow_runs with id 'r1' already"),
         (Insert(run("r3", idempotency_key="k")), r"with workspace_id 'w1' and idempotency_key 'k' already"),
         (Update(Run, "r2", {"idempotency_key": "k"}), r"with workspace_id 'as before' and idempotency_key 'k' already"),
         (Insert(label("1")), r"A record of run_labels with id '1' already"),
     ):
-        with pytest.raises(DuplicateRecord, match=told):
+        with pytest.raises(DuplicateRecord, match=message):
             ledger.write([change])
 
 
-def test_a_conflict_says_what_was_expected(ledger: SqliteLedger) -> None:
+def test_a_conflict_error_names_the_expected_values(ledger: SqliteLedger) -> None:
     ledger.write([Insert(run("r1"))])
     expected = [*where(claim="mine"), Condition("version", "<", 3)]
     with pytest.raises(
@@ -190,5 +190,5 @@ def test_a_conflict_says_what_was_expected(ledger: SqliteLedger) -> None:
         ledger.write([Advance("r1", NOW, {}, (), expected)])
 
 
-def test_events_that_nobody_wants_cost_one_look(ledger: SqliteLedger) -> None:
-    assert len(executed(ledger, [Announce("w1", "a", {}, NOW)])) == 1
+def test_announcing_without_webhooks_executes_one_statement(ledger: SqliteLedger) -> None:
+    assert len(execute(ledger, [Announce("w1", "a", {}, NOW)])) == 1

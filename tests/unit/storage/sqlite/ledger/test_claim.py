@@ -1,4 +1,4 @@
-"""What a worker takes: found by an index, and passed over quickly where there is no room."""
+"""Claims of runs: use of indexes, and few statements for runs that have to wait."""
 
 from __future__ import annotations
 
@@ -26,21 +26,21 @@ def ledger(database: SqliteDatabase) -> SqliteLedger:
 
 
 @contextmanager
-def counted(ledger: SqliteLedger) -> Iterator[list[str]]:
-    """What is executed meanwhile on the writing connection."""
+def traced_statements(ledger: SqliteLedger) -> Iterator[list[str]]:
+    """Yield a list of the statements that the writing connection executes."""
     executed: list[str] = []
     ledger.database.write(lambda connection: connection.set_trace_callback(executed.append))
     yield executed
     ledger.database.write(lambda connection: connection.set_trace_callback(None))
 
 
-def claimed(ledger: SqliteLedger, limit: int = 10) -> list[str]:
-    found: Any = ledger.claim("w", NOW, limit)
-    return [one.id for one in found]
+def claim(ledger: SqliteLedger, limit: int = 10) -> list[str]:
+    runs: Any = ledger.claim("w", NOW, limit)
+    return [record.id for record in runs]
 
 
 @pytest.mark.parametrize("statement", ["ahead_on_thread", "ahead_in_queue"])
-def test_runs_that_have_not_ended_keep_their_place(statement: str) -> None:
+def test_queries_for_earlier_runs_cover_all_statuses_before_the_end(statement: str) -> None:
     for status in RunStatus:
         assert (f"'{status}'" in STATEMENTS[statement]) == (status not in ENDED)
 
@@ -55,7 +55,7 @@ def test_runs_that_have_not_ended_keep_their_place(statement: str) -> None:
         ("at_work_with_key", "SEARCH workflow_runs USING COVERING INDEX runs_at_work_by_key"),
     ],
 )
-def test_indexes_are_used(ledger: SqliteLedger, statement: str, index: str) -> None:
+def test_statements_of_a_claim_use_indexes(ledger: SqliteLedger, statement: str, index: str) -> None:
     sql = STATEMENTS[statement]
     with ledger.database.read() as connection:
         plan = connection.execute(f"EXPLAIN QUERY PLAN {sql}", ["x"] * sql.count("?")).fetchall()
@@ -63,42 +63,42 @@ def test_indexes_are_used(ledger: SqliteLedger, statement: str, index: str) -> N
     assert not any("TEMP B-TREE" in row[3] for row in plan)
 
 
-def test_where_nothing_is_due_nothing_is_written_and_little_asked(ledger: SqliteLedger) -> None:
+def test_a_claim_without_due_runs_executes_one_query(ledger: SqliteLedger) -> None:
     ledger.write([Insert(run(f"r{n}", due_at=NOW + timedelta(days=1))) for n in range(50)])
-    with counted(ledger) as executed:
-        assert claimed(ledger) == []
-    assert [one.strip().rpartition("\n")[2] for one in executed if "workflow_runs" in one] == [
+    with traced_statements(ledger) as executed:
+        assert claim(ledger) == []
+    assert [statement.strip().rpartition("\n")[2] for statement in executed if "workflow_runs" in statement] == [
         "ORDER BY due_at, id LIMIT 11"
     ]
 
 
-def test_those_without_room_are_passed_over_together(ledger: SqliteLedger) -> None:
+def test_runs_of_a_full_workspace_are_skipped_with_few_queries(ledger: SqliteLedger) -> None:
     ledger.write([Insert(Workspace(id="full", slug="full", max_running=1, created_at=NOW))])
     ledger.write([Insert(run(f"r{n:05}", workspace_id="full", due_at=NOW)) for n in range(3000)])
     ledger.write([Insert(run("s1", due_at=NOW)), Insert(run("s2", due_at=NOW))])
-    with counted(ledger) as executed:
-        assert claimed(ledger, 5) == ["r00000", "s1", "s2"]
-    assert 5 < len([one for one in executed if "SELECT" in one]) < 12
+    with traced_statements(ledger) as executed:
+        assert claim(ledger, 5) == ["r00000", "s1", "s2"]
+    assert 5 < len([statement for statement in executed if "SELECT" in statement]) < 12
 
 
-def test_two_ledgers_on_one_file_share_the_runs(database: SqliteDatabase) -> None:
+def test_two_ledgers_on_one_file_claim_different_runs(database: SqliteDatabase) -> None:
     first = SqliteLedger(database)
     first.write([Insert(run(f"r{n}", due_at=NOW)) for n in range(4)])
     with SqliteLedger(database.path) as second:
-        assert claimed(first, 2) + claimed(second, 3) == ["r0", "r1", "r2", "r3"]
+        assert claim(first, 2) + claim(second, 3) == ["r0", "r1", "r2", "r3"]
 
 
-def test_who_has_lost_a_run_writes_nothing_for_it(ledger: SqliteLedger) -> None:
+def test_a_write_with_a_lost_claim_is_refused(ledger: SqliteLedger) -> None:
     ledger.write([Insert(run("r1", due_at=NOW))])
-    (taken,) = list(ledger.claim("w", NOW, 1))  # type: ignore[arg-type]
+    (first,) = list(ledger.claim("w", NOW, 1))  # type: ignore[arg-type]
     ledger.write([Update(Run, "r1", {"claim": None, "due_at": NOW})])
-    (again,) = list(ledger.claim("w", NOW, 1))  # type: ignore[arg-type]
+    (second,) = list(ledger.claim("w", NOW, 1))  # type: ignore[arg-type]
     with pytest.raises(Exception, match="does not exist with claim"):
-        ledger.write([Advance("r1", NOW, {"graph": "x"}, (), where(claim=taken.claim))])
-    ledger.write([Advance("r1", NOW, {"graph": "x"}, (), where(claim=again.claim))])
+        ledger.write([Advance("r1", NOW, {"graph": "x"}, (), where(claim=first.claim))])
+    ledger.write([Advance("r1", NOW, {"graph": "x"}, (), where(claim=second.claim))])
 
 
-def test_a_transaction_that_fails_takes_nothing(ledger: SqliteLedger) -> None:
+def test_a_rolled_back_claim_claims_nothing(ledger: SqliteLedger) -> None:
     ledger.write([Insert(run("r1", due_at=NOW))])
 
     def fail(connection: sqlite3.Connection) -> None:
@@ -110,4 +110,4 @@ def test_a_transaction_that_fails_takes_nothing(ledger: SqliteLedger) -> None:
 
     with pytest.raises(KeyError):
         ledger.database.write(fail)
-    assert claimed(ledger) == ["r1"]
+    assert claim(ledger) == ["r1"]

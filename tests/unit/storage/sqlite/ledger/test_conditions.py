@@ -1,4 +1,4 @@
-"""Conditions as SQL: few statements, values apart from them, and an index for what a service asks."""
+"""Conditions as SQL: parameters, few distinct statements, and indexes for the queries of the service."""
 
 from __future__ import annotations
 
@@ -39,33 +39,33 @@ SHARED: Any = {"statements": statements, "executes_late": False, "has_arrays": F
 TABLES = Tables(cast("Any", SimpleNamespace(encryptor=Encryptor(), **SHARED)))
 
 
-def text_of(*given: Any) -> str:
-    return conditions(TABLES, Run, [Condition(*one) for one in given])[0]
+def sql_of(*parts: Any) -> str:
+    return conditions(TABLES, Run, [Condition(*part) for part in parts])[0]
 
 
-def test_no_conditions_are_met_by_all() -> None:
+def test_no_conditions_select_all_records() -> None:
     assert conditions(TABLES, Run, ()) == ("TRUE", [])
 
 
-def test_values_stand_apart() -> None:
-    found = conditions(TABLES, Run, [Condition("graph", "=", "g' OR 1"), Condition("due_at", "<", NOW)])
-    assert found == ('"graph" = ? AND "due_at" < ?', ["g' OR 1", 1767225600000000])
+def test_values_become_parameters() -> None:
+    sql = conditions(TABLES, Run, [Condition("graph", "=", "g' OR 1"), Condition("due_at", "<", NOW)])
+    assert sql == ('"graph" = ? AND "due_at" < ?', ["g' OR 1", 1767225600000000])
 
 
-def test_none_is_part_of_the_text() -> None:
-    assert text_of(("claim", "=", None), ("claim", "!=", None)) == '"claim" IS NULL AND "claim" IS NOT NULL'
-    assert text_of(("claim", "!=", "x")) == '("claim" <> ? OR "claim" IS NULL)'
-    assert text_of(("due_at", "<", None)) == "FALSE"
+def test_comparisons_with_none_use_is_null() -> None:
+    assert sql_of(("claim", "=", None), ("claim", "!=", None)) == '"claim" IS NULL AND "claim" IS NOT NULL'
+    assert sql_of(("claim", "!=", "x")) == '("claim" <> ? OR "claim" IS NULL)'
+    assert sql_of(("due_at", "<", None)) == "FALSE"
 
 
-def test_lists_of_many_lengths_are_few_statements() -> None:
-    texts = {text_of(("id", "in", [str(n) for n in range(length)])) for length in range(1, 1025)}
+def test_lists_are_padded_so_that_few_statements_are_needed() -> None:
+    texts = {sql_of(("id", "in", [str(n) for n in range(length)])) for length in range(1, 1025)}
     assert len(texts) == 11
     text, values = conditions(TABLES, Run, [Condition("id", "in", list("abc"))])
     assert (text, values) == ('"id" IN (?, ?, ?, ?)', ["a", "b", "c", "c"])
 
 
-def test_long_lists_are_one_value() -> None:
+def test_a_long_list_is_passed_as_one_parameter() -> None:
     many = [f"r{n}" for n in range(5000)]
     text, values = conditions(TABLES, Run, [Condition("id", "in", many)])
     assert (text.count("?"), len(values)) == (1, 1)
@@ -73,18 +73,18 @@ def test_long_lists_are_one_value() -> None:
 
 
 def test_text_with_a_null_character_matches_no_record() -> None:
-    texts = [text_of(("id", "=", "a\0")), text_of(("id", "!=", "a\0")), text_of(("id", "in", ["a\0"]))]
+    texts = [sql_of(("id", "=", "a\0")), sql_of(("id", "!=", "a\0")), sql_of(("id", "in", ["a\0"]))]
     assert texts == ["FALSE", "TRUE", "FALSE"]
 
 
-def test_order_is_by_ids_last() -> None:
+def test_the_order_ends_with_the_id() -> None:
     assert order_by(TABLES[Run], None) == '"id"'
     assert order_by(TABLES[Run], Order("due_at", descending=True)) == '"due_at" DESC NULLS LAST, "id"'
 
 
 LABELLED = Condition("id", "in", Among(RunLabel, "run_id", where(name="team", value="red")))
 ACTIVE = Condition("status", "in", [RunStatus.RUNNING, RunStatus.PENDING])
-QUESTIONS: list[Any] = [
+QUERIES: list[Any] = [
     (Run, where(id="x"), None),
     (Run, where(workspace_id="w"), Order("created_at", True)),
     (Run, [*where(workspace_id="w"), ACTIVE], Order("created_at", True)),
@@ -113,21 +113,21 @@ QUESTIONS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize("question", QUESTIONS, ids=str)
-def test_what_a_service_asks_is_found_by_an_index(database: SqliteDatabase, question: Any) -> None:
+@pytest.mark.parametrize("query", QUERIES, ids=str)
+def test_queries_of_the_service_use_an_index(database: SqliteDatabase, query: Any) -> None:
     ledger = SqliteLedger(database)
     ledger.write([Insert(run())])
-    kind, fitting, order = question
-    asked: list[tuple[str, Any]] = []
+    kind, conditions, order = query
+    executed: list[tuple[str, Any]] = []
     with database.read() as connection:
-        connection.set_trace_callback(lambda text: asked.append((text, None)))
-    ledger.find(kind, fitting, order=order, limit=20)
+        connection.set_trace_callback(lambda text: executed.append((text, None)))
+    ledger.find(kind, conditions, order=order, limit=20)
     with database.read() as connection:
         connection.set_trace_callback(None)
-        (sql,) = [text for text, _ in asked if text.startswith("SELECT")]
+        (sql,) = [text for text, _ in executed if text.startswith("SELECT")]
         plan = [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {sql}")]
-    looked = [step for step in plan if re.match("SCAN|SEARCH", step)]
-    assert looked
-    for step in looked:
+    accesses = [step for step in plan if re.match("SCAN|SEARCH", step)]
+    assert accesses
+    for step in accesses:
         assert re.search(r"USING (COVERING )?(INDEX|PRIMARY KEY)", step), plan
         assert step.startswith("SEARCH"), plan

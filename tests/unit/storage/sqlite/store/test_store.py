@@ -1,4 +1,4 @@
-"""The store in a SQLite file: what it answers is what the store in memory answers, and it is there tomorrow."""
+"""The store in a SQLite file: the same answers as in memory, persistence, encryption, batches, coroutines, sweeping."""
 
 from __future__ import annotations
 
@@ -41,11 +41,11 @@ NAMES = ("users", "42")
 START = datetime(2026, 1, 1, tzinfo=UTC)
 KEY = bytes(range(32))
 LONG = 600.0
-"""Seconds after which a test is given up. No test waits that long if it passes."""
+"""Seconds after which a test fails. A test that passes never waits that long."""
 
 
 def embed(texts: Sequence[str]) -> list[list[float]]:
-    """Whether a text speaks of cats, and whether of dogs."""
+    """Embed a text as two numbers: whether it mentions cats, and whether dogs."""
     return [[float("cat" in text), float("dog" in text)] for text in texts]
 
 
@@ -87,83 +87,89 @@ FILTERS: list[Any] = [
 ]
 
 
-def some_batch(chance: random.Random) -> list[Operation]:
-    """A few operations on a few places, so that they meet."""
-    make = chance.choices([_some_put, _some_get, _some_search, _some_list], [4, 3, 4, 1], k=chance.randint(1, 3))
-    return [one(chance) for one in make]
+def random_batch(random_source: random.Random) -> list[Operation]:
+    """Return random operations on few keys, so that they affect each other."""
+    factories = random_source.choices(
+        [_random_put, _random_get, _random_search, _random_list], [4, 3, 4, 1], k=random_source.randint(1, 3)
+    )
+    return [factory(random_source) for factory in factories]
 
 
-def _some_labels(chance: random.Random, labels: list[str], least: int) -> tuple[str, ...]:
-    return tuple(chance.choices(labels, k=chance.randint(least, 2)))
+def _random_labels(random_source: random.Random, labels: list[str], least: int) -> tuple[str, ...]:
+    return tuple(random_source.choices(labels, k=random_source.randint(least, 2)))
 
 
-def _some_put(chance: random.Random) -> PutOp:
-    value = {"n": chance.randint(0, 3), "parts": chance.choices(TEXTS, k=chance.randint(0, 2))}
+def _random_put(random_source: random.Random) -> PutOp:
+    value = {"n": random_source.randint(0, 3), "parts": random_source.choices(TEXTS, k=random_source.randint(0, 2))}
     return PutOp(
-        namespace=_some_labels(chance, LABELS, 1),
-        key=chance.choice(["k", ""]),
-        value=chance.choice([None, value, {**value, "text": chance.choice(TEXTS)}]),
-        index=chance.choice([None, None, True, False, ("n",)]),
-        ttl=chance.choice([None, 0, 5, 15.5, timedelta(seconds=20)]),
+        namespace=_random_labels(random_source, LABELS, 1),
+        key=random_source.choice(["k", ""]),
+        value=random_source.choice([None, value, {**value, "text": random_source.choice(TEXTS)}]),
+        index=random_source.choice([None, None, True, False, ("n",)]),
+        ttl=random_source.choice([None, 0, 5, 15.5, timedelta(seconds=20)]),
     )
 
 
-def _some_get(chance: random.Random) -> GetOp:
-    refresh = chance.choice([None, True, False])
-    return GetOp(namespace=_some_labels(chance, LABELS, 1), key=chance.choice(["k", ""]), refresh_ttl=refresh)
+def _random_get(random_source: random.Random) -> GetOp:
+    refresh = random_source.choice([None, True, False])
+    return GetOp(
+        namespace=_random_labels(random_source, LABELS, 1), key=random_source.choice(["k", ""]), refresh_ttl=refresh
+    )
 
 
-def _some_search(chance: random.Random) -> SearchOp:
+def _random_search(random_source: random.Random) -> SearchOp:
     return SearchOp(
-        prefix=_some_labels(chance, [*LABELS, "*", "a.b"], 0),
-        query=chance.choice([None, "cat", "cat dog"]),
-        filter=chance.choice(FILTERS),
-        limit=chance.choice([0, 1, 2, 10]),
-        offset=chance.choice([0, 0, 1, 2]),
-        refresh_ttl=chance.choice([None, True, False]),
+        prefix=_random_labels(random_source, [*LABELS, "*", "a.b"], 0),
+        query=random_source.choice([None, "cat", "cat dog"]),
+        filter=random_source.choice(FILTERS),
+        limit=random_source.choice([0, 1, 2, 10]),
+        offset=random_source.choice([0, 0, 1, 2]),
+        refresh_ttl=random_source.choice([None, True, False]),
     )
 
 
-def _some_list(chance: random.Random) -> ListNamespacesOp:
+def _random_list(random_source: random.Random) -> ListNamespacesOp:
     return ListNamespacesOp(
-        prefix=_some_labels(chance, [*LABELS, "*", "a.b"], 0),
-        suffix=_some_labels(chance, [*LABELS, "b", "*"], 0),
-        max_depth=chance.choice([None, 1, 2]),
-        limit=chance.choice([1, 2, 100]),
-        offset=chance.choice([0, 0, 1]),
+        prefix=_random_labels(random_source, [*LABELS, "*", "a.b"], 0),
+        suffix=_random_labels(random_source, [*LABELS, "b", "*"], 0),
+        max_depth=random_source.choice([None, 1, 2]),
+        limit=random_source.choice([1, 2, 100]),
+        offset=random_source.choice([0, 0, 1]),
     )
 
 
 @pytest.mark.parametrize("seed", range(12))
-def test_it_answers_as_the_store_in_memory_does(database: SqliteDatabase, clock: FakeClock, seed: int) -> None:
-    chance = random.Random(seed)
+def test_random_operations_have_the_same_answers_as_in_memory(
+    database: SqliteDatabase, clock: FakeClock, seed: int
+) -> None:
+    random_source = random.Random(seed)
     ttl = TimeToLive(default=[None, 10][seed % 2], refresh_on_read=seed % 3 == 0)
-    ours = SqliteStore(database, index=INDEX, ttl=ttl, clock=clock)
-    theirs = InMemoryStore(index=INDEX, ttl=ttl, clock=clock)
+    stored = SqliteStore(database, index=INDEX, ttl=ttl, clock=clock)
+    in_memory = InMemoryStore(index=INDEX, ttl=ttl, clock=clock)
     for _ in range(100):
-        batch = some_batch(chance)
-        assert _rounded(ours.batch(batch)) == _rounded(theirs.batch(batch)), batch
-        clock.advance(chance.choice([0, 0, 1, 4.5, 5]))
-    assert ours.sweep() == theirs.sweep()
-    assert count(database) == len(theirs.search((), limit=1000))
+        batch = random_batch(random_source)
+        assert _rounded(stored.batch(batch)) == _rounded(in_memory.batch(batch)), batch
+        clock.advance(random_source.choice([0, 0, 1, 4.5, 5]))
+    assert stored.sweep() == in_memory.sweep()
+    assert count(database) == len(in_memory.search((), limit=1000))
 
 
 def _rounded(answers: list[Any]) -> list[Any]:
-    return [[_with_round_score(one) for one in found] if isinstance(found, list) else found for found in answers]
+    return [[_with_round_score(one) for one in answer] if isinstance(answer, list) else answer for answer in answers]
 
 
-def _with_round_score(found: Any) -> Any:
-    return replace(found, score=round(found.score, 6)) if isinstance(found, SearchItem) and found.score else found
+def _with_round_score(answer: Any) -> Any:
+    return replace(answer, score=round(answer.score, 6)) if isinstance(answer, SearchItem) and answer.score else answer
 
 
-def test_a_store_is_told_by_its_methods(store: SqliteStore) -> None:
+def test_the_store_implements_the_port(store: SqliteStore) -> None:
     assert isinstance(store, Store)
 
 
-# -- tomorrow
+# -- persistence
 
 
-def test_items_outlive_the_store(tmp_path: Path) -> None:
+def test_items_are_kept_in_the_file(tmp_path: Path) -> None:
     value = {"n": 1, "when": START, "parts": ("a", {"b"}), "bytes": b"\x00\xff"}
     with SqliteStore(tmp_path / "runs.db", clock=FakeClock(START)) as store:
         store.put(NAMES, "k", value)
@@ -173,7 +179,7 @@ def test_items_outlive_the_store(tmp_path: Path) -> None:
         assert (item.value, item.created_at, item.updated_at) == (value, START, START)
 
 
-def test_times_go_on_while_nobody_has_the_file_open(tmp_path: Path) -> None:
+def test_items_expire_while_the_file_is_closed(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "runs.db", clock=FakeClock(START)) as store:
         store.put(NAMES, "short", {}, ttl=10)
         store.put(NAMES, "long", {}, ttl=timedelta(days=10))
@@ -182,14 +188,14 @@ def test_times_go_on_while_nobody_has_the_file_open(tmp_path: Path) -> None:
         assert store.sweep() == 1
 
 
-def test_what_items_mean_outlives_the_store(tmp_path: Path) -> None:
+def test_vectors_are_kept_in_the_file(tmp_path: Path) -> None:
     with SqliteStore(tmp_path / "runs.db", index=INDEX) as store:
         store.put(NAMES, "k", {"text": "cat"})
     with SqliteStore(tmp_path / "runs.db", index=INDEX) as store:
         assert [item.score for item in store.search((), query="cat")] == [1.0]
 
 
-def test_an_index_of_other_dimensions_is_refused_where_it_would_be_compared(database: SqliteDatabase) -> None:
+def test_a_query_is_refused_if_stored_vectors_have_other_dimensions(database: SqliteDatabase) -> None:
     SqliteStore(database, index=INDEX).put(("old",), "k", {"text": "cat"})
     other = SqliteStore(database, index=Index(dims=3, embed=lambda texts: [[1.0, 0.0, 0.0] for _ in texts]))
     with pytest.raises(InvalidConfig, match=r"vectors of 3 numbers, but items in \('old',\) .* of 2"):
@@ -199,7 +205,7 @@ def test_an_index_of_other_dimensions_is_refused_where_it_would_be_compared(data
     assert len(other.search((), query="cat")) == 1
 
 
-def test_the_longest_time_to_live_is_for_ever(store: SqliteStore, clock: FakeClock) -> None:
+def test_a_very_long_ttl_never_expires(store: SqliteStore, clock: FakeClock) -> None:
     store.put(NAMES, "k", {}, ttl=float("inf"))
     store.put(NAMES, "l", {}, ttl=timedelta.max)
     clock.advance(timedelta(days=365_000))
@@ -210,33 +216,33 @@ def test_the_longest_time_to_live_is_for_ever(store: SqliteStore, clock: FakeClo
 
 
 @pytest.mark.parametrize("key", [None, KEY], ids=["plain", "encrypted"])
-def test_with_a_key_nothing_of_a_value_can_be_read_in_the_file(tmp_path: Path, key: bytes | None) -> None:
-    one = Index(dims=2, embed=lambda texts: [[0.6, 0.8] for _ in texts])
-    with SqliteStore(tmp_path / "runs.db", index=one, key=key) as store:
+def test_a_key_encrypts_values_and_vectors_in_the_file(tmp_path: Path, key: bytes | None) -> None:
+    index = Index(dims=2, embed=lambda texts: [[0.6, 0.8] for _ in texts])
+    with SqliteStore(tmp_path / "runs.db", index=index, key=key) as store:
         store.put(NAMES, "k", {"text": "a great secret"})
-        (found,) = store.search((), query="?", filter={"text": {"$contains": "great"}})
-        assert (found.value, found.score) == ({"text": "a great secret"}, 1.0)
+        (item,) = store.search((), query="?", filter={"text": {"$contains": "great"}})
+        assert (item.value, item.score) == ({"text": "a great secret"}, 1.0)
     stored = (tmp_path / "runs.db").read_bytes()
     vector = b"\x9a\x99\x19\x3f\xcd\xcc\x4c\x3f"
     assert (b"secret" in stored, vector in stored) == (key is None, key is None)
 
 
-# -- what cannot be stored
+# -- values that cannot be stored
 
 
-def test_a_value_that_cannot_be_stored_is_refused_with_the_path_to_it(store: SqliteStore) -> None:
+def test_a_value_that_cannot_be_stored_is_refused_with_its_path(store: SqliteStore) -> None:
     with pytest.raises(SerdeError, match=r"value\.deep\[1\] cannot be stored") as caught:
         store.put(NAMES, "k", {"deep": [1, object()]})
     assert caught.value.key_path == "value.deep[1]"
     assert store.get(NAMES, "k") is None
 
 
-def test_an_unknown_operator_is_refused_even_where_there_is_nothing(store: SqliteStore) -> None:
+def test_an_unknown_operator_is_refused_even_in_an_empty_store(store: SqliteStore) -> None:
     with pytest.raises(InvalidUpdateError, match=r"'\$near'"):
         store.search((), filter={"missing": 1, "n": {"$near": 1}})
 
 
-def test_no_value_is_no_deletion(store: SqliteStore) -> None:
+def test_putting_none_is_refused_and_deletes_nothing(store: SqliteStore) -> None:
     store.put(NAMES, "k", {})
     with pytest.raises(TypeError):
         store.put(NAMES, "k", None)  # type: ignore[arg-type]
@@ -244,7 +250,7 @@ def test_no_value_is_no_deletion(store: SqliteStore) -> None:
 
 
 @pytest.mark.parametrize(("namespace", "key"), [(NAMES, "\ud800"), (("\udfff",), "k"), (NAMES, 1)])
-def test_a_name_that_cannot_be_stored_is_refused_and_stands_for_nothing(
+def test_names_that_are_not_unicode_cannot_be_stored_and_are_never_found(
     store: SqliteStore, namespace: tuple[str, ...], key: Any
 ) -> None:
     with pytest.raises(SerdeError, match="not valid Unicode"):
@@ -279,13 +285,13 @@ def test_a_batch_reads_what_it_has_written(store: SqliteStore) -> None:
             GetOp(namespace=NAMES, key="k"),
         ]
     )
-    before, put, item, found, used, deleted, after = answers
+    before, put, item, items, namespaces, deleted, after = answers
     assert (before, put, deleted, after) == (None, None, None, None)
-    assert (item.value, [one.key for one in found], used) == ({"n": 1}, ["k"], [NAMES])
+    assert (item.value, [one.key for one in items], namespaces) == ({"n": 1}, ["k"], [NAMES])
 
 
 @pytest.mark.parametrize(
-    ("wrong", "error"),
+    ("operation", "error"),
     [
         (PutOp(namespace=(), key="k", value={}), InvalidUpdateError),
         (PutOp(namespace=NAMES, key="k", value={"x": object()}), SerdeError),
@@ -293,13 +299,13 @@ def test_a_batch_reads_what_it_has_written(store: SqliteStore) -> None:
         (SearchOp(prefix=(), filter={"n": {"$near": 1}}), InvalidUpdateError),
     ],
 )
-def test_of_a_batch_that_fails_nothing_is_kept(store: SqliteStore, wrong: Any, error: type[Exception]) -> None:
+def test_a_failing_batch_stores_nothing(store: SqliteStore, operation: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
-        store.batch([PutOp(namespace=NAMES, key="k", value={"n": 1}), wrong])
+        store.batch([PutOp(namespace=NAMES, key="k", value={"n": 1}), operation])
     assert store.search(()) == []
 
 
-def test_a_batch_that_fails_while_it_is_written_is_undone(database: SqliteDatabase) -> None:
+def test_a_batch_that_fails_during_the_write_is_rolled_back(database: SqliteDatabase) -> None:
     SqliteStore(database, index=INDEX).put(("old",), "k", {"text": "cat"})
     other = SqliteStore(database, index=Index(dims=1, embed=lambda texts: [[1.0] for _ in texts]))
     with pytest.raises(InvalidConfig):
@@ -307,21 +313,21 @@ def test_a_batch_that_fails_while_it_is_written_is_undone(database: SqliteDataba
     assert other.list_namespaces() == [("old",)]
 
 
-def test_the_model_is_asked_once_for_a_batch(database: SqliteDatabase) -> None:
-    asked: list[Sequence[str]] = []
+def test_the_embedding_function_is_called_once_per_batch(database: SqliteDatabase) -> None:
+    calls: list[Sequence[str]] = []
 
-    def remember(texts: Sequence[str]) -> list[list[float]]:
-        asked.append(texts)
+    def record(texts: Sequence[str]) -> list[list[float]]:
+        calls.append(texts)
         return embed(texts)
 
-    store = SqliteStore(database, index=replace(INDEX, embed=remember))
+    store = SqliteStore(database, index=replace(INDEX, embed=record))
     store.batch([PutOp(namespace=NAMES, key=str(n), value={"text": f"cat {n}"}) for n in range(3)])
     store.batch([SearchOp(prefix=(), query="cat"), GetOp(namespace=NAMES, key="1"), SearchOp(prefix=(), query="dog")])
     store.batch([PutOp(namespace=NAMES, key="4", value={"text": "cat"}, index=False)])
-    assert asked == [["cat 0", "cat 1", "cat 2"], ["cat", "dog"]]
+    assert calls == [["cat 0", "cat 1", "cat 2"], ["cat", "dog"]]
 
 
-def test_a_batch_of_nothing_answers_nothing(store: SqliteStore) -> None:
+def test_an_empty_batch_returns_no_answers(store: SqliteStore) -> None:
     assert store.batch([]) == []
     assert asyncio.run(store.abatch([])) == []
 
@@ -342,28 +348,28 @@ def test_replaced_deleted_and_swept_items_leave_no_rows(database: SqliteDatabase
     assert (count(database), count(database, "vectors")) == (1, 0)
 
 
-def test_reading_what_lives_for_ever_writes_nothing(database: SqliteDatabase, store: SqliteStore) -> None:
+def test_reading_items_without_a_ttl_writes_nothing(database: SqliteDatabase, store: SqliteStore) -> None:
     store.put(NAMES, "k", {})
-    locked = sqlite3.connect(database.path, isolation_level=None)
-    locked.execute("BEGIN IMMEDIATE")
+    lock = sqlite3.connect(database.path, isolation_level=None)
+    lock.execute("BEGIN IMMEDIATE")
     assert store.get(NAMES, "k") is not None
     assert len(store.search(())) == 1
-    locked.close()
+    lock.close()
 
 
-def test_a_search_under_a_prefix_is_no_search_of_everything(database: SqliteDatabase, store: SqliteStore) -> None:
+def test_a_search_with_a_prefix_uses_an_index(database: SqliteDatabase, store: SqliteStore) -> None:
     store.put(NAMES, "k", {})
     for name in ("under", "vectors", "namespaces"):
-        given = {"first": "a.", "beyond": "a/", "now": 0}
+        values = {"first": "a.", "beyond": "a/", "now": 0}
         with database.read() as connection:
-            plan = connection.execute("EXPLAIN QUERY PLAN " + statements("items")[name], given).fetchall()
+            plan = connection.execute("EXPLAIN QUERY PLAN " + statements("items")[name], values).fetchall()
         assert "COVERING INDEX items_by_namespace (namespace>? AND namespace<?)" in plan[0][3]
 
 
 # -- coroutines
 
 
-def test_coroutines_do_what_the_plain_methods_do(database: SqliteDatabase, clock: FakeClock) -> None:
+def test_coroutines_have_the_same_results_as_the_plain_methods(database: SqliteDatabase, clock: FakeClock) -> None:
     store = SqliteStore(database, index=INDEX, clock=clock)
 
     async def main() -> list[Any]:
@@ -379,28 +385,28 @@ def test_coroutines_do_what_the_plain_methods_do(database: SqliteDatabase, clock
             await store.aget(NAMES, "l"),
         ]
 
-    item, found, used, (other, _), deleted, gone = asyncio.run(main())
-    assert (item.value, [one.key for one in found], used) == ({"text": "cat"}, ["k"], [("users",)])
+    item, items, namespaces, (other, _), deleted, gone = asyncio.run(main())
+    assert (item.value, [one.key for one in items], namespaces) == ({"text": "cat"}, ["k"], [("users",)])
     assert (other.value, deleted, gone) == ({"text": "dog"}, None, None)
     clock.advance(8)
     assert [one.key for one in store.search(())] == ["m", "k"]
 
 
-def test_the_event_loop_goes_on_while_somebody_writes(database: SqliteDatabase, store: SqliteStore) -> None:
-    begun, ended = threading.Event(), threading.Event()
+def test_a_running_write_does_not_block_the_event_loop(database: SqliteDatabase, store: SqliteStore) -> None:
+    started, released = threading.Event(), threading.Event()
 
     def hold(connection: sqlite3.Connection) -> None:
-        begun.set()
-        assert ended.wait(LONG)
+        started.set()
+        assert released.wait(LONG)
 
     async def main() -> None:
         holder = threading.Thread(target=database.write, args=(hold,))
         holder.start()
-        assert begun.wait(LONG)
+        assert started.wait(LONG)
         putting = asyncio.ensure_future(store.aput(NAMES, "k", {}, ttl=10))
-        assert await store.aget(NAMES, "k") is None  # readers do not wait either
+        assert await store.aget(NAMES, "k") is None  # readers do not wait for writers
         assert not putting.done()
-        ended.set()
+        released.set()
         await putting
         assert await store.aget(NAMES, "k") is not None
         holder.join(LONG)
@@ -408,23 +414,23 @@ def test_the_event_loop_goes_on_while_somebody_writes(database: SqliteDatabase, 
     asyncio.run(asyncio.wait_for(main(), LONG))
 
 
-def test_the_event_loop_goes_on_while_a_model_is_asked(database: SqliteDatabase) -> None:
-    asked, answered = threading.Event(), threading.Event()
+def test_the_embedding_function_does_not_block_the_event_loop(database: SqliteDatabase) -> None:
+    called, released = threading.Event(), threading.Event()
 
-    def slowly(texts: Sequence[str]) -> list[list[float]]:
-        asked.set()
-        assert answered.wait(LONG)
+    def embed_slowly(texts: Sequence[str]) -> list[list[float]]:
+        called.set()
+        assert released.wait(LONG)
         return embed(texts)
 
-    store = SqliteStore(database, index=replace(INDEX, embed=slowly))
+    store = SqliteStore(database, index=replace(INDEX, embed=embed_slowly))
 
     async def main() -> None:
         value = {"text": "cat"}
         putting = asyncio.ensure_future(store.aput(NAMES, "k", value))
-        while not asked.is_set():
+        while not called.is_set():
             await asyncio.sleep(0.001)
-        value["text"] = "dog"  # too late: what was given is what is kept
-        answered.set()
+        value["text"] = "dog"  # the store has already copied the value
+        released.set()
         await putting
         assert [one.value for one in await store.asearch((), query="cat")] == [{"text": "cat"}]
 
@@ -434,7 +440,7 @@ def test_the_event_loop_goes_on_while_a_model_is_asked(database: SqliteDatabase)
 # -- sweeping and closing
 
 
-def test_a_sweeper_sweeps_from_time_to_time_until_the_store_is_closed(database: SqliteDatabase) -> None:
+def test_a_sweeper_runs_periodically_until_the_store_is_closed(database: SqliteDatabase) -> None:
     clock = FakeClock(START)
     store = SqliteStore(database, clock=clock, ttl=TimeToLive(default=1, sweep_every=timedelta(seconds=5)))
     store.start_sweeper()
@@ -442,7 +448,7 @@ def test_a_sweeper_sweeps_from_time_to_time_until_the_store_is_closed(database: 
     for _ in range(2):
         store.put(NAMES, "k", {})
         clock.advance(5)
-        assert store.sweep() == 0  # the sweeper was there before
+        assert store.sweep() == 0  # the sweeper has already removed the item
 
     store.close()
     store.close()
@@ -451,21 +457,21 @@ def test_a_sweeper_sweeps_from_time_to_time_until_the_store_is_closed(database: 
     assert store.sweep() == 1
 
 
-def test_a_sweeper_of_a_closed_database_harms_nobody(tmp_path: Path) -> None:
+def test_a_sweeper_of_a_closed_database_does_not_warn(tmp_path: Path) -> None:
     clock = FakeClock(START)
     database = SqliteDatabase(tmp_path / "runs.db")
     store = SqliteStore(database, clock=clock, ttl=TimeToLive(sweep_every=5))
     store.start_sweeper()
     database.close()
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as caught:
         clock.advance(20)
         store.close()
-    assert told == []
+    assert caught == []
     with pytest.raises(StorageError):
         store.sweep()
 
 
-def test_a_store_closes_the_database_that_it_opened_and_no_other(tmp_path: Path) -> None:
+def test_a_store_closes_only_a_database_that_it_opened(tmp_path: Path) -> None:
     with SqliteDatabase(tmp_path / "runs.db") as database:
         with SqliteStore(database) as shared:
             shared.put(NAMES, "k", {})
@@ -490,7 +496,7 @@ with SqliteStore(sys.argv[1]) as store:
 """
 
 
-def test_several_processes_may_share_a_store(store: SqliteStore) -> None:
+def test_several_processes_can_share_a_store(store: SqliteStore) -> None:
     other = subprocess.Popen([sys.executable, "-c", OTHER, store.database.path], stderr=subprocess.PIPE, text=True)
     for n in range(20):
         store.put(NAMES, str(n), {"n": n})
