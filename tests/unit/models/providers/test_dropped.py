@@ -1,4 +1,4 @@
-"""Asynchronous generators that a library drops."""
+"""Asynchronous generators that a library abandons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from statewright.models.providers.stream_cleanup import close_generators, nested_generators
 
 
-def test_generators_are_found_within_each_other_and_closed_from_within() -> None:
+def test_nested_generators_are_found_and_closed_from_the_inside_out() -> None:
     closed: list[str] = []
 
     async def layer(name: str, inner: AsyncGenerator[int] | None = None) -> AsyncGenerator[int]:
@@ -29,16 +29,16 @@ def test_generators_are_found_within_each_other_and_closed_from_within() -> None
     async def use() -> None:
         held: dict[str, Any] = {"response": layer("outer", layer("inner"))}
         assert await anext(held["response"]) == 0
-        found = nested_generators(held)
-        assert [one.__name__ for one in found] == ["layer", "layer", "layer_of_numbers"]
-        await close_generators(found)
-        await close_generators(found)
+        generators = nested_generators(held)
+        assert [generator.__name__ for generator in generators] == ["layer", "layer", "layer_of_numbers"]
+        await close_generators(generators)
+        await close_generators(generators)
 
     asyncio.run(use())
     assert closed == ["numbers", "inner", "outer"]
 
 
-def test_a_generator_that_is_running_is_left_alone() -> None:
+def test_a_running_generator_is_not_closed() -> None:
     async def closes_itself(holder: list[Any]) -> AsyncGenerator[int]:
         await close_generators(holder)
         yield 1
