@@ -24,8 +24,8 @@ def test_vendor_libraries_never_retry() -> None:
 
 
 def test_settings_are_renamed_for_pydantic_ai() -> None:
-    settings = request(temperature=0.0, max_tokens=9, top_p=0.5, stop=["x"], seed=1, timeout=2.5)
-    assert request_settings(settings, {}) == {
+    all_settings = request(temperature=0.0, max_tokens=9, top_p=0.5, stop=["x"], seed=1, timeout=2.5)
+    assert request_settings(all_settings, {}) == {
         "temperature": 0.0,
         "max_tokens": 9,
         "top_p": 0.5,
