@@ -1,4 +1,4 @@
-"""Definitions read, and everything that can be wrong with one."""
+"""Reading definitions, and their problems."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ LEAD = {
 }
 
 
-def changed(place: int, **keys: Any) -> dict[str, Any]:
-    """The definition with other keys in one step; None takes a key away."""
+def changed(index: int, **keys: Any) -> dict[str, Any]:
+    """Return the definition with changed keys in one step; None removes a key."""
     steps = [dict(step) for step in LEAD["steps"]]
-    steps[place].update(keys)
-    steps[place] = {key: value for key, value in steps[place].items() if value is not None}
+    steps[index].update(keys)
+    steps[index] = {key: value for key, value in steps[index].items() if value is not None}
     return {**LEAD, "steps": steps}
 
 
 def problems(document: Any) -> list[str]:
-    with pytest.raises(WorkflowError) as refused:
+    with pytest.raises(WorkflowError) as caught:
         read_definition(document, source="flow.json")
-    return [str(problem) for problem in refused.value.problems]
+    return [str(problem) for problem in caught.value.problems]
 
 
-def test_all_types_of_steps_with_their_defaults() -> None:
+def test_all_types_of_steps_are_read_with_their_defaults() -> None:
     definition = read_definition(json.dumps(LEAD))
     assert [step.type for step in definition.steps] == [
         "task", "llm", "condition", "approval", "wait", "external_event", "task",
@@ -63,24 +63,24 @@ def test_all_types_of_steps_with_their_defaults() -> None:
         definition.step("nowhere")
 
 
-def test_what_is_read_again_is_the_same() -> None:
+def test_a_definition_survives_encoding() -> None:
     definition = read_definition(LEAD)
     again = read_definition(json.dumps(definition.to_json()))
     assert again == definition
     assert again.digest == definition.digest
 
 
-def test_the_digest_is_of_the_content() -> None:
+def test_the_digest_depends_only_on_the_content() -> None:
     definition = read_definition(LEAD)
-    turned = {key: LEAD[key] for key in reversed(LEAD)}
-    written_out = changed(0, retry={"maxAttempts": 3})
-    assert read_definition(turned).digest == definition.digest == read_definition(written_out).digest
+    reordered = {key: LEAD[key] for key in reversed(LEAD)}
+    with_default = changed(0, retry={"maxAttempts": 3})
+    assert read_definition(reordered).digest == definition.digest == read_definition(with_default).digest
     assert read_definition(changed(0, handler="other")).digest != definition.digest
     assert len(definition.digest) == 64
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "expected"),
     [
         ("{", "Line 1, column 2: It is not valid JSON"),
         (b"\xff", "It is not valid JSON"),
@@ -118,15 +118,15 @@ def test_the_digest_is_of_the_content() -> None:
         (changed(5, signalType=""), "In 'steps[5].signalType'"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(document: Any, said: str) -> None:
-    assert any(said in one for one in problems(document)), problems(document)
+def test_problems_name_their_path(document: Any, expected: str) -> None:
+    assert any(expected in problem for problem in problems(document)), problems(document)
 
 
-def test_an_iterator_without_steps_is_empty() -> None:
+def test_an_empty_iterator_of_steps_is_rejected() -> None:
     assert problems({**LEAD, "steps": iter(())})[0].startswith("In 'steps': It must have at least 1 item")
 
 
-def test_everything_wrong_is_said_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     document = changed(0, handler=None, next=7)
     document["version"] = None
     assert len(problems(document)) == 3
@@ -143,6 +143,6 @@ def test_everything_wrong_is_said_at_once() -> None:
         ),
     )
 )
-def test_anything_is_a_definition_or_refused(document: Any) -> None:
+def test_every_value_is_either_a_definition_or_rejected(document: Any) -> None:
     with contextlib.suppress(WorkflowError):
         assert isinstance(read_definition(document), Definition)
