@@ -15,7 +15,7 @@ from statewright.models.port import stream_in_time, times_attempts
 REQUEST = ModelRequest((Message("hi"),), timeout=0.05)
 
 
-class Hangs:
+class HangingModel:
     """Never answers, and counts its cancellations."""
 
     cancelled = 0
@@ -24,7 +24,7 @@ class Hangs:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
-            Hangs.cancelled += 1
+            HangingModel.cancelled += 1
             raise
         raise AssertionError
 
@@ -39,32 +39,32 @@ async def read(model: object) -> str:
 
 
 def test_a_model_that_exceeds_the_timeout_is_unavailable() -> None:
-    model, before = Hangs(), Hangs.cancelled
-    with pytest.raises(ModelUnavailable, match=r"'Hangs' did not answer within 0.05 seconds"):
+    model, before = HangingModel(), HangingModel.cancelled
+    with pytest.raises(ModelUnavailable, match=r"'HangingModel' did not answer within 0.05 seconds"):
         asyncio.run(in_time(model.complete(REQUEST), model, REQUEST))
-    with pytest.raises(ModelUnavailable, match=r"'Hangs' did not answer within 0.05 seconds"):
+    with pytest.raises(ModelUnavailable, match=r"'HangingModel' did not answer within 0.05 seconds"):
         asyncio.run(read(model))
-    assert Hangs.cancelled == before + 2
+    assert HangingModel.cancelled == before + 2
 
 
 def test_the_next_model_has_the_full_timeout() -> None:
-    model = FallbackModel(Hangs(), ScriptedModel(["ok"], repeat_last=True))
+    model = FallbackModel(HangingModel(), ScriptedModel(["ok"], repeat_last=True))
     assert times_attempts(model)
     assert asyncio.run(in_time(model.complete(REQUEST), model, REQUEST)).text == "ok"
 
 
 def test_a_stream_that_hangs_before_its_first_event_falls_back() -> None:
-    class HangingBeforeFirstEvent(Hangs):
+    class SilentModel(HangingModel):
         async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
             await self.complete(request)
             yield TextDelta("never")
 
-    assert asyncio.run(read(FallbackModel(HangingBeforeFirstEvent(), ScriptedModel(["ok"])))) == "ok"
+    assert asyncio.run(read(FallbackModel(SilentModel(), ScriptedModel(["ok"])))) == "ok"
 
 
 def test_a_timeout_error_of_the_call_itself_is_not_translated() -> None:
-    async def late() -> None:
+    async def raise_timeout() -> None:
         raise TimeoutError("mine")
 
     with pytest.raises(TimeoutError, match="mine"):
-        asyncio.run(in_time(late(), object(), REQUEST))
+        asyncio.run(in_time(raise_timeout(), object(), REQUEST))

@@ -38,13 +38,13 @@ class RecordingClients(Clients):
 
 
 def test_an_event_loop_reuses_its_client() -> None:
-    async def twice() -> None:
+    async def open_twice() -> None:
         await clients.client()
         await clients.client()
         assert [provider.open for provider in clients.created] == [True]
 
     clients = RecordingClients()
-    asyncio.run(twice())
+    asyncio.run(open_twice())
     assert len(clients.created) == 1
 
 
@@ -74,22 +74,22 @@ def test_clients_of_ended_event_loops_are_removed() -> None:
 
 
 def test_a_client_that_fails_to_open_is_discarded() -> None:
-    class Broken(Provider):
+    class BrokenProvider(Provider):
         async def __aenter__(self) -> None:
             raise OSError("no")
 
-    async def twice() -> None:
+    async def open_twice() -> None:
         for _ in range(2):
             with pytest.raises(OSError, match="no"):
                 await clients.client()
 
-    clients = RecordingClients(Broken)
-    asyncio.run(twice())
+    clients = RecordingClients(BrokenProvider)
+    asyncio.run(open_twice())
     assert len(clients.created) == 2
 
 
 def test_a_new_client_is_created_after_closing() -> None:
-    async def closing() -> None:
+    async def close_client() -> None:
         await clients.client()
         await clients.aclose()
         await clients.aclose()
@@ -97,12 +97,12 @@ def test_a_new_client_is_created_after_closing() -> None:
         await clients.client()
 
     clients = RecordingClients()
-    asyncio.run(closing())
+    asyncio.run(close_client())
     assert len(clients.created) == 2
 
 
 def test_an_unreferenced_client_is_closed() -> None:
-    async def dropping() -> Provider:
+    async def drop_clients() -> Provider:
         clients = RecordingClients()
         await clients.client()
         provider = clients.created[0]
@@ -113,4 +113,4 @@ def test_an_unreferenced_client_is_closed() -> None:
                 await asyncio.sleep(0)
         return provider
 
-    assert not asyncio.run(dropping()).open
+    assert not asyncio.run(drop_clients()).open

@@ -51,7 +51,7 @@ def stream_events(model: RecordedModel, text: str = "hi") -> list[ModelEvent]:
     return asyncio.run(read())
 
 
-class Streaming:
+class BrokenStreamModel:
     """Streams a word, and then raises the given error or ends without a response."""
 
     def __init__(self, error: Exception | None = None) -> None:
@@ -201,30 +201,30 @@ def test_a_broken_stream_is_replayed_up_to_its_error(path: Path) -> None:
                 events.append(event)
         return events
 
-    recording = RecordedModel(path, Streaming(ModelUnavailable("cut")), "record", record_errors=True)
+    recording = RecordedModel(path, BrokenStreamModel(ModelUnavailable("cut")), "record", record_errors=True)
     assert asyncio.run(read(recording)) == asyncio.run(read(RecordedModel(path))) == [TextDelta("half")]
 
 
 def test_a_stream_without_a_final_event_is_an_error(path: Path) -> None:
     with pytest.raises(ModelAnswerInvalid, match="without a ResponseFinished"):
-        stream_events(RecordedModel(path, Streaming(), "record"))
+        stream_events(RecordedModel(path, BrokenStreamModel(), "record"))
     assert not path.exists()
 
 
 def test_an_abandoned_stream_is_not_recorded(path: Path) -> None:
-    async def leave() -> None:
+    async def stop_early() -> None:
         stream = RecordedModel(path, ScriptedModel(["one two"]), "record").stream(request())
         await anext(stream)
         await stream.aclose()  # type: ignore[attr-defined]
 
-    asyncio.run(leave())
+    asyncio.run(stop_early())
     assert not path.exists()
 
 
 def test_values_that_cannot_be_encoded_are_an_error_and_not_recorded(path: Path) -> None:
-    odd = Message("x", role="assistant", metadata={"a": {1, 2}})
+    message = Message("x", role="assistant", metadata={"a": {1, 2}})
     with pytest.raises(ModelError, match=r"response\.message\.metadata\.a"):
-        complete(RecordedModel(path, ScriptedModel([odd]), "record", record_errors=True))
+        complete(RecordedModel(path, ScriptedModel([message]), "record", record_errors=True))
     assert not path.exists()
 
 
@@ -254,13 +254,13 @@ def test_recording_and_replaying_is_thread_safe(path: Path) -> None:
 
 
 def test_records_keep_the_order_of_requests_whichever_answer_is_first(path: Path) -> None:
-    class SlowForOne:
+    class SlowOnceModel:
         async def complete(self, request: ModelRequest) -> ModelResponse:
             await asyncio.sleep(0.02 if request.messages[0].text == "slow" else 0)
             return ModelResponse(Message("x", role="assistant"))
 
     async def run_both() -> None:
-        model = RecordedModel(path, SlowForOne(), "record")
+        model = RecordedModel(path, SlowOnceModel(), "record")
         await asyncio.gather(*(model.complete(request(text)) for text in ("slow", "quick")))
 
     asyncio.run(run_both())

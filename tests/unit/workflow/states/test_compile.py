@@ -30,23 +30,23 @@ def definition() -> Definition:
     return load_workflow(TEXT).definition
 
 
-def destinations(state_id: str, after: str | None = None) -> list[str]:
+def list_targets(state_id: str, after: str | None = None) -> list[str]:
     states = definition().states_by_id
     return list_destinations(states[state_id], find_chain_exits(states), after)
 
 
 def test_a_state_leads_to_its_targets() -> None:
-    assert destinations("s") == ["l"]
-    assert destinations("m") == []
+    assert list_targets("s") == ["l"]
+    assert list_targets("m") == []
 
 
 def test_2_6_an_iterating_state_leads_to_the_exit_of_its_chain_too() -> None:
-    assert destinations("l") == ["p", "m"]
-    assert destinations("p", "sum") == ["q", "m", "sum"]
+    assert list_targets("l") == ["p", "m"]
+    assert list_targets("p", "sum") == ["q", "m", "sum"]
 
 
 def test_2_9_states_that_lead_to_the_end_lead_to_the_final_summary() -> None:
-    assert destinations("s", "sum") == ["l", "sum"]
+    assert list_targets("s", "sum") == ["l", "sum"]
 
 
 def test_states_may_be_named_like_the_final_summary() -> None:

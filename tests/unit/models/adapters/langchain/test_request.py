@@ -17,10 +17,10 @@ from statewright.models.adapters.langchain.conversion import (
 )
 
 
-def converted(message: Message) -> AIMessage:
-    _, message_sent = langchain_messages(ModelRequest((message,)))  # after a message of the user
-    assert isinstance(message_sent, AIMessage)
-    return message_sent
+def convert_message(message: Message) -> AIMessage:
+    _, converted = langchain_messages(ModelRequest((message,)))  # after a message of the user
+    assert isinstance(converted, AIMessage)
+    return converted
 
 
 def answer(text: str, content: Any, *calls: str) -> Message:
@@ -49,15 +49,15 @@ def test_an_instruction_follows_the_system_text() -> None:
 )
 def test_saved_content_is_sent_while_the_message_is_unchanged(message: Message, content: Any) -> None:
     expected = content if content is not None else [{"type": "function_call", "id": "x", "call_id": "1"}]
-    message_sent = converted(message)
-    assert message_sent.content == expected
+    converted = convert_message(message)
+    assert converted.content == expected
     is_unchanged = message.metadata and message.metadata["provider"]["langchain"]["content"] == expected
-    assert (message_sent.additional_kwargs == {"sign": "s"}) is is_unchanged
+    assert (converted.additional_kwargs == {"sign": "s"}) is is_unchanged
 
 
 @pytest.mark.parametrize("provider", [{"name": "openai", "parts": []}, "text", None, {"langchain": "text"}])
 def test_content_saved_by_another_adapter_is_ignored(provider: Any) -> None:
-    assert converted(Message("a", role="assistant", metadata={"provider": provider})) == AIMessage("a")
+    assert convert_message(Message("a", role="assistant", metadata={"provider": provider})) == AIMessage("a")
 
 
 def test_extra_settings_are_merged_with_the_others() -> None:

@@ -27,7 +27,7 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def calling(*calls: tuple[str, dict[str, Any]]) -> Message:
+def call_tools(*calls: tuple[str, dict[str, Any]]) -> Message:
     tool_calls = tuple(ToolCall(str(number), name, arguments) for number, (name, arguments) in enumerate(calls))
     return Message("", role="assistant", tool_calls=tool_calls)
 
@@ -45,7 +45,7 @@ def test_a_request_offers_the_existing_tools() -> None:
 
 
 def test_calls_are_made_and_their_results_sent_in_order() -> None:
-    model = ScriptedModel([calling(("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})), "ten"])
+    model = ScriptedModel([call_tools(("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})), "ten"])
     assert run(model) == "ten"
     answers = [message for message in model.requests[1].messages if message.role == "tool"]
     assert [(message.content, message.tool_call_id) for message in answers] == [("3", "0"), ("7", "1")]
@@ -60,7 +60,7 @@ def test_calls_are_made_and_their_results_sent_in_order() -> None:
     ],
 )
 def test_an_invalid_call_is_reported_to_the_model(name: str, arguments: dict[str, Any], expected: str) -> None:
-    model = ScriptedModel([calling((name, arguments)), "sorry"])
+    model = ScriptedModel([call_tools((name, arguments)), "sorry"])
     assert run(model) == "sorry"
     assert str(model.requests[1].messages[-1].content).startswith(expected)
 
@@ -69,7 +69,7 @@ def test_an_error_of_a_tool_is_reported_to_the_model() -> None:
     def broken(a: int, b: int) -> int:
         raise ZeroDivisionError("by zero")
 
-    model = ScriptedModel([calling(("add", {"a": 1, "b": 0})), "sorry"])
+    model = ScriptedModel([call_tools(("add", {"a": 1, "b": 0})), "sorry"])
     assert run(model, broken) == "sorry"
     assert "by zero" in str(model.requests[1].messages[-1].content)
 
@@ -78,13 +78,13 @@ def test_a_long_result_is_truncated_with_a_note() -> None:
     def long(a: int, b: int) -> str:
         return "x" * 100
 
-    model = ScriptedModel([calling(("add", {"a": 1, "b": 0})), "ok"])
+    model = ScriptedModel([call_tools(("add", {"a": 1, "b": 0})), "ok"])
     run(model, long)
     assert str(model.requests[1].messages[-1].content).startswith("x" * 40 + "\n[Cut off after 40 of 100")
 
 
 def test_the_rounds_of_tool_calls_are_limited() -> None:
-    model = ScriptedModel([calling(("add", {"a": 1, "b": 2}))], repeat_last=True)
+    model = ScriptedModel([call_tools(("add", {"a": 1, "b": 2}))], repeat_last=True)
     with pytest.raises(ModelAnswerInvalid, match=f"called tools {MAX_ROUNDS} times"):
         run(model)
 
@@ -103,7 +103,7 @@ states: [{{id: s, assistant_id: a, task: add, {state}next: {{state_id: end}}}}]
 
 
 def test_calls_of_models_and_tools_are_in_the_event_log() -> None:
-    model = ScriptedModel([calling(("add", {"a": 1, "b": 2})), "three"])
+    model = ScriptedModel([call_tools(("add", {"a": 1, "b": 2})), "three"])
     app = build_app(model, {"add": add})
     app.invoke({"input": "hi"}, thread_id="t")
     assert app.checkpointer is not None
@@ -116,7 +116,7 @@ def test_calls_of_models_and_tools_are_in_the_event_log() -> None:
 
 
 def test_answers_and_results_are_streamed() -> None:
-    model = ScriptedModel([calling(("add", {"a": 1, "b": 2})), "it is three"])
+    model = ScriptedModel([call_tools(("add", {"a": 1, "b": 2})), "it is three"])
     parts = build_app(model, {"add": add}).stream({"input": "hi"}, thread_id="t", stream_mode="messages")
     streamed = [(message.role, message.text) for message, _ in parts if message.text]
     assert streamed == [("tool", "3"), *[("assistant", word) for word in ("it", " is", " three")]]
@@ -132,7 +132,7 @@ def test_a_call_may_need_approval_without_repeating_the_others() -> None:
     guarded_add = ToolFunction(
         recording_add, name="add", options=ToolOptions(approve=lambda arguments, _: arguments["a"] == 1)
     )
-    model = ScriptedModel([calling(("add", {"a": 0, "b": 1}), ("add", {"a": 1, "b": 1})), "done"])
+    model = ScriptedModel([call_tools(("add", {"a": 0, "b": 1}), ("add", {"a": 1, "b": 1})), "done"])
     app = build_app(model, {"add": guarded_add})
     (question,) = app.invoke({"input": "hi"}, thread_id="t")["__interrupt__"]
     assert (question.value["tool"], recorded) == ("add", [0])
@@ -149,7 +149,7 @@ def test_2_11_a_failed_model_call_is_retried_without_repeating_the_tools() -> No
         return a + b
 
     busy = ModelUnavailable("busy", status=503)
-    model = ScriptedModel([busy, calling(("add", {"a": 1, "b": 2})), busy, busy, "three"])
+    model = ScriptedModel([busy, call_tools(("add", {"a": 1, "b": 2})), busy, busy, "three"])
     state = "retry_policy: {initial_interval: 0, max_attempts: 3}, "
     app = build_app(model, {"add": recording_add}, state)
     assert app.invoke({"input": "hi"}, thread_id="t")["result"] == "three"
@@ -162,7 +162,7 @@ def test_2_11_a_failed_model_call_is_retried_without_repeating_the_tools() -> No
 
 def test_2_8_an_invalid_answer_is_corrected_in_the_same_conversation() -> None:
     schema = '{"type": "object", "properties": {"n": {"type": "integer"}}}'
-    model = ScriptedModel([calling(("add", {"a": 1, "b": 2})), '{"n": "x"}', '{"n": 3}'])
+    model = ScriptedModel([call_tools(("add", {"a": 1, "b": 2})), '{"n": "x"}', '{"n": 3}'])
     app = build_app(model, {"add": add}, f"output_schema: '{schema}', ")
     assert app.invoke({"input": "hi"}, thread_id="t")["result"] == '{"n": 3}'
     roles = [message.role for message in model.requests[2].messages]
@@ -185,7 +185,7 @@ states:
 - {id: s, assistant_id: a, task: add, retry_policy: {initial_interval: 0}, next: {state_id: end}}
 """
     busy = ModelUnavailable("busy", status=503)
-    model = ScriptedModel(["1", "2", "in short", busy, calling(("add", {"a": 1, "b": 2})), "three"])
+    model = ScriptedModel(["1", "2", "in short", busy, call_tools(("add", {"a": 1, "b": 2})), "three"])
     app = load_workflow(text).compile(models=model, tools={"add": add})
     assert app.invoke({"input": "hi"})["result"] == "three"
     assert [request.metadata["state"] for request in model.requests] == ["one", "two", "summary", "s", "s", "s"]
@@ -215,7 +215,7 @@ states:
         if last.role == "tool":
             return json.dumps({f"k{last.text}": int(last.text)})
         number = int(last.text.rpartition(" ")[2])
-        return calling(("add", {"a": number, "b": 10}))
+        return call_tools(("add", {"a": number, "b": 10}))
 
     script = {"split": '{"items": [1, 2, 3, 4, 5]}'}
     app = load_workflow(text).compile(models=ScriptedModel(answer), tools={"add": add}, script=script)

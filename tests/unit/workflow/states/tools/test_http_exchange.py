@@ -103,9 +103,9 @@ class _QuietServer(HTTPServer):
 
 
 @pytest.fixture
-def encrypted(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+def tls_service(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     """Yield the port of a service for `safe.example`, and the path of its certificate."""
-    certificate = _certificate(tmp_path)
+    certificate = _create_certificate(tmp_path)
     server = _QuietServer(("127.0.0.1", 0), _QuietHandler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
@@ -118,7 +118,7 @@ def encrypted(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     thread.join()
 
 
-def _certificate(folder: Path) -> Path:
+def _create_certificate(folder: Path) -> Path:
     x509 = pytest.importorskip("cryptography.x509")
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -146,18 +146,18 @@ def _certificate(folder: Path) -> Path:
 
 
 def test_the_certificate_of_a_service_is_verified_against_its_name(
-    encrypted: tuple[int, Path], monkeypatch: pytest.MonkeyPatch
+    tls_service: tuple[int, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port, certificate = encrypted
+    port, certificate = tls_service
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     assert fetch(f"https://safe.example:{port}/").body == b"safe"
     with pytest.raises(ToolError, match=r"certificate of 'other.example' cannot be trusted"):
         fetch(f"https://other.example:{port}/")
 
 
-def test_an_untrusted_certificate_is_rejected(encrypted: tuple[int, Path]) -> None:
+def test_an_untrusted_certificate_is_rejected(tls_service: tuple[int, Path]) -> None:
     with pytest.raises(ToolError, match=r"certificate of 'safe.example' cannot be trusted"):
-        fetch(f"https://safe.example:{encrypted[0]}/")
+        fetch(f"https://safe.example:{tls_service[0]}/")
 
 
 def test_4_1_8_proxies_of_the_environment_are_not_used(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
