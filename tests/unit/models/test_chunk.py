@@ -32,23 +32,23 @@ CALL = ToolCallDelta(1, "c1", "dig", '{"a"')
         (UsageUpdate(Usage(1, 2)), "usage", Usage(1, 2)),
     ],
 )
-def test_each_event_becomes_a_piece(event: Any, field: str, value: Any) -> None:
-    piece = chunk_of(event, "m1", "Ann")
-    assert isinstance(piece, MessageChunk)
-    assert (piece.role, piece.id, piece.name) == ("assistant", "m1", "Ann")
-    assert getattr(piece, field) == value
+def test_each_event_becomes_a_chunk(event: Any, field: str, value: Any) -> None:
+    chunk = chunk_of(event, "m1", "Ann")
+    assert isinstance(chunk, MessageChunk)
+    assert (chunk.role, chunk.id, chunk.name) == ("assistant", "m1", "Ann")
+    assert getattr(chunk, field) == value
 
 
-def test_the_end_brings_nothing_new() -> None:
+def test_the_final_event_becomes_no_chunk() -> None:
     assert chunk_of(ResponseFinished(ModelResponse(Message("x", role="assistant"))), "m1") is None
 
 
 @pytest.mark.parametrize("event", [None, "text", object()])
-def test_what_nobody_knows_is_no_piece(event: Any) -> None:
+def test_unknown_events_become_no_chunk(event: Any) -> None:
     assert chunk_of(event, "m1") is None
 
 
-def test_a_piece_is_a_message() -> None:
-    piece = chunk_of(TextDelta("word"), "m1")
-    assert isinstance(piece, Message)
-    assert (piece.text, piece.name, piece.to_dict()["content"]) == ("word", None, "word")
+def test_a_chunk_is_a_message() -> None:
+    chunk = chunk_of(TextDelta("word"), "m1")
+    assert isinstance(chunk, Message)
+    assert (chunk.text, chunk.name, chunk.to_dict()["content"]) == ("word", None, "word")

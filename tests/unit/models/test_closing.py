@@ -7,7 +7,7 @@ import pytest
 
 from statewright.models.port import closing
 
-ended: list[str] = []
+log: list[str] = []
 
 
 async def numbers() -> AsyncIterator[int]:
@@ -15,11 +15,11 @@ async def numbers() -> AsyncIterator[int]:
         yield 1
         yield 2
     finally:
-        ended.append("ended")
+        log.append("closed")
 
 
 class Endless:
-    """A stream that knows no end and no closing."""
+    """An endless stream without a method to close it."""
 
     def __aiter__(self) -> AsyncIterator[int]:
         return self
@@ -41,24 +41,24 @@ async def first_of(stream: AsyncIterator[int]) -> int:
     return 0
 
 
-def test_the_stream_is_closed_when_its_reader_leaves() -> None:
+def test_a_stream_is_closed_when_its_reader_stops() -> None:
     async def read() -> None:
-        ended.clear()
+        log.clear()
         assert await first_of(numbers()) == 1
-        assert ended == ["ended"]
+        assert log == ["closed"]
 
     asyncio.run(read())
 
 
-def test_it_is_closed_after_an_error_too() -> None:
+def test_a_stream_is_closed_after_an_error() -> None:
     async def read() -> None:
-        ended.clear()
+        log.clear()
         with pytest.raises(ZeroDivisionError):
             await failing_reader()
-        assert ended == ["ended"]
+        assert log == ["closed"]
 
     asyncio.run(read())
 
 
-def test_a_stream_that_cannot_be_closed_is_left() -> None:
+def test_streams_without_aclose_are_accepted() -> None:
     assert asyncio.run(first_of(Endless())) == 1

@@ -31,20 +31,22 @@ EVENTS = [
 ]
 
 
-def test_there_are_no_others() -> None:
-    assert set(get_args(ModelEvent)) == {type(one) for one in EVENTS}
+def test_the_union_contains_every_event_type() -> None:
+    assert set(get_args(ModelEvent)) == {type(event) for event in EVENTS}
 
 
-@pytest.mark.parametrize("event", [one for one in EVENTS if one.__slots__], ids=lambda event: type(event).__name__)
-def test_events_are_facts(event: Any) -> None:
+@pytest.mark.parametrize(
+    "event", [event for event in EVENTS if event.__slots__], ids=lambda event: type(event).__name__
+)
+def test_events_are_immutable(event: Any) -> None:
     with pytest.raises(FrozenInstanceError):
         setattr(event, event.__slots__[0], None)
 
 
-def test_the_kinds_are_told_apart() -> None:
+def test_events_of_different_types_are_not_equal() -> None:
     assert TextDelta("a") != ReasoningDelta("a")
 
 
-def test_a_piece_of_a_call_may_have_arguments_only() -> None:
-    piece = ToolCallDelta(2, arguments='"x"')
-    assert (piece.index, piece.id, piece.name, piece.arguments) == (2, None, None, '"x"')
+def test_a_call_delta_may_have_arguments_only() -> None:
+    delta = ToolCallDelta(2, arguments='"x"')
+    assert (delta.index, delta.id, delta.name, delta.arguments) == (2, None, None, '"x"')

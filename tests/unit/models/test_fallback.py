@@ -15,8 +15,8 @@ REQUEST = ModelRequest((Message("hi"),))
 BUSY = ModelUnavailable("busy", status=429, retry_after=5.0)
 
 
-class Breaking:
-    """Streams a piece, and breaks off."""
+class BreakingModel:
+    """Streams one event, and then raises the error."""
 
     def __init__(self, error: Exception) -> None:
         self._error = error
@@ -33,11 +33,11 @@ class Breaking:
             self.closed = True
 
 
-def asked(model: FallbackModel) -> str:
+def complete_text(model: FallbackModel) -> str:
     return asyncio.run(model.complete(REQUEST)).text
 
 
-def streamed(model: FallbackModel) -> Sequence[ModelEvent]:
+def stream_events(model: FallbackModel) -> Sequence[ModelEvent]:
     async def read() -> list[ModelEvent]:
         return [event async for event in model.stream(REQUEST)]
 
@@ -48,70 +48,70 @@ def texts(events: Sequence[ModelEvent]) -> list[str]:
     return [event.text for event in events if isinstance(event, TextDelta)]
 
 
-def test_the_first_that_answers_counts() -> None:
+def test_the_next_model_answers_if_the_first_is_unavailable() -> None:
     second, third = ScriptedModel(["two"]), ScriptedModel([])
-    assert asked(FallbackModel(ScriptedModel([BUSY]), second, third)) == "two"
+    assert complete_text(FallbackModel(ScriptedModel([BUSY]), second, third)) == "two"
     assert second.requests == [REQUEST]
     assert third.requests == []
 
 
-def test_a_model_that_answers_is_the_only_one_asked() -> None:
+def test_later_models_are_not_called_after_an_answer() -> None:
     second = ScriptedModel([])
-    assert asked(FallbackModel(ScriptedModel(["one"]), second)) == "one"
+    assert complete_text(FallbackModel(ScriptedModel(["one"]), second)) == "one"
     assert second.requests == []
 
 
-def test_when_all_fail_each_is_told_of_and_the_soonest_wait_counts() -> None:
+def test_the_error_names_all_failures_and_has_the_shortest_wait() -> None:
     model = FallbackModel(ScriptedModel([BUSY]), ScriptedModel([ModelUnavailable("down", retry_after=2.0)]))
     with pytest.raises(ModelUnavailable, match=r"None of the 2 models.*1\. ScriptedModel: .*busy 2\. .*down") as caught:
-        asked(model)
+        complete_text(model)
     assert caught.value.retry_after == 2.0
     assert str(caught.value.__cause__) == "down"
 
 
-def test_another_error_is_raised_at_once_with_a_note_of_what_failed_before() -> None:
+def test_other_errors_are_raised_at_once_with_a_note_about_earlier_failures() -> None:
     last = ScriptedModel([])
     model = FallbackModel(ScriptedModel([BUSY]), ScriptedModel([ModelError("wrong")]), last)
     with pytest.raises(ModelError, match="wrong") as caught:
-        asked(model)
+        complete_text(model)
     assert caught.value.__notes__ == ["Earlier, model 1 of 3 failed: ModelUnavailable: busy"]
     assert last.requests == []
 
 
-def test_after_which_errors_it_goes_on_can_be_said() -> None:
+def test_the_errors_that_cause_a_fallback_can_be_set() -> None:
     invalid = ScriptedModel([ModelAnswerInvalid("odd")])
     model = FallbackModel(invalid, ScriptedModel(["two"]), when=lambda error: isinstance(error, ModelAnswerInvalid))
-    assert asked(model) == "two"
+    assert complete_text(model) == "two"
 
 
-def test_a_stream_goes_over_before_its_first_piece() -> None:
-    events = streamed(FallbackModel(ScriptedModel([BUSY]), ScriptedModel(["one two"])))
+def test_a_stream_falls_back_before_its_first_event() -> None:
+    events = stream_events(FallbackModel(ScriptedModel([BUSY]), ScriptedModel(["one two"])))
     assert texts(events) == ["one", " two"]
     assert isinstance(events[-1], ResponseFinished)
 
 
-def test_a_stream_that_has_begun_breaks_off() -> None:
-    breaking = Breaking(BUSY)
+def test_a_stream_does_not_fall_back_after_its_first_event() -> None:
+    breaking = BreakingModel(BUSY)
     with pytest.raises(ModelUnavailable, match="busy"):
-        streamed(FallbackModel(breaking, ScriptedModel(["two"])))
+        stream_events(FallbackModel(breaking, ScriptedModel(["two"])))
     assert breaking.closed
 
 
-def test_a_stream_may_be_begun_anew() -> None:
-    events = streamed(FallbackModel(Breaking(BUSY), ScriptedModel(["two"]), restart=True))
+def test_a_stream_may_restart_with_the_next_model() -> None:
+    events = stream_events(FallbackModel(BreakingModel(BUSY), ScriptedModel(["two"]), restart=True))
     assert texts(events) == ["half", "two"]
     last = events[-1]
     assert isinstance(last, ResponseFinished)
     assert last.response.text == "two"
 
 
-def test_when_all_streams_fail_each_is_told_of() -> None:
+def test_the_error_of_a_stream_names_all_failures() -> None:
     with pytest.raises(ModelUnavailable, match="None of the 2 models"):
-        streamed(FallbackModel(ScriptedModel([BUSY]), Breaking(ModelUnavailable("cut")), restart=True))
+        stream_events(FallbackModel(ScriptedModel([BUSY]), BreakingModel(ModelUnavailable("cut")), restart=True))
 
 
-def test_a_reader_who_leaves_closes_the_stream_below() -> None:
-    breaking = Breaking(BUSY)
+def test_closing_the_stream_closes_the_stream_of_the_model() -> None:
+    breaking = BreakingModel(BUSY)
 
     async def read() -> None:
         stream = FallbackModel(breaking).stream(REQUEST)

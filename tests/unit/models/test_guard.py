@@ -13,7 +13,7 @@ def clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
 
 
-def allowed(base_url: str | None = None) -> bool:
+def is_allowed(base_url: str | None = None) -> bool:
     try:
         check_calls_allowed("gpt", base_url=base_url)
     except ModelError:
@@ -21,72 +21,72 @@ def allowed(base_url: str | None = None) -> bool:
     return True
 
 
-def test_calls_are_allowed_unless_somebody_says_otherwise() -> None:
-    assert allowed()
+def test_calls_are_allowed_by_default() -> None:
+    assert is_allowed()
 
 
-def test_a_forbidden_call_says_who_forbade_it_and_what_to_do() -> None:
+def test_the_error_names_who_forbade_the_call_and_a_remedy() -> None:
     with forbid_model_calls(), pytest.raises(ModelError, match=r"'gpt'.*forbid_model_calls\(\).*ScriptedModel"):
         check_calls_allowed("gpt")
-    assert allowed()
+    assert is_allowed()
 
 
-def test_without_a_block_it_holds_until_it_is_ended() -> None:
+def test_without_a_with_block_a_rule_holds_until_it_ends() -> None:
     rule = forbid_model_calls()
-    assert not allowed()
+    assert not is_allowed()
     rule.end()
     rule.end()
-    assert allowed()
+    assert is_allowed()
 
 
 def test_the_innermost_rule_holds() -> None:
     with forbid_model_calls():
         with allow_model_calls():
-            assert allowed()
+            assert is_allowed()
             with forbid_model_calls():
-                assert not allowed()
-            assert allowed()
-        assert not allowed()
+                assert not is_allowed()
+            assert is_allowed()
+        assert not is_allowed()
 
 
 def test_rules_may_end_in_any_order() -> None:
     first, second = forbid_model_calls(), forbid_model_calls()
     first.end()
-    assert not allowed()
+    assert not is_allowed()
     second.end()
-    assert allowed()
+    assert is_allowed()
 
 
-def test_it_holds_on_all_threads() -> None:
+def test_rules_hold_on_all_threads() -> None:
     with forbid_model_calls(), ThreadPoolExecutor(1) as pool:
-        assert not pool.submit(allowed).result()
+        assert not pool.submit(is_allowed).result()
 
 
-def test_a_model_on_this_machine_may_be_asked_unless_that_is_forbidden_too() -> None:
+def test_local_models_are_allowed_unless_forbidden_too() -> None:
     with forbid_model_calls():
-        assert allowed("http://127.0.0.1:8080/v1")
-        assert not allowed("https://api.openai.com/v1")
+        assert is_allowed("http://127.0.0.1:8080/v1")
+        assert not is_allowed("https://api.openai.com/v1")
     with forbid_model_calls(local=False):
-        assert not allowed("http://127.0.0.1:8080/v1")
+        assert not is_allowed("http://127.0.0.1:8080/v1")
 
 
 @pytest.mark.parametrize("value", ["0", "false", " False "])
-def test_the_environment_forbids(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_the_environment_forbids_calls(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv(VARIABLE, value)
     with pytest.raises(ModelError, match=VARIABLE):
         check_calls_allowed("gpt")
-    assert allowed("http://localhost:1")
+    assert is_allowed("http://localhost:1")
     with allow_model_calls():
-        assert allowed()
+        assert is_allowed()
 
 
 @pytest.mark.parametrize("value", ["", "1", "true"])
-def test_the_environment_allows(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+def test_the_environment_allows_calls(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
     monkeypatch.setenv(VARIABLE, value)
-    assert allowed()
+    assert is_allowed()
 
 
-def test_the_environment_says_nothing_else(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_values_in_the_environment_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "maybe")
     with pytest.raises(InvalidConfig, match="'maybe'"):
         check_calls_allowed("gpt")

@@ -26,12 +26,12 @@ from statewright.models import (
 from statewright.models.port import response_events
 
 
-def test_whatever_completes_is_a_chat_model() -> None:
+def test_every_object_with_complete_is_a_chat_model() -> None:
     assert isinstance(ScriptedModel([]), ChatModel)
     assert not isinstance(object(), ChatModel)
 
 
-def streamed(model: Any) -> list[Any]:
+def stream_events(model: Any) -> list[Any]:
     async def read() -> list[Any]:
         return [event async for event in stream_model(model, ModelRequest([Message("hi")]))]
 
@@ -44,13 +44,13 @@ ANSWER = ModelResponse(
 )
 
 
-class Whole:
+class CompleteOnly:
     async def complete(self, request: ModelRequest) -> ModelResponse:
         return ANSWER
 
 
-def test_a_model_that_cannot_stream_is_streamed_as_one_piece() -> None:
-    assert streamed(Whole()) == [
+def test_a_model_without_streaming_yields_its_response_as_events() -> None:
+    assert stream_events(CompleteOnly()) == [
         ReasoningDelta("hm"),
         TextDelta("text"),
         ToolCallDelta(0, "1", "dig", '{"a": 1}'),
@@ -59,31 +59,31 @@ def test_a_model_that_cannot_stream_is_streamed_as_one_piece() -> None:
     ]
 
 
-def test_an_answer_without_text_has_no_piece_of_text() -> None:
+def test_a_response_without_text_has_no_text_event() -> None:
     empty = ModelResponse(Message("", role="assistant"))
     assert list(response_events(empty)) == [UsageUpdate(Usage()), ResponseFinished(empty)]
 
 
-def test_arguments_that_were_no_json_are_streamed_as_they_were_written() -> None:
+def test_invalid_arguments_are_streamed_as_the_model_wrote_them() -> None:
     odd = ModelResponse(Message("", role="assistant", tool_calls=(ToolCall("1", "dig", invalid="{'a'"),)))
     assert next(response_events(odd)) == ToolCallDelta(0, "1", "dig", "{'a'")
 
 
-def test_what_a_model_raises_comes_out_of_its_stream() -> None:
-    class Fails:
+def test_errors_of_the_model_are_raised_by_the_stream() -> None:
+    class FailingModel:
         async def complete(self, request: ModelRequest) -> ModelResponse:
             raise ModelUnavailable("busy")
 
     with pytest.raises(ModelUnavailable, match="busy"):
-        streamed(Fails())
+        stream_events(FailingModel())
 
 
-def test_a_model_that_streams_is_not_asked_for_the_whole() -> None:
-    class Streams(Whole):
+def test_a_streaming_model_is_not_asked_to_complete() -> None:
+    class StreamingModel(CompleteOnly):
         async def complete(self, request: ModelRequest) -> ModelResponse:
-            raise AssertionError("asked for the whole")
+            raise AssertionError("complete was called")
 
         async def stream(self, request: ModelRequest) -> AsyncIterator[Any]:
             yield TextDelta("a")
 
-    assert streamed(Streams()) == [TextDelta("a")]
+    assert stream_events(StreamingModel()) == [TextDelta("a")]

@@ -13,50 +13,53 @@ from statewright.models import ModelRequest, ModelResponse, ScriptedModel, TextD
 REQUEST = ModelRequest((Message("12345678"),), system="1234")
 
 
-def asked(model: ScriptedModel, request: ModelRequest = REQUEST) -> Any:
+def complete(model: ScriptedModel, request: ModelRequest = REQUEST) -> Any:
     return asyncio.run(model.complete(request))
 
 
-def test_answers_come_in_their_order_and_requests_are_remembered() -> None:
+def test_answers_are_returned_in_order_and_requests_recorded() -> None:
     model = ScriptedModel(["one", Message("two", role="user")])
-    first, second = asked(model), asked(model)
-    assert [(one.message.role, one.text) for one in (first, second)] == [("assistant", "one"), ("assistant", "two")]
+    first, second = complete(model), complete(model)
+    assert [(response.message.role, response.text) for response in (first, second)] == [
+        ("assistant", "one"),
+        ("assistant", "two"),
+    ]
     assert model.requests == [REQUEST, REQUEST]
 
 
-def test_after_the_last_answer_it_fails_and_says_how_to_go_on() -> None:
+def test_after_the_last_answer_the_error_suggests_repeat_last() -> None:
     model = ScriptedModel(["one"])
-    asked(model)
+    complete(model)
     with pytest.raises(ModelError, match=r"1 answers.*repeat_last"):
-        asked(model)
+        complete(model)
 
 
 def test_the_last_answer_may_be_repeated() -> None:
     model = ScriptedModel(["one", "two"], repeat_last=True)
-    assert [asked(model).text for _ in range(4)] == ["one", "two", "two", "two"]
+    assert [complete(model).text for _ in range(4)] == ["one", "two", "two", "two"]
     with pytest.raises(ModelError):
-        asked(ScriptedModel([], repeat_last=True))
+        complete(ScriptedModel([], repeat_last=True))
 
 
 def test_a_function_answers_each_request() -> None:
-    assert asked(ScriptedModel(lambda request: request.system * 2)).text == "12341234"
+    assert complete(ScriptedModel(lambda request: request.system * 2)).text == "12341234"
 
 
 def test_an_exception_in_the_script_is_raised() -> None:
     with pytest.raises(ModelUnavailable, match="busy"):
-        asked(ScriptedModel([ModelUnavailable("busy")]))
+        complete(ScriptedModel([ModelUnavailable("busy")]))
 
 
-def test_tokens_are_four_characters_and_rounded_up() -> None:
-    assert asked(ScriptedModel(["12345"])).usage == Usage(input_tokens=3, output_tokens=2)
+def test_tokens_are_estimated_as_four_characters_rounded_up() -> None:
+    assert complete(ScriptedModel(["12345"])).usage == Usage(input_tokens=3, output_tokens=2)
 
 
-def test_a_response_is_given_as_it_is() -> None:
+def test_a_response_is_returned_unchanged() -> None:
     response = ModelResponse(Message("x", role="assistant"), Usage(cost=0.5), "m")
-    assert asked(ScriptedModel([response])) is response
+    assert complete(ScriptedModel([response])) is response
 
 
-def streamed(model: ScriptedModel) -> list[Any]:
+def stream_events(model: ScriptedModel) -> list[Any]:
     async def read() -> list[Any]:
         return [event async for event in model.stream(REQUEST)]
 
@@ -64,16 +67,16 @@ def streamed(model: ScriptedModel) -> list[Any]:
 
 
 @pytest.mark.parametrize("text", ["one two", "  one\n\ntwo  ", "one", " ", "", "a  b\tc\n"])
-def test_streamed_words_are_the_text(text: str) -> None:
-    events = streamed(ScriptedModel([text]))
+def test_streamed_words_add_up_to_the_text(text: str) -> None:
+    events = stream_events(ScriptedModel([text]))
     assert "".join(event.text for event in events if isinstance(event, TextDelta)) == text
     assert events[-1].response.text == text
 
 
-def test_streamed_calls_have_their_name_first() -> None:
+def test_streamed_calls_begin_with_their_name() -> None:
     calls = [ToolCall("1", "dig", {"a": 1}), ToolCall("2", "dig")]
-    pieces = [event for event in streamed(ScriptedModel([calls])) if isinstance(event, ToolCallDelta)]
-    assert pieces == [
+    deltas = [event for event in stream_events(ScriptedModel([calls])) if isinstance(event, ToolCallDelta)]
+    assert deltas == [
         ToolCallDelta(0, "1", "dig"),
         ToolCallDelta(0, arguments='{"a": 1}'),
         ToolCallDelta(1, "2", "dig"),
@@ -81,20 +84,20 @@ def test_streamed_calls_have_their_name_first() -> None:
     ]
 
 
-def test_what_is_streamed_counts_as_an_answer() -> None:
+def test_a_streamed_answer_uses_up_the_script() -> None:
     model = ScriptedModel(["one", "two"])
-    assert streamed(model)[-1].response.text == "one"
-    assert asked(model).text == "two"
+    assert stream_events(model)[-1].response.text == "one"
+    assert complete(model).text == "two"
     assert len(model.requests) == 2
 
 
-def test_calls_are_told_from_text_by_their_reason() -> None:
+def test_the_finish_reason_distinguishes_calls_from_text() -> None:
     model = ScriptedModel([ToolCall("1", "dig"), "text"])
-    assert [asked(model).finish_reason for _ in range(2)] == ["tools", "stop"]
+    assert [complete(model).finish_reason for _ in range(2)] == ["tools", "stop"]
 
 
 def test_threads_share_one_script() -> None:
     model = ScriptedModel([str(number) for number in range(200)])
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(lambda _: asked(model).text, range(200)))
-    assert sorted(found, key=int) == [str(number) for number in range(200)]
+        answers = list(pool.map(lambda _: complete(model).text, range(200)))
+    assert sorted(answers, key=int) == [str(number) for number in range(200)]

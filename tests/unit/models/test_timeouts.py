@@ -12,19 +12,19 @@ from statewright.messages import Message
 from statewright.models import FallbackModel, ModelEvent, ModelRequest, ModelResponse, ScriptedModel, TextDelta, in_time
 from statewright.models.port import stream_in_time, times_attempts
 
-ASKED = ModelRequest((Message("hi"),), timeout=0.05)
+REQUEST = ModelRequest((Message("hi"),), timeout=0.05)
 
 
-class Hangs:
-    """Never answers, and says so that it was given up."""
+class HangingModel:
+    """Never answers, and counts its cancellations."""
 
-    given_up = 0
+    cancelled = 0
 
     async def complete(self, request: ModelRequest) -> ModelResponse:
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
-            Hangs.given_up += 1
+            HangingModel.cancelled += 1
             raise
         raise AssertionError
 
@@ -34,37 +34,37 @@ class Hangs:
 
 
 async def read(model: object) -> str:
-    events = stream_in_time(model, ASKED)  # type: ignore[arg-type]
+    events = stream_in_time(model, REQUEST)  # type: ignore[arg-type]
     return "".join([event.text async for event in events if isinstance(event, TextDelta)])
 
 
-def test_a_model_that_takes_too_long_is_unavailable() -> None:
-    model, before = Hangs(), Hangs.given_up
-    with pytest.raises(ModelUnavailable, match=r"'Hangs' did not answer within 0.05 seconds"):
-        asyncio.run(in_time(model.complete(ASKED), model, ASKED))
-    with pytest.raises(ModelUnavailable, match=r"'Hangs' did not answer within 0.05 seconds"):
+def test_a_model_that_exceeds_the_timeout_is_unavailable() -> None:
+    model, before = HangingModel(), HangingModel.cancelled
+    with pytest.raises(ModelUnavailable, match=r"'HangingModel' did not answer within 0.05 seconds"):
+        asyncio.run(in_time(model.complete(REQUEST), model, REQUEST))
+    with pytest.raises(ModelUnavailable, match=r"'HangingModel' did not answer within 0.05 seconds"):
         asyncio.run(read(model))
-    assert Hangs.given_up == before + 2
+    assert HangingModel.cancelled == before + 2
 
 
-def test_the_next_model_has_all_the_time_again() -> None:
-    model = FallbackModel(Hangs(), ScriptedModel(["ok"], repeat_last=True))
+def test_the_next_model_has_the_full_timeout() -> None:
+    model = FallbackModel(HangingModel(), ScriptedModel(["ok"], repeat_last=True))
     assert times_attempts(model)
-    assert asyncio.run(in_time(model.complete(ASKED), model, ASKED)).text == "ok"
+    assert asyncio.run(in_time(model.complete(REQUEST), model, REQUEST)).text == "ok"
 
 
-def test_a_stream_that_hangs_before_its_first_piece_goes_over_to_the_next() -> None:
-    class Silent(Hangs):
+def test_a_stream_that_hangs_before_its_first_event_falls_back() -> None:
+    class SilentModel(HangingModel):
         async def stream(self, request: ModelRequest) -> AsyncIterator[ModelEvent]:
             await self.complete(request)
             yield TextDelta("never")
 
-    assert asyncio.run(read(FallbackModel(Silent(), ScriptedModel(["ok"])))) == "ok"
+    assert asyncio.run(read(FallbackModel(SilentModel(), ScriptedModel(["ok"])))) == "ok"
 
 
-def test_an_own_error_of_time_stays_one() -> None:
-    async def late() -> None:
+def test_a_timeout_error_of_the_call_itself_is_not_translated() -> None:
+    async def raise_timeout() -> None:
         raise TimeoutError("mine")
 
     with pytest.raises(TimeoutError, match="mine"):
-        asyncio.run(in_time(late(), object(), ASKED))
+        asyncio.run(in_time(raise_timeout(), object(), REQUEST))

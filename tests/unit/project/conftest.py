@@ -1,4 +1,4 @@
-"""Project files read from texts, with their problems and warnings."""
+"""Helpers that read project files from strings, and a folder for them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ def read(text: str, folder: Path) -> Project:
     return read_project(text, folder / "statewright.toml")
 
 
-def problems(text: str, folder: Path) -> list[str]:
+def read_problems(text: str, folder: Path) -> list[str]:
     with pytest.raises(WorkflowError) as caught:
         read(text, folder)
     return [str(problem) for problem in caught.value.problems]
 
 
-def warnings(text: str, folder: Path) -> list[str]:
+def read_warnings(text: str, folder: Path) -> list[str]:
     return [str(warning) for warning in read(text, folder).warnings]
 
 

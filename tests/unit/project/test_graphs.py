@@ -1,18 +1,18 @@
-"""`[graphs]`."""
+"""The section `[graphs]`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.unit.project.conftest import problems, read, warnings
+from tests.unit.project.conftest import read, read_problems, read_warnings
 
 
-def test_a_graph_is_named_by_a_text(folder: Path) -> None:
+def test_a_graph_may_be_a_string(folder: Path) -> None:
     graphs = read(
         '[graphs]\na = "flows.mail:graph"\nb = "mail.py:app"\nc = "triage.yaml"\nd = "flows"\n', folder
     ).graphs
-    assert [(one.name, one.target, one.file) for one in graphs.values()] == [
+    assert [(graph.name, graph.target, graph.file) for graph in graphs.values()] == [
         ("a", "flows.mail:graph", None),
         ("b", "mail.py:app", None),
         ("c", None, folder / "triage.yaml"),
@@ -21,14 +21,14 @@ def test_a_graph_is_named_by_a_text(folder: Path) -> None:
     assert graphs["b"].at == (3, 1)
 
 
-def test_a_graph_is_told_more_of_in_a_table(folder: Path) -> None:
+def test_a_graph_may_be_a_table(folder: Path) -> None:
     text = '[graphs.mail]\npath = "mail:graph"\ndescription = "Mails"\non_failure = "tell"\nversion = "3"\n'
     mail = read(text, folder).graphs["mail"]
     assert (mail.description, mail.on_failure, mail.version, mail.at) == ("Mails", "tell", "3", (1, 1))
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("[graphs]\na = 1", "In 'graphs.a' (line 2, column 1): It must be a string or a table, and is a number."),
         ("[graphs.a]", "It has neither a path nor a file."),
@@ -47,13 +47,13 @@ def test_a_graph_is_told_more_of_in_a_table(folder: Path) -> None:
         ('[graphs]\na = "a:b"\n[workflows.a]\nfile = "triage.yaml"', "[workflows.a] has the same name."),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(folder: Path, text: str, said: str) -> None:
-    (told,) = problems(text, folder)
-    assert said in told
-    assert "(line " in told
+def test_problems_name_the_line(folder: Path, text: str, message: str) -> None:
+    (problem,) = read_problems(text, folder)
+    assert message in problem
+    assert "(line " in problem
 
 
-def test_a_file_that_is_not_there_is_odd(folder: Path) -> None:
-    assert warnings('[graphs]\na = "none.json"', folder) == [
+def test_a_missing_file_is_a_warning(folder: Path) -> None:
+    assert read_warnings('[graphs]\na = "none.json"', folder) == [
         "In 'graphs.a' (line 2, column 1): File 'none.json' does not exist. Its path is relative to this file."
     ]

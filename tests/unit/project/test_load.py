@@ -1,4 +1,4 @@
-"""The project file found, and read as a whole."""
+"""Finding and reading whole project files."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from tests.unit.project.conftest import problems, read, warnings
+from tests.unit.project.conftest import read, read_problems, read_warnings
 
 from statewright.errors import WorkflowError
 from statewright.project import DataSource, Defaults, ServedWorkflow, load_project
 from statewright.workflow.states.language.model import AssistantTool
 
-WHOLE = '''
+FULL_TEXT = '''
 [defaults]
 model = "small"
 max_items = 50
@@ -52,12 +52,12 @@ description = "Sorts tickets."
 '''
 
 
-def test_everything_is_read(folder: Path) -> None:
-    project = read(WHOLE, folder)
+def test_a_full_project_file_is_read(folder: Path) -> None:
+    project = read(FULL_TEXT, folder)
     assert project.warnings == ()
     writer, reader = project.assistants["writer"], project.assistants["the reader"]
     assert (writer.id, writer.model, writer.temperature, writer.name) == ("writer", "large", 0.5, "The writer")
-    assert [(one.name, one.integration_alias) for one in writer.tools] == [("read_file", None), ("search", "jira")]
+    assert [(tool.name, tool.integration_alias) for tool in writer.tools] == [("read_file", None), ("search", "jira")]
     assert isinstance(writer.tools[0], AssistantTool)
     assert writer.at.line == 7
     assert reader.system_prompt == "You read."
@@ -70,8 +70,8 @@ def test_everything_is_read(folder: Path) -> None:
     assert {"triple", "run_command", "http_request", "read_file"} <= set(project.tool_registry().names)
 
 
-def test_the_nearest_file_above_counts(folder: Path) -> None:
-    (folder / "statewright.toml").write_text(WHOLE, encoding="utf-8")
+def test_the_nearest_project_file_above_is_used(folder: Path) -> None:
+    (folder / "statewright.toml").write_text(FULL_TEXT, encoding="utf-8")
     (folder / "flows/deep").mkdir(parents=True)
     (folder / "flows/deep/flow.yaml").touch()
     for start in (folder, folder / "flows/deep", folder / "flows/deep/flow.yaml", folder / "statewright.toml"):
@@ -80,13 +80,13 @@ def test_the_nearest_file_above_counts(folder: Path) -> None:
     assert load_project(folder / "flows/deep/flow.yaml").folder == folder.resolve() / "flows"
 
 
-def test_the_search_ends_at_the_top_of_a_repository(folder: Path) -> None:
-    (folder / "statewright.toml").write_text(WHOLE, encoding="utf-8")
+def test_the_search_ends_at_the_root_of_a_repository(folder: Path) -> None:
+    (folder / "statewright.toml").write_text(FULL_TEXT, encoding="utf-8")
     (folder / "repo/.git").mkdir(parents=True)
     assert load_project(folder / "repo").file is None
 
 
-def test_without_a_file_everything_is_empty(folder: Path) -> None:
+def test_a_project_without_a_file_is_empty(folder: Path) -> None:
     (folder / ".git").mkdir()
     project = load_project(folder / "triage.yaml")
     assert (project.file, project.folder, project.assistants) == (None, folder.resolve(), {})
@@ -94,9 +94,9 @@ def test_without_a_file_everything_is_empty(folder: Path) -> None:
 
 
 @pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root can give files away")
-def test_a_file_that_somebody_else_put_into_a_shared_folder_is_passed_over(folder: Path) -> None:
+def test_a_file_of_another_user_in_a_shared_folder_is_ignored(folder: Path) -> None:
     file = folder / "statewright.toml"
-    file.write_text(WHOLE, encoding="utf-8")
+    file.write_text(FULL_TEXT, encoding="utf-8")
     (folder / ".git").mkdir()
     os.chown(file, 12345, -1)
     assert load_project(folder).file is not None
@@ -104,22 +104,22 @@ def test_a_file_that_somebody_else_put_into_a_shared_folder_is_passed_over(folde
     assert load_project(folder).file is None
 
 
-def test_what_is_no_toml_is_told_with_its_line(folder: Path) -> None:
+def test_invalid_toml_is_reported_with_its_line(folder: Path) -> None:
     (folder / "statewright.toml").write_text("[defaults]\nmodel = \n", encoding="utf-8")
     with pytest.raises(WorkflowError) as caught:
         load_project(folder)
     assert str(folder) in str(caught.value)
-    assert [(one.line, one.column) for one in caught.value.problems] == [(2, 9)]
+    assert [(problem.line, problem.column) for problem in caught.value.problems] == [(2, 9)]
     assert "It is not valid TOML: Invalid value." in str(caught.value)
 
 
-def test_a_file_that_cannot_be_read_is_told(folder: Path) -> None:
+def test_an_unreadable_file_is_reported(folder: Path) -> None:
     (folder / "statewright.toml").write_bytes(b"\xff")
     with pytest.raises(WorkflowError, match="It cannot be read"):
         load_project(folder)
 
 
-def test_all_problems_are_found_at_once_with_their_lines(folder: Path) -> None:
+def test_all_problems_are_reported_at_once_with_their_lines(folder: Path) -> None:
     text = """
 defaults.max_items = 0
 [assistants.a]
@@ -144,14 +144,14 @@ h = "module:function"
 allow_hosts = ["https://x", "*"]
 root = 1
 """
-    found = problems(text, folder)
-    assert found == [
+    messages = read_problems(text, folder)
+    assert messages == [
         "In 'defaults.max_items' (line 2, column 1): It must be a whole number of at least 1, and is a number: 0.",
         "In 'assistants.a' (line 3, column 1): It has both a system_prompt and a prompt_file. Keep one of them.",
         "In 'assistants.a.temperature' (line 4, column 1): It must be a number from 0 to 2, and is a number: 3.",
         "In 'assistants.a.tools.0' (line 5, column 1): It must be a table, and is a number: 1.",
         "In 'assistants.a.tools.1' (line 5, column 1): 'name' is missing. Write name = \"read_file\".",
-        found[5],
+        messages[5],
         "In 'assistants.b' (line 9, column 1): It must be a table, and is a string: \"text\".",
         "In 'integrations.c.token' (line 11, column 1): It must be a string, a number or a table, and is a list.",
         "In 'integrations.c.key' (line 12, column 1): "
@@ -162,30 +162,32 @@ root = 1
         "In 'tools.f' (line 17, column 1): A tool must be a string, and is a number. Write 'module:function'.",
         "In 'tools.allow_shel' (line 18, column 1): A tool must be a string, and is a boolean. "
         "Did you mean 'allow_shell'?",
-        found[14],
-        found[15],
-        found[16],
+        messages[14],
+        messages[15],
+        messages[16],
         "In 'tools.root' (line 23, column 1): It must be a string, and is a number: 1.",
     ]
-    assert "none.md' cannot be read" in found[5]
-    assert "Tool 'g' is 'module', which is not a reference to a function." in found[14]
-    assert "'i j' is not a valid tool name" in found[15]
-    assert "'https://x' is not a host" in found[16]
-    assert "hunter2" not in "".join(found)
+    assert "none.md' cannot be read" in messages[5]
+    assert "Tool 'g' is 'module', which is not a reference to a function." in messages[14]
+    assert "'i j' is not a valid tool name" in messages[15]
+    assert "'https://x' is not a host" in messages[16]
+    assert "hunter2" not in "".join(messages)
 
 
 @pytest.mark.parametrize("section", ["assistants", "integrations", "datasources", "tools", "workflows", "defaults"])
-def test_a_section_is_a_table(section: str, folder: Path) -> None:
-    told = f"In '{section}' (line 1, column 1): It must be a table, and is a number: 1."
-    expected = told.removesuffix(": 1.") + "." if section == "integrations" else told
-    assert problems(f"{section} = 1", folder) == [expected]
+def test_a_section_must_be_a_table(section: str, folder: Path) -> None:
+    message = f"In '{section}' (line 1, column 1): It must be a table, and is a number: 1."
+    expected = message.removesuffix(": 1.") + "." if section == "integrations" else message
+    assert read_problems(f"{section} = 1", folder) == [expected]
 
 
-def test_unknown_keys_are_warnings_with_near_misses(folder: Path) -> None:
+def test_unknown_keys_cause_warnings_with_suggestions(folder: Path) -> None:
     text = "asistants = 1\n[assistants.a]\nprompt = 'x'\nmodle = 'y'\n[defaults]\nmax_item = 3\n"
-    found = warnings(text, folder)
-    assert found[0].startswith(
+    messages = read_warnings(text, folder)
+    assert messages[0].startswith(
         "In 'asistants' (line 1, column 1): The key 'asistants' is not known. Did you mean 'assistants'?"
     )
-    assert "In 'assistants.a.modle' (line 4, column 1): The key 'modle' is not known. Did you mean 'model'?" in found[2]
-    assert "Did you mean 'max_items'? Keys: max_concurrency, max_items, model, provider." in found[3]
+    assert (
+        "In 'assistants.a.modle' (line 4, column 1): The key 'modle' is not known. Did you mean 'model'?" in messages[2]
+    )
+    assert "Did you mean 'max_items'? Keys: max_concurrency, max_items, model, provider." in messages[3]

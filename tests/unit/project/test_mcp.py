@@ -1,14 +1,14 @@
-"""`[mcp]`: servers that the project keeps."""
+"""The section `[mcp]`: servers of the project."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from tests.unit.project.conftest import problems, read, warnings
+from tests.unit.project.conftest import read, read_problems, read_warnings
 
 
-def test_a_server_is_kept_as_it_is_written(folder: Path) -> None:
+def test_a_server_is_read_as_written(folder: Path) -> None:
     text = """
 [mcp.files]
 command = "npx"
@@ -23,8 +23,8 @@ url = "https://{{host}}/mcp"
 auth_token = "env:TICKETS"
 integration_alias = "tickets"
 """
-    kept = read(text, folder).mcp
-    assert kept["files"] == {
+    servers = read(text, folder).mcp
+    assert servers["files"] == {
         "command": "npx",
         "args": ["-y", "server-files"],
         "env": {"TOKEN": "env:TOKEN"},
@@ -32,11 +32,11 @@ integration_alias = "tickets"
         "single_usage": True,
         "timeout": 5,
     }
-    assert kept["tickets"]["url"] == "https://{{host}}/mcp"
+    assert servers["tickets"]["url"] == "https://{{host}}/mcp"
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ('command = "a"\nurl = "http://x"', "it has both a command and a url. Write one of them."),
         ('url = "http://x"\ntype = "hunter2-hunter2"', "type is unknown. Types: http, sse, "),
@@ -47,14 +47,14 @@ integration_alias = "tickets"
         ('url = "http://x"\nauth_token = "env:1 2"', "The text after env: is not a valid variable name."),
     ],
 )
-def test_what_cannot_be_is_told(text: str, told: str, folder: Path) -> None:
-    found = problems(f"[mcp.a]\n{text}", folder)
-    assert told in found[0]
-    assert "hunter2" not in found[0]
+def test_invalid_servers_are_problems(text: str, expected: str, folder: Path) -> None:
+    messages = read_problems(f"[mcp.a]\n{text}", folder)
+    assert expected in messages[0]
+    assert "hunter2" not in messages[0]
 
 
-def test_4_1_11_a_token_in_the_file_is_a_warning(folder: Path) -> None:
+def test_4_1_11_a_token_in_the_file_causes_a_warning(folder: Path) -> None:
     text = '[mcp.a]\nurl = "http://x"\nauth_token = "hunter2-hunter2"\nheaders = {"X-Api-Key" = "hunter3"}'
-    found = warnings(text, folder)
-    assert len(found) == 2
-    assert all("looks like a secret" in one and "hunter" not in one for one in found)
+    messages = read_warnings(text, folder)
+    assert len(messages) == 2
+    assert all("looks like a secret" in message and "hunter" not in message for message in messages)

@@ -1,15 +1,15 @@
-"""`[models]`: models that the project knows by names of its own."""
+"""The section `[models]`: names for models."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.project.conftest import problems, read, warnings
+from tests.unit.project.conftest import read, read_problems, read_warnings
 
 from statewright.workflow.states.resources.chat_models import ModelSource
 
 
-def test_a_model_is_read(folder: Path) -> None:
+def test_a_model_is_read_with_its_settings(folder: Path) -> None:
     text = """
 [models.local]
 name = "openai-chat:llama"
@@ -33,9 +33,9 @@ settings = {top_p = 0.5}
     }
 
 
-def test_what_cannot_be_is_told(folder: Path) -> None:
-    found = problems('[models.a]\ntemperature = 3\nheaders = {X = 1}\napi_key = "env:"', folder)
-    assert [one.split(": ", 1)[1] for one in found] == [
+def test_invalid_models_are_problems(folder: Path) -> None:
+    messages = read_problems('[models.a]\ntemperature = 3\nheaders = {X = 1}\napi_key = "env:"', folder)
+    assert [message.split(": ", 1)[1] for message in messages] == [
         "'name' is missing. Write name = \"openai:gpt-5\".",
         "It must be a number from 0 to 2, and is a number.",
         "It must be a string, and is a number.",
@@ -43,7 +43,7 @@ def test_what_cannot_be_is_told(folder: Path) -> None:
     ]
 
 
-def test_4_1_11_a_key_in_the_file_is_a_warning(folder: Path) -> None:
-    (found,) = warnings('[models.a]\nname = "openai:x"\napi_key = "hunter2-hunter2"', folder)
-    assert "looks like a secret" in found
-    assert "hunter2" not in found
+def test_4_1_11_a_key_in_the_file_causes_a_warning(folder: Path) -> None:
+    (warning,) = read_warnings('[models.a]\nname = "openai:x"\napi_key = "hunter2-hunter2"', folder)
+    assert "looks like a secret" in warning
+    assert "hunter2" not in warning

@@ -1,4 +1,4 @@
-"""Tables read as models."""
+"""Reading tables as models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Named(Table):
     name: str
 
 
-def test_valid_values_are_returned_and_others_reported(tmp_path: Path) -> None:
+def test_valid_values_are_returned_and_invalid_ones_reported(tmp_path: Path) -> None:
     reader = Reader("[a]\nx = 1\ny = 2\nz = 3", tmp_path)
     assert reader.read(Numbers, {"x": 2, "y": 2, "z": 3}, ("a",)) == Numbers(x=2)
     assert [(problem.path, problem.line) for problem in reader.problems] == [("a.y", 3)]
@@ -42,7 +42,7 @@ def test_a_table_without_a_required_value_is_none(value: Any, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("section", ["integrations", "mcp", "models"])
-def test_4_1_11_where_secrets_may_stand_nothing_is_quoted(section: str, tmp_path: Path) -> None:
+def test_4_1_11_values_in_sections_with_secrets_are_not_quoted(section: str, tmp_path: Path) -> None:
     reader = Reader("", tmp_path)
     reader.read(Numbers, {"y": ["hunter2"]}, (section, "a"))
     reader.read(dict[str, Any], "hunter2", (section,))
@@ -58,7 +58,7 @@ def test_a_missing_file_is_a_warning(tmp_path: Path) -> None:
     assert reader.warnings[0].message == "Folder 'x' does not exist."
 
 
-def test_a_position_is_that_of_the_nearest_parent(tmp_path: Path) -> None:
+def test_a_missing_key_has_the_position_of_its_nearest_parent(tmp_path: Path) -> None:
     reader = Reader("[a]\nx = [1]", tmp_path)
     marks = [reader.mark(("a", "x", 0)), reader.mark(("a", "y")), reader.mark(("b",))]
     assert marks == [(2, 1), (1, 1), (0, 0)]

@@ -1,4 +1,4 @@
-"""`[serve]`."""
+"""The section `[serve]`."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from tests.unit.project.conftest import problems, read
+from tests.unit.project.conftest import read, read_problems
 
 from statewright.project import Serving
 
 
-def test_everything_may_be_left_open(folder: Path) -> None:
+def test_all_settings_have_defaults(folder: Path) -> None:
     assert read("", folder).serving == Serving()
 
 
-def test_settings_can_be_written_in_python() -> None:
+def test_settings_can_be_set_in_python() -> None:
     serving = replace(Serving(port=80, cors_origins=("https://a.example",)), database=Path("runs.db"))
     assert (serving.port, serving.cors_origins, serving.database) == (80, ("https://a.example",), Path("runs.db"))
 
 
-def test_what_is_said_is_read(folder: Path) -> None:
+def test_settings_are_read(folder: Path) -> None:
     text = (
         '[serve]\nhost = "0.0.0.0"\nport = 80\ndatabase = "data/runs.db"\ncors_origins = ["https://a.example"]\n'
         'durability = "async"\ncapacity = 5\nretention_days = 30\nwebhook_hosts = ["hooks.local"]\ndrain = 2.5\n'
@@ -32,7 +32,7 @@ def test_what_is_said_is_read(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "expected"),
     [
         ("port = 65536", "It must be a whole number from 0 to 65535, and is a number: 65536."),
         ("port = true", "It must be a whole number from 0 to 65535, and is a boolean: true."),
@@ -42,7 +42,7 @@ def test_what_is_said_is_read(folder: Path) -> None:
         ("retention_days = 0", "It must be a whole number of at least 1"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_line(folder: Path, line: str, said: str) -> None:
-    (told,) = problems(f"[serve]\n{line}", folder)
-    assert f"In 'serve.{line.split(' ')[0]}' (line 2, column 1): " in told
-    assert said in told
+def test_problems_name_the_key_and_the_line(folder: Path, line: str, expected: str) -> None:
+    (problem,) = read_problems(f"[serve]\n{line}", folder)
+    assert f"In 'serve.{line.split(' ')[0]}' (line 2, column 1): " in problem
+    assert expected in problem

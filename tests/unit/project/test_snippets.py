@@ -1,4 +1,4 @@
-"""What can be added for an id that is nowhere."""
+"""Snippets that define a missing id."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from statewright.project import Kind, Project
     ],
 )  # fmt: skip
 @pytest.mark.parametrize("name", ["plain", "with space", 'quoted"', "8f14e45f-ea"])
-def test_a_snippet_is_what_can_be_added(kind: Kind, section: str, name: str, folder: Path) -> None:
+def test_a_snippet_defines_the_missing_id(kind: Kind, section: str, name: str, folder: Path) -> None:
     snippet = Project(folder).snippet_for(kind, name)
     project: Any = read(snippet, folder)
     if kind == "integration":
@@ -28,7 +28,7 @@ def test_a_snippet_is_what_can_be_added(kind: Kind, section: str, name: str, fol
         assert name in getattr(project, section)
 
 
-def test_a_snippet_for_a_tool_is_what_can_be_added(folder: Path) -> None:
+def test_a_snippet_defines_a_missing_tool(folder: Path) -> None:
     snippet = Project(folder).snippet_for("tool", "_read_graph")
     assert snippet == '[tools]\n_read_graph = "my_tools:read_graph"'
     assert "_read_graph" in read(snippet, folder).tool_registry()

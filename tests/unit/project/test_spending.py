@@ -1,4 +1,4 @@
-"""`[spending_limits]`."""
+"""The section `[spending_limits]`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.unit.project.conftest import problems, read
+from tests.unit.project.conftest import read, read_problems
 
 
 @pytest.mark.parametrize(
@@ -22,12 +22,12 @@ from tests.unit.project.conftest import problems, read
         ('[spending_limits."*"]\nrequests_per_day = 5', {"*": {"requests_per_day": 5}}),
     ],
 )
-def test_limits_are_read_by_the_names_of_workspaces(folder: Path, text: str, expected: Any) -> None:
+def test_limits_are_read_by_workspace(folder: Path, text: str, expected: Any) -> None:
     assert read(text, folder).spending_limits == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "where", "said"),
+    ("text", "path", "expected"),
     [
         ("tokens_per_day = 0", "spending_limits.tokens_per_day", "It must be a whole number of at least 1"),
         ("cost_per_day = 0", "spending_limits.cost_per_day", "It must be a number above 0"),
@@ -38,7 +38,7 @@ def test_limits_are_read_by_the_names_of_workspaces(folder: Path, text: str, exp
         ('cost_per_day = 1\n[spending_limits."*"]\ncost_per_day = 2', "spending_limits", "Set them in one of the two"),
     ],
 )
-def test_what_is_wrong_is_told_with_its_place(folder: Path, text: str, where: str, said: str) -> None:
-    (told,) = problems(f"[spending_limits]\n{text}", folder)
-    assert where in told
-    assert said in told
+def test_problems_name_the_key(folder: Path, text: str, path: str, expected: str) -> None:
+    (problem,) = read_problems(f"[spending_limits]\n{text}", folder)
+    assert path in problem
+    assert expected in problem

@@ -25,7 +25,7 @@ from statewright.project.tables import check_variable
         ("Flag", [True, False], [1, "true"]),
     ],
 )
-def test_values_are_accepted_as_written_or_refused(name: str, valid: list[Any], invalid: list[Any]) -> None:
+def test_values_are_accepted_unchanged_or_rejected(name: str, valid: list[Any], invalid: list[Any]) -> None:
     adapter = TypeAdapter[Any](getattr(tables, name))
     for value in valid:
         result = adapter.validate_python(value)
@@ -36,7 +36,7 @@ def test_values_are_accepted_as_written_or_refused(name: str, valid: list[Any], 
 
 
 @pytest.mark.parametrize("value", ["env:", "env:1", "env:A B", "env:Ä"])
-def test_a_reference_to_a_variable_has_a_valid_name(value: str) -> None:
+def test_variable_references_need_a_valid_name(value: str) -> None:
     with pytest.raises(ValueError, match="not a valid variable name"):
         check_variable(value)
     assert [check_variable(other) for other in ("env:A_1", "environment", 5)] == ["env:A_1", "environment", 5]

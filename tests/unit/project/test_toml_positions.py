@@ -42,7 +42,7 @@ def test_each_key_has_the_line_where_its_statement_begins() -> None:
     }
 
 
-def test_lines_end_where_toml_ends_them() -> None:
+def test_only_toml_line_breaks_end_a_line() -> None:
     assert find_lines("a = 1 # \u2028\r\nb = 'x\u2028y'\r\n[c]\r\nd = 1") == {
         ("a",): 1,
         ("b",): 2,
@@ -51,6 +51,6 @@ def test_lines_end_where_toml_ends_them() -> None:
     }
 
 
-def test_a_path_is_written_as_toml_writes_it() -> None:
+def test_paths_are_formatted_as_toml_keys() -> None:
     assert format_path(("assistants", "a b", "tools", 0)) == 'assistants."a b".tools.0'
     assert tomllib.loads(f"{format_path(('Prüfer', ''))} = 1") == {"Prüfer": {"": 1}}

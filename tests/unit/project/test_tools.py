@@ -1,10 +1,10 @@
-"""`[tools]`."""
+"""The section `[tools]`."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from tests.unit.project.conftest import problems, read
+from tests.unit.project.conftest import read, read_problems
 
 TEXT = """
 [tools]
@@ -16,7 +16,7 @@ root = "."
 """
 
 
-def test_functions_and_settings(folder: Path) -> None:
+def test_functions_and_settings_are_read(folder: Path) -> None:
     project = read(TEXT, folder)
     settings = project.tool_settings
     assert project.functions == {"triple": "own:triple"}
@@ -25,11 +25,11 @@ def test_functions_and_settings(folder: Path) -> None:
     assert project.tool_registry().settings == settings
 
 
-def test_4_1_8_programs_are_allowed_by_name(folder: Path) -> None:
-    found = problems('[tools]\nmcp_commands = ["npx", "./npx", "/bin/sh", ""]', folder)
-    assert [one.split(": ", 1)[1].split(".")[0] for one in found[1:]] == [
+def test_4_1_8_programs_are_allowed_by_name_and_not_by_path(folder: Path) -> None:
+    messages = read_problems('[tools]\nmcp_commands = ["npx", "./npx", "/bin/sh", ""]', folder)
+    assert [message.split(": ", 1)[1].split(".")[0] for message in messages[1:]] == [
         "'/bin/sh' is not the name of a program",
         "'' is not the name of a program",
     ]
-    assert "'./npx'" in found[0]
-    assert "define the server under [mcp.NAME]" in found[0]
+    assert "'./npx'" in messages[0]
+    assert "define the server under [mcp.NAME]" in messages[0]

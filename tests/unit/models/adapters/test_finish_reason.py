@@ -1,4 +1,4 @@
-"""Finish reasons, in the words and the places of all providers."""
+"""Finish reasons of all providers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.models import OutputForm
 from statewright.models.adapters.conversion import find_finish_reason, finish_reason_of
 from statewright.models.adapters.langchain.conversion import as_text, convert_response
 
-FACTS: list[tuple[dict[str, Any], str | None]] = [
+METADATA: list[tuple[dict[str, Any], str | None]] = [
     ({"finish_reason": "stop"}, "stop"),
     ({"stop_reason": "end_turn"}, "stop"),
     ({"stop_reason": "model_context_window_exceeded"}, "length"),
@@ -32,24 +32,24 @@ FACTS: list[tuple[dict[str, Any], str | None]] = [
 ]
 
 
-@pytest.mark.parametrize(("facts", "reason"), FACTS)
-def test_a_reason_is_found_wherever_it_stands(facts: dict[str, Any], reason: str | None) -> None:
-    assert find_finish_reason(facts) == reason
+@pytest.mark.parametrize(("metadata", "reason"), METADATA)
+def test_finish_reasons_are_found_in_any_metadata_key(metadata: dict[str, Any], reason: str | None) -> None:
+    assert find_finish_reason(metadata) == reason
 
 
-@pytest.mark.parametrize(("facts", "reason"), FACTS)
-@pytest.mark.parametrize("called", [False, True])
-def test_answers_of_langchain_have_it(facts: dict[str, Any], reason: str | None, called: bool) -> None:
-    calls = [{"name": "answer", "args": {}, "id": "1"}] if called else []
-    answer = AIMessage("half", tool_calls=calls, response_metadata=facts)
-    response = convert_response(answer, langchain_calls(answer), facts, "m")
+@pytest.mark.parametrize(("metadata", "reason"), METADATA)
+@pytest.mark.parametrize("has_call", [False, True])
+def test_langchain_answers_have_the_finish_reason(metadata: dict[str, Any], reason: str | None, has_call: bool) -> None:
+    calls = [{"name": "answer", "args": {}, "id": "1"}] if has_call else []
+    answer = AIMessage("half", tool_calls=calls, response_metadata=metadata)
+    response = convert_response(answer, langchain_calls(answer), metadata, "m")
     is_ended = reason in ("length", "refused")
-    assert response.finish_reason == ("tools" if called and not is_ended else reason)
-    if called:
+    assert response.finish_reason == ("tools" if has_call and not is_ended else reason)
+    if has_call:
         form = OutputForm({"type": "object"})
         assert as_text(response, form).finish_reason == (reason if is_ended else "stop")
 
 
 @pytest.mark.parametrize("word", [None, 7, "", "STOP"])
-def test_odd_words_are_no_fault(word: object) -> None:
+def test_unknown_finish_reasons_are_ignored(word: object) -> None:
     assert finish_reason_of(word) == ("stop" if word == "STOP" else None)

@@ -1,4 +1,4 @@
-"""Output schemas as they are sent: objects, under names that providers accept."""
+"""Output schemas for providers: objects, with names that providers accept."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NODE = {"type": "object", "properties": {"next": {"$ref": "#/$defs/Node"}}}
 
 
 @given(st.text())
-def test_every_name_is_made_one_that_is_taken(name: str) -> None:
+def test_every_name_becomes_one_that_providers_accept(name: str) -> None:
     assert re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", provider_form(OutputForm({"type": "object"}, name)).name)
 
 
@@ -39,14 +39,14 @@ def test_every_name_is_made_one_that_is_taken(name: str) -> None:
         ({}, True),
     ],
 )
-def test_what_is_no_object_is_wrapped(schema: dict[str, Any], wrapped: bool) -> None:
+def test_schemas_other_than_objects_are_wrapped(schema: dict[str, Any], wrapped: bool) -> None:
     form = OutputForm(schema)
     assert is_wrapped(form) == wrapped
     assert (provider_form(form).schema.get("required") == [FIELD]) == wrapped
 
 
 @pytest.mark.parametrize(
-    ("schema", "good", "bad"),
+    ("schema", "valid", "invalid"),
     [
         ({"type": "array", "items": {"$ref": "#"}}, [[[]]], [[1]]),
         ({"type": "array", "items": {"$ref": "#/$defs/N"}, "$defs": {"N": {"type": "integer"}}}, [1], ["x"]),
@@ -54,21 +54,21 @@ def test_what_is_no_object_is_wrapped(schema: dict[str, Any], wrapped: bool) -> 
         ({"$ref": "#/definitions/N", "definitions": {"N": {"type": "integer"}}}, 1, "x"),
     ],
 )
-def test_references_lead_where_they_led(schema: dict[str, Any], good: Any, bad: Any) -> None:
+def test_references_still_resolve_after_wrapping(schema: dict[str, Any], valid: Any, invalid: Any) -> None:
     validator = json_schema_validator(dict(provider_form(OutputForm(schema)).schema), extra="models")
-    assert not list(validator.iter_errors({FIELD: good}))
-    assert list(validator.iter_errors({FIELD: bad}))
+    assert not list(validator.iter_errors({FIELD: valid}))
+    assert list(validator.iter_errors({FIELD: invalid}))
 
 
 @pytest.mark.parametrize(
     "text", ["", "[1", "[1]", '{"value": 1, "more": 2}', '{"other": 1}', "I cannot.", "[" * 100_000]
 )
-def test_an_answer_without_the_object_stays_as_it_is(text: str) -> None:
+def test_an_answer_without_the_wrapper_is_returned_unchanged(text: str) -> None:
     response = ModelResponse(Message(text, role="assistant"))
     assert unwrapped(response, OutputForm({"type": "array"})) is response
 
 
-def test_an_answer_to_a_form_that_is_an_object_stays_as_it_is() -> None:
+def test_an_answer_to_an_object_schema_is_returned_unchanged() -> None:
     response = ModelResponse(Message('{"value": 1}', role="assistant"))
     assert unwrapped(response, OutputForm({"type": "object"})) is response
     assert unwrapped(response, None) is response
@@ -88,5 +88,5 @@ def test_an_answer_to_a_form_that_is_an_object_stays_as_it_is() -> None:
         ({"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/B"}, "B": {"enum": [1]}}}, True),
     ],
 )
-def test_schemas_that_a_grammar_can_hold_a_model_to(schema: dict[str, Any], closed: bool) -> None:
+def test_closed_schemas_are_recognized(schema: dict[str, Any], closed: bool) -> None:
     assert is_closed(schema) == closed

@@ -12,7 +12,7 @@ from statewright.models import ModelRequest, prepare_request
 from statewright.models.conversation.files import MAX_FILE_LENGTH, image_part, with_sendable_files
 
 PIXEL = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(8)).decode()
-TAKEN: list[Any] = [
+ACCEPTED: list[Any] = [
     {"type": "text", "text": "x"},
     {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{PIXEL}", "detail": "low"}},
     {"type": "image_url", "image_url": f"data:image/png;base64,{PIXEL}"},
@@ -23,25 +23,25 @@ TAKEN: list[Any] = [
 ]
 
 
-def test_what_is_taken_is_not_copied() -> None:
-    messages = [Message("text"), Message(TAKEN)]
+def test_accepted_files_are_not_copied() -> None:
+    messages = [Message("text"), Message(ACCEPTED)]
     assert all(with_sendable_files(message) is message for message in messages)
     request = ModelRequest(messages)
     assert prepare_request(request) is request
 
 
-@pytest.mark.parametrize("part", TAKEN[1:3])
-def test_types_are_written_as_the_data_say_and_options_stay(part: Any) -> None:
+@pytest.mark.parametrize("part", ACCEPTED[1:3])
+def test_media_types_are_corrected_and_options_kept(part: Any) -> None:
     name = "image_url"
     url = f"data:IMAGE/JPG;base64,{PIXEL}"
-    odd = {**part, name: url if isinstance(part[name], str) else {**part[name], "url": url}}
-    message = with_sendable_files(Message([odd]))
-    found: Any = message.content[0]
-    assert found[name] == part[name] if isinstance(part[name], dict) else found[name] == {"url": part[name]}
+    variant = {**part, name: url if isinstance(part[name], str) else {**part[name], "url": url}}
+    message = with_sendable_files(Message([variant]))
+    converted: Any = message.content[0]
+    assert converted[name] == part[name] if isinstance(part[name], dict) else converted[name] == {"url": part[name]}
 
 
 @pytest.mark.parametrize(
-    ("url", "why"),
+    ("url", "reason"),
     [
         (
             "data:image/svg+xml;base64,PHN2Zz4=",
@@ -53,34 +53,34 @@ def test_types_are_written_as_the_data_say_and_options_stay(part: Any) -> None:
         ("DATA:image/png;base64,é", "its data is not valid base64"),
     ],
 )
-def test_what_is_not_taken_becomes_a_note(url: str, why: str) -> None:
+def test_rejected_files_become_notes(url: str, reason: str) -> None:
     message = with_sendable_files(Message([{"type": "image_url", "image_url": {"url": url}}]))
-    assert why in message.text
+    assert reason in message.text
 
 
-def test_percent_signs_in_addresses_are_read() -> None:
-    written = PIXEL.replace("=", "%3D")
+def test_percent_encoding_in_data_urls_is_decoded() -> None:
+    encoded = PIXEL.replace("=", "%3D")
     message = with_sendable_files(
-        Message([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{written}"}}])
+        Message([{"type": "image_url", "image_url": {"url": f"data:image/png;base64,{encoded}"}}])
     )
-    assert message.content == [TAKEN[1] | {"image_url": {"url": f"data:image/png;base64,{PIXEL}"}}]
+    assert message.content == [ACCEPTED[1] | {"image_url": {"url": f"data:image/png;base64,{PIXEL}"}}]
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
-def test_arguments_have_no_number_that_json_does_not_know(number: float) -> None:
+def test_non_finite_numbers_in_arguments_become_null(number: float) -> None:
     arguments = {"a": [1.5, {"b": number}], "c": (number,)}
     assert ToolCall("1", "t", arguments).written == '{"a": [1.5, {"b": null}], "c": [null]}'
     assert read_tool_call("1", "t", arguments).arguments == {"a": [1.5, {"b": None}], "c": [None]}
     assert read_tool_call("1", "t", '{"a": NaN, "b": 1e999}').arguments == {"a": None, "b": None}
 
 
-def test_line_breaks_do_not_count_as_part_of_a_file() -> None:
+def test_line_breaks_do_not_count_towards_the_size_of_a_file() -> None:
     data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(MAX_FILE_LENGTH * 3 // 4 - 100)).decode()
     wrapped = "\n".join(data[at : at + 76] for at in range(0, len(data), 76))
     assert len(wrapped) > MAX_FILE_LENGTH > len(data)
     assert image_part(wrapped, "image/png")["type"] == "image_url"
 
 
-def test_a_file_above_the_limit_is_left_out_with_both_sizes() -> None:
+def test_a_file_above_the_limit_is_replaced_by_a_note_with_both_sizes() -> None:
     part = image_part("A" * (MAX_FILE_LENGTH + 4), "image/png")
     assert "it has 3750003 bytes, and at most 3750000 are sent" in part["text"]

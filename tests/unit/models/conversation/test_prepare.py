@@ -1,4 +1,4 @@
-"""Conversations as every provider accepts them."""
+"""Preparation of conversations so that every provider accepts them."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from statewright.models import ModelRequest, check_request, prepare_request, rep
 from statewright.models.conversation.prepare import starting_with_user
 
 
-def asks(*ids: str, text: str = "") -> Message:
-    return Message(text, role="assistant", tool_calls=tuple(ToolCall(one, "look") for one in ids))
+def assistant_calls(*ids: str, text: str = "") -> Message:
+    return Message(text, role="assistant", tool_calls=tuple(ToolCall(call_id, "look") for call_id in ids))
 
 
 def result(call_id: str, text: str = "seen") -> Message:
     return Message(text, role="tool", name="look", tool_call_id=call_id)
 
 
-def says(text: str) -> Message:
+def assistant_text(text: str) -> Message:
     return Message(text, role="assistant")
 
 
-def shapes(messages: Sequence[Message]) -> list[Any]:
+def summarize(messages: Sequence[Message]) -> list[Any]:
     return [(message.role, message.tool_call_id or message.text) for message in messages]
 
 
@@ -43,48 +43,58 @@ USER = Message("Hi.")
     [
         [],
         [USER],
-        [USER, asks("a"), result("a"), says("done")],
-        [USER, asks("a", "b"), result("a"), result("b"), asks("c"), result("c")],
-        [USER, asks("a"), result("a"), asks("a"), result("a")],
+        [USER, assistant_calls("a"), result("a"), assistant_text("done")],
+        [USER, assistant_calls("a", "b"), result("a"), result("b"), assistant_calls("c"), result("c")],
+        [USER, assistant_calls("a"), result("a"), assistant_calls("a"), result("a")],
     ],
 )
-def test_rounds_in_order_are_returned_as_they_are(messages: list[Message]) -> None:
+def test_complete_tool_rounds_are_returned_unchanged(messages: list[Message]) -> None:
     assert repair_tool_rounds(messages) is messages
 
 
-def test_results_stand_in_the_order_of_the_calls() -> None:
-    messages = [USER, asks("a", "b", "c"), result("c"), result("a"), result("b"), says("end")]
+def test_results_are_sorted_into_the_order_of_the_calls() -> None:
+    messages = [USER, assistant_calls("a", "b", "c"), result("c"), result("a"), result("b"), assistant_text("end")]
     repaired = repair_tool_rounds(messages)
     assert [message.tool_call_id for message in repaired] == [None, None, "a", "b", "c", None]
 
 
-def test_a_result_moves_to_its_call() -> None:
-    """The user writes while an approval is open."""
-    repaired = repair_tool_rounds([USER, asks("a"), Message("Hurry."), result("a")])
-    assert shapes(repaired) == [("user", "Hi."), ("assistant", ""), ("tool", "a"), ("user", "Hurry.")]
+def test_a_late_result_is_moved_to_its_call() -> None:
+    """For example, the user wrote while an approval was pending."""
+    repaired = repair_tool_rounds([USER, assistant_calls("a"), Message("Hurry."), result("a")])
+    assert summarize(repaired) == [("user", "Hi."), ("assistant", ""), ("tool", "a"), ("user", "Hurry.")]
 
 
-def test_a_call_that_was_never_made_gets_a_result_that_says_so() -> None:
-    repaired = repair_tool_rounds([USER, asks("a", "b"), result("a"), Message("next"), asks("c")])
-    assert shapes(repaired)[2:5] == [("tool", "a"), ("tool", "b"), ("user", "next")]
+def test_a_call_without_a_result_gets_an_error_result() -> None:
+    repaired = repair_tool_rounds([USER, assistant_calls("a", "b"), result("a"), Message("next"), assistant_calls("c")])
+    assert summarize(repaired)[2:5] == [("tool", "a"), ("tool", "b"), ("user", "next")]
     for message in (repaired[3], repaired[6]):
         assert (message.text, message.metadata) == ("Error: this call was not made.", {"status": "error"})
         assert message.name == "look"
 
 
-def test_a_call_is_open_though_its_id_was_answered_before() -> None:
-    """Some servers count the calls of each answer anew; the messages may be one object."""
-    again = asks("1")
+def test_a_repeated_call_id_needs_a_result_for_each_call() -> None:
+    """Some servers restart their numbering with each answer; the messages may be the same object."""
+    again = assistant_calls("1")
     repaired = repair_tool_rounds([USER, again, result("1"), again, Message("go on")])
-    assert [message.role for message in repaired] == ["user", "assistant", "tool", "assistant", "tool", "user"]
+    assert [message.role for message in repaired] == [
+        "user",
+        "assistant",
+        "tool",
+        "assistant",
+        "tool",
+        "user",
+    ]
     assert (repaired[2].text, repaired[4].text) == ("seen", "Error: this call was not made.")
 
 
 @pytest.mark.parametrize(
     ("messages", "reason"),
     [
-        ([USER, result("x"), says("y")], "no earlier call has the id 'x'"),
-        ([USER, asks("a"), result("a"), result("a", "again"), says("y")], "the call 'a' already has a result"),
+        ([USER, result("x"), assistant_text("y")], "no earlier call has the id 'x'"),
+        (
+            [USER, assistant_calls("a"), result("a"), result("a", "again"), assistant_text("y")],
+            "the call 'a' already has a result",
+        ),
         ([USER, Message("nothing", role="tool")], "no earlier call has the id ''"),
     ],
 )
@@ -98,54 +108,58 @@ def test_a_result_without_an_open_call_is_dropped_with_a_warning(
     assert caplog.records[0].getMessage().endswith(f"is not sent: {reason}.")
 
 
-# -- what is sent
+# -- messages
 
 
-def prepared(*messages: Message, **options: Any) -> list[Any]:
+def prepare(*messages: Message, **options: Any) -> list[Any]:
     request = prepare_request(ModelRequest(messages, **options))
     check_request(request)
-    return shapes(request.messages)
+    return summarize(request.messages)
 
 
-def test_a_request_that_is_right_is_the_same_object() -> None:
-    request = ModelRequest((USER, asks("a"), result("a")), system="Be brief.")
+def test_a_valid_request_is_returned_unchanged() -> None:
+    request = ModelRequest((USER, assistant_calls("a"), result("a")), system="Be brief.")
     assert prepare_request(request) is request
 
 
-def test_a_conversation_that_ends_with_the_assistant_is_closed_by_the_user() -> None:
-    (last_role, last_text) = prepared(USER, says("a draft"))[-1]
+def test_a_user_message_is_appended_after_a_final_assistant_message() -> None:
+    (last_role, last_text) = prepare(USER, assistant_text("a draft"))[-1]
     assert last_role == "user"
     assert "your turn" in last_text
 
 
-def test_a_beginning_of_the_answer_stays_the_end() -> None:
-    assert prepared(USER, says("{"), continue_last=True) == [("user", "Hi."), ("assistant", "{")]
+def test_an_answer_to_continue_remains_the_last_message() -> None:
+    assert prepare(USER, assistant_text("{"), continue_last=True) == [("user", "Hi."), ("assistant", "{")]
 
 
-def test_a_conversation_that_begins_with_the_assistant_is_opened_by_the_user() -> None:
-    opened = starting_with_user([Message("Be kind.", role="system"), says("Welcome!"), USER])
+def test_a_user_message_is_prepended_before_an_assistant_message() -> None:
+    opened = starting_with_user([Message("Be kind.", role="system"), assistant_text("Welcome!"), USER])
     assert [message.role for message in opened] == ["user", "system", "assistant", "user"]
-    same = [USER, says("x")]
+    same = [USER, assistant_text("x")]
     assert starting_with_user(same) is same
     assert starting_with_user([]) == []
 
 
-def test_an_empty_conversation_gets_a_message_of_the_user() -> None:
-    assert [role for role, _ in prepared()] == ["user"]
-    assert [role for role, _ in prepared(Message(""), Message(" \n"))] == ["user"]
+def test_an_empty_conversation_gets_a_user_message() -> None:
+    assert [role for role, _ in prepare()] == ["user"]
+    assert [role for role, _ in prepare(Message(""), Message(" \n"))] == ["user"]
 
 
 def test_empty_messages_are_not_sent() -> None:
-    sent = prepared(USER, says(" "), Message("", role="assistant"), Message("Well?"), Message([]))
+    sent = prepare(USER, assistant_text(" "), Message("", role="assistant"), Message("Well?"), Message([]))
     assert sent == [("user", "Hi."), ("user", "Well?")]
 
 
 def test_blank_text_before_a_call_is_not_sent() -> None:
-    assert prepared(USER, asks("a", text="\n\n"), result("a")) == [("user", "Hi."), ("assistant", ""), ("tool", "a")]
+    assert prepare(USER, assistant_calls("a", text="\n\n"), result("a")) == [
+        ("user", "Hi."),
+        ("assistant", ""),
+        ("tool", "a"),
+    ]
 
 
-def test_an_empty_result_of_a_tool_is_sent() -> None:
-    assert prepared(USER, asks("a"), result("a", ""))[-1] == ("tool", "a")
+def test_an_empty_tool_result_is_sent() -> None:
+    assert prepare(USER, assistant_calls("a"), result("a", ""))[-1] == ("tool", "a")
 
 
 def test_text_that_cannot_be_encoded_is_replaced() -> None:
@@ -160,23 +174,26 @@ def test_text_that_cannot_be_encoded_is_replaced() -> None:
     assert broken.text == "half \ud83d of it"
 
 
-# -- what a provider refuses
+# -- rejected conversations
 
 
 @pytest.mark.parametrize(
     ("messages", "problem"),
     [
         ([], "its conversation is empty"),
-        ([USER, says("a draft")], "ends with the assistant"),
-        ([USER, asks("a")], "ends with calls without a result: a"),
-        ([USER, asks("a"), USER], "message 2 (user) follows calls without a result: a"),
+        ([USER, assistant_text("a draft")], "ends with the assistant"),
+        ([USER, assistant_calls("a")], "ends with calls without a result: a"),
+        ([USER, assistant_calls("a"), USER], "message 2 (user) follows calls without a result: a"),
         ([USER, result("a")], "message 1 (tool) answers the call 'a', which is not open"),
-        ([USER, asks("a"), result("a"), result("a")], "message 3 (tool) answers the call 'a'"),
-        ([USER, asks("a", "a"), result("a")], "a call with the id 'a', which another call has"),
-        ([USER, asks("a"), result("a"), asks("a"), result("a")], "a call with the id 'a', which another call has"),
-        ([USER, asks(""), result("")], "a call with the id '': ids have 1 to 40"),
-        ([USER, asks("a" * 41), result("a" * 41)], "ids have 1 to 40"),
-        ([USER, asks("a:0"), result("a:0")], "ids have 1 to 40"),
+        ([USER, assistant_calls("a"), result("a"), result("a")], "message 3 (tool) answers the call 'a'"),
+        ([USER, assistant_calls("a", "a"), result("a")], "a call with the id 'a', which another call has"),
+        (
+            [USER, assistant_calls("a"), result("a"), assistant_calls("a"), result("a")],
+            "a call with the id 'a', which another call has",
+        ),
+        ([USER, assistant_calls(""), result("")], "a call with the id '': ids have 1 to 40"),
+        ([USER, assistant_calls("a" * 41), result("a" * 41)], "ids have 1 to 40"),
+        ([USER, assistant_calls("a:0"), result("a:0")], "ids have 1 to 40"),
         (
             [USER, Message("", role="assistant", tool_calls=(ToolCall("a", "look it up!"),)), result("a")],
             "calls a tool",
@@ -187,13 +204,13 @@ def test_text_that_cannot_be_encoded_is_replaced() -> None:
         ([Message("\ud83d")], "message 0 (user) has text that cannot be encoded"),
     ],
 )
-def test_what_a_provider_refuses_is_refused(messages: list[Message], problem: str) -> None:
+def test_conversations_that_providers_reject_are_rejected(messages: list[Message], problem: str) -> None:
     with pytest.raises(ModelError) as caught:
         check_request(ModelRequest(messages))
     assert problem in str(caught.value)
 
 
-def test_every_conversation_can_be_sent_once_it_is_prepared(caplog: pytest.LogCaptureFixture) -> None:
+def test_every_conversation_can_be_sent_after_preparation(caplog: pytest.LogCaptureFixture) -> None:
     draw = random.Random(16)
     for _ in range(3000):
         messages = random_conversation(draw)
@@ -206,14 +223,14 @@ def test_every_conversation_can_be_sent_once_it_is_prepared(caplog: pytest.LogCa
         ] == texts
 
 
-# -- ids of calls
+# -- call ids
 
 
-def test_calls_get_ids_of_their_own() -> None:
-    before = [USER, asks("call", "x"), result("call"), result("x")]
-    answer = with_own_call_ids(asks("call", "call", "", "y"), before)
+def test_duplicate_and_empty_call_ids_are_replaced() -> None:
+    before = [USER, assistant_calls("call", "x"), result("call"), result("x")]
+    answer = with_own_call_ids(assistant_calls("call", "call", "", "y"), before)
     ids = [call.id for call in answer.tool_calls]
     assert ids == ["call-2", "call-3", "call-4", "y"]
-    same = asks("z")
+    same = assistant_calls("z")
     assert with_own_call_ids(same, before) is same
-    assert with_own_call_ids(says("x"), before).tool_calls == ()
+    assert with_own_call_ids(assistant_text("x"), before).tool_calls == ()

@@ -1,4 +1,4 @@
-"""Clients by event loop, without a server: how many are created, and when they are closed."""
+"""One client per event loop: creation and closing, without a server."""
 
 import asyncio
 import gc
@@ -11,7 +11,7 @@ from statewright.models.providers.client import Clients
 
 
 class Provider:
-    """Remembers whether it is open."""
+    """A provider that records whether it is open."""
 
     def __init__(self) -> None:
         self.open = False
@@ -24,88 +24,88 @@ class Provider:
         self.open = False
 
 
-class Kept(Clients):
-    """Clients whose models are the providers themselves."""
+class RecordingClients(Clients):
+    """Clients that return the provider itself as the client."""
 
     def __init__(self, kind: type[Provider] = Provider) -> None:
         self._kind = kind
-        self.made: list[Provider] = []
-        super().__init__("p", cast(Any, self._one))
+        self.created: list[Provider] = []
+        super().__init__("p", cast(Any, self._create))
 
-    def _one(self) -> Provider:
-        self.made.append(self._kind())
-        return self.made[-1]
+    def _create(self) -> Provider:
+        self.created.append(self._kind())
+        return self.created[-1]
 
 
-def test_a_loop_keeps_its_client() -> None:
-    async def twice() -> None:
+def test_an_event_loop_reuses_its_client() -> None:
+    async def open_twice() -> None:
         await clients.client()
         await clients.client()
-        assert [item.open for item in clients.made] == [True]
+        assert [provider.open for provider in clients.created] == [True]
 
-    clients = Kept()
-    asyncio.run(twice())
-    assert len(clients.made) == 1
+    clients = RecordingClients()
+    asyncio.run(open_twice())
+    assert len(clients.created) == 1
 
 
-def test_a_client_is_closed_when_its_loop_ends() -> None:
-    clients = Kept()
+def test_a_client_is_closed_when_its_event_loop_ends() -> None:
+    clients = RecordingClients()
     asyncio.run(clients.client())
-    assert [item.open for item in clients.made] == [False]
+    assert [provider.open for provider in clients.created] == [False]
 
 
-def test_each_loop_has_its_own() -> None:
-    clients = Kept()
+def test_each_event_loop_has_its_own_client() -> None:
+    clients = RecordingClients()
     threads = [threading.Thread(target=lambda: asyncio.run(clients.client())) for _ in range(3)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert len(clients.made) == 3
+    assert len(clients.created) == 3
 
 
-def test_clients_of_ended_loops_are_forgotten() -> None:
-    async def alone() -> int:
+def test_clients_of_ended_event_loops_are_removed() -> None:
+    async def open_client() -> int:
         await clients.client()
         return len(clients._by_loop)
 
-    clients = Kept()
-    assert [asyncio.run(alone()) for _ in range(3)] == [1, 1, 1]
+    clients = RecordingClients()
+    assert [asyncio.run(open_client()) for _ in range(3)] == [1, 1, 1]
 
 
-def test_a_client_that_cannot_be_opened_is_not_kept() -> None:
-    class Broken(Provider):
+def test_a_client_that_fails_to_open_is_discarded() -> None:
+    class BrokenProvider(Provider):
         async def __aenter__(self) -> None:
             raise OSError("no")
 
-    async def twice() -> None:
+    async def open_twice() -> None:
         for _ in range(2):
             with pytest.raises(OSError, match="no"):
                 await clients.client()
 
-    clients = Kept(Broken)
-    asyncio.run(twice())
-    assert len(clients.made) == 2
+    clients = RecordingClients(BrokenProvider)
+    asyncio.run(open_twice())
+    assert len(clients.created) == 2
 
 
-def test_a_closed_client_is_followed_by_another() -> None:
-    async def closing() -> None:
+def test_a_new_client_is_created_after_closing() -> None:
+    async def close_client() -> None:
         await clients.client()
         await clients.aclose()
         await clients.aclose()
-        assert [item.open for item in clients.made] == [False]
+        assert [provider.open for provider in clients.created] == [False]
         await clients.client()
 
-    clients = Kept()
-    asyncio.run(closing())
-    assert len(clients.made) == 2
+    clients = RecordingClients()
+    asyncio.run(close_client())
+    assert len(clients.created) == 2
 
 
-def test_a_client_that_nobody_has_any_more_is_closed() -> None:
-    async def dropping() -> Provider:
-        clients = Kept()
+def test_an_unreferenced_client_is_closed() -> None:
+    async def drop_clients() -> Provider:
+        clients = RecordingClients()
         await clients.client()
-        provider = clients.made[0]
+        provider = clients.created[0]
         del clients
         gc.collect()
         async with asyncio.timeout(600):
@@ -113,4 +113,4 @@ def test_a_client_that_nobody_has_any_more_is_closed() -> None:
                 await asyncio.sleep(0)
         return provider
 
-    assert not asyncio.run(dropping()).open
+    assert not asyncio.run(drop_clients()).open

@@ -1,4 +1,4 @@
-"""Asynchronous generators that a library drops."""
+"""Asynchronous generators that a library abandons."""
 
 from __future__ import annotations
 
@@ -9,43 +9,43 @@ from typing import Any
 from statewright.models.providers.stream_cleanup import close_generators, nested_generators
 
 
-def test_generators_are_found_within_each_other_and_closed_from_within() -> None:
+def test_nested_generators_are_found_and_closed_from_the_inside_out() -> None:
     closed: list[str] = []
 
-    async def layer(name: str, inner: AsyncGenerator[int] | None = None) -> AsyncGenerator[int]:
+    async def wrap(name: str, inner: AsyncGenerator[int] | None = None) -> AsyncGenerator[int]:
         try:
-            async for item in inner or layer_of_numbers():
+            async for item in inner or numbers():
                 yield item
         finally:
             closed.append(name)
 
-    async def layer_of_numbers() -> AsyncGenerator[int]:
+    async def numbers() -> AsyncGenerator[int]:
         try:
             for number in range(9):
                 yield number
         finally:
             closed.append("numbers")
 
-    async def use() -> None:
-        held: dict[str, Any] = {"response": layer("outer", layer("inner"))}
+    async def close_abandoned() -> None:
+        held: dict[str, Any] = {"response": wrap("outer", wrap("inner"))}
         assert await anext(held["response"]) == 0
-        found = nested_generators(held)
-        assert [one.__name__ for one in found] == ["layer", "layer", "layer_of_numbers"]
-        await close_generators(found)
-        await close_generators(found)
+        generators = nested_generators(held)
+        assert [generator.__name__ for generator in generators] == ["wrap", "wrap", "numbers"]
+        await close_generators(generators)
+        await close_generators(generators)
 
-    asyncio.run(use())
+    asyncio.run(close_abandoned())
     assert closed == ["numbers", "inner", "outer"]
 
 
-def test_a_generator_that_is_running_is_left_alone() -> None:
+def test_a_running_generator_is_not_closed() -> None:
     async def closes_itself(holder: list[Any]) -> AsyncGenerator[int]:
         await close_generators(holder)
         yield 1
 
-    async def use() -> list[int]:
+    async def read_all() -> list[int]:
         holder: list[Any] = []
         holder.append(closes_itself(holder))
         return [number async for number in holder[0]]
 
-    assert asyncio.run(use()) == [1]
+    assert asyncio.run(read_all()) == [1]

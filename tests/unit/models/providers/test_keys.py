@@ -1,4 +1,4 @@
-"""The sources of API keys."""
+"""Checks of API keys."""
 
 import pytest
 
@@ -12,38 +12,38 @@ def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name, raising=False)
 
 
-def checked(provider: str, *, api_key: str | None = None, base_url: str | None = None) -> None:
+def check(provider: str, *, api_key: str | None = None, base_url: str | None = None) -> None:
     check_key(f"{provider}:m", provider, api_key=api_key, base_url=base_url)
 
 
-def test_without_a_key_the_variables_are_named() -> None:
+def test_a_missing_key_names_its_variables() -> None:
     with pytest.raises(MissingApiKey, match=r"'google:m' needs an API key.*GOOGLE_API_KEY or GEMINI_API_KEY"):
-        checked("google")
+        check("google")
 
 
-def test_an_empty_key_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_key_counts_as_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "")
     with pytest.raises(MissingApiKey):
-        checked("openai", api_key="")
+        check("openai", api_key="")
 
 
-def test_a_key_is_given_or_stands_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    checked("openai", api_key="k")
+def test_a_key_is_given_or_read_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    check("openai", api_key="k")
     monkeypatch.setenv("GEMINI_API_KEY", "k")
-    checked("google")
+    check("google")
 
 
-def test_an_own_address_may_need_no_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    checked("openai-chat", base_url="http://127.0.0.1:1")
+def test_a_key_is_optional_with_a_base_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    check("openai-chat", base_url="http://127.0.0.1:1")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1")
-    checked("openai-chat")
+    check("openai-chat")
 
 
-def test_a_provider_of_which_nothing_is_known_checks_its_key_itself() -> None:
-    checked("heroku")
+def test_keys_of_unknown_providers_are_not_checked() -> None:
+    check("heroku")
 
 
-def test_variables_are_found_in_a_complaint() -> None:
+def test_key_variables_are_found_in_error_messages() -> None:
     text = "Set the `HEROKU_INFERENCE_KEY` environment variable, HEROKU_INFERENCE_KEY, or `HF_TOKEN`; see X_URL"
     assert key_variables_in(text) == ("HEROKU_INFERENCE_KEY", "HF_TOKEN")
     assert "HF_TOKEN" in str(missing_key_error("a:b", key_variables_in(text)))

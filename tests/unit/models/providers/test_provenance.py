@@ -1,4 +1,4 @@
-"""The parts of an answer that are sent back to its provider."""
+"""The parts of an answer that are saved and sent back to its provider."""
 
 import json
 from dataclasses import replace
@@ -24,70 +24,74 @@ ANSWER = ModelResponse(
 MESSAGE = Message("one two", role="assistant", tool_calls=(ToolCall("c1", "add", {"a": 1}), ToolCall("c2", "sub")))
 
 
-def kept(message: Message = MESSAGE, source: Source = SOURCE) -> Message:
-    """The message with what is kept of the answer, after a way through JSON."""
+def with_provenance(message: Message = MESSAGE, source: Source = SOURCE) -> Message:
+    """Return the message with the provenance of ANSWER, encoded as JSON and decoded."""
     record = json.loads(json.dumps(provenance_of(ANSWER, source)))
     return replace(message, metadata={"provider": record})
 
 
-def sent(message: Message, source: Source = SOURCE) -> list[Any]:
+def restore(message: Message, source: Source = SOURCE) -> list[Any]:
     return list(restore_response(message, source).parts)
 
 
-def test_an_answer_goes_back_as_it_came() -> None:
-    assert sent(kept()) == list(ANSWER.parts)
-    assert restore_response(kept(), SOURCE).provider_name == "anthropic"
+def test_an_answer_is_restored_unchanged() -> None:
+    assert restore(with_provenance()) == list(ANSWER.parts)
+    assert restore_response(with_provenance(), SOURCE).provider_name == "anthropic"
 
 
-def test_what_stands_in_the_message_is_not_kept_twice() -> None:
-    written = json.dumps(provenance_of(ANSWER, SOURCE))
-    assert "one" not in written
-    assert "add" not in written
-    assert "signed" in written
+def test_the_content_of_the_message_is_not_saved_again() -> None:
+    text = json.dumps(provenance_of(ANSWER, SOURCE))
+    assert "one" not in text
+    assert "add" not in text
+    assert "signed" in text
 
 
-def test_a_password_in_an_address_is_not_kept() -> None:
+def test_passwords_in_addresses_are_not_saved() -> None:
     source = Source.at("openai", "http://me:secret@127.0.0.1:8000/v1/?key=secret")
     assert source == Source("openai", "http://127.0.0.1:8000/v1/")
-    about = ModelResponse(
+    answer = ModelResponse(
         parts=ANSWER.parts, provider_name="openai", provider_url="http://me:secret@127.0.0.1:8000/v1/"
     )
-    assert "secret" not in json.dumps(provenance_of(about, source))
+    assert "secret" not in json.dumps(provenance_of(answer, source))
 
 
-def test_of_plain_text_and_calls_nothing_is_kept() -> None:
+def test_nothing_is_saved_for_plain_text_and_calls() -> None:
     assert provenance_of(ModelResponse(parts=[TextPart("a"), ToolCallPart("t", "{}", "c")]), SOURCE) is None
 
 
 @pytest.mark.parametrize("other", [Source("openai", SOURCE.url), Source(SOURCE.name, "http://127.0.0.1:2")])
 def test_another_provider_gets_text_and_calls_only(other: Source) -> None:
-    assert sent(kept(), other) == [
+    assert restore(with_provenance(), other) == [
         TextPart("one two"),
         ToolCallPart("add", '{"a": 1}', "c1"),
         ToolCallPart("sub", "{}", "c2"),
     ]
 
 
-def test_a_changed_text_is_sent_as_it_is_now() -> None:
-    texts = [part.content for part in sent(kept(replace(MESSAGE, content="other"))) if isinstance(part, TextPart)]
+def test_a_changed_text_is_sent() -> None:
+    texts = [
+        part.content
+        for part in restore(with_provenance(replace(MESSAGE, content="other")))
+        if isinstance(part, TextPart)
+    ]
     assert texts == ["other"]
 
 
-def test_removed_calls_are_gone_and_new_ones_come_last() -> None:
+def test_removed_calls_are_not_sent_and_new_calls_are_last() -> None:
     changed = replace(MESSAGE, tool_calls=(ToolCall("c2", "sub", {"b": 2}), ToolCall("c3", "mul")))
-    calls = [part for part in sent(kept(changed)) if isinstance(part, ToolCallPart)]
+    calls = [part for part in restore(with_provenance(changed)) if isinstance(part, ToolCallPart)]
     assert [(call.tool_call_id, call.tool_name, call.args) for call in calls] == [
         ("c2", "sub", '{"b": 2}'),
         ("c3", "mul", "{}"),
     ]
 
 
-def test_text_that_was_added_later_comes_last() -> None:
+def test_added_text_is_sent_last() -> None:
     thought = ModelResponse(parts=[ThinkingPart("hm", signature="s", provider_name="anthropic")])
-    message = Message("said", role="assistant", metadata={"provider": provenance_of(thought, SOURCE)})
-    assert [type(part) for part in sent(message)] == [ThinkingPart, TextPart]
+    message = Message("added", role="assistant", metadata={"provider": provenance_of(thought, SOURCE)})
+    assert [type(part) for part in restore(message)] == [ThinkingPart, TextPart]
 
 
 @pytest.mark.parametrize("record", [None, "x", {}, {"name": "anthropic", "url": SOURCE.url}])
-def test_odd_metadata_count_as_none(record: object) -> None:
-    assert sent(Message("a", role="assistant", metadata={"provider": record})) == [TextPart("a")]
+def test_invalid_metadata_is_ignored(record: object) -> None:
+    assert restore(Message("a", role="assistant", metadata={"provider": record})) == [TextPart("a")]

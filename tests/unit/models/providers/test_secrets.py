@@ -8,7 +8,7 @@ from statewright.models.providers.names import ProviderSecrets
 from statewright.redaction import HIDDEN
 
 
-def test_the_key_the_address_and_secret_settings_are_masked() -> None:
+def test_keys_addresses_and_secret_settings_are_masked() -> None:
     secrets = ProviderSecrets(
         "openai-chat",
         api_key="the-key-itself",
@@ -22,7 +22,7 @@ def test_the_key_the_address_and_secret_settings_are_masked() -> None:
     assert ProviderSecrets("openai").mask_for({}, "")("the-key-itself") == "the-key-itself"
 
 
-def test_variables_are_read_when_it_is_made_and_at_each_error(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_variables_are_read_at_creation_and_at_each_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "the-first-key")
     secrets = ProviderSecrets("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "the-second-key")
@@ -31,7 +31,7 @@ def test_variables_are_read_when_it_is_made_and_at_each_error(monkeypatch: pytes
     assert masked == f"{HIDDEN} {HIDDEN} that-of-another"
 
 
-def test_of_a_provider_whose_variables_are_not_known_all_secret_ones_are_masked(
+def test_all_secret_variables_are_masked_for_a_provider_with_unknown_variables(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "the-aws-key")

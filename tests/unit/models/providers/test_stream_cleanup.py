@@ -1,4 +1,4 @@
-"""Asynchronous iterators in a task of their own."""
+"""Asynchronous iterators that run in their own task."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -21,7 +21,7 @@ async def numbers(log: list[str], *, fail: bool = False, wait: float = 0.0) -> A
         log.append("closed" if task is not None else "nowhere")
 
 
-def test_items_come_in_their_order() -> None:
+def test_items_arrive_in_order() -> None:
     async def read() -> list[int]:
         return [item async for item in run_in_own_task(numbers(log))]
 
@@ -30,7 +30,7 @@ def test_items_come_in_their_order() -> None:
     assert log == ["closed"]
 
 
-def test_an_error_comes_after_the_items_before_it() -> None:
+def test_an_error_is_raised_after_the_items_before_it() -> None:
     async def read() -> None:
         async for item in run_in_own_task(numbers([], fail=True)):
             seen.append(item)
@@ -41,7 +41,7 @@ def test_an_error_comes_after_the_items_before_it() -> None:
     assert seen == [0, 1, 2]
 
 
-def test_a_reader_that_stops_closes_it() -> None:
+def test_closing_the_stream_closes_the_iterator() -> None:
     async def read() -> list[str]:
         async with aclosing(run_in_own_task(numbers(log, wait=10))) as items:
             assert await anext(items) == 0
@@ -51,18 +51,18 @@ def test_a_reader_that_stops_closes_it() -> None:
     assert asyncio.run(read()) == ["closed"]
 
 
-def test_a_reader_that_only_leaves_closes_it_when_the_loop_ends() -> None:
+def test_an_abandoned_iterator_is_closed_when_the_event_loop_ends() -> None:
     async def read() -> None:
-        kept.append(run_in_own_task(numbers(log, wait=10)))
-        await anext(kept[0])
+        abandoned.append(run_in_own_task(numbers(log, wait=10)))
+        await anext(abandoned[0])
 
     log: list[str] = []
-    kept: list[AsyncGenerator[int]] = []
+    abandoned: list[AsyncGenerator[int]] = []
     asyncio.run(read())
     assert log == ["closed"]
 
 
-def test_a_cancelled_reader_cancels_it() -> None:
+def test_cancelling_the_reader_closes_the_iterator() -> None:
     async def read() -> None:
         async with asyncio.timeout(0.02):
             async for _ in run_in_own_task(numbers(log, wait=10)):
@@ -74,13 +74,13 @@ def test_a_cancelled_reader_cancels_it() -> None:
     assert log == ["closed"]
 
 
-def test_nobody_hears_of_an_error_after_the_reader_has_left() -> None:
+def test_errors_after_closing_are_not_reported() -> None:
     async def read() -> list[object]:
-        heard: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
+        reported: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reported.append(context))
         async with aclosing(run_in_own_task(numbers([], fail=True))) as items:
             await anext(items)
             await asyncio.sleep(0.01)
-        return heard
+        return reported
 
     assert asyncio.run(read()) == []

@@ -22,7 +22,7 @@ from statewright.models.providers.incoming import stream_events
 
 
 class Stream:
-    """Events, with the usage that is known from each on."""
+    """A stream of events; a RequestUsage among them becomes its usage."""
 
     def __init__(self, *events: Any) -> None:
         self._events = events
@@ -36,14 +36,14 @@ class Stream:
                 yield event
 
 
-def pieces(*events: Any) -> list[Any]:
+def convert(*events: Any) -> list[Any]:
     async def read() -> list[Any]:
-        return [piece async for piece in stream_events(cast(Any, Stream(*events)))]
+        return [event async for event in stream_events(cast(Any, Stream(*events)))]
 
     return asyncio.run(read())
 
 
-def test_text_and_reasoning() -> None:
+def test_text_and_reasoning_become_deltas() -> None:
     events = [
         PartStartEvent(index=0, part=ThinkingPart("")),
         PartDeltaEvent(index=0, delta=ThinkingPartDelta(content_delta="hm")),
@@ -52,10 +52,10 @@ def test_text_and_reasoning() -> None:
         PartDeltaEvent(index=1, delta=TextPartDelta("b")),
         PartEndEvent(index=1, part=TextPart("ab")),
     ]
-    assert pieces(*events) == [ReasoningDelta("hm"), TextDelta("a"), TextDelta("b")]
+    assert convert(*events) == [ReasoningDelta("hm"), TextDelta("a"), TextDelta("b")]
 
 
-def test_calls_are_numbered_among_themselves() -> None:
+def test_calls_are_numbered_separately_from_other_parts() -> None:
     events = [
         PartStartEvent(index=0, part=TextPart("a")),
         PartStartEvent(index=1, part=ToolCallPart("add", None, "c1")),
@@ -63,7 +63,7 @@ def test_calls_are_numbered_among_themselves() -> None:
         PartStartEvent(index=2, part=ToolCallPart("sub", {"b": "é"}, "c2")),
         PartDeltaEvent(index=1, delta=ToolCallPartDelta(args_delta="1}")),
     ]
-    assert pieces(*events)[1:] == [
+    assert convert(*events)[1:] == [
         ToolCallDelta(0, "c1", "add"),
         ToolCallDelta(0, arguments='{"a":'),
         ToolCallDelta(1, "c2", "sub", '{"b": "é"}'),
@@ -71,8 +71,8 @@ def test_calls_are_numbered_among_themselves() -> None:
     ]
 
 
-def test_usage_is_told_when_it_is_known_anew() -> None:
+def test_usage_is_emitted_when_it_changes() -> None:
     one, two = RequestUsage(input_tokens=3), RequestUsage(input_tokens=3, output_tokens=1)
     events = [one, PartStartEvent(index=0, part=TextPart("a")), PartDeltaEvent(index=0, delta=TextPartDelta("b")), two]
     last = PartEndEvent(index=0, part=TextPart("ab"))
-    assert pieces(*events, last) == [TextDelta("a"), UsageUpdate(Usage(3)), TextDelta("b"), UsageUpdate(Usage(3, 1))]
+    assert convert(*events, last) == [TextDelta("a"), UsageUpdate(Usage(3)), TextDelta("b"), UsageUpdate(Usage(3, 1))]

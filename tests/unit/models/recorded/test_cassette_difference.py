@@ -8,7 +8,7 @@ from statewright.models.recorded.cassette import describe_difference
 
 
 @pytest.mark.parametrize(
-    ("recorded", "asked", "told"),
+    ("recorded", "requested", "expected"),
     [
         ({"system": "a"}, {"system": "b"}, "system: recorded 'a', requested 'b'"),
         ({"a": {"b": [1, 2]}}, {"a": {"b": [1]}}, "a.b[1]: recorded 2, requested nothing"),
@@ -19,15 +19,15 @@ from statewright.models.recorded.cassette import describe_difference
         ({"t": "ab"}, {"t": "abc"}, "t: recorded 'ab', requested 'abc'"),
     ],
 )
-def test_the_place_and_both_sides_are_told(recorded: Any, asked: Any, told: str) -> None:
-    assert describe_difference(asked, [recorded]) == told
+def test_a_difference_names_its_path_and_both_values(recorded: Any, requested: Any, expected: str) -> None:
+    assert describe_difference(requested, [recorded]) == expected
 
 
-def test_the_nearest_is_compared_with() -> None:
+def test_the_most_similar_record_is_compared() -> None:
     assert describe_difference({"a": 1, "b": 2}, [{"a": 0, "b": 0}, {"a": 1, "b": 3}]) == "b: recorded 3, requested 2"
 
 
-def test_three_differences_are_enough() -> None:
-    told = describe_difference(dict.fromkeys("abcde", 1), [dict.fromkeys("abcde", 2)])
-    assert told.count("recorded") == 3
-    assert told.endswith("; and 2 more")
+def test_at_most_three_differences_are_listed() -> None:
+    description = describe_difference(dict.fromkeys("abcde", 1), [dict.fromkeys("abcde", 2)])
+    assert description.count("recorded") == 3
+    assert description.endswith("; and 2 more")

@@ -1,4 +1,4 @@
-"""Requests, answers and errors as plain data."""
+"""Encoding of requests, responses and errors as plain data."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -44,11 +44,11 @@ values = st.recursive(
 )
 
 
-def test_a_plain_request_is_short() -> None:
+def test_a_simple_request_is_encoded_briefly() -> None:
     assert encode_request(ModelRequest((Message("hi"),))) == {"messages": [{"role": "user", "content": "hi"}]}
 
 
-def test_everything_that_is_sent_is_written() -> None:
+def test_all_settings_of_a_request_are_encoded() -> None:
     request = ModelRequest(
         (Message("hi", name="ann"),),
         system="be kind",
@@ -81,24 +81,24 @@ def test_everything_that_is_sent_is_written() -> None:
     }
 
 
-def test_ids_metadata_and_the_timeout_are_left_out() -> None:
+def test_ids_metadata_and_the_timeout_are_not_encoded() -> None:
     first = ModelRequest((Message("hi", id="1", metadata={"a": 1}),), metadata={"state": "x"}, timeout=3.0)
     assert encode_request(first) == encode_request(ModelRequest((Message("hi", id="2"),)))
 
 
-def test_ids_of_calls_are_counted() -> None:
+def test_call_ids_are_encoded_as_numbers() -> None:
     def conversation(first: str, second: str) -> ModelRequest:
         calls = (ToolCall(first, "look", {"a": 1}), ToolCall(second, "look", invalid="{"))
         results = (Message("x", role="tool", tool_call_id=second), Message("y", role="tool", tool_call_id=first))
         return ModelRequest((Message("", role="assistant", tool_calls=calls), *results))
 
-    written = encode_request(conversation("a", "b"))
-    assert written == encode_request(conversation("c", "d"))
-    assert written["messages"][0]["tool_calls"] == [
+    encoded = encode_request(conversation("a", "b"))
+    assert encoded == encode_request(conversation("c", "d"))
+    assert encoded["messages"][0]["tool_calls"] == [
         {"id": "call-1", "name": "look", "arguments": {"a": 1}},
         {"id": "call-2", "name": "look", "arguments": {}, "invalid": "{"},
     ]
-    assert [message["tool_call_id"] for message in written["messages"][1:]] == ["call-2", "call-1"]
+    assert [message["tool_call_id"] for message in encoded["messages"][1:]] == ["call-2", "call-1"]
 
 
 @pytest.mark.parametrize(
@@ -121,7 +121,7 @@ def test_ids_of_calls_are_counted() -> None:
         ModelResponse(Message([{"type": "image", "data": b"png"}], role="assistant"), finish_reason="length"),
     ],
 )
-def test_a_response_comes_back_as_it_was(response: ModelResponse) -> None:
+def test_responses_survive_encoding(response: ModelResponse) -> None:
     assert decode_response(encode_response(response)) == response
 
 
@@ -136,13 +136,13 @@ def test_a_response_comes_back_as_it_was(response: ModelResponse) -> None:
         UsageUpdate(Usage(1, 2, 0.5)),
     ],
 )
-def test_a_piece_comes_back_as_it_was(event: ModelEvent) -> None:
-    written = encode_event(event)
-    assert written is not None
-    assert decode_event(written) == event
+def test_stream_events_survive_encoding(event: ModelEvent) -> None:
+    encoded = encode_event(event)
+    assert encoded is not None
+    assert decode_event(encoded) == event
 
 
-def test_the_end_of_a_stream_is_no_piece() -> None:
+def test_the_final_event_is_not_encoded() -> None:
     assert encode_event(ResponseFinished(ModelResponse(Message("x", role="assistant")))) is None
 
 
@@ -150,21 +150,21 @@ def test_the_end_of_a_stream_is_no_piece() -> None:
     "error",
     [ModelError("wrong"), ModelAnswerInvalid("odd"), ModelUnavailable("busy", status=429, retry_after=2.5)],
 )
-def test_an_error_comes_back_as_it_was(error: ModelError) -> None:
+def test_errors_survive_encoding(error: ModelError) -> None:
     back = decode_error(encode_error(error, {}))
     assert (type(back), str(back)) == (type(error), str(error))
     assert vars(back) == vars(error)
 
 
 @given(values)
-def test_plain_values_come_back_as_they_were(value: Any) -> None:
+def test_plain_values_survive_encoding(value: Any) -> None:
     assert decode_value(encode_value(value, "x")) == value
 
 
 @pytest.mark.parametrize(
-    ("extra", "where"),
+    ("extra", "path"),
     [({"a": [object()]}, r"request\.extra\.a\[0\] is <object"), ({"a": {1: 2}}, r"request\.extra\.a has the key 1")],
 )
-def test_what_is_no_plain_data_is_refused(extra: dict[str, Any], where: str) -> None:
-    with pytest.raises(ModelError, match=where):
+def test_other_values_are_rejected_with_their_path(extra: dict[str, Any], path: str) -> None:
+    with pytest.raises(ModelError, match=path):
         encode_request(ModelRequest((), extra=extra))

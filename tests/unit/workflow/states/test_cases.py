@@ -1,4 +1,4 @@
-"""Tests of workflows that are data."""
+"""Test cases of workflows, written as data."""
 
 import json
 from pathlib import Path
@@ -27,12 +27,12 @@ CASE: dict[str, Any] = {"id": "1", "ui": '{"u": 1}', "outs": {"s": '{"k": 2}', "
         {"visits": None, "ctx": None, "prompts": None, "result": None},
     ],
 )
-def test_a_case_that_holds_finds_nothing(expected: dict[str, Any]) -> None:
+def test_a_passing_case_returns_no_differences(expected: dict[str, Any]) -> None:
     assert run_case(WORKFLOW, {**CASE, **expected}) == []
 
 
 @pytest.mark.parametrize(
-    ("expected", "said"),
+    ("expected", "message"),
     [
         ({"visits": "s s e"}, "the visits are s e"),
         ({"ctx": {"k": 2}}, "the context is"),
@@ -44,9 +44,9 @@ def test_a_case_that_holds_finds_nothing(expected: dict[str, Any]) -> None:
         ({"outs": {"s": "1"}, "err": "another reason"}, "the run failed"),
     ],
 )
-def test_a_case_that_does_not_hold_says_what_was_found(expected: dict[str, Any], said: str) -> None:
+def test_a_failing_case_describes_the_difference(expected: dict[str, Any], message: str) -> None:
     (difference,) = run_case(WORKFLOW, {**CASE, **expected})
-    assert said in difference
+    assert message in difference
 
 
 @pytest.mark.parametrize("expected", [True, "needs a model"])
@@ -61,7 +61,7 @@ def test_cases_are_read_from_a_list(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"id": "x", "visit": "s"}]', "[" * 100_000])
-def test_what_holds_no_cases_is_refused(tmp_path: Path, text: str) -> None:
+def test_files_without_valid_cases_are_rejected(tmp_path: Path, text: str) -> None:
     file = tmp_path / "cases.json"
     file.write_text(text, encoding="utf-8")
     with pytest.raises(InvalidConfig):

@@ -1,4 +1,4 @@
-"""Workflow files loaded."""
+"""Loading of workflow files."""
 
 from pathlib import Path
 
@@ -16,29 +16,29 @@ states:
 """
 
 
-def test_a_workflow_is_loaded_from_a_file_and_has_its_name(tmp_path: Path) -> None:
+def test_a_workflow_is_loaded_from_a_file_and_takes_its_name(tmp_path: Path) -> None:
     path = tmp_path / "greeting.yaml"
     path.write_text(TEXT, encoding="utf-8")
-    for given in (path, str(path)):
-        workflow = load_workflow(given)
+    for file in (path, str(path)):
+        workflow = load_workflow(file)
         assert workflow.name == "greeting"
         assert workflow.source == str(path)
     path.write_text(f"name: other\n{TEXT}", encoding="utf-8")
     assert load_workflow(path).name == "other"
 
 
-def test_a_text_of_several_lines_is_the_workflow_itself() -> None:
+def test_a_multiline_string_is_the_workflow_itself() -> None:
     workflow = load_workflow(TEXT)
     assert [state.id for state in workflow.definition.states] == ["s"]
     assert repr(workflow).endswith("1 states>")
 
 
-def test_a_file_that_is_not_there_is_a_problem_that_says_so(tmp_path: Path) -> None:
+def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(WorkflowError, match="cannot be read"):
         load_workflow(tmp_path / "missing.yaml")
 
 
-def test_everything_that_is_wrong_is_told_together_with_its_line() -> None:
+def test_all_problems_are_reported_together_with_their_lines() -> None:
     text = TEXT.replace("state_id: end", "state_id: nowhere").replace("assistant_id: a", "assistant_id: b")
     with pytest.raises(WorkflowError) as caught:
         load_workflow(text)
@@ -46,29 +46,31 @@ def test_everything_that_is_wrong_is_told_together_with_its_line() -> None:
     assert {problem.line for problem in caught.value.problems} == {3}
 
 
-def test_oddities_are_kept_as_problems_of_a_workflow_that_runs() -> None:
+def test_warnings_are_kept_as_problems_of_the_workflow() -> None:
     workflow = load_workflow(f"{TEXT}unheard_of: 1\n")
     assert any("unheard_of" in problem.message for problem in workflow.problems)
     assert workflow.compile(script={"s": "ok"}).invoke({})["result"] == "ok"
 
 
-@pytest.mark.parametrize(("own", "expected"), [("", 3), ("max_concurrency: 5\n", 5)])
-def test_a_project_limits_what_the_file_leaves_open(tmp_path: Path, own: str, expected: int) -> None:
+@pytest.mark.parametrize(("setting", "expected"), [("", 3), ("max_concurrency: 5\n", 5)])
+def test_a_project_sets_limits_that_the_file_does_not(tmp_path: Path, setting: str, expected: int) -> None:
     project = read_project("[defaults]\nmax_concurrency = 3\n", tmp_path / "statewright.toml")
-    assert apply_project_limits(load_workflow(own + FLOW_OF_ONE).definition, project).max_concurrency == expected
-    assert apply_project_limits(load_workflow(FLOW_OF_ONE).definition, None).max_concurrency == 10
+    assert (
+        apply_project_limits(load_workflow(setting + SINGLE_STATE_TEXT).definition, project).max_concurrency == expected
+    )
+    assert apply_project_limits(load_workflow(SINGLE_STATE_TEXT).definition, None).max_concurrency == 10
 
 
-@pytest.mark.parametrize(("own", "asked"), [("", "usual"), (", model: own", "own")])
-def test_a_project_names_the_model_of_assistants_that_name_none(tmp_path: Path, own: str, asked: str) -> None:
-    project = read_project('[defaults]\nmodel = "usual"\n', tmp_path / "statewright.toml")
+@pytest.mark.parametrize(("setting", "expected"), [("", "default"), (", model: own", "own")])
+def test_a_project_sets_the_model_of_assistants_without_one(tmp_path: Path, setting: str, expected: str) -> None:
+    project = read_project('[defaults]\nmodel = "default"\n', tmp_path / "statewright.toml")
     model = ScriptedModel(["done"])
-    text = FLOW_OF_ONE.replace("system_prompt: p", f"system_prompt: p{own}")
+    text = SINGLE_STATE_TEXT.replace("system_prompt: p", f"system_prompt: p{setting}")
     load_workflow(text).compile(models=model, project=project).invoke({"input": "go"})
-    assert [request.model for request in model.requests] == [asked]
+    assert [request.model for request in model.requests] == [expected]
 
 
-FLOW_OF_ONE = """enable_summarization_node: false
+SINGLE_STATE_TEXT = """enable_summarization_node: false
 assistants: [{id: a, system_prompt: p}]
 states: [{id: s, assistant_id: a, task: t, next: {state_id: end}}]
 """

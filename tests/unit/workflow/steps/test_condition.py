@@ -1,4 +1,4 @@
-"""Truth as JavaScript has it, at the end of a path."""
+"""The truth of values as in JavaScript, and paths to them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from statewright.workflow.steps.template import is_expression_true, is_true
 
 
 @pytest.mark.parametrize("value", [80, -1, 0.5, "0", "false", " ", True, [], {}, [0], {"a": None}, float("inf")])
-def test_what_is_true(value: Any) -> None:
+def test_true_values(value: Any) -> None:
     assert is_true(value)
 
 
 @pytest.mark.parametrize("value", [0, 0.0, -0.0, "", None, False, float("nan")])
-def test_what_is_false(value: Any) -> None:
+def test_false_values(value: Any) -> None:
     assert not is_true(value)
 
 
@@ -37,5 +37,5 @@ def test_what_is_false(value: Any) -> None:
         ("lead.none", False),
     ],
 )
-def test_a_path_into_the_state(expression: str, expected: bool) -> None:
+def test_paths_into_the_state_are_evaluated(expression: str, expected: bool) -> None:
     assert is_expression_true(expression, {"score": 80, "lead": {"score": 1, "items": ["x"], "none": None}}) is expected

@@ -1,4 +1,4 @@
-"""One execution of a step: its keys."""
+"""One execution of a step: its keys, context and reports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def execution(values: dict[str, Any] | None = None, **configurable: Any) -> Step
     recorded: list[Any] = []
     info = SimpleNamespace(attempt=2, run_id="run_1")
     runtime = SimpleNamespace(
-        execution_info=info, is_recorded=True, record=lambda *one: recorded.append(one), told=recorded
+        execution_info=info, is_recorded=True, record=lambda *event: recorded.append(event), recorded=recorded
     )
     return StepExecution(STEP, values or {}, cast(Any, runtime), {"configurable": configurable})
 
@@ -29,24 +29,24 @@ def test_each_visit_has_its_own_idempotency_key(visits: dict[str, int], key: str
     assert execution({"visits": visits, "origin": "o"}).idempotency_key == key
 
 
-def test_each_attempt_asks_its_own_questions() -> None:
+def test_each_retry_has_its_own_request_key() -> None:
     assert execution().request_key == "0/2"
     assert execution(retry=3).request_key == "3/2"
 
 
-def test_the_context_of_a_handler() -> None:
-    found = execution({"input": {"i": 1}, "state": {"s": 1}, "origin": "o"}, workspace_id="ws_1").context({"c": 1})
-    assert (found.step_name, found.run_id, found.workspace_id, found.attempt) == ("a", "run_1", "ws_1", 2)
-    assert (found.workflow_input, found.workflow_state, found.config) == ({"i": 1}, {"s": 1}, {"c": 1})
-    assert found.idempotency_key == "o:a"
+def test_the_context_has_input_state_config_and_ids() -> None:
+    context = execution({"input": {"i": 1}, "state": {"s": 1}, "origin": "o"}, workspace_id="ws_1").context({"c": 1})
+    assert (context.step_name, context.run_id, context.workspace_id, context.attempt) == ("a", "run_1", "ws_1", 2)
+    assert (context.workflow_input, context.workflow_state, context.config) == ({"i": 1}, {"s": 1}, {"c": 1})
+    assert context.idempotency_key == "o:a"
 
 
-def test_what_it_tells() -> None:
-    one = execution()
-    one.report()
-    one.report(output={"a": 1})
-    one.report_event("GUARDRAIL_FAILED", check="c")
-    assert cast(Any, one.runtime).told == [
+def test_reports_are_recorded() -> None:
+    step_execution = execution()
+    step_execution.report()
+    step_execution.report(output={"a": 1})
+    step_execution.report_event("GUARDRAIL_FAILED", check="c")
+    assert cast(Any, step_execution.runtime).recorded == [
         ("step_reported", {"output": {"a": 1}}),
         ("step_reported", {"event": {"type": "GUARDRAIL_FAILED", "payload": {"check": "c"}}}),
     ]

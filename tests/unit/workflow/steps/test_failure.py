@@ -9,13 +9,19 @@ from statewright.errors import RunError
 from statewright.workflow.steps import StepFailed
 
 
-def test_it_says_what_programs_want_to_know() -> None:
+def test_a_failure_keeps_its_fields_when_copied_or_pickled() -> None:
     error = StepFailed("no", code="E1", details={"a": 1}, is_final=True, retry_after=2.0)
     assert isinstance(error, RunError)
-    for one in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):
-        assert (str(one), one.code, one.details, one.is_final, one.retry_after) == ("no", "E1", {"a": 1}, True, 2.0)
+    for failure in (error, copy.copy(error), pickle.loads(pickle.dumps(error))):
+        assert (str(failure), failure.code, failure.details, failure.is_final, failure.retry_after) == (
+            "no",
+            "E1",
+            {"a": 1},
+            True,
+            2.0,
+        )
 
 
-def test_the_usual_failure() -> None:
+def test_a_failure_has_defaults() -> None:
     error = StepFailed("no")
     assert (error.code, error.details, error.is_final, error.retry_after) == ("STEP_FAILED", None, False, None)

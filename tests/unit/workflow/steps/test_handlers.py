@@ -1,4 +1,4 @@
-"""Handlers by name, and that no name reaches what nobody allowed."""
+"""Finding handlers by name, and protection against forbidden names."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ def one(ctx: Any) -> None: ...
 def two(ctx: Any, step: Any) -> None: ...
 
 
-def test_the_decorator_registers_and_gives_the_function_back() -> None:
+def test_the_decorator_registers_and_returns_the_function() -> None:
     handlers = Handlers()
     assert handlers.task_handler("one")(one) is one
     assert handlers.find("one") is one
     assert handlers.names == ("one",)
 
 
-def test_the_global_registry_is_what_nobody_else_gives() -> None:
+def test_the_global_registry_is_the_default() -> None:
     @task_handler("tests.only")
     def handler(ctx: Any) -> None: ...
 
@@ -41,17 +41,17 @@ def test_the_global_registry_is_what_nobody_else_gives() -> None:
     ("function", "expected"),
     [(one, False), (two, True), (lambda ctx, step=None: None, True), (lambda *args: None, True), (print, True)],
 )
-def test_whether_a_handler_wants_the_step(function: Any, expected: bool) -> None:
+def test_only_handlers_with_a_second_parameter_receive_the_step(function: Any, expected: bool) -> None:
     assert (bind_step(function, None) is not function) is expected
 
 
 @pytest.mark.parametrize("function", ["text", None, lambda: None, lambda a, b, c: None, lambda *, ctx: None])
-def test_what_cannot_be_called_with_a_context_is_no_handler(function: Any) -> None:
+def test_functions_that_cannot_be_called_with_a_context_are_rejected(function: Any) -> None:
     with pytest.raises(InvalidConfig, match="Pass a function"):
         Handlers({"a": function})
 
 
-def test_a_name_belongs_to_one_function() -> None:
+def test_a_name_can_be_registered_for_one_function_only() -> None:
     handlers = Handlers({"a": one})
     handlers.register("a", one)
     with pytest.raises(InvalidConfig, match="Two functions are registered as handler 'a'"):
@@ -59,7 +59,7 @@ def test_a_name_belongs_to_one_function() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "said"),
+    ("name", "message"),
     [
         ("enrch", "Handler 'enrch' does not exist. Did you mean 'enrich'? Handlers: enrich."),
         ("os:system", "Module 'os' is not allowed for handlers."),
@@ -68,10 +68,10 @@ def test_a_name_belongs_to_one_function() -> None:
         ("", "Handler '' does not exist. Handlers: enrich."),
     ],
 )
-def test_a_name_that_is_nowhere(name: str, said: str) -> None:
-    with pytest.raises(UnknownHandler) as refused:
+def test_unknown_and_forbidden_names_are_rejected(name: str, message: str) -> None:
+    with pytest.raises(UnknownHandler) as caught:
         Handlers({"enrich": one}).find(name)
-    assert said in f"{refused.value} {refused.value.hint}"
+    assert message in f"{caught.value} {caught.value.hint}"
 
 
 @pytest.fixture
@@ -92,15 +92,15 @@ class Thing:
     sys.modules.pop("mails_of_a_test", None)
 
 
-def test_functions_of_allowed_modules_have_names(module: str) -> None:
-    found = Handlers(modules=[module]).find(f"{module}:send")
-    assert (found.__name__, found.__module__) == ("send", module)
+def test_functions_of_allowed_modules_are_found(module: str) -> None:
+    function = Handlers(modules=[module]).find(f"{module}:send")
+    assert (function.__name__, function.__module__) == ("send", module)
 
 
 @pytest.mark.parametrize(
     "attribute", ["system", "_private", "wrong", "Thing", "partial", "send.__globals__", "", "x:y"]
 )
-def test_only_what_a_module_defines_for_others_can_be_named(module: str, attribute: str) -> None:
+def test_only_public_functions_of_a_module_are_found(module: str, attribute: str) -> None:
     with pytest.raises(UnknownHandler, match="defines no function"):
         Handlers(modules=[module]).find(f"{module}:{attribute}")
 
@@ -111,18 +111,18 @@ def test_a_module_is_allowed_by_its_whole_name(module: str, other: str) -> None:
         Handlers(modules=[module]).find(f"{other}:send")
 
 
-def test_nothing_is_imported_that_is_not_allowed(module: str) -> None:
+def test_forbidden_modules_are_not_imported(module: str) -> None:
     with pytest.raises(UnknownHandler):
         Handlers().find(f"{module}:send")
     assert module not in sys.modules
 
 
-def test_a_module_that_cannot_be_imported(module: str) -> None:
+def test_a_module_that_fails_to_import_is_an_error(module: str) -> None:
     with pytest.raises(UnknownHandler, match="cannot be imported: ZeroDivisionError"):
         Handlers(modules=[f"broken_{module}"]).find(f"broken_{module}:send")
 
 
-def test_more_modules_may_be_allowed_over_the_same_registrations(module: str) -> None:
+def test_allowing_adds_modules_and_shares_the_registrations(module: str) -> None:
     handlers = Handlers({"a": one})
     more = handlers.allowing(module)
     handlers.register("b", two)
@@ -132,12 +132,12 @@ def test_more_modules_may_be_allowed_over_the_same_registrations(module: str) ->
         handlers.find(f"{module}:send")
 
 
-def test_methods_of_two_objects_are_two_handlers() -> None:
+def test_methods_of_two_objects_are_different_handlers() -> None:
     class Mailer:
         def send(self, context: object) -> str:
             return "sent"
 
-    Mailer.send.__qualname__ = "Mailer.send"  # as if the class was defined in a module
+    Mailer.send.__qualname__ = "Mailer.send"  # as if the class were defined in a module
     first, second = Mailer(), Mailer()
     handlers = Handlers({"send": first.send})
     handlers.register("send", first.send)

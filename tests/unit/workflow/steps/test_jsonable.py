@@ -1,4 +1,4 @@
-"""Values of handlers as plain JSON."""
+"""Conversion of values to plain JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Lead:
     at: datetime
 
 
-def test_what_json_can_say() -> None:
+def test_dataclasses_and_tuples_are_converted() -> None:
     lead = Lead("Ann", datetime(2026, 1, 2, tzinfo=UTC))
     assert to_jsonable({"lead": lead, "t": (1, float("nan"))}, "x") == {
         "lead": {"name": "Ann", "at": "2026-01-02T00:00:00Z"},
@@ -26,7 +26,7 @@ def test_what_json_can_say() -> None:
     }
 
 
-def test_what_json_cannot_say_is_refused() -> None:
+def test_other_values_are_rejected() -> None:
     circle: list[Any] = []
     circle.append(circle)
     for value in (object(), {"a": object()}, circle):
@@ -35,6 +35,6 @@ def test_what_json_cannot_say_is_refused() -> None:
 
 
 @pytest.mark.parametrize("value", [None, [], "text", 3, [("a", 1)]])
-def test_a_map_is_wanted(value: Any) -> None:
+def test_a_map_is_required(value: Any) -> None:
     with pytest.raises(InvalidUpdateError, match=r"The input is .* Use a map."):
         to_jsonable_map(value, "The input")

@@ -1,4 +1,4 @@
-"""What the result of a step means for the run."""
+"""Failed results of steps."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ STEP = read_definition({"name": "n", "version": "1", "steps": [{"type": "task", 
 
 
 @pytest.mark.parametrize(
-    ("error", "said", "code"),
+    ("error", "message", "code"),
     [
         (None, "Step 'a' failed without a reason. Return an error with a message.", "STEP_FAILED"),
         (StepFailure(""), "Step 'a' failed.", "STEP_FAILED"),
         (StepFailure("no", "E1", (1, 2)), "no", "E1"),
     ],
 )
-def test_a_failed_result_is_an_error(error: StepFailure | None, said: str, code: str) -> None:
+def test_a_failed_result_becomes_an_error(error: StepFailure | None, message: str, code: str) -> None:
     failure = make_failure(StepResult("failed", error=error), STEP)
     assert isinstance(failure, StepFailed)
-    assert (str(failure), failure.code) == (said, code)
+    assert (str(failure), failure.code) == (message, code)
     assert failure.details == ([1, 2] if error is not None and error.details else None)
 
 
-def test_details_are_json() -> None:
+def test_details_must_be_json() -> None:
     details: Any = object()
     with pytest.raises(InvalidUpdateError, match="The error of step 'a'"):
         make_failure(StepResult("failed", error=StepFailure("no", details=details)), STEP)

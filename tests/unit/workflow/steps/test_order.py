@@ -1,4 +1,4 @@
-"""Where a run goes from a step."""
+"""The order of steps."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ ORDER = StepOrder(FLOW)
 
 
 @pytest.mark.parametrize(("name", "expected"), [("a", "b"), ("b", "d"), ("c", END), ("d", END)])
-def test_what_follows_by_itself(name: str, expected: str) -> None:
+def test_the_default_next_step_can_be_overridden(name: str, expected: str) -> None:
     assert ORDER.default_next(FLOW.step(name)) == expected
     assert ORDER.resolve_next(FLOW.step(name), None) == expected
     assert ORDER.resolve_next(FLOW.step(name), "c") == "c"
 
 
-@pytest.mark.parametrize("named", ["e", "", 1, ["a"], END])
-def test_what_is_no_step(named: Any) -> None:
+@pytest.mark.parametrize("target", ["e", "", 1, ["a"], END])
+def test_invalid_step_names_are_rejected(target: Any) -> None:
     with pytest.raises(InvalidUpdateError, match="which is not a step"):
-        ORDER.resolve_next(FLOW.step("a"), named)
+        ORDER.resolve_next(FLOW.step("a"), target)
 
 
 @pytest.mark.parametrize(
@@ -45,9 +45,9 @@ def test_what_is_no_step(named: Any) -> None:
         ("b", "b", {}, []),
     ],
 )
-def test_what_is_left_out(source: str, target: str, visits: dict[str, int], expected: list[str]) -> None:
+def test_skipped_steps_are_listed(source: str, target: str, visits: dict[str, int], expected: list[str]) -> None:
     assert list(ORDER.iter_skipped(FLOW.step(source), target, visits)) == expected
 
 
-def test_the_names_are_in_order() -> None:
+def test_names_are_in_the_order_of_the_definition() -> None:
     assert ORDER.names == ("a", "b", "c", "d")

@@ -1,4 +1,4 @@
-"""Questions, as the runtime asks them."""
+"""Wait requests and their interrupts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.workflow.steps.execution import WaitRequest, find_open_interrup
 
 
 @pytest.mark.parametrize(
-    ("question", "kind", "event"),
+    ("wait_request", "kind", "event"),
     [
         (WaitRequest(1), "question", None),
         (WaitRequest(1, signal="paid"), "event", "paid"),
@@ -20,15 +20,17 @@ from statewright.workflow.steps.execution import WaitRequest, find_open_interrup
         (WaitRequest(1, is_timer=True, delay=1), "timer", None),
     ],
 )
-def test_what_a_question_waits_for(question: WaitRequest, kind: str, event: str | None) -> None:
-    described = question.to_interrupt()
-    assert described["value"] == 1
-    assert (described.get("kind", "question"), described.get("event")) == (kind, event)
-    assert ("schema" in described) is (kind != "timer")
+def test_a_wait_request_becomes_an_interrupt_of_its_kind(
+    wait_request: WaitRequest, kind: str, event: str | None
+) -> None:
+    interrupt = wait_request.to_interrupt()
+    assert interrupt["value"] == 1
+    assert (interrupt.get("kind", "question"), interrupt.get("event")) == (kind, event)
+    assert ("schema" in interrupt) is (kind != "timer")
 
 
-def test_outside_a_node_nothing_was_asked() -> None:
-    nobody: Any = None
+def test_there_is_no_open_interrupt_outside_a_node() -> None:
+    runtime: Any = None
     with pytest.raises(InternalError):
-        find_open_interrupt("key", nobody)
+        find_open_interrupt("key", runtime)
     assert get_caller_run_id() is None

@@ -1,4 +1,4 @@
-"""A graph of steps as its callers see it."""
+"""The output and the definition of a graph of steps."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ APP = compile_steps(
 )
 
 
-def test_the_state_is_shown_bare() -> None:
+def test_the_output_is_the_plain_state() -> None:
     program = APP.program
     assert program.output({"input": {"i": 1}, "state": {"x": 1}, "visits": {"a": 1}}) == {"x": 1}
     assert program.output({}) == {}
 
 
-def test_callers_are_not_told_of_channels() -> None:
+def test_channels_are_not_reported() -> None:
     assert APP.reported == frozenset()
 
 
-def test_the_definition_is_there() -> None:
+def test_the_graph_has_its_definition() -> None:
     assert APP.definition.step("a").type == "task"

@@ -1,4 +1,4 @@
-"""Definitions read, and everything that can be wrong with one."""
+"""Reading definitions, and their problems."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ LEAD = {
 }
 
 
-def changed(place: int, **keys: Any) -> dict[str, Any]:
-    """The definition with other keys in one step; None takes a key away."""
+def with_changes(index: int, **keys: Any) -> dict[str, Any]:
+    """Return the definition with changed keys in one step; None removes a key."""
     steps = [dict(step) for step in LEAD["steps"]]
-    steps[place].update(keys)
-    steps[place] = {key: value for key, value in steps[place].items() if value is not None}
+    steps[index].update(keys)
+    steps[index] = {key: value for key, value in steps[index].items() if value is not None}
     return {**LEAD, "steps": steps}
 
 
-def problems(document: Any) -> list[str]:
-    with pytest.raises(WorkflowError) as refused:
+def find_problems(document: Any) -> list[str]:
+    with pytest.raises(WorkflowError) as caught:
         read_definition(document, source="flow.json")
-    return [str(problem) for problem in refused.value.problems]
+    return [str(problem) for problem in caught.value.problems]
 
 
-def test_all_types_of_steps_with_their_defaults() -> None:
+def test_all_types_of_steps_are_read_with_their_defaults() -> None:
     definition = read_definition(json.dumps(LEAD))
     assert [step.type for step in definition.steps] == [
         "task", "llm", "condition", "approval", "wait", "external_event", "task",
@@ -63,24 +63,24 @@ def test_all_types_of_steps_with_their_defaults() -> None:
         definition.step("nowhere")
 
 
-def test_what_is_read_again_is_the_same() -> None:
+def test_a_definition_survives_encoding() -> None:
     definition = read_definition(LEAD)
     again = read_definition(json.dumps(definition.to_json()))
     assert again == definition
     assert again.digest == definition.digest
 
 
-def test_the_digest_is_of_the_content() -> None:
+def test_the_digest_depends_only_on_the_content() -> None:
     definition = read_definition(LEAD)
-    turned = {key: LEAD[key] for key in reversed(LEAD)}
-    written_out = changed(0, retry={"maxAttempts": 3})
-    assert read_definition(turned).digest == definition.digest == read_definition(written_out).digest
-    assert read_definition(changed(0, handler="other")).digest != definition.digest
+    reordered = {key: LEAD[key] for key in reversed(LEAD)}
+    with_default = with_changes(0, retry={"maxAttempts": 3})
+    assert read_definition(reordered).digest == definition.digest == read_definition(with_default).digest
+    assert read_definition(with_changes(0, handler="other")).digest != definition.digest
     assert len(definition.digest) == 64
 
 
 @pytest.mark.parametrize(
-    ("document", "said"),
+    ("document", "expected"),
     [
         ("{", "Line 1, column 2: It is not valid JSON"),
         (b"\xff", "It is not valid JSON"),
@@ -90,48 +90,48 @@ def test_the_digest_is_of_the_content() -> None:
         ({**LEAD, "name": "x" * 201}, "In 'name'"),
         ({**LEAD, "version": "x" * 51}, "In 'version'"),
         ({**LEAD, "descripton": "x"}, "The key 'descripton' is not known. Did you mean 'description'?"),
-        (changed(0, type="tsak"), "In 'steps[0].type': 'tsak' is not a valid type. Did you mean 'task'?"),
-        (changed(0, type=None), "In 'steps[0]': 'type' is missing."),
-        (changed(0, handler=None), "In 'steps[0]': 'handler' is missing."),
-        (changed(0, handlr="x"), "In 'steps[0].handlr': The key 'handlr' is not known. Did you mean 'handler'?"),
-        (changed(0, name="send"), "In 'steps[6].name': Another step has the name 'send'. Rename one of them."),
-        (changed(0, name="x" * 101), "In 'steps[0].name'"),
-        (changed(0, next="sned"), "In 'steps[0].next': Step 'sned' does not exist. Did you mean 'send'?"),
-        (changed(0, next="send", end=True), "In 'steps[0]': The step has both next and end. Keep one of them."),
-        (changed(0, retry={"maxAttempts": 0}), "In 'steps[0].retry.maxAttempts'"),
-        (changed(0, retry={"maxAttempts": 21}), "It must be less than or equal to 20, and is a number: 21."),
-        (changed(0, retry={"maxAttemps": 2}), "The key 'maxAttemps' is not known. Did you mean 'maxAttempts'?"),
-        (changed(0, retry={"backoffMs": 99}), "In 'steps[0].retry.backoffMs'"),
-        (changed(0, retry={"backoffMultiplier": 11}), "In 'steps[0].retry.backoffMultiplier'"),
-        (changed(1, messages=[]), "In 'steps[1].messages'"),
-        (changed(1, temperature=2.1), "In 'steps[1].temperature'"),
-        (changed(1, maxToolRounds=21), "In 'steps[1].maxToolRounds'"),
-        (changed(1, responseFormat="xml"), "In 'steps[1].responseFormat'"),
-        (changed(2, trueStep="nowhere"), "In 'steps[2].trueStep': Step 'nowhere' does not exist."),
-        (changed(2, falseStep=None), "In 'steps[2]': 'falseStep' is missing."),
-        (changed(2, end=True), "A condition leads only to its trueStep and falseStep. Remove next and end."),
-        (changed(3, onReject="shrug"), "In 'steps[3].onReject'"),
-        (changed(4, durationMs=None), "The step has neither durationMs nor untilTimestamp. Add one of them."),
-        (changed(4, untilTimestamp="2026-01-02T00:00:00Z"), "The step has both durationMs and untilTimestamp."),
-        (changed(4, durationMs=-1), "In 'steps[4].durationMs'"),
-        (changed(4, durationMs=None, untilTimestamp="2026-01-02T00:00:00"), "The timestamp has no time zone."),
-        (changed(5, signalType=""), "In 'steps[5].signalType'"),
+        (with_changes(0, type="tsak"), "In 'steps[0].type': 'tsak' is not a valid type. Did you mean 'task'?"),
+        (with_changes(0, type=None), "In 'steps[0]': 'type' is missing."),
+        (with_changes(0, handler=None), "In 'steps[0]': 'handler' is missing."),
+        (with_changes(0, handlr="x"), "In 'steps[0].handlr': The key 'handlr' is not known. Did you mean 'handler'?"),
+        (with_changes(0, name="send"), "In 'steps[6].name': Another step has the name 'send'. Rename one of them."),
+        (with_changes(0, name="x" * 101), "In 'steps[0].name'"),
+        (with_changes(0, next="sned"), "In 'steps[0].next': Step 'sned' does not exist. Did you mean 'send'?"),
+        (with_changes(0, next="send", end=True), "In 'steps[0]': The step has both next and end. Keep one of them."),
+        (with_changes(0, retry={"maxAttempts": 0}), "In 'steps[0].retry.maxAttempts'"),
+        (with_changes(0, retry={"maxAttempts": 21}), "It must be less than or equal to 20, and is a number: 21."),
+        (with_changes(0, retry={"maxAttemps": 2}), "The key 'maxAttemps' is not known. Did you mean 'maxAttempts'?"),
+        (with_changes(0, retry={"backoffMs": 99}), "In 'steps[0].retry.backoffMs'"),
+        (with_changes(0, retry={"backoffMultiplier": 11}), "In 'steps[0].retry.backoffMultiplier'"),
+        (with_changes(1, messages=[]), "In 'steps[1].messages'"),
+        (with_changes(1, temperature=2.1), "In 'steps[1].temperature'"),
+        (with_changes(1, maxToolRounds=21), "In 'steps[1].maxToolRounds'"),
+        (with_changes(1, responseFormat="xml"), "In 'steps[1].responseFormat'"),
+        (with_changes(2, trueStep="nowhere"), "In 'steps[2].trueStep': Step 'nowhere' does not exist."),
+        (with_changes(2, falseStep=None), "In 'steps[2]': 'falseStep' is missing."),
+        (with_changes(2, end=True), "A condition leads only to its trueStep and falseStep. Remove next and end."),
+        (with_changes(3, onReject="shrug"), "In 'steps[3].onReject'"),
+        (with_changes(4, durationMs=None), "The step has neither durationMs nor untilTimestamp. Add one of them."),
+        (with_changes(4, untilTimestamp="2026-01-02T00:00:00Z"), "The step has both durationMs and untilTimestamp."),
+        (with_changes(4, durationMs=-1), "In 'steps[4].durationMs'"),
+        (with_changes(4, durationMs=None, untilTimestamp="2026-01-02T00:00:00"), "The timestamp has no time zone."),
+        (with_changes(5, signalType=""), "In 'steps[5].signalType'"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_place(document: Any, said: str) -> None:
-    assert any(said in one for one in problems(document)), problems(document)
+def test_problems_name_their_path(document: Any, expected: str) -> None:
+    assert any(expected in problem for problem in find_problems(document)), find_problems(document)
 
 
-def test_an_iterator_without_steps_is_empty() -> None:
-    assert problems({**LEAD, "steps": iter(())})[0].startswith("In 'steps': It must have at least 1 item")
+def test_an_empty_iterator_of_steps_is_rejected() -> None:
+    assert find_problems({**LEAD, "steps": iter(())})[0].startswith("In 'steps': It must have at least 1 item")
 
 
-def test_everything_wrong_is_said_at_once() -> None:
-    document = changed(0, handler=None, next=7)
+def test_all_problems_are_reported_at_once() -> None:
+    document = with_changes(0, handler=None, next=7)
     document["version"] = None
-    assert len(problems(document)) == 3
-    document = changed(2, trueStep="nowhere", falseStep="nobody")
-    assert len(problems({**document, "steps": [*document["steps"], LEAD["steps"][0]]})) == 3
+    assert len(find_problems(document)) == 3
+    document = with_changes(2, trueStep="nowhere", falseStep="nobody")
+    assert len(find_problems({**document, "steps": [*document["steps"], LEAD["steps"][0]]})) == 3
 
 
 @given(
@@ -143,6 +143,6 @@ def test_everything_wrong_is_said_at_once() -> None:
         ),
     )
 )
-def test_anything_is_a_definition_or_refused(document: Any) -> None:
+def test_every_value_is_either_a_definition_or_rejected(document: Any) -> None:
     with contextlib.suppress(WorkflowError):
         assert isinstance(read_definition(document), Definition)

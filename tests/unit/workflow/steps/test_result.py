@@ -1,4 +1,4 @@
-"""What a step answers, and what becomes of the state by it."""
+"""Results of steps, and their updates of the state."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from statewright.errors import InvalidUpdateError
 from statewright.workflow.steps.result import StepFailure, StepResult, read_result
 
 
-def test_updates_are_merged_shallowly_and_nothing_goes() -> None:
+def test_updates_are_merged_shallowly() -> None:
     state = {"a": {"x": 1, "y": 2}, "b": 1}
     assert StepResult(state_updates={"a": {"x": 9}, "c": None}).merged_into(state) == {"a": {"x": 9}, "b": 1, "c": None}
     assert state == {"a": {"x": 1, "y": 2}, "b": 1}
 
 
-def test_the_output_is_not_merged() -> None:
+def test_the_output_is_not_merged_into_the_state() -> None:
     assert StepResult(output={"o": 1}).merged_into({"b": 1}) == {"b": 1}
 
 
@@ -28,23 +28,23 @@ def test_only_a_completed_step_changes_the_state(status: Any) -> None:
     assert result.next_step is None
 
 
-def test_the_next_step_is_told_and_never_kept() -> None:
+def test_the_next_step_is_not_stored_in_the_state() -> None:
     result = StepResult(state_updates={"__condition_good": True, "__nextStep": "send"})
     assert result.next_step == "send"
     assert result.merged_into({}) == {"__condition_good": True}
 
 
-def test_what_a_handler_may_answer() -> None:
+def test_results_of_handlers_are_read() -> None:
     assert read_result(None, "s") == StepResult()
     assert read_result(StepResult(output={"a": 1}), "s").output == {"a": 1}
-    given = {
+    value = {
         "status": "waiting",
         "stateUpdates": {"a": 1},
         "waitUntil": "2026-01-02T03:04:05Z",
         "signalType": "paid",
         "output": None,
     }
-    assert read_result(given, "s") == StepResult(
+    assert read_result(value, "s") == StepResult(
         "waiting", state_updates={"a": 1}, wait_until=datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC), signal_type="paid"
     )
     failed = read_result({"status": "failed", "error": {"message": "no", "code": "E1"}}, "s")
@@ -52,7 +52,7 @@ def test_what_a_handler_may_answer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         ("text", "returned 'text' of type str"),
         (3, "returned 3"),
@@ -70,8 +70,8 @@ def test_what_a_handler_may_answer() -> None:
         ),
     ],
 )
-def test_what_is_no_result_is_refused_and_names_the_step(answer: Any, said: str) -> None:
-    with pytest.raises(InvalidUpdateError) as refused:
+def test_invalid_results_are_rejected_with_the_name_of_the_step(answer: Any, message: str) -> None:
+    with pytest.raises(InvalidUpdateError) as caught:
         read_result(answer, "s")
-    assert said in str(refused.value)
-    assert "'s'" in str(refused.value)
+    assert message in str(caught.value)
+    assert "'s'" in str(caught.value)

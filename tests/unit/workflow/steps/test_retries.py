@@ -1,4 +1,4 @@
-"""How often a step is tried, and how long it waits."""
+"""Retry policies of steps."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from statewright.workflow.steps.compile import StepRetry, retry_policy, should_r
 from statewright.workflow.steps.model import Retry
 
 
-def test_the_policy_is_that_of_the_definition() -> None:
+def test_the_policy_follows_the_definition() -> None:
     policy = retry_policy(Retry(max_attempts=5, backoff_ms=200, backoff_multiplier=3, max_backoff_ms=1500))
     assert isinstance(policy, StepRetry)
     assert policy.max_attempts == 5
-    for attempt, most in enumerate([0.2, 0.6, 1.5, 1.5], 1):
-        assert policy.delay(attempt, 1.0) == pytest.approx(most)
-        assert policy.delay(attempt, 0.0) == pytest.approx(most / 2)
-        assert policy.delay(attempt, 0.5) == pytest.approx(most * 0.75)
+    for attempt, maximum in enumerate([0.2, 0.6, 1.5, 1.5], 1):
+        assert policy.delay(attempt, 1.0) == pytest.approx(maximum)
+        assert policy.delay(attempt, 0.0) == pytest.approx(maximum / 2)
+        assert policy.delay(attempt, 0.5) == pytest.approx(maximum * 0.75)
 
 
-def test_the_usual_policy() -> None:
+def test_the_default_policy() -> None:
     policy = retry_policy(Retry())
     assert policy is not None
     assert (policy.max_attempts, policy.delay(1, 1.0), policy.delay(2, 1.0), policy.delay(19, 1.0)) == (3, 1, 2, 300)
@@ -54,9 +54,9 @@ def test_one_attempt_needs_no_policy() -> None:
         (KeyboardInterrupt(), False),
     ],
 )
-def test_what_is_tried_again(error: BaseException, expected: bool) -> None:
+def test_only_some_errors_are_retried(error: BaseException, expected: bool) -> None:
     assert should_retry(error) is expected
 
 
-def test_what_ends_the_run_is_not_tried_again() -> None:
+def test_an_exceeded_budget_is_not_retried() -> None:
     assert not should_retry(BudgetExceeded.__new__(BudgetExceeded))

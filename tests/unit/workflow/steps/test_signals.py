@@ -1,4 +1,4 @@
-"""What a signal may carry."""
+"""Payloads of signals."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from statewright.workflow.steps.perform import check_payload
 
 
 @pytest.mark.parametrize("payload", [{}, {"a": None}, {"_a": 1, "a__": 2}])
-def test_maps_are_payloads(payload: Any) -> None:
+def test_maps_are_valid_payloads(payload: Any) -> None:
     assert check_payload(payload) is None
 
 
 @pytest.mark.parametrize(
-    ("payload", "said"),
+    ("payload", "message"),
     [
         ("text", "of type str"),
         ([], "of type list"),
@@ -24,5 +24,5 @@ def test_maps_are_payloads(payload: Any) -> None:
         ({0: 1}, "the key 0"),
     ],
 )
-def test_other_things_are_not(payload: Any, said: str) -> None:
-    assert said in (check_payload(payload) or "")
+def test_other_payloads_are_rejected(payload: Any, message: str) -> None:
+    assert message in (check_payload(payload) or "")

@@ -1,4 +1,4 @@
-"""Each row of the table that was made by running the original function."""
+"""Templates: the expected texts were produced by the original JavaScript function."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ INPUT = {"a": "x", "n": None, "z": 0, "f": False, "o": {"k": 1}, "arr": [1, 2]}
 
 
 @pytest.mark.parametrize(
-    ("template", "text"),
+    ("template", "expected"),
     [
         ("{{input.a}}", "x"),
         ("{{input.missing}}", ""),
@@ -40,18 +40,18 @@ INPUT = {"a": "x", "n": None, "z": 0, "f": False, "o": {"k": 1}, "arr": [1, 2]}
         ("", ""),
     ],
 )
-def test_the_table(template: str, text: str) -> None:
-    assert render(template, INPUT, {}) == text
+def test_templates_render_as_in_javascript(template: str, expected: str) -> None:
+    assert render(template, INPUT, {}) == expected
 
 
-def test_what_is_put_in_is_not_read_again() -> None:
+def test_values_are_not_rendered_as_templates() -> None:
     state = {"a": "{{input.secret}}"}
     assert render("{{state.a}}", {"secret": "s"}, state) == "{{input.secret}}"
     assert render("{{state.a}}", {}, {"a": r"$& \1 \g<0>"}) == r"$& \1 \g<0>"
 
 
 @pytest.mark.parametrize(
-    ("value", "text"),
+    ("value", "expected"),
     [
         (True, "true"),
         (None, ""),
@@ -74,18 +74,18 @@ def test_what_is_put_in_is_not_read_again() -> None:
         ([], "[]"),
     ],
 )
-def test_values_as_text(value: Any, text: str) -> None:
-    """Numbers are those that `String(value)` gives in JavaScript."""
-    assert to_text(value) == text
+def test_values_are_formatted_as_in_javascript(value: Any, expected: str) -> None:
+    """Numbers are formatted like `String(value)` in JavaScript."""
+    assert to_text(value) == expected
 
 
 @given(st.text(), st.dictionaries(st.text(), st.text()))
-def test_text_without_places_stays_as_it_is_and_nothing_raises(template: str, state: dict[str, str]) -> None:
+def test_text_without_placeholders_is_unchanged_and_nothing_raises(template: str, state: dict[str, str]) -> None:
     assert isinstance(render(template, state, state), str)
     if "{{" not in template:
         assert render(template, state, state) == template
 
 
 @given(st.floats(allow_nan=False, allow_infinity=False))
-def test_a_number_reads_back_as_itself(value: float) -> None:
+def test_formatted_numbers_parse_back_to_themselves(value: float) -> None:
     assert float(to_text(value)) == value

@@ -1,4 +1,4 @@
-"""Chat models of LangChain: its own fakes, and small models written here."""
+"""The adapter for LangChain's chat models, tested with LangChain's fakes and with small models defined here."""
 
 import asyncio
 import json
@@ -36,34 +36,34 @@ LOOK = ToolSpec("look", "Looks.", {"type": "object", "properties": {"at": {"type
 FORM = OutputForm({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
 
 
-class Speaker(BaseChatModel):
-    """Gives its answers one after another, and remembers what it was asked."""
+class ScriptedChatModel(BaseChatModel):
+    """Returns its answers one after another, and records the calls."""
 
     answers: list[Any]
-    """Messages, or what is raised."""
-    asked: list[tuple[list[BaseMessage], dict[str, Any]]] = Field(default_factory=list)
+    """Messages, or exceptions to raise."""
+    received: list[tuple[list[BaseMessage], dict[str, Any]]] = Field(default_factory=list)
 
     @property
     def _llm_type(self) -> str:
-        return "speaker"
+        return "scripted"
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
-        self.asked.append((messages, {"stop": stop, **kwargs} if stop else kwargs))
+        self.received.append((messages, {"stop": stop, **kwargs} if stop else kwargs))
         answer = self.answers.pop(0)
         if isinstance(answer, Exception):
             raise answer
         return ChatResult(generations=[ChatGeneration(message=answer)])
 
 
-class Caller(Speaker):
-    """A speaker that takes tools."""
+class ToolCallingModel(ScriptedChatModel):
+    """A scripted model that supports tools."""
 
     def bind_tools(self, tools: Sequence[Any], **kwargs: Any) -> Runnable[Any, AIMessage]:
         return self.bind(tools=list(tools), **kwargs)
 
 
-class Streamer(Caller):
-    """A caller whose answers are lists of chunks."""
+class StreamingModel(ToolCallingModel):
+    """A model whose answers are lists of chunks."""
 
     pause: float = 0.0
     closed: list[bool] = Field(default_factory=list)
@@ -71,7 +71,7 @@ class Streamer(Caller):
     async def _astream(
         self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any
     ) -> AsyncIterator[ChatGenerationChunk]:
-        self.asked.append((messages, kwargs))
+        self.received.append((messages, kwargs))
         try:
             for chunk in self.answers.pop(0):
                 if isinstance(chunk, Exception):
@@ -82,53 +82,53 @@ class Streamer(Caller):
             self.closed.append(True)
 
 
-class Slow(Speaker):
-    """A speaker that nobody has the time to wait for."""
+class SlowModel(ScriptedChatModel):
+    """A model that takes longer than any timeout in these tests."""
 
     async def _agenerate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
         await asyncio.sleep(5.0)
         return ChatResult(generations=[])
 
 
-def model(chat_model: BaseChatModel) -> LangChainModel:
+def adapter(chat_model: BaseChatModel) -> LangChainModel:
     return LangChainModel(chat_model, fake=True)
 
 
-def request(*messages: Message, **settings: Any) -> ModelRequest:
+def model_request(*messages: Message, **settings: Any) -> ModelRequest:
     return ModelRequest(messages or (Message("hi"),), **settings)
 
 
-def asked(chat_model: BaseChatModel, request_: ModelRequest | None = None) -> ModelResponse:
-    return asyncio.run(model(chat_model).complete(request_ or request()))
+def complete(chat_model: BaseChatModel, request: ModelRequest | None = None) -> ModelResponse:
+    return asyncio.run(adapter(chat_model).complete(request or model_request()))
 
 
-def streamed(chat_model: BaseChatModel, request_: ModelRequest | None = None) -> list[ModelEvent]:
+def stream_events(chat_model: BaseChatModel, request: ModelRequest | None = None) -> list[ModelEvent]:
     async def read() -> list[ModelEvent]:
-        return [event async for event in model(chat_model).stream(request_ or request())]
+        return [event async for event in adapter(chat_model).stream(request or model_request())]
 
     return asyncio.run(read())
 
 
-def finished(events: Sequence[ModelEvent]) -> ModelResponse:
+def final_response(events: Sequence[ModelEvent]) -> ModelResponse:
     last = events[-1]
     assert isinstance(last, ResponseFinished)
     return last.response
 
 
-# -- asking
+# -- requests
 
 
-def test_a_fake_of_langchain_answers() -> None:
-    response = asked(FakeMessagesListChatModel(responses=[AIMessage("there")]))
+def test_a_langchain_fake_answers() -> None:
+    response = complete(FakeMessagesListChatModel(responses=[AIMessage("there")]))
     assert (response.text, response.message.role, response.usage) == ("there", "assistant", Usage())
 
 
-def test_messages_are_handed_on_as_langchain_has_them() -> None:
-    speaker = Speaker(answers=[AIMessage("x")])
+def test_messages_are_converted_to_langchain_messages() -> None:
+    chat_model = ScriptedChatModel(answers=[AIMessage("x")])
     call, odd = ToolCall("1", "look", {"at": "a"}), ToolCall("2", "look", invalid="{")
-    asked(
-        speaker,
-        request(
+    complete(
+        chat_model,
+        model_request(
             Message("hi", id="ours", name="ann", metadata={"m": 1}),
             Message("look", role="assistant", tool_calls=(call, odd)),
             Message("seen", role="tool", tool_call_id="1", name="look"),
@@ -137,22 +137,25 @@ def test_messages_are_handed_on_as_langchain_has_them() -> None:
             system="be kind",
         ),
     )
-    (messages, settings) = speaker.asked[0]
+    (messages, settings) = chat_model.received[0]
     system, human, ai, tool, _, more = messages
     assert system == SystemMessage("be kind")
     assert human == HumanMessage("hi", name="ann")
     assert isinstance(ai, AIMessage)
-    assert [(one["id"], one["args"]) for one in ai.tool_calls] == [("1", {"at": "a"})]
-    assert [(one["id"], one["args"]) for one in ai.invalid_tool_calls] == [("2", "{")]
+    assert [(call["id"], call["args"]) for call in ai.tool_calls] == [("1", {"at": "a"})]
+    assert [(call["id"], call["args"]) for call in ai.invalid_tool_calls] == [("2", "{")]
     assert tool == ToolMessage("seen", tool_call_id="1", name="look")
     assert more == SystemMessage("more")
     assert settings == {}
 
 
-def test_settings_are_handed_on_if_they_are_given() -> None:
-    speaker = Speaker(answers=[AIMessage("x")])
-    asked(speaker, request(temperature=0.5, max_tokens=9, stop=("END",), seed=1, model="m", extra={"effort": "low"}))
-    assert speaker.asked[0][1] == {
+def test_only_given_settings_are_passed_on() -> None:
+    chat_model = ScriptedChatModel(answers=[AIMessage("x")])
+    complete(
+        chat_model,
+        model_request(temperature=0.5, max_tokens=9, stop=("END",), seed=1, model="m", extra={"effort": "low"}),
+    )
+    assert chat_model.received[0][1] == {
         "stop": ["END"],
         "temperature": 0.5,
         "max_tokens": 9,
@@ -170,28 +173,28 @@ def test_settings_are_handed_on_if_they_are_given() -> None:
         ({"tool_choice": "look", "parallel_tool_calls": False}, {"tool_choice": "look", "parallel_tool_calls": False}),
     ],
 )
-def test_tools_are_bound(settings: dict[str, Any], options: dict[str, Any]) -> None:
-    caller = Caller(answers=[AIMessage("x")])
-    asked(caller, request(tools=(LOOK,), **settings))
+def test_tools_are_bound_to_the_model(settings: dict[str, Any], options: dict[str, Any]) -> None:
+    chat_model = ToolCallingModel(answers=[AIMessage("x")])
+    complete(chat_model, model_request(tools=(LOOK,), **settings))
     function = {"name": "look", "description": "Looks.", "parameters": LOOK.parameters, "strict": True}
-    assert caller.asked[0][1] == {"tools": [{"type": "function", "function": function}], **options}
+    assert chat_model.received[0][1] == {"tools": [{"type": "function", "function": function}], **options}
 
 
-def test_with_no_choice_no_tools_are_shown() -> None:
-    caller = Caller(answers=[AIMessage("x")])
-    asked(caller, request(tools=(LOOK,), tool_choice="none"))
-    assert caller.asked[0][1] == {}
+def test_tool_choice_none_binds_no_tools() -> None:
+    chat_model = ToolCallingModel(answers=[AIMessage("x")])
+    complete(chat_model, model_request(tools=(LOOK,), tool_choice="none"))
+    assert chat_model.received[0][1] == {}
 
 
-def test_a_model_that_takes_no_tools_is_told_of() -> None:
-    with pytest.raises(ModelError, match=r"'Speaker' does not support tools.*look"):
-        asked(Speaker(answers=[]), request(tools=(LOOK,)))
+def test_tools_for_a_model_without_tool_support_are_an_error() -> None:
+    with pytest.raises(ModelError, match=r"'ScriptedChatModel' does not support tools.*look"):
+        complete(ScriptedChatModel(answers=[]), model_request(tools=(LOOK,)))
 
 
-# -- reading
+# -- responses
 
 
-def test_calls_usage_model_and_reason_are_read() -> None:
+def test_calls_usage_model_and_finish_reason_are_read() -> None:
     answer = AIMessage(
         "hm",
         tool_calls=[{"name": "look", "args": {"at": "a"}, "id": "1"}],
@@ -205,14 +208,14 @@ def test_calls_usage_model_and_reason_are_read() -> None:
         },
         response_metadata={"finish_reason": "tool_calls", "model_name": "gpt"},
     )
-    response = asked(Speaker(answers=[answer]))
+    response = complete(ScriptedChatModel(answers=[answer]))
     assert response.message.tool_calls == (ToolCall("1", "look", {"at": "a"}), ToolCall("2", "look", invalid="{"))
     assert response.usage == Usage(5, 3, 0.0, 2, 1)
     assert (response.model, response.finish_reason) == ("gpt", "tools")
 
 
 @pytest.mark.parametrize(
-    ("facts", "reason"),
+    ("metadata", "reason"),
     [
         ({"finish_reason": "stop"}, "stop"),
         ({"finish_reason": "STOP"}, "stop"),
@@ -225,44 +228,46 @@ def test_calls_usage_model_and_reason_are_read() -> None:
         ({}, None),
     ],
 )
-def test_reasons_of_all_providers_are_understood(facts: dict[str, Any], reason: str | None) -> None:
-    assert asked(Speaker(answers=[AIMessage("x", response_metadata=facts)])).finish_reason == reason
+def test_finish_reasons_of_all_providers_are_read(metadata: dict[str, Any], reason: str | None) -> None:
+    assert complete(ScriptedChatModel(answers=[AIMessage("x", response_metadata=metadata)])).finish_reason == reason
 
 
-def test_thoughts_are_read_and_sent_back_as_they_were() -> None:
+def test_reasoning_is_read_and_sent_back_unchanged() -> None:
     blocks: list[Any] = [
         {"type": "thinking", "thinking": "hm", "signature": "s1"},
         {"type": "text", "text": "there"},
     ]
-    speaker = Speaker(answers=[AIMessage(blocks, response_metadata={"model_provider": "anthropic"}), AIMessage("x")])
-    first = asked(speaker)
+    chat_model = ScriptedChatModel(
+        answers=[AIMessage(blocks, response_metadata={"model_provider": "anthropic"}), AIMessage("x")]
+    )
+    first = complete(chat_model)
     assert (first.text, first.message.content, first.reasoning) == ("there", "there", "hm")
-    asked(speaker, request(Message("hi"), first.message, Message("go on")))
-    assert speaker.asked[1][0][1].content == blocks
+    complete(chat_model, model_request(Message("hi"), first.message, Message("go on")))
+    assert chat_model.received[1][0][1].content == blocks
 
 
-def test_what_was_changed_since_is_sent_as_it_is_now() -> None:
+def test_a_changed_answer_is_sent_with_its_new_content() -> None:
     blocks: list[Any] = [
         {"type": "text", "text": "there"},
         {"type": "tool_use", "id": "1", "name": "look", "input": {}},
     ]
     answer = AIMessage(blocks, tool_calls=[{"name": "look", "args": {}, "id": "1"}])
-    speaker = Speaker(answers=[answer, AIMessage("x")])
-    first = asked(speaker).message
+    chat_model = ScriptedChatModel(answers=[answer, AIMessage("x")])
+    first = complete(chat_model).message
     changed = Message(first.text, role="assistant", metadata=first.metadata)
-    asked(speaker, request(Message("hi"), changed, Message("and?")))
-    assert speaker.asked[1][0][1].content == "there"
+    complete(chat_model, model_request(Message("hi"), changed, Message("and?")))
+    assert chat_model.received[1][0][1].content == "there"
 
 
-def test_reasoning_beside_the_text_is_read() -> None:
+def test_reasoning_next_to_the_text_is_read() -> None:
     answer = AIMessage("there", additional_kwargs={"reasoning_content": "hm"})
-    response = asked(Speaker(answers=[answer]))
+    response = complete(ScriptedChatModel(answers=[answer]))
     assert (response.text, response.reasoning) == ("there", "hm")
 
 
-def test_parts_that_are_no_text_are_kept() -> None:
+def test_parts_other_than_text_are_kept() -> None:
     image = {"type": "image", "url": "https://x/y.png"}
-    response = asked(Speaker(answers=[AIMessage([{"type": "text", "text": "see"}, image])]))
+    response = complete(ScriptedChatModel(answers=[AIMessage([{"type": "text", "text": "see"}, image])]))
     assert isinstance(response.message.content, list)
     assert [part["type"] for part in response.message.content] == ["text", "image"]
     assert response.text == "see"
@@ -271,71 +276,73 @@ def test_parts_that_are_no_text_are_kept() -> None:
 # -- structured answers
 
 
-def test_a_structured_answer_comes_as_text() -> None:
-    caller = Caller(answers=[AIMessage("", tool_calls=[{"name": "answer", "args": {"n": 3}, "id": "1"}])])
-    response = asked(caller, request(output=FORM))
+def test_a_structured_answer_becomes_the_text() -> None:
+    chat_model = ToolCallingModel(answers=[AIMessage("", tool_calls=[{"name": "answer", "args": {"n": 3}, "id": "1"}])])
+    response = complete(chat_model, model_request(output=FORM))
     assert (json.loads(response.text), response.message.tool_calls, response.finish_reason) == ({"n": 3}, (), "stop")
-    assert caller.asked[0][1]["tool_choice"] == "any"
+    assert chat_model.received[0][1]["tool_choice"] == "any"
 
 
-def test_a_model_that_writes_json_itself_is_taken_at_its_word() -> None:
-    assert asked(Caller(answers=[AIMessage('{"n": 3}')]), request(output=FORM)).text == '{"n": 3}'
+def test_json_text_is_accepted_as_a_structured_answer() -> None:
+    assert complete(ToolCallingModel(answers=[AIMessage('{"n": 3}')]), model_request(output=FORM)).text == '{"n": 3}'
 
 
-def test_a_model_without_tools_is_asked_in_words() -> None:
-    speaker = Speaker(answers=[AIMessage('{"n": 3}')])
-    assert asked(speaker, request(output=FORM, system="be kind")).text == '{"n": 3}'
-    system = speaker.asked[0][0][0].text
+def test_a_model_without_tools_gets_the_schema_in_its_prompt() -> None:
+    chat_model = ScriptedChatModel(answers=[AIMessage('{"n": 3}')])
+    assert complete(chat_model, model_request(output=FORM, system="be kind")).text == '{"n": 3}'
+    system = chat_model.received[0][0][0].text
     assert system.startswith("be kind\n\nAnswer with JSON alone")
     assert '"required": ["n"]' in system
 
 
 @pytest.mark.parametrize("settings", [{"temperature": 0.5}, {"extra": {"effort": "low"}}])
-def test_with_settings_they_are_handed_on_too(settings: dict[str, Any]) -> None:
-    caller = Caller(answers=[AIMessage("", tool_calls=[{"name": "answer", "args": {"n": 3}, "id": "1"}])])
-    asked_with = request(output=FORM, tools=(LOOK,), tool_choice="none", **settings)
-    assert asked(caller, asked_with).text == '{"n": 3}'
-    sent = caller.asked[0][1]
-    assert [one["function"]["name"] for one in sent["tools"]] == ["answer"]
+def test_structured_requests_pass_on_settings(settings: dict[str, Any]) -> None:
+    chat_model = ToolCallingModel(answers=[AIMessage("", tool_calls=[{"name": "answer", "args": {"n": 3}, "id": "1"}])])
+    request = model_request(output=FORM, tools=(LOOK,), tool_choice="none", **settings)
+    assert complete(chat_model, request).text == '{"n": 3}'
+    sent = chat_model.received[0][1]
+    assert [tool["function"]["name"] for tool in sent["tools"]] == ["answer"]
     assert sent.items() >= {"tool_choice": "any", **settings.get("extra", settings)}.items()
-    speaker = Speaker(answers=[AIMessage('{"n": 3}')])
-    assert asked(speaker, asked_with).text == '{"n": 3}'
-    assert speaker.asked[0][1] == settings.get("extra", settings)
+    plain_model = ScriptedChatModel(answers=[AIMessage('{"n": 3}')])
+    assert complete(plain_model, request).text == '{"n": 3}'
+    assert plain_model.received[0][1] == settings.get("extra", settings)
 
 
-def test_a_model_without_tools_is_told_of_where_there_are_some() -> None:
+def test_a_structured_request_with_tools_needs_tool_support() -> None:
     with pytest.raises(ModelError, match="does not support tools"):
-        asked(Speaker(answers=[]), request(output=FORM, tools=(LOOK,)))
+        complete(ScriptedChatModel(answers=[]), model_request(output=FORM, tools=(LOOK,)))
 
 
-def test_among_tools_the_answer_is_one_more() -> None:
+def test_the_structured_answer_is_offered_as_one_more_tool() -> None:
     look = {"name": "look", "args": {}, "id": "1"}
     answer = {"name": "answer", "args": {"n": 3}, "id": "2"}
-    caller = Caller(answers=[AIMessage("", tool_calls=[look, answer]), AIMessage("", tool_calls=[answer])])
-    first = asked(caller, request(output=FORM, tools=(LOOK,)))
+    chat_model = ToolCallingModel(
+        answers=[AIMessage("", tool_calls=[look, answer]), AIMessage("", tool_calls=[answer])]
+    )
+    first = complete(chat_model, model_request(output=FORM, tools=(LOOK,)))
     assert [call.name for call in first.message.tool_calls] == ["look"]
-    assert [one["function"]["name"] for one in caller.asked[0][1]["tools"]] == ["look", "answer"]
-    assert caller.asked[0][1]["tool_choice"] == "any"
-    second = asked(caller, request(output=FORM, tools=(LOOK,)))
+    assert [tool["function"]["name"] for tool in chat_model.received[0][1]["tools"]] == ["look", "answer"]
+    assert chat_model.received[0][1]["tool_choice"] == "any"
+    second = complete(chat_model, model_request(output=FORM, tools=(LOOK,)))
     assert (second.text, second.finish_reason) == ('{"n": 3}', "stop")
 
 
-def test_a_structured_answer_is_streamed_in_one_piece() -> None:
-    caller = Caller(answers=[AIMessage("", tool_calls=[{"name": "answer", "args": {"n": 3}, "id": "1"}])])
-    assert streamed(caller, request(output=FORM))[0] == TextDelta('{"n": 3}')
+def test_a_structured_answer_is_streamed_as_one_event() -> None:
+    chat_model = ToolCallingModel(answers=[AIMessage("", tool_calls=[{"name": "answer", "args": {"n": 3}, "id": "1"}])])
+    assert stream_events(chat_model, model_request(output=FORM))[0] == TextDelta('{"n": 3}')
 
 
-@pytest.mark.parametrize("model", [Caller, Speaker])
+@pytest.mark.parametrize("model", [ToolCallingModel, ScriptedChatModel])
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.5}])
-def test_a_form_that_is_no_object_is_sent_as_the_field_of_one(model: Any, settings: dict[str, Any]) -> None:
+def test_a_schema_other_than_an_object_is_wrapped_in_an_object(model: Any, settings: dict[str, Any]) -> None:
     form = OutputForm({"type": "array", "items": {"type": "integer"}}, "list[int]")
-    given = {"name": "list_int", "args": {"value": [1]}, "id": "1"}
-    answer = AIMessage("", tool_calls=[given]) if model is Caller else AIMessage('{"value": [1]}')
-    speaker = model(answers=[answer, answer])
-    assert asked(speaker, request(output=form, **settings)).text == "[1]"
-    assert streamed(speaker, request(output=form, **settings))[0] == TextDelta("[1]")
-    if model is Caller:
-        (sent,) = speaker.asked[0][1]["tools"]
+    call = {"name": "list_int", "args": {"value": [1]}, "id": "1"}
+    answer = AIMessage("", tool_calls=[call]) if model is ToolCallingModel else AIMessage('{"value": [1]}')
+    chat_model = model(answers=[answer, answer])
+    assert complete(chat_model, model_request(output=form, **settings)).text == "[1]"
+    assert stream_events(chat_model, model_request(output=form, **settings))[0] == TextDelta("[1]")
+    if model is ToolCallingModel:
+        (sent,) = chat_model.received[0][1]["tools"]
         function = sent.get("function") or {"name": sent["title"], "parameters": sent}
         assert (function["name"], function["parameters"]["type"]) == ("list_int", "object")
 
@@ -343,13 +350,13 @@ def test_a_form_that_is_no_object_is_sent_as_the_field_of_one(model: Any, settin
 # -- streaming
 
 
-def test_a_fake_of_langchain_streams_word_by_word() -> None:
-    events = streamed(GenericFakeChatModel(messages=iter([AIMessage("one two")])))
+def test_a_langchain_fake_streams_word_by_word() -> None:
+    events = stream_events(GenericFakeChatModel(messages=iter([AIMessage("one two")])))
     assert [event.text for event in events if isinstance(event, TextDelta)] == ["one", " ", "two"]
-    assert finished(events).text == "one two"
+    assert final_response(events).text == "one two"
 
 
-def test_calls_are_streamed_in_pieces_and_read_as_they_were_written() -> None:
+def test_calls_are_streamed_as_deltas_and_joined_in_the_response() -> None:
     chunks = [
         AIMessageChunk([{"type": "thinking", "thinking": "hm"}], response_metadata={"model_provider": "anthropic"}),
         AIMessageChunk("", tool_call_chunks=[{"name": "look", "args": "", "id": "1", "index": 1}]),
@@ -363,7 +370,7 @@ def test_calls_are_streamed_in_pieces_and_read_as_they_were_written() -> None:
         ),
         AIMessageChunk("", response_metadata={"finish_reason": "tool_calls", "model_name": "gpt"}),
     ]
-    events = streamed(Streamer(answers=[chunks]))
+    events = stream_events(StreamingModel(answers=[chunks]))
     assert events[:-1] == [
         ReasoningDelta("hm"),
         ToolCallDelta(0, "1", "look"),
@@ -372,7 +379,7 @@ def test_calls_are_streamed_in_pieces_and_read_as_they_were_written() -> None:
         ToolCallDelta(0, arguments='"a"}'),
         UsageUpdate(Usage(5, 3)),
     ]
-    response = finished(events)
+    response = final_response(events)
     assert response.message.tool_calls == (
         ToolCall("1", "look", {"at": "a"}),
         ToolCall("2", "look", invalid='{"at": 1'),
@@ -380,30 +387,31 @@ def test_calls_are_streamed_in_pieces_and_read_as_they_were_written() -> None:
     assert (response.model, response.finish_reason, response.reasoning) == ("gpt", "tools", "hm")
 
 
-def test_calls_without_an_index_are_told_apart_by_their_ids() -> None:
+def test_calls_without_an_index_are_distinguished_by_id() -> None:
     chunks = [
-        AIMessageChunk("", tool_call_chunks=[{"name": "look", "args": "{}", "id": one, "index": None}]) for one in "ab"
+        AIMessageChunk("", tool_call_chunks=[{"name": "look", "args": "{}", "id": call_id, "index": None}])
+        for call_id in "ab"
     ]
-    events = streamed(Streamer(answers=[chunks]))
+    events = stream_events(StreamingModel(answers=[chunks]))
     assert [event.index for event in events if isinstance(event, ToolCallDelta)] == [0, 1]
-    assert [call.id for call in finished(events).message.tool_calls] == ["a", "b"]
+    assert [call.id for call in final_response(events).message.tool_calls] == ["a", "b"]
 
 
-def test_a_model_that_cannot_stream_comes_at_once() -> None:
+def test_a_model_without_streaming_yields_its_answer_at_once() -> None:
     answer = AIMessage("there", tool_calls=[{"name": "look", "args": {"at": "a"}, "id": "1"}])
-    events = streamed(Speaker(answers=[answer]))
+    events = stream_events(ScriptedChatModel(answers=[answer]))
     assert events[:2] == [TextDelta("there"), ToolCallDelta(0, "1", "look", '{"at": "a"}')]
-    assert finished(events).message.tool_calls == (ToolCall("1", "look", {"at": "a"}),)
+    assert final_response(events).message.tool_calls == (ToolCall("1", "look", {"at": "a"}),)
 
 
-def test_a_reader_who_leaves_closes_the_stream_below() -> None:
-    streamer = Streamer(answers=[[AIMessageChunk("a"), AIMessageChunk("b")]])
+def test_closing_the_stream_closes_the_stream_of_the_model() -> None:
+    chat_model = StreamingModel(answers=[[AIMessageChunk("a"), AIMessageChunk("b")]])
 
     async def read() -> None:
-        stream = model(streamer).stream(request())
+        stream = adapter(chat_model).stream(model_request())
         await anext(stream)
         await stream.aclose()  # type: ignore[attr-defined]
-        assert streamer.closed == [True]
+        assert chat_model.closed == [True]
 
     asyncio.run(read())
 
@@ -416,38 +424,38 @@ def status_error(status: int, **headers: str) -> Exception:
     return httpx.HTTPStatusError(f"status {status}", request=response.request, response=response)
 
 
-def test_an_error_of_the_provider_is_one_of_ours_with_its_cause() -> None:
+def test_provider_errors_are_translated_and_kept_as_the_cause() -> None:
     busy = status_error(429, **{"retry-after": "3"})
-    with pytest.raises(ModelUnavailable, match=r"'Speaker' failed: HTTPStatusError: status 429") as caught:
-        asked(Speaker(answers=[busy]))
+    with pytest.raises(ModelUnavailable, match=r"'ScriptedChatModel' failed: HTTPStatusError: status 429") as caught:
+        complete(ScriptedChatModel(answers=[busy]))
     assert (caught.value.status, caught.value.retry_after, caught.value.__cause__) == (429, 3.0, busy)
     with pytest.raises(ModelError, match="A retry would not help") as other:
-        asked(Speaker(answers=[status_error(400)]))
+        complete(ScriptedChatModel(answers=[status_error(400)]))
     assert not isinstance(other.value, ModelUnavailable)
 
 
-def test_an_error_in_the_middle_of_a_stream_is_one_of_ours_too() -> None:
+def test_errors_in_the_middle_of_a_stream_are_translated() -> None:
     with pytest.raises(ModelUnavailable, match="ConnectError"):
-        streamed(Streamer(answers=[[AIMessageChunk("half"), httpx.ConnectError("gone")]]))
+        stream_events(StreamingModel(answers=[[AIMessageChunk("half"), httpx.ConnectError("gone")]]))
 
 
-def test_an_error_of_ours_stays_what_it_is() -> None:
+def test_statewright_errors_are_not_translated() -> None:
     ours = ModelUnavailable("busy", retry_after=9.0)
     with pytest.raises(ModelUnavailable) as caught:
-        asked(Speaker(answers=[ours]))
+        complete(ScriptedChatModel(answers=[ours]))
     assert caught.value is ours
 
 
-def test_a_model_that_takes_too_long_is_given_up() -> None:
-    slow = Streamer(answers=[[AIMessageChunk("a"), AIMessageChunk("b")]], pause=5.0)
+def test_a_model_that_exceeds_its_timeout_is_cancelled() -> None:
+    slow = StreamingModel(answers=[[AIMessageChunk("a"), AIMessageChunk("b")]], pause=5.0)
     with pytest.raises(ModelUnavailable, match=r"within 0\.05 seconds"):
-        streamed(slow, request(timeout=0.05))
+        stream_events(slow, model_request(timeout=0.05))
     assert slow.closed == [True]
     with pytest.raises(ModelUnavailable, match=r"within 0\.05 seconds"):
-        asked(Slow(answers=[]), request(timeout=0.05))
+        complete(SlowModel(answers=[]), model_request(timeout=0.05))
 
 
-def test_the_time_of_the_reader_does_not_count() -> None:
+def test_the_timeout_does_not_include_the_time_of_the_reader() -> None:
     class SkippingLoop(asyncio.SelectorEventLoop):
         """An event loop whose time can be advanced."""
 
@@ -461,7 +469,7 @@ def test_the_time_of_the_reader_does_not_count() -> None:
     async def read() -> int:
         count = 0
         chunks = [AIMessageChunk("a"), AIMessageChunk("b")]
-        async for _ in model(Streamer(answers=[chunks])).stream(request(timeout=600)):
+        async for _ in adapter(StreamingModel(answers=[chunks])).stream(model_request(timeout=600)):
             count += 1
             loop.ahead += 1_000
             await asyncio.sleep(0)
@@ -474,23 +482,23 @@ def test_the_time_of_the_reader_does_not_count() -> None:
 # -- the guard
 
 
-def test_it_is_a_real_model_unless_it_is_known_to_be_none() -> None:
+def test_calls_are_forbidden_unless_the_model_is_known_to_be_fake() -> None:
     with forbid_model_calls():
         with pytest.raises(ModelError, match="forbidden"):
-            asyncio.run(LangChainModel(Speaker(answers=[AIMessage("x")])).complete(request()))
-        assert asked(Speaker(answers=[AIMessage("x")])).text == "x"
+            asyncio.run(LangChainModel(ScriptedChatModel(answers=[AIMessage("x")])).complete(model_request()))
+        assert complete(ScriptedChatModel(answers=[AIMessage("x")])).text == "x"
         fake = LangChainModel(FakeMessagesListChatModel(responses=[AIMessage("x")]))
-        assert asyncio.run(fake.complete(request())).text == "x"
+        assert asyncio.run(fake.complete(model_request())).text == "x"
 
 
-def test_a_model_on_this_machine_may_be_asked() -> None:
-    class Local(Speaker):
+def test_calls_of_a_local_model_are_allowed() -> None:
+    class Local(ScriptedChatModel):
         base_url: str = "http://localhost:11434"
 
     with forbid_model_calls():
-        assert asyncio.run(LangChainModel(Local(answers=[AIMessage("x")])).complete(request())).text == "x"
+        assert asyncio.run(LangChainModel(Local(answers=[AIMessage("x")])).complete(model_request())).text == "x"
 
 
-def test_only_chat_models_are_accepted() -> None:
+def test_only_langchain_chat_models_are_accepted() -> None:
     with pytest.raises(InvalidConfig, match="7 of type int"):
         LangChainModel(7)

@@ -1,4 +1,4 @@
-"""Answers of LangChain as our responses."""
+"""Conversion of LangChain's answers."""
 
 from typing import Any
 
@@ -13,16 +13,16 @@ from statewright.models.adapters.langchain.conversion import as_text, convert_re
 FORM = OutputForm({"type": "object"})
 
 
-def read(answer: AIMessage) -> Any:
+def convert(answer: AIMessage) -> Any:
     return convert_response(answer, langchain_calls(answer), answer.response_metadata, "m")
 
 
-def called(*names: str, content: Any = "") -> AIMessage:
+def answer_with_calls(*names: str, content: Any = "") -> AIMessage:
     return AIMessage(content, tool_calls=[{"name": name, "args": {"n": 1}, "id": name} for name in names])
 
 
-def test_what_is_not_known_is_left_out() -> None:
-    response = read(AIMessage("x"))
+def test_missing_fields_have_defaults() -> None:
+    response = convert(AIMessage("x"))
     assert (response.message.metadata, response.usage, response.model, response.finish_reason) == (
         None,
         Usage(),
@@ -31,21 +31,25 @@ def test_what_is_not_known_is_left_out() -> None:
     )
 
 
-def test_an_answer_that_calls_ends_for_its_tools() -> None:
-    assert read(called("look")).finish_reason == "tools"
-    stopped = AIMessage("", tool_calls=called("look").tool_calls, response_metadata={"finish_reason": "length"})
-    assert read(stopped).finish_reason == "length"
+def test_an_answer_with_calls_has_the_finish_reason_tools() -> None:
+    assert convert(answer_with_calls("look")).finish_reason == "tools"
+    stopped = AIMessage(
+        "", tool_calls=answer_with_calls("look").tool_calls, response_metadata={"finish_reason": "length"}
+    )
+    assert convert(stopped).finish_reason == "length"
 
 
-def test_text_and_thoughts_are_told_apart() -> None:
+def test_text_and_reasoning_are_separated() -> None:
     answer = AIMessage([{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "a"}, "b"])
     assert (text_of(answer), reasoning_of(answer)) == ("ab", "hm")
 
 
-def test_what_says_nothing_new_is_not_kept() -> None:
+def test_content_that_the_message_already_has_is_not_saved() -> None:
     plain = AIMessage("x", additional_kwargs={"refusal": None, "parsed": object(), "tool_calls": []})
-    assert read(plain).message.metadata is None
-    signed = read(AIMessage("x", additional_kwargs={"sign": "s"}, response_metadata={"model_provider": "p", "id": "1"}))
+    assert convert(plain).message.metadata is None
+    signed = convert(
+        AIMessage("x", additional_kwargs={"sign": "s"}, response_metadata={"model_provider": "p", "id": "1"})
+    )
     assert signed.message.metadata == {
         "provider": {
             "langchain": {
@@ -57,7 +61,7 @@ def test_what_says_nothing_new_is_not_kept() -> None:
     }
 
 
-def test_an_invalid_call_may_lack_everything() -> None:
+def test_an_invalid_call_may_lack_all_fields() -> None:
     answer = AIMessage("", invalid_tool_calls=[{"name": None, "args": None, "id": None, "error": None}])
     assert langchain_calls(answer) == [ToolCall("", "", invalid="")]
 
@@ -66,14 +70,14 @@ def test_an_invalid_call_may_lack_everything() -> None:
     ("names", "text", "calls"),
     [(["answer"], '{"n": 1}', []), (["look", "answer"], "", ["look"]), (["look"], "", ["look"]), ([], "", [])],
 )
-def test_the_answer_among_calls_becomes_the_text(names: list[str], text: str, calls: list[str]) -> None:
-    response = as_text(read(called(*names)), FORM)
+def test_the_call_of_the_answer_tool_becomes_the_text(names: list[str], text: str, calls: list[str]) -> None:
+    response = as_text(convert(answer_with_calls(*names)), FORM)
     assert response.text == text
     assert [call.name for call in response.message.tool_calls] == calls
 
 
-def test_the_call_of_the_answer_is_not_sent_back() -> None:
+def test_the_call_of_the_answer_tool_is_not_saved() -> None:
     blocks = [{"type": "tool_use", "id": "answer", "name": "answer", "input": {"n": 1}}]
-    before = read(called("answer", content=blocks))
+    before = convert(answer_with_calls("answer", content=blocks))
     assert before.message.metadata is not None
     assert as_text(before, FORM).message.metadata is None

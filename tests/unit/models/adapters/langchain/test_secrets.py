@@ -1,4 +1,4 @@
-"""The secrets of LangChain's models, as far as they can be known."""
+"""Masking of secrets in the fields of LangChain's models."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class Model(BaseModel):
         Model(bound=Model(openai_api_key=SecretStr("the-key-itself"))),
     ],
 )
-def test_a_key_is_masked_wherever_a_model_keeps_it(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_masked_in_every_field_that_may_hold_them(model: Model, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KEY_OF_TESTS", "the-key-itself")
     assert mask_for(model, {})("no the-key-itself") == f"no {HIDDEN}"
 
 
-def test_other_fields_are_not() -> None:
+def test_fields_without_secrets_are_not_masked() -> None:
     model = Model(team="the-team", raw=SecretBytes(b"x"))
     model.bound = model
     assert mask_for(model, {"api_key": "of-the-request"})("the-team of-the-request") == f"the-team {HIDDEN}"

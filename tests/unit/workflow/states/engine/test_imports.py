@@ -6,7 +6,7 @@ import sys
 LIBRARIES = ("jinja2", "httpx", "statewright.workflow.states.tools.http_request", "mcp")
 
 
-def test_loading_and_compiling_a_small_file_loads_no_engine_of_templates_and_no_client() -> None:
+def test_loading_and_compiling_a_small_file_imports_no_unneeded_libraries() -> None:
     code = f"""
 import sys
 from statewright.workflow.states import load_workflow
@@ -16,5 +16,5 @@ states: [{{id: s, assistant_id: a, task: "Do {{{{x}}}}", next: {{state_id: end}}
 ''').compile()
 print([name for name in {LIBRARIES!r} if name in sys.modules])
 """
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-    assert said == "[]\n"
+    stdout = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert stdout == "[]\n"

@@ -1,4 +1,4 @@
-"""Where a branch goes on after a state."""
+"""Where a branch continues after a state."""
 
 from typing import Any
 
@@ -18,14 +18,14 @@ def states(text: str) -> dict[str, State]:
     return {state.id: state for state in definition.states}
 
 
-def ways(text: str, output: str, token: Token | None = None, *, of: str = "s", **options: Any) -> Routes:
-    found = states(text)
-    router = Router(found, **{"max_items": 1000, **options})
-    return router.route(found[of], token if token is not None else Token(), Visit("v", of, output))
+def route(text: str, output: str, token: Token | None = None, *, state_id: str = "s", **options: Any) -> Routes:
+    definitions = states(text)
+    router = Router(definitions, **{"max_items": 1000, **options})
+    return router.route(definitions[state_id], token if token is not None else Token(), Visit("v", state_id, output))
 
 
-def sent(found: Routes) -> list[tuple[str, str, bool]]:
-    return [(send.node, send.arg.path, send.gather) for send in found.sends]
+def describe_sends(routes: Routes) -> list[tuple[str, str, bool]]:
+    return [(send.node, send.arg.path, send.gather) for send in routes.sends]
 
 
 LINE = "- {id: s, next: {state_id: e}}\n- {id: e, next: {state_id: end}}"
@@ -39,57 +39,57 @@ CHAIN = """
 
 
 def test_a_plain_transition_gathers() -> None:
-    found = ways(LINE, "x")
-    assert (sent(found), found.targets) == ([("e", "", True)], ("e",))
-    assert found.sends[0].arg.after == ("v",)
+    routes = route(LINE, "x")
+    assert (describe_sends(routes), routes.targets) == ([("e", "", True)], ("e",))
+    assert routes.sends[0].arg.after == ("v",)
 
 
-def test_the_end_leads_nowhere_or_to_what_comes_after_everything() -> None:
-    assert ways(LINE, "x", of="e") == Routes([], ("end",))
-    assert [send.node for send in ways(LINE, "x", of="e", final_node="sum").sends] == ["sum"]
+def test_the_end_starts_only_the_final_node() -> None:
+    assert route(LINE, "x", state_id="e") == Routes([], ("end",))
+    assert [send.node for send in route(LINE, "x", state_id="e", final_node="sum").sends] == ["sum"]
 
 
-def test_2_5_branches_have_places_in_the_order_of_state_ids() -> None:
-    assert sent(ways(CHAIN, "x", of="q")) == [("e", "0/2", True), ("f", "1/2", True)]
+def test_2_5_branches_are_numbered_in_the_order_of_state_ids() -> None:
+    assert describe_sends(route(CHAIN, "x", state_id="q")) == [("e", "0/2", True), ("f", "1/2", True)]
 
 
-def test_2_6_an_iteration_sends_each_item_on_its_own() -> None:
-    found = ways(CHAIN, '{"xs": ["a", "b"]}', Token(path="1/2"))
-    assert sent(found) == [("p", "1/2.0/2", False), ("p", "1/2.1/2", False)]
-    assert found.targets == ()
-    inner = found.sends[1].arg.iteration
+def test_2_6_an_iteration_sends_each_item_separately() -> None:
+    routes = route(CHAIN, '{"xs": ["a", "b"]}', Token(path="1/2"))
+    assert describe_sends(routes) == [("p", "1/2.0/2", False), ("p", "1/2.1/2", False)]
+    assert routes.targets == ()
+    inner = routes.sends[1].arg.iteration
     assert (inner.id, inner.base, inner.index, inner.total, inner.is_first) == ("v", "1/2", 1, 2, True)
 
 
-def test_2_6_within_a_chain_the_branch_goes_on_and_at_its_end_comes_back() -> None:
-    first = ways(CHAIN, '{"xs": ["a", "b"]}').sends[1].arg
-    onward = ways(CHAIN, "words", first, of="p")
-    assert sent(onward) == [("q", "1/2", False)]
-    left = ways(CHAIN, "words", onward.sends[0].arg, of="q")
-    assert [send.node for send in left.sends] == ["e", "f"]
-    assert all(send.arg.iteration is None and send.arg.ended == "v" for send in left.sends)
+def test_2_6_a_branch_stays_in_its_chain_and_gathers_at_the_exit() -> None:
+    first = route(CHAIN, '{"xs": ["a", "b"]}').sends[1].arg
+    inside = route(CHAIN, "words", first, state_id="p")
+    assert describe_sends(inside) == [("q", "1/2", False)]
+    leaving = route(CHAIN, "words", inside.sends[0].arg, state_id="q")
+    assert [send.node for send in leaving.sends] == ["e", "f"]
+    assert all(send.arg.iteration is None and send.arg.ended == "v" for send in leaving.sends)
 
 
-def test_2_6_an_empty_list_goes_on_at_the_exit_of_the_chain() -> None:
-    found = ways(CHAIN, '{"xs": []}')
-    assert (sent(found), found.targets) == ([("e", "0/2", True), ("f", "1/2", True)], ("e", "f"))
+def test_2_6_an_empty_list_continues_at_the_exit_of_the_chain() -> None:
+    routes = route(CHAIN, '{"xs": []}')
+    assert (describe_sends(routes), routes.targets) == ([("e", "0/2", True), ("f", "1/2", True)], ("e", "f"))
 
 
-def test_a_chain_that_never_leaves_ends_where_there_is_nothing_to_do() -> None:
+def test_an_empty_list_ends_a_chain_without_an_exit() -> None:
     text = "- {id: s, next: {state_id: p, iter_key: xs}}\n- {id: p, next: {state_id: s, iter_key: xs}}"
-    assert ways(text, '{"xs": []}') == Routes([], ("end",))
+    assert route(text, '{"xs": []}') == Routes([], ("end",))
 
 
-def test_head_more_items_than_allowed_are_an_error_that_says_how_many() -> None:
+def test_head_too_many_items_are_an_error_with_their_number() -> None:
     with pytest.raises(RoutingError, match=r"'s' returned 3 items .* at most 2"):
-        ways(CHAIN, '{"xs": [1, 2, 3]}', max_items=2)
+        route(CHAIN, '{"xs": [1, 2, 3]}', max_items=2)
 
 
 FAILING_CASE = "{switch: {cases: [{condition: n.x, state_id: s}, {condition: n, state_id: end}], default: s}}"
 
 
 @pytest.mark.parametrize(
-    ("way", "output", "targets"),
+    ("transition", "output", "targets"),
     [
         ("{condition: {expression: n > 1, then: s, otherwise: end}}", '{"n": "2"}', ("s",)),
         ("{condition: {expression: n > 1, then: s, otherwise: end}}", "words", ("end",)),
@@ -98,5 +98,5 @@ FAILING_CASE = "{switch: {cases: [{condition: n.x, state_id: s}, {condition: n, 
         ("{state_ids: [s, end]}", "x", ("s", "end")),
     ],
 )  # fmt: skip
-def test_2_4_what_a_result_chooses(way: str, output: str, targets: tuple[str, ...]) -> None:
-    assert choose_targets(states(f"- {{id: s, next: {way}}}")["s"].next, Visit("v", "s", output)) == targets
+def test_2_4_a_result_selects_the_targets(transition: str, output: str, targets: tuple[str, ...]) -> None:
+    assert choose_targets(states(f"- {{id: s, next: {transition}}}")["s"].next, Visit("v", "s", output)) == targets

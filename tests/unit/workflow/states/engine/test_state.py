@@ -1,4 +1,4 @@
-"""What a run gives, worked out of its visits."""
+"""The values of a run, derived from its visits."""
 
 from typing import Any
 
@@ -15,25 +15,25 @@ VALUES: dict[str, Any] = {
 }
 
 
-def test_visits_are_shown_with_their_items_and_answers_are_none() -> None:
+def test_visits_have_their_items_and_exclude_answers() -> None:
     assert derive_visits(VALUES) == [
         {"state": "l", "item": None, "prompt": "L", "output": '{"xs": ["a"]}'},
         {"state": "p", "item": "a", "prompt": "do a", "output": "P"},
     ]
 
 
-def test_the_context_and_the_messages_are_those_of_everything() -> None:
+def test_context_and_messages_include_all_visits() -> None:
     assert derive_context(VALUES) == {"xs": ["a"], "k": 1}
     assert [message.text for message in derive_messages(VALUES)] == ["hi", '{"xs": ["a"]}', '{"k": 1}', "P"]
 
 
-def test_the_result_is_the_output_that_ended_the_run_or_its_summary() -> None:
+def test_the_result_is_the_final_output_or_the_summary() -> None:
     assert derive_result(VALUES) == "P"
     assert derive_result({**VALUES, "summary": "all in all"}) == "all in all"
     assert derive_result({"visits": VALUES["visits"][:2]}) == '{"xs": ["a"]}'
     assert derive_result({}) is None
 
 
-def test_before_anything_was_done_there_is_the_input() -> None:
+def test_before_the_first_visit_the_context_is_the_input() -> None:
     assert derive_visits({"input": "hi"}) == []
     assert derive_context({"input": {"u": 1}}) == {"u": 1}

@@ -1,4 +1,4 @@
-"""A state as a node: what it makes of tokens. Whole runs are in `tests/semantics/test_states_*.py`."""
+"""A state as a node: its effects and its tokens. Whole runs are in `tests/semantics/test_states_*.py`."""
 
 from typing import Any
 
@@ -16,7 +16,7 @@ def effects(flags: str, **state: Any) -> Effects:
     return make_effects(load_workflow(text).definition.states[0])
 
 
-def test_2_2_the_usual_effects_are_one_object() -> None:
+def test_2_2_default_effects_are_one_object() -> None:
     assert effects("") is DEFAULT_EFFECTS
 
 
@@ -30,32 +30,32 @@ def test_2_2_every_flag_has_its_effect() -> None:
     assert effects("", result_as_human_message="true") == Effects(as_human=True)
 
 
-def lineage(*visits: Visit) -> Lineage:
-    found = Lineage("hi")
-    found.extend(visits)
-    return found
+def lineage_of(*visits: Visit) -> Lineage:
+    result = Lineage("hi")
+    result.extend(visits)
+    return result
 
 
 B, C = Visit("b", "b", "B", (), "0/2"), Visit("c", "c", "C", (), "1/2")
 
 
-def test_2_5_tokens_that_come_together_follow_all_branches_in_their_order() -> None:
-    token = merge_arrivals([Token(("c",), "1/2"), Token(("b",), "0/2")], "j", lineage(B, C))
+def test_2_5_joined_tokens_follow_all_branches_in_order() -> None:
+    token = merge_arrivals([Token(("c",), "1/2"), Token(("b",), "0/2")], "j", lineage_of(B, C))
     assert (token.after, token.path, token.iteration) == (("b", "c"), "", None)
 
 
-def test_2_11_an_answer_comes_after_what_the_branch_has_done() -> None:
-    found = lineage(B, C, Visit("answer", ANSWER, "yes"))
-    assert merge_arrivals([Token(("b",), "0/2")], "j", found).after == ("b", "answer")
+def test_2_11_an_answer_follows_the_visits_of_its_branch() -> None:
+    lineage = lineage_of(B, C, Visit("answer", ANSWER, "yes"))
+    assert merge_arrivals([Token(("b",), "0/2")], "j", lineage).after == ("b", "answer")
 
 
-def test_2_6_what_comes_from_an_iteration_follows_all_of_its_branches() -> None:
+def test_2_6_a_token_from_an_iteration_follows_all_of_its_branches() -> None:
     ends = [Visit(f"p{n}", "p", "x", path=f"{n}/2", targets=(target,), iteration="l") for n, target in enumerate("mo")]
-    token = merge_arrivals([Token(("p0",), "0/2", None, "l", "")], "m", lineage(*ends))
+    token = merge_arrivals([Token(("p0",), "0/2", None, "l", "")], "m", lineage_of(*ends))
     assert (token.after, token.path) == (("p0", "p1"), "0/2")
 
 
-def test_2_6_where_all_of_them_came_it_is_the_branch_that_was_split() -> None:
+def test_2_6_a_complete_iteration_returns_to_the_branch_that_was_split() -> None:
     ends = [Visit(f"p{n}", "p", "x", path=f"{n}/2", targets=("m",), iteration="l") for n in (0, 1)]
     tokens = [Token((f"p{n}",), "0/2", None, "l", "") for n in (0, 1)]
-    assert merge_arrivals(tokens, "m", lineage(*ends)).path == ""
+    assert merge_arrivals(tokens, "m", lineage_of(*ends)).path == ""

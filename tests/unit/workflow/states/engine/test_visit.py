@@ -1,4 +1,4 @@
-"""The records of what was done, and how they are stored."""
+"""Visits: the records of executed states, and their encoding."""
 
 from typing import Any
 
@@ -21,22 +21,22 @@ from statewright.workflow.states.engine.visit import ANSWER, DEFAULT_EFFECTS, Ef
         Visit("1.0", "s", "x", item=ItemRef("0.0"), is_entry=True),
     ],
 )
-def test_a_visit_is_stored_and_read_again_as_it_was(visit: Visit) -> None:
+def test_visits_survive_storage(visit: Visit) -> None:
     serde = Serde()
-    found = serde.decode(serde.encode(visit))
-    assert found == visit
-    assert isinstance(found.after, tuple)
-    assert isinstance(found.effects.reset, tuple)
+    decoded = serde.decode(serde.encode(visit))
+    assert decoded == visit
+    assert isinstance(decoded.after, tuple)
+    assert isinstance(decoded.effects.reset, tuple)
 
 
-def test_what_is_usual_is_not_stored() -> None:
+def test_defaults_are_not_stored() -> None:
     serde = Serde()
     plain = serde.encode(Visit("1.0", "s", "x"))
     assert serde.encode(Visit("1.0", "s", "x", effects=Effects())) == plain
     assert len(plain) < 20
 
 
-def test_the_usual_effects_store_and_remember() -> None:
+def test_default_effects_store_and_remember() -> None:
     assert (DEFAULT_EFFECTS.store, DEFAULT_EFFECTS.remember, DEFAULT_EFFECTS.clear, DEFAULT_EFFECTS.append) == (
         True,
         True,
@@ -46,12 +46,12 @@ def test_the_usual_effects_store_and_remember() -> None:
 
 
 @pytest.mark.parametrize("answer", ["go on", {"k": 1}, 5])
-def test_what_is_no_visit_becomes_an_answer(answer: Any) -> None:
+def test_other_values_become_answers(answer: Any) -> None:
     (visit,) = VisitLog().prepare(answer, "task-1")
     assert (visit.state, visit.output) == (ANSWER, answer)
 
 
-def test_visits_stay_what_they_are() -> None:
+def test_prepared_visits_are_not_copied() -> None:
     visits = [Visit("1.0", "s", "x")]
     assert VisitLog().prepare(visits, "task-1") is visits
 

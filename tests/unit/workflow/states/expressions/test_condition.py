@@ -1,4 +1,4 @@
-"""Conditions of section 2.4: what is in scope, what is converted, and that nothing ever raises."""
+"""Conditions of section 2.4: their scope, the conversion of values, and that they never raise."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ def check(text: str, result: Any) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("text", "result", "answer"),
+    ("text", "result", "expected"),
     [
         ("variable > 100", {"variable": 101}, True),
         ("variable > 100", {"variable": 100}, False),
@@ -51,12 +51,12 @@ def check(text: str, result: Any) -> bool:
         ("phone is not None and phone.startswith('555')", {"phone": None}, False),
     ],
 )
-def test_4_3_the_expressions_of_the_wild(text: str, result: Any, answer: bool):
-    assert check(text, result) is answer
+def test_4_3_common_expressions_are_evaluated(text: str, result: Any, expected: bool):
+    assert check(text, result) is expected
 
 
 @pytest.mark.parametrize(
-    ("written", "value"),
+    ("text", "value"),
     [
         ("true", True),
         ("True", True),
@@ -89,15 +89,15 @@ def test_4_3_the_expressions_of_the_wild(text: str, result: Any, answer: bool):
         ({"deep": "15"}, {"deep": "15"}),
     ],
 )
-def test_2_4_texts_of_the_result_are_converted(written: Any, value: Any):
-    found = condition_scope({"x": written})["x"]
+def test_2_4_strings_in_the_result_are_converted(text: Any, value: Any):
+    converted = condition_scope({"x": text})["x"]
 
-    assert found == value
-    assert type(found) is type(value)
+    assert converted == value
+    assert type(converted) is type(value)
 
 
 @pytest.mark.parametrize(
-    ("text", "result", "answer"),
+    ("text", "result", "expected"),
     [
         ("a == '123'", {"a": "123"}, False),
         ("a == 123", {"a": "123"}, True),
@@ -111,17 +111,17 @@ def test_2_4_texts_of_the_result_are_converted(written: Any, value: Any):
         ("x == (1, 2)", {"x": "(1,2)"}, True),
     ],
 )
-def test_2_4_traps_of_conversion(text: str, result: Any, answer: bool):
-    assert check(text, result) is answer
+def test_2_4_pitfalls_of_conversion(text: str, result: Any, expected: bool):
+    assert check(text, result) is expected
 
 
-def test_2_4_keys_are_those_of_the_result_whatever_it_calls_so():
+def test_2_4_keys_lists_the_keys_of_the_result_even_if_it_has_a_key_of_that_name():
     assert check("'a' in keys and 'keys' in keys and len(keys) == 2", {"a": 1, "keys": "mine"})
     assert check("keys == ['b', 'a']", {"b": 1, "a": 1})
 
 
 @pytest.mark.parametrize("result", ["text", "", 5, True, None, ["a", "b"], 1.5])
-def test_2_4_what_is_no_map_brings_no_names(result: Any):
+def test_2_4_a_result_other_than_a_map_defines_no_names(result: Any):
     assert not check("a", result)
     assert not check("len(keys) > 0", result)
     assert check("len(keys) == 0", result)
@@ -129,10 +129,10 @@ def test_2_4_what_is_no_map_brings_no_names(result: Any):
 
 
 @pytest.mark.parametrize(
-    ("value", "answer"), [(1, True), ("yes", True), (["a"], True), (0, False), ("", False), ([], False)]
+    ("value", "expected"), [(1, True), ("yes", True), (["a"], True), (0, False), ("", False), ([], False)]
 )
-def test_2_4_any_true_value_holds(value: Any, answer: bool):
-    assert check("x", {"x": value}) is answer
+def test_2_4_every_true_value_satisfies_a_condition(value: Any, expected: bool):
+    assert check("x", {"x": value}) is expected
 
 
 def test_2_4_a_result_key_shadows_a_function_when_read_but_not_when_called():
@@ -140,7 +140,7 @@ def test_2_4_a_result_key_shadows_a_function_when_read_but_not_when_called():
     assert not check("len", {"other": 1})
 
 
-def test_2_4_contains_works_for_texts_and_lists():
+def test_2_4_contains_works_for_strings_and_lists():
     assert check("message.contains('err')", {"message": "an err"})
     assert not check("message.contains('ok')", {"message": "an err"})
     assert check("tags.contains('a')", {"tags": ["a"]})
@@ -166,21 +166,21 @@ def test_2_4_dots_read_keys():
         "x.y.z",
     ],
 )
-def test_2_4_what_fails_does_not_hold(text: str):
+def test_2_4_a_failed_condition_is_false(text: str):
     assert check(text, {"x": 1}) is False
 
 
-def test_2_4_an_undefined_name_that_is_not_reached_does_no_harm():
+def test_2_4_an_undefined_name_that_is_not_reached_is_ignored():
     assert check("a == 1 or b", {"a": 1})
     assert not check("a == 2 and b", {"a": 1})
 
 
-def test_2_4_a_hostile_value_is_only_data():
+def test_2_4_hostile_values_are_not_evaluated():
     for text in ("__import__('os').system('true')", "{{x}}", "lambda: 1", "[" * 100_000, "'" * 5000):
         assert check("x == y", {"x": text, "y": text})
 
 
-def test_the_scope_converts_only_what_is_read():
+def test_values_are_converted_only_when_read():
     scope = condition_scope({"a": "1", "b": "2"})
 
     assert scope["a"] == scope["a"] == 1

@@ -20,7 +20,7 @@ from statewright.workflow.states.expressions.evaluation import (
 )
 
 
-def test_the_extent_counts_what_is_inside() -> None:
+def test_measure_counts_nested_values() -> None:
     assert measure("abc") == 4
     assert measure([]) == 1 + STEP_COST
     assert measure({"k": None}) == 1 + STEP_COST + ENTRY_COST + 3
@@ -32,13 +32,13 @@ def test_the_extent_counts_what_is_inside() -> None:
     assert measure(["abc"] * 100, limit=10) < 150
 
 
-def test_a_value_that_contains_itself_has_an_extent() -> None:
+def test_a_value_that_contains_itself_can_be_measured() -> None:
     circle: list[Any] = []
     circle.append(circle)
     assert measure(circle, limit=10) > 10
 
 
-def test_numbers_have_63_bits_and_are_finite() -> None:
+def test_numbers_must_be_finite_and_fit_into_64_bits() -> None:
     assert check_number(INTEGER_LIMIT - 1) == INTEGER_LIMIT - 1
     assert check_number(-INTEGER_LIMIT) == -INTEGER_LIMIT
     assert check_number("text") == "text"
@@ -47,35 +47,35 @@ def test_numbers_have_63_bits_and_are_finite() -> None:
             check_number(value)
 
 
-def test_the_size_of_a_new_value_is_limited() -> None:
+def test_the_size_of_new_values_is_limited() -> None:
     Evaluation({}).reserve(EXPRESSION_VALUE_LIMIT)
     with pytest.raises(WorkLimitExceeded, match="larger"):
         Evaluation({}).reserve(EXPRESSION_VALUE_LIMIT + 1)
 
 
-def test_a_pass_costs_the_length_and_a_deep_pass_the_extent() -> None:
+def test_a_pass_costs_the_length_and_a_deep_pass_the_measure() -> None:
     evaluation = Evaluation({})
     evaluation.spend_pass(None)
     evaluation.spend_pass("abc")
     evaluation.spend_pass({"a": 1})
     assert evaluation.work_left == WORK_LIMIT - 4
     evaluation.spend_deep(["ab", "c"], times=2)
-    paid = 2 * measure(["ab", "c"])
-    assert evaluation.work_left == WORK_LIMIT - 4 - paid
+    spent = 2 * measure(["ab", "c"])
+    assert evaluation.work_left == WORK_LIMIT - 4 - spent
     evaluation.spend_deep("abc")
     evaluation.spend_deep(7)
     evaluation.spend_steps(2)
-    assert evaluation.work_left == WORK_LIMIT - 4 - paid - 4 - 2 * STEP_COST
+    assert evaluation.work_left == WORK_LIMIT - 4 - spent - 4 - 2 * STEP_COST
 
 
-def test_a_long_integer_is_not_computed_with() -> None:
+def test_arithmetic_with_long_integers_is_rejected() -> None:
     assert check_operand(2**1023) == 2**1023
     assert check_operand("text") == "text"
     with pytest.raises(ExpressionError, match="1024 bits"):
         check_operand(-(2**1024))
 
 
-def test_work_that_cannot_be_paid_for_is_refused() -> None:
+def test_work_beyond_the_budget_is_rejected() -> None:
     evaluation = Evaluation({}, work=2)
     with pytest.raises(WorkLimitExceeded, match="too much work"):
         evaluation.spend_pass([1, 2, 3])

@@ -1,4 +1,4 @@
-"""Texts become expressions, or are refused with a sentence; an expression is a plain, frozen value."""
+"""Parsing of expressions, and expressions as immutable values."""
 
 import copy
 import pickle
@@ -10,13 +10,13 @@ from statewright.workflow.states.expressions import parse_expression
 from statewright.workflow.states.expressions.expression import DEPTH_LIMIT, LENGTH_LIMIT, NODE_LIMIT
 
 
-def test_an_expression_is_equal_to_every_other_of_the_same_text():
+def test_expressions_are_equal_if_their_texts_are():
     assert parse_expression("a > 1") == parse_expression("a > 1") != parse_expression("a >  1")
     assert parse_expression("a > 1") != "a > 1"
     assert len({parse_expression("a"), parse_expression("a"), parse_expression("b")}) == 2
 
 
-def test_an_expression_can_be_copied_and_sent_to_another_process():
+def test_expressions_can_be_copied_and_pickled():
     expression = parse_expression("a > 1")
 
     for other in (pickle.loads(pickle.dumps(expression)), copy.copy(expression), copy.deepcopy({"x": expression})["x"]):
@@ -24,7 +24,7 @@ def test_an_expression_can_be_copied_and_sent_to_another_process():
         assert other.evaluate({"a": 2}) is True
 
 
-def test_an_expression_does_not_change():
+def test_expressions_are_immutable():
     expression = parse_expression("a")
 
     with pytest.raises(AttributeError, match=r"cannot (assign|delete)"):
@@ -33,12 +33,12 @@ def test_an_expression_does_not_change():
         del expression.text
 
 
-def test_it_shows_its_text():
+def test_the_repr_contains_the_text():
     assert repr(parse_expression("a")) == "Expression('a')"
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("valid ==", "'valid ==' is not a valid expression: invalid syntax at column 9"),
         ("a = 1", "column 3"),
@@ -56,12 +56,12 @@ def test_it_shows_its_text():
         ("(" * 400 + "1" + ")" * 400, "is not a valid expression"),
     ],
 )
-def test_1_8_what_does_not_parse_is_refused_at_once(text: str, found: str):
-    with pytest.raises(ExpressionError, match=found):
+def test_1_8_invalid_syntax_is_rejected_at_once(text: str, expected: str):
+    with pytest.raises(ExpressionError, match=expected):
         parse_expression(text)
 
 
-def test_4_1_a_text_has_a_length_a_size_and_a_depth():
+def test_4_1_length_size_and_depth_are_limited():
     assert parse_expression(" ".join(["a"]).ljust(LENGTH_LIMIT)).evaluate({"a": 1}) == 1
     with pytest.raises(ExpressionError, match=f"{LENGTH_LIMIT + 1} characters"):
         parse_expression("a".ljust(LENGTH_LIMIT + 1))
@@ -73,7 +73,7 @@ def test_4_1_a_text_has_a_length_a_size_and_a_depth():
         parse_expression("not " * DEPTH_LIMIT + "a")
 
 
-def test_a_long_text_is_quoted_in_part():
+def test_long_texts_are_quoted_in_part():
     with pytest.raises(ExpressionError) as raised:
         parse_expression("a ==" + " " * 500 + "== b")
 
@@ -84,16 +84,16 @@ def test_an_expression_may_have_several_lines():
     assert parse_expression("a == 1\n  or\r\n  b == 2\n").evaluate({"a": 0, "b": 2}) is True
 
 
-def test_a_strange_escape_in_a_text_warns_nobody():
+def test_invalid_escapes_cause_no_warning():
     assert parse_expression(r"'\d' == a").evaluate({"a": r"\d"}) is True
 
 
-def test_a_missing_name_is_named_with_the_names_that_are_there():
+def test_the_error_for_an_undefined_name_lists_the_defined_names():
     with pytest.raises(ExpressionError, match=r"'cout > 1': 'cout' is not defined\. Names: count, status\."):
         parse_expression("cout > 1").evaluate({"count": 1, "status": "x"})
 
 
-def test_of_many_names_a_few_are_listed():
+def test_at_most_a_few_names_are_listed():
     with pytest.raises(ExpressionError) as raised:
         parse_expression("a").evaluate({f"name{number}": 1 for number in range(1000)})
 

@@ -8,7 +8,7 @@ from statewright.workflow.states.expressions import parse_expression
 from statewright.workflow.states.expressions.functions import FUNCTIONS, TYPES
 
 
-def test_4_2_the_table_is_that_of_the_language():
+def test_4_2_the_table_contains_exactly_the_functions_of_the_language():
     assert {*FUNCTIONS, "isinstance"} == {
         "len",
         "min",
@@ -57,8 +57,8 @@ def test_4_2_the_table_is_that_of_the_language():
         ("sorted('ba')", ["a", "b"]),
     ],
 )
-def test_4_2_functions_answer_as_in_python(text: str, value: Any):
-    found = parse_expression(text).evaluate({})
+def test_4_2_functions_return_the_same_as_in_python(text: str, value: Any):
+    result = parse_expression(text).evaluate({})
 
-    assert found == value
-    assert type(found) is type(value)
+    assert result == value
+    assert type(result) is type(value)

@@ -1,4 +1,4 @@
-"""Reading values as Python writes them."""
+"""Reading Python literals."""
 
 import ast
 from typing import Any
@@ -23,7 +23,7 @@ PLAIN = st.recursive(
 
 
 @given(PLAIN)
-def test_what_python_writes_is_read(value: Any):
+def test_every_repr_of_plain_values_is_read(value: Any):
     assert read_literal(repr(value)) == value
 
 
@@ -37,7 +37,7 @@ def test_what_python_writes_is_read(value: Any):
         "[1, # one\n 2]", "[\n1\n,\n2\n]", " 5 ", "'é'",
     ],
 )  # fmt: skip
-def test_it_reads_as_python_does(text: str):
+def test_literals_are_read_as_in_python(text: str):
     import warnings
 
     with warnings.catch_warnings():
@@ -55,7 +55,7 @@ def test_it_reads_as_python_does(text: str):
         ("[true, false, null]", [True, False, None]),
     ],
 )
-def test_2_1_tuples_are_lists(text: str, value: Any):
+def test_2_1_tuples_become_lists(text: str, value: Any):
     assert read_literal(text) == value
 
 
@@ -63,7 +63,7 @@ def test_2_1_tuples_are_lists(text: str, value: Any):
     ("text", "value"),
     [("{1: 'a'}", {"1": "a"}), ("{None: 1, True: 2}", {"null": 1, "true": 2}), ("{1.5: 1}", {"1.5": 1})],
 )
-def test_keys_are_texts(text: str, value: Any):
+def test_keys_become_strings(text: str, value: Any):
     assert read_literal(text) == value
 
 
@@ -77,23 +77,23 @@ def test_keys_are_texts(text: str, value: Any):
         "9" * 2000, "5 # five\n", "١", "'\\", "...", "__import__('os')", "[1] + [2]", "()()", "1 if 1 else 2",
     ],
 )  # fmt: skip
-def test_2_1_anything_else_is_refused(text: str):
+def test_2_1_other_texts_are_rejected(text: str):
     with pytest.raises(InvalidLiteral):
         read_literal(text)
 
 
-def test_a_value_may_be_followed_by_other_text():
+def test_a_literal_may_be_followed_by_other_text():
     assert read_literal_at("see [1, 'a'] there", 4) == ([1, "a"], 12)
 
 
-def test_a_whole_number_may_be_longer_than_a_float_can_be():
+def test_integers_may_be_longer_than_floats():
     assert read_literal("9" * DIGIT_LIMIT) == int("9" * DIGIT_LIMIT)
     for text in ("9" * (DIGIT_LIMIT + 1), "1e400"):
         with pytest.raises(InvalidLiteral):
             read_literal(text)
 
 
-def test_2_1_it_reads_to_a_depth():
+def test_2_1_the_depth_is_limited():
     assert read_literal("[" * DEPTH_LIMIT + "]" * DEPTH_LIMIT)
     with pytest.raises(InvalidLiteral) as raised:
         read_literal("[" * (DEPTH_LIMIT + 1) + "]" * (DEPTH_LIMIT + 1))
@@ -103,7 +103,7 @@ def test_2_1_it_reads_to_a_depth():
 @pytest.mark.parametrize(
     "unit", ["1", "(", "[", "{'a':", "'''", '"', "\\", "'\\'", "[1,", "1_", "'a'", "#\n", " ", "-", "0x1", "1e", "r'"]
 )
-def test_4_1_hostile_text_takes_no_longer_than_long_text(unit: str):
+def test_4_1_hostile_text_is_read_in_linear_time(unit: str):
     def read(size: int) -> None:
         for text in (unit * size, "[" + unit * size + "x", "['" + unit * size):
             with pytest.raises(InvalidLiteral):

@@ -11,15 +11,15 @@ from statewright.workflow.states.expressions.compile import compile_tree
 from statewright.workflow.states.expressions.evaluation import WORK_LIMIT, Evaluation
 from statewright.workflow.states.expressions.functions import METHODS, call_method
 
-LEFT_OUT = {"encode", "format", "format_map", "maketrans", "translate"}
-"""They lead to attributes, or to values that are not JSON's."""
+OMITTED = {"encode", "format", "format_map", "maketrans", "translate"}
+"""Methods that give access to attributes, or return values that JSON does not have."""
 
 
-def test_4_2_all_methods_of_texts_that_are_harmless_are_there() -> None:
-    assert METHODS[str].keys() == {name for name in dir(str) if not name.startswith("_")} - LEFT_OUT | {"contains"}
+def test_4_2_all_harmless_methods_of_strings_are_supported() -> None:
+    assert METHODS[str].keys() == {name for name in dir(str) if not name.startswith("_")} - OMITTED | {"contains"}
 
 
-def test_4_2_methods_of_lists_and_maps_change_nothing() -> None:
+def test_4_2_methods_of_lists_and_maps_do_not_change_them() -> None:
     assert METHODS[list].keys() == {"contains", "copy", "count", "index"}
     assert METHODS[dict].keys() == {"copy", "get", "items", "keys", "values"}
 
@@ -58,11 +58,11 @@ def test_4_2_methods_of_lists_and_maps_change_nothing() -> None:
         ("'abab'.rfind('ab') + 'abab'.rindex('b')", 5),
     ],
 )
-def test_4_2_methods_answer_as_in_python(text: str, value: Any):
-    found = parse_expression(text).evaluate({})
+def test_4_2_methods_return_the_same_as_in_python(text: str, value: Any):
+    result = parse_expression(text).evaluate({})
 
-    assert found == value
-    assert type(found) is type(value)
+    assert result == value
+    assert type(result) is type(value)
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_4_2_methods_answer_as_in_python(text: str, value: Any):
         ("affixes == affixes", 100 * 1_000),
     ],
 )
-def test_4_1_what_is_read_and_made_is_paid_for_before(text: str, units: int) -> None:
+def test_4_1_methods_spend_work_for_their_input_and_output(text: str, units: int) -> None:
     scope = {
         "text": "a " * 2_000,
         "wide": "я\u2003" * 2_000,
@@ -98,7 +98,7 @@ def test_4_1_what_is_read_and_made_is_paid_for_before(text: str, units: int) -> 
     assert units <= WORK_LIMIT - evaluation.work_left <= 2 * units + 1_000
 
 
-def test_a_map_is_asked_for_a_key_without_a_look_at_the_others() -> None:
+def test_getting_a_key_of_a_map_costs_no_work() -> None:
     evaluation = Evaluation({})
     assert call_method(evaluation, {str(number): number for number in range(1_000)}, "get", ["7"]) == 7
     assert evaluation.work_left == WORK_LIMIT
@@ -120,6 +120,6 @@ LARGE = "a" * 60_000
         "large.strip(large)",
     ],
 )
-def test_4_1_a_method_that_makes_too_much_or_works_too_long_is_refused(text: str) -> None:
+def test_4_1_methods_with_too_much_output_or_work_are_rejected(text: str) -> None:
     with pytest.raises(ExpressionError):
         parse_expression(text).evaluate({"large": LARGE})

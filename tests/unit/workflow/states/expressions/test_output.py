@@ -1,4 +1,4 @@
-"""What the output of a state means: section 2.1."""
+"""Parsing the output of a state: section 2.1."""
 
 import json
 import math
@@ -13,8 +13,8 @@ from statewright.agents import as_text
 from statewright.workflow.states.expressions.output import SIZE_LIMIT, parse_text
 
 
-def same(found: Any, value: Any) -> bool:
-    return type(found) is type(value) and found == value
+def is_same(actual: Any, expected: Any) -> bool:
+    return type(actual) is type(expected) and actual == expected
 
 
 @pytest.mark.parametrize(
@@ -48,16 +48,16 @@ def same(found: Any, value: Any) -> bool:
         ("[]", []),
     ],
 )
-def test_2_1_the_whole_text_is_a_value(text: str, value: Any):
-    assert same(parse_text(text), value)
+def test_2_1_a_whole_text_is_parsed_as_a_value(text: str, value: Any):
+    assert is_same(parse_text(text), value)
 
 
 @pytest.mark.parametrize("text", ["null", "None", " null\n"])
-def test_open_points_null_is_none(text: str):
+def test_open_points_null_becomes_none(text: str):
     assert parse_text(text) is None
 
 
-def test_2_1_json_comes_first():
+def test_2_1_json_has_priority():
     assert parse_text(r'"\/\u00e9"') == "/é"
     assert parse_text('"\\ud83d\\ude00"') == "😀"
 
@@ -77,7 +77,7 @@ def test_2_1_json_comes_first():
     ],
 )
 def test_2_1_python_literals_become_json_or_stay_text(text: str, value: Any):
-    assert same(parse_text(text), value)
+    assert is_same(parse_text(text), value)
 
 
 @pytest.mark.parametrize(
@@ -98,8 +98,8 @@ def test_2_1_python_literals_become_json_or_stay_text(text: str, value: Any):
         ("```jsonc\n[1]\n```", "```jsonc\n[1]\n```"),
     ],
 )
-def test_2_1_fenced_blocks(text: str, value: Any):
-    assert same(parse_text(text), value)
+def test_2_1_fenced_blocks_are_parsed(text: str, value: Any):
+    assert is_same(parse_text(text), value)
 
 
 @pytest.mark.parametrize(
@@ -123,8 +123,8 @@ def test_2_1_fenced_blocks(text: str, value: Any):
         ("set {1, 2} and {'a': 1}", {"a": 1}),
     ],
 )
-def test_2_1_values_in_prose(text: str, value: Any):
-    assert same(parse_text(text), value)
+def test_2_1_values_in_prose_are_found(text: str, value: Any):
+    assert is_same(parse_text(text), value)
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ def test_2_1_values_in_prose(text: str, value: Any):
         "[true] [null] [yes]",
     ],
 )
-def test_2_1_brackets_that_mean_nothing_stay_text(text: str):
+def test_2_1_brackets_without_a_value_stay_text(text: str):
     assert parse_text(text) == text
 
 
@@ -159,7 +159,7 @@ def test_2_1_brackets_that_mean_nothing_stay_text(text: str):
         'text {"a": {"b": 1}',
     ],
 )
-def test_no_piece_is_taken_out_of_a_broken_value(text: str):
+def test_parts_of_an_invalid_value_are_not_extracted(text: str):
     assert parse_text(text) == text
 
 
@@ -183,14 +183,14 @@ def test_no_piece_is_taken_out_of_a_broken_value(text: str):
         ("(" * 150 + ")" * 150, "(" * 150 + ")" * 150),
     ],
 )
-def test_4_1_what_comes_of_it_can_be_stored(text: str, value: Any):
-    found = parse_text(text)
+def test_4_1_parsed_values_can_be_stored(text: str, value: Any):
+    parsed = parse_text(text)
 
-    assert found == value
-    json.dumps(found, allow_nan=False).encode()
+    assert parsed == value
+    json.dumps(parsed, allow_nan=False).encode()
 
 
-def test_4_1_a_text_has_a_size():
+def test_4_1_the_size_of_a_parsed_text_is_limited():
     assert parse_text("[" + "1," * (SIZE_LIMIT // 2 - 1) + "1]") is not None
     long = '["' + "a" * SIZE_LIMIT + '"]'
     assert parse_text(long) is long
@@ -226,13 +226,13 @@ def test_4_1_a_text_has_a_size():
     ],
     ids=lambda text: text[:12].encode("unicode_escape").decode(),
 )
-def test_4_1_hostile_text_is_read_in_time(text: str):
+def test_4_1_hostile_text_is_parsed_in_limited_time(text: str):
     with spend_at_most():
         assert parse_text(text) == text
 
 
 @given(st.text(alphabet="{}[]()'\"`~json:,1 a\\\n#-eE.tTrue"))
-def test_it_never_raises_and_answers_json(text: str):
+def test_parsing_never_raises_and_returns_json(text: str):
     json.dumps(parse_text(text), allow_nan=False)
 
 
@@ -242,11 +242,11 @@ def test_it_never_raises_and_answers_json(text: str):
         lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
     )
 )
-def test_what_json_writes_is_read(value: Any):
+def test_json_is_parsed_back(value: Any):
     assert parse_text(json.dumps(value)) == value
 
 
-def test_plain_words_are_read_at_once():
+def test_plain_words_take_constant_work():
     words = "Nothing here but words, many of them. "
     short, long = (count_work(lambda text=words * times: parse_text(text)) for times in (10, 10_000))
     assert long == short
@@ -264,11 +264,11 @@ def test_plain_words_are_read_at_once():
         ({(1, 2): 3}, "{(1, 2): 3}"),
     ],
 )
-def test_2_1_what_is_no_text_is_encoded_as_json(value: Any, text: str):
+def test_2_1_values_other_than_text_are_encoded_as_json(value: Any, text: str):
     assert as_text(value) == text
 
 
-def test_anything_has_a_text():
+def test_every_value_has_a_text():
     circle: list[Any] = []
     circle.append(circle)
 

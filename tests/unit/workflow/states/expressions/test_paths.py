@@ -53,17 +53,17 @@ NESTED = {
         ({"body": "[1, 2]"}, "/body/", [1, 2]),
     ],
 )
-def test_2_6_resolving_items(result: Any, iter_key: str, items: list[Any]):
+def test_2_6_items_are_resolved(result: Any, iter_key: str, items: list[Any]):
     assert resolve_items(result, iter_key) == items
 
 
-def test_2_6_a_missing_key_is_an_error_with_the_keys_that_are_there():
+def test_2_6_the_error_for_a_missing_key_lists_the_existing_keys():
     with pytest.raises(RoutingError, match=r"no key 'itms' .* Did you mean 'items'\? Keys: count, items"):
         resolve_items({"items": [1], "count": 1}, "itms")
 
 
 @pytest.mark.parametrize(
-    ("pointer", "said"),
+    ("pointer", "expected"),
     [
         ("/response/reslts", "at /response there is no 'reslts'. Did you mean 'results'"),
         ("/response/results/7/errors", "at /response/results there is no '7'. There is a list of 2"),
@@ -74,14 +74,14 @@ def test_2_6_a_missing_key_is_an_error_with_the_keys_that_are_there():
         ("/nope", "at the beginning there is no 'nope'"),
     ],
 )
-def test_2_6_a_pointer_that_leads_nowhere_says_how_far_it_got(pointer: str, said: str):
+def test_2_6_the_error_for_a_pointer_says_how_far_it_was_followed(pointer: str, expected: str):
     with pytest.raises(RoutingError) as raised:
         resolve_items(NESTED, pointer)
-    assert said in str(raised.value)
+    assert expected in str(raised.value)
 
 
 @pytest.mark.parametrize(
-    ("value", "pointer", "found"),
+    ("value", "pointer", "expected"),
     [
         ({"a": [1, 2]}, "/a", [1, 2]),
         ({"a": 5}, "/a", 5),
@@ -98,23 +98,23 @@ def test_2_6_a_pointer_that_leads_nowhere_says_how_far_it_got(pointer: str, said
         ({"0": "key"}, "/0", "key"),
     ],
 )
-def test_2_7_a_pointer_keeps_the_type(value: Any, pointer: str, found: Any):
-    assert get_at_pointer(value, pointer) == found
+def test_2_7_a_pointer_keeps_the_type_of_the_value(value: Any, pointer: str, expected: Any):
+    assert get_at_pointer(value, pointer) == expected
 
 
 @pytest.mark.parametrize("pointer", ["a/b", "a", "/a~2b", "/a~"])
-def test_2_7_what_is_no_pointer_is_refused(pointer: str):
+def test_2_7_invalid_pointers_are_rejected(pointer: str):
     with pytest.raises(RoutingError, match="not a JSON pointer"):
         get_at_pointer({"a": 1}, pointer)
 
 
-def test_a_text_that_is_no_json_is_not_opened():
+def test_a_pointer_does_not_lead_into_text_other_than_json():
     with pytest.raises(RoutingError):
         get_at_pointer({"a": "prose with {'b': 1}"}, "/a/b")
 
 
 @pytest.mark.parametrize(
-    ("path", "found"),
+    ("path", "expected"),
     [
         ("name", "Ann"),
         ("rows[0]", {"k": 1}),
@@ -129,16 +129,16 @@ def test_a_text_that_is_no_json_is_not_opened():
         ("größe", 9),
     ],
 )
-def test_2_10_paths(path: str, found: Any):
+def test_2_10_paths_are_followed(path: str, expected: Any):
     value = {"name": "Ann", "rows": [{"k": 1}, {"k": 2}], "deep": {"a key": {"x-y": 3}}, "größe": 9}
 
-    assert get_at_path(value, path) == found
+    assert get_at_path(value, path) == expected
 
 
 @pytest.mark.parametrize(
     "path", ["", "a..b", ".a", "a.", "a[", "a[x]", "a[0", "a]", "a b", "a[1:2:3]", "[0]", "a()", "a['x"]
 )
-def test_what_is_no_path_is_refused(path: str):
+def test_invalid_paths_are_rejected(path: str):
     assert parse_path(path) is None
     with pytest.raises(RoutingError, match="is not a path"):
         get_at_path({"a": 1}, path)
@@ -147,12 +147,12 @@ def test_what_is_no_path_is_refused(path: str):
 @pytest.mark.parametrize(
     "path", ["x", "a.x", "rows[5]", "rows[-3]", "rows.x", "a[0]", "a[0:1]", "text.upper", "a.__class__"]
 )
-def test_a_path_that_leads_nowhere_says_so(path: str):
+def test_a_path_to_a_missing_value_is_an_error(path: str):
     with pytest.raises(RoutingError, match="does not exist"):
         get_at_path({"a": {}, "rows": [1, 2], "text": "t"}, path)
 
 
-def test_paths_read_keys_and_never_attributes():
+def test_paths_read_keys_but_no_attributes():
     assert follow_path({"items": 1}, ("items",)) == 1
     assert follow_path({}, ("items",)) is MISSING
     assert follow_path("text", ("upper",)) is MISSING

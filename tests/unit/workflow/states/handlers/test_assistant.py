@@ -1,4 +1,4 @@
-"""States that a model does: what it is asked, and what is made of its answer."""
+"""States performed by a model: its requests and answers."""
 
 from typing import Any
 
@@ -11,45 +11,47 @@ from statewright.workflow.states import load_workflow
 SCHEMA = '{"type": "object", "properties": {"n": {"type": "integer"}}}'
 
 
-def asked(state: str, answers: list[Any] | None = None, given: Any = "hi", assistant: str = "") -> list[ModelRequest]:
-    """The requests of a workflow of one state."""
+def run_requests(
+    state: str, answers: list[Any] | None = None, run_input: Any = "hi", assistant: str = ""
+) -> list[ModelRequest]:
+    """Run a workflow with one state, and return the requests to its model."""
     text = f"""
 enable_summarization_node: false
 assistants: [{{id: a, system_prompt: be kind{assistant}}}]
 states: [{{id: s, assistant_id: a, {state}next: {{state_id: end}}}}]
 """
     model = ScriptedModel(answers or ["ok"])
-    load_workflow(text).compile(models=model).invoke({"input": given})
+    load_workflow(text).compile(models=model).invoke({"input": run_input})
     return model.requests
 
 
-def test_a_model_gets_its_prompt_the_history_and_the_task() -> None:
-    (request,) = asked("task: 'Do {{task}}', ", assistant=", model: fast, temperature: 0.5")
+def test_a_request_has_the_prompt_the_history_and_the_task() -> None:
+    (request,) = run_requests("task: 'Do {{task}}', ", assistant=", model: fast, temperature: 0.5")
     assert (request.system, request.model, request.temperature) == ("be kind", "fast", 0.5)
     assert [message.text for message in request.messages] == ["hi", "Do hi"]
     assert request.output is None
     assert request.metadata["state"] == "s"
 
 
-def test_1_5_without_a_task_it_is_told_a_dash() -> None:
-    (request,) = asked("")
+def test_1_5_a_missing_task_becomes_a_dash() -> None:
+    (request,) = run_requests("")
     assert request.messages[-1].text == "-"
 
 
-def test_2_8_a_wrong_answer_is_told_what_is_wrong_with_it() -> None:
-    first, second = asked(f"output_schema: '{SCHEMA}', ", ['{"n": "x"}', '{"n": 1}'])
-    *_, answer, told = second.messages
+def test_2_8_the_model_gets_feedback_on_an_invalid_answer() -> None:
+    first, second = run_requests(f"output_schema: '{SCHEMA}', ", ['{"n": "x"}', '{"n": 1}'])
+    *_, answer, feedback = second.messages
     assert (answer.role, answer.text) == ("assistant", '{"n": "x"}')
-    assert "integer" in told.text
+    assert "integer" in feedback.text
     assert len(second.messages) == len(first.messages) + 2
 
 
-def test_2_8_after_three_wrong_answers_the_state_fails() -> None:
+def test_2_8_the_state_fails_after_three_invalid_answers() -> None:
     with pytest.raises(ModelAnswerInvalid, match="3 attempts"):
-        asked(f"output_schema: '{SCHEMA}', ", ["[]", "[]", "[]", '{"n": 1}'])
+        run_requests(f"output_schema: '{SCHEMA}', ", ["[]", "[]", "[]", '{"n": 1}'])
 
 
-def test_what_a_model_uses_up_counts_for_the_budget() -> None:
+def test_the_usage_of_models_counts_against_the_budget() -> None:
     from statewright import Budget
 
     text = """

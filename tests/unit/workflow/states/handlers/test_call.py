@@ -11,7 +11,7 @@ from statewright.workflow.states.handlers.call import format_task
 
 
 @pytest.mark.parametrize(
-    ("prompt", "item", "told"),
+    ("prompt", "item", "expected"),
     [
         ("Do it.", ..., "Do it."),
         ("", ..., "-"),
@@ -20,6 +20,6 @@ from statewright.workflow.states.handlers.call import format_task
         ("Do it.", None, "Do it.\n\nCurrent task: null"),
     ],
 )
-def test_2_6_the_task_and_the_item_of_the_branch(prompt: str, item: Any, told: str) -> None:
+def test_2_6_the_user_message_contains_the_task_and_the_item(prompt: str, item: Any, expected: str) -> None:
     call: Any = SimpleNamespace(prompt=prompt, item=item, has_item=item is not ...)
-    assert format_task(call) == told
+    assert format_task(call) == expected

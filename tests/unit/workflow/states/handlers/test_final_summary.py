@@ -14,13 +14,13 @@ states:
 """
 
 
-def answers(request: Any) -> Any:
+def answer_state(request: Any) -> Any:
     state = request.metadata["state"]
     return ModelResponse(Message(state, role="assistant"), Usage(1, 1), "m")
 
 
-def test_2_9_it_is_asked_for_once_with_the_history_of_the_run() -> None:
-    model = ScriptedModel(answers)
+def test_2_9_the_final_summary_is_requested_once_with_the_history_of_the_run() -> None:
+    model = ScriptedModel(answer_state)
     result = load_workflow(TEXT).compile(models=model).invoke({"input": "hi"})
     *_, last = model.requests
     assert [request.metadata["state"] for request in model.requests] == ["s", "e", "final_summary"]
@@ -30,8 +30,8 @@ def test_2_9_it_is_asked_for_once_with_the_history_of_the_run() -> None:
     assert result["result"] == "final_summary"
 
 
-def test_head_it_is_no_state() -> None:
-    result = load_workflow(TEXT).compile(models=ScriptedModel(answers)).invoke({"input": "hi"})
+def test_head_the_final_summary_is_not_a_visit() -> None:
+    result = load_workflow(TEXT).compile(models=ScriptedModel(answer_state)).invoke({"input": "hi"})
     assert [visit["state"] for visit in result["visits"]] == ["s", "e"]
     assert [message.text for message in result["messages"]] == ["hi", "e"]
     assert result["context"] == {}

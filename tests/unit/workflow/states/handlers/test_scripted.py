@@ -28,18 +28,18 @@ def call(item: Any = None, *, has_item: bool = True) -> Any:
         ({"i": ["a", "b"]}, 1, "i", "b"),
     ],
 )
-def test_outputs_by_call_and_by_item(script: Any, number: int, item: Any, output: str) -> None:
+def test_outputs_are_selected_by_call_and_item(script: Any, number: int, item: Any, output: str) -> None:
     assert select_output("s", script, number, call(item)) == output
 
 
 @pytest.mark.parametrize("script", [[], {"i": "x"}, {}])
-def test_an_output_that_is_missing_is_an_error_that_names_the_state(script: Any) -> None:
+def test_a_missing_output_is_an_error_that_names_the_state(script: Any) -> None:
     with pytest.raises(ModelError, match="'s'"):
         select_output("s", script, 0, call("k"))
 
 
 @pytest.mark.parametrize(
-    ("output", "item", "filled"),
+    ("output", "item", "expected"),
     [
         ("do $item.", "x", "do x."),
         ("$n and $m", {"n": 1}, "1 and $m"),
@@ -49,15 +49,15 @@ def test_an_output_that_is_missing_is_an_error_that_names_the_state(script: Any)
         ("$item", "$item", "$item"),
     ],
 )
-def test_fields_of_the_item_are_filled_in_once(output: str, item: Any, filled: str) -> None:
-    assert fill_item_fields(output, call(item)) == filled
+def test_fields_of_the_item_are_filled_in_once(output: str, item: Any, expected: str) -> None:
+    assert fill_item_fields(output, call(item)) == expected
 
 
-def test_outside_iterations_nothing_is_filled_in() -> None:
+def test_nothing_is_filled_in_outside_iterations() -> None:
     assert fill_item_fields("$item", call(has_item=False)) == "$item"
 
 
-def test_a_script_names_states_and_summaries_and_holds_texts() -> None:
+def test_a_script_maps_states_and_summaries_to_texts() -> None:
     check_script({"s": "x", "summary": ["y"], "final_summary": {"i": ["z"]}}, ["s"])
     with pytest.raises(InvalidConfig, match="'t'"):
         check_script({"t": "x"}, ["s"])

@@ -1,4 +1,4 @@
-"""The model that is made from a file."""
+"""The model that is built from a file."""
 
 import json
 
@@ -66,7 +66,7 @@ def test_1_6_the_config_of_a_server_is_separate_from_its_settings() -> None:
     assert server.settings == {"description": "d", "tools": ("t",)}
 
 
-def test_the_keys_of_the_file_are_recorded_for_the_defaults_of_projects() -> None:
+def test_explicit_keys_of_the_file_are_recorded() -> None:
     keys = parse_workflow(TEXT).expect().explicit_keys
     assert "max_concurrency" in keys
     assert "tokens_limit_before_summarization" not in keys
@@ -76,7 +76,7 @@ def test_1_4_the_kind_of_a_custom_node_is_its_id_by_default() -> None:
     assert [node.kind for node in parse_workflow(TEXT).expect().custom_nodes] == ["transform_node", "transform_node"]
 
 
-def test_every_part_has_its_position() -> None:
+def test_every_part_has_a_position() -> None:
     definition = parse_workflow(TEXT).expect()
     assert [state.at for state in definition.states] == [Mark(19, 5), Mark(26, 5), Mark(29, 5)]
     assert definition.states[0].next.at == Mark(24, 7)
@@ -91,6 +91,6 @@ def test_absent_keys_have_the_defaults_of_the_model() -> None:
     assert definition.states[0].next.include_in_iterator_context == ("*",)
 
 
-def test_json_gives_the_same_model() -> None:
+def test_json_produces_the_same_model() -> None:
     again = parse_workflow(json.dumps(yaml.safe_load(TEXT))).expect()
     assert [state.id for state in again.states] == ["one", "two", "three"]

@@ -1,4 +1,4 @@
-"""The JSON Schema of the language: valid itself, and of one mind with the reading."""
+"""The JSON Schema of the language: its validity, and its agreement with the parser."""
 
 from pathlib import Path
 from typing import Any
@@ -27,12 +27,12 @@ def is_valid(text: str | bytes) -> bool:
     return VALIDATOR.is_valid(plain(text))
 
 
-def test_the_schema_is_valid_itself() -> None:
+def test_the_schema_is_valid() -> None:
     assert jsonschema_rs.meta.is_valid(language_schema())
     assert language_schema()["$schema"].endswith("2020-12/schema")
 
 
-def test_each_call_gives_a_schema_of_its_own() -> None:
+def test_each_call_returns_a_new_schema() -> None:
     language_schema()["$defs"].clear()
     assert language_schema()["$defs"]
 
@@ -87,10 +87,10 @@ def test_files_with_problems_are_not_valid(text: str) -> None:
 
 
 NEEDS_GRAMMAR = "needs the grammar of expressions or templates"
-NEEDS_OTHERS = "needs what other parts of the file hold"
-NEEDS_DOCUMENT = "needs another JSON Schema, which is a text here"
-RUNS = "is accepted, and only odd"
-UNSAYABLE = {
+NEEDS_OTHERS = "needs other parts of the file"
+NEEDS_DOCUMENT = "needs another JSON Schema, which is a string here"
+WARNING = "is only a warning"
+NOT_IN_SCHEMA = {
     "words for ==": NEEDS_GRAMMAR,
     "unknown assistant": NEEDS_OTHERS,
     "unknown tool": NEEDS_OTHERS,
@@ -107,23 +107,23 @@ UNSAYABLE = {
     "braces in an expression": NEEDS_GRAMMAR,
     "state that nothing leads to": NEEDS_OTHERS,
     "no way to the end": NEEDS_OTHERS,
-    "condition and target": RUNS,
-    "switch without cases": RUNS,
-    "deprecated key": RUNS,
+    "condition and target": WARNING,
+    "switch without cases": WARNING,
+    "deprecated key": WARNING,
 }
-"""What the check reports and JSON Schema does not, with the reason."""
+"""Mistakes that the check reports and JSON Schema cannot, with the reasons."""
 
 
 @pytest.mark.parametrize("name", [*FORM_MISTAKES, *MEANING_MISTAKES])
-def test_the_schema_reports_every_mistake_that_a_schema_can_see(name: str) -> None:
-    assert is_valid(MISTAKES[name].text) is (name in UNSAYABLE)
+def test_the_schema_reports_every_mistake_that_json_schema_can_express(name: str) -> None:
+    assert is_valid(MISTAKES[name].text) is (name in NOT_IN_SCHEMA)
 
 
-def test_the_schema_reports_four_mistakes_of_five() -> None:
-    """Of those that are left once the text is valid YAML with each key once."""
+def test_the_schema_reports_four_of_five_mistakes() -> None:
+    """Counted without mistakes in YAML syntax and repeated keys."""
     count = len(FORM_MISTAKES) + len(MEANING_MISTAKES)
-    assert UNSAYABLE.keys() <= MEANING_MISTAKES.keys()
-    assert (count - len(UNSAYABLE)) / count > 0.79
+    assert NOT_IN_SCHEMA.keys() <= MEANING_MISTAKES.keys()
+    assert (count - len(NOT_IN_SCHEMA)) / count > 0.79
 
 
 @pytest.mark.parametrize(
@@ -142,12 +142,12 @@ def test_the_schema_reports_four_mistakes_of_five() -> None:
 )
 def test_schema_and_check_agree_on_expressions(expression: str) -> None:
     quoted = expression.replace("'", "''")
-    way = f"{{condition: {{expression: '{quoted}', then: end, otherwise: end}}}}"
-    text = HEAD + f"states: [{{id: s, assistant_id: a, next: {way}}}]"
+    transition = f"{{condition: {{expression: '{quoted}', then: end, otherwise: end}}}}"
+    text = HEAD + f"states: [{{id: s, assistant_id: a, next: {transition}}}]"
     assert is_valid(text) is (parse_workflow(text).definition is not None)
 
 
-def test_kinds_of_nodes_may_be_others() -> None:
+def test_the_schema_accepts_registered_kinds_of_nodes() -> None:
     text = "custom_nodes: [{id: mine}]\nstates: [{id: s, custom_node_id: mine, next: {state_id: end}}]"
     assert not is_valid(text)
     assert jsonschema_rs.is_valid(language_schema(node_kinds=["mine"]), plain(text))
@@ -155,6 +155,6 @@ def test_kinds_of_nodes_may_be_others() -> None:
 
 @pytest.mark.skipif(not TEMPLATES, reason="no template files of workflows here")
 @pytest.mark.parametrize("file", TEMPLATES, ids=lambda file: file.stem)
-def test_real_templates_are_valid_if_they_load(file: Path) -> None:
+def test_templates_are_valid_if_they_load(file: Path) -> None:
     text = file.read_bytes()
     assert is_valid(text) is (parse_workflow(text).definition is not None)

@@ -16,7 +16,7 @@ ASSISTANTS = "assistants: [{id: a, system_prompt: p}]\n"
 def parse(
     workflow: str = "", assistant: str = "", state: str = "", transition: str = "", more: str = ""
 ) -> ParsedWorkflow:
-    """A small workflow with something added to one of its parts."""
+    """Parse a small workflow with keys added to one of its parts."""
     return parse_workflow(
         f"{workflow}\n"
         f"assistants: [{{id: a, system_prompt: p, {assistant}}}]\n"
@@ -31,7 +31,7 @@ def one_problem(parsed: ParsedWorkflow) -> str:
 
 
 @pytest.mark.parametrize(
-    ("key", "low", "high"),
+    ("key", "minimum", "maximum"),
     [
         ("messages_limit_before_summarization", 1, 10_000),
         ("tokens_limit_before_summarization", 1, 2**31 - 1),
@@ -40,24 +40,24 @@ def one_problem(parsed: ParsedWorkflow) -> str:
         ("max_iteration_key_output_limit", 1, 10_000),
     ],
 )
-def test_1_1_numbers_of_the_workflow_have_limits(key: str, low: int, high: int) -> None:
-    for value in (low, high):
+def test_1_1_numbers_of_the_workflow_are_limited(key: str, minimum: int, maximum: int) -> None:
+    for value in (minimum, maximum):
         assert parse(f"{key}: {value}").problems == ()
-    for value in (low - 1, high + 1, "x", "true", "1.5", "'5'"):
+    for value in (minimum - 1, maximum + 1, "x", "true", "1.5", "'5'"):
         assert key in one_problem(parse(f"{key}: {value}"))
 
 
-def test_1_1_at_least_one_state() -> None:
+def test_1_1_a_workflow_needs_a_state() -> None:
     assert "at least one valid state" in one_problem(parse_workflow("states: []"))
     assert "no 'states'" in one_problem(parse_workflow("name: x"))
 
 
-def test_1_1_no_assistants_are_needed() -> None:
+def test_1_1_a_workflow_needs_no_assistants() -> None:
     text = "tools: [{id: t, tool: f}]\nstates: [{id: s, tool_id: t, next: {state_id: end}}]"
     assert parse_workflow(text).expect().assistants == ()
 
 
-def test_1_2_an_assistant_needs_an_id_and_a_prompt_or_an_assistant() -> None:
+def test_1_2_an_assistant_needs_an_id_and_either_a_prompt_or_an_assistant_id() -> None:
     assert "'id'" in one_problem(parse_workflow("assistants: [{system_prompt: p}]\n" + STATES))
     message = one_problem(parse_workflow("assistants: [{id: a}]\n" + STATES))
     assert "'assistant_id', 'system_prompt'" in message
@@ -65,12 +65,12 @@ def test_1_2_an_assistant_needs_an_id_and_a_prompt_or_an_assistant() -> None:
 
 
 @pytest.mark.parametrize("value", ["0", "2", "1.5", "0.0"])
-def test_1_2_temperatures_from_0_to_2(value: str) -> None:
+def test_1_2_temperatures_from_0_to_2_are_accepted(value: str) -> None:
     assert parse(assistant=f"temperature: {value}").expect().assistants[0].temperature == float(value)
 
 
 @pytest.mark.parametrize("value", ["-0.1", "2.1", "hot", "true"])
-def test_1_2_other_temperatures_are_refused(value: str) -> None:
+def test_1_2_other_temperatures_are_rejected(value: str) -> None:
     assert "from 0 to 2" in one_problem(parse(assistant=f"temperature: {value}"))
 
 
@@ -87,7 +87,7 @@ def test_1_2_tools_of_an_assistant_need_a_name() -> None:
     assert "- name:" in one_problem(parse(assistant="tools: [search]"))
 
 
-def test_1_3_a_tool_needs_id_and_tool() -> None:
+def test_1_3_a_tool_needs_an_id_and_a_tool_name() -> None:
     parsed = parse(more="tools: [{trace: true}]")
     assert [problem.message for problem in parsed.problems] == ["This tool has no 'id'.", "This tool has no 'tool'."]
 
@@ -104,23 +104,23 @@ def test_1_5_a_state_has_exactly_one_worker() -> None:
     assert "'assistant_id' and 'tool_id'" in one_problem(parse(state="tool_id: t", more=tools))
 
 
-def test_1_5_next_is_required_and_a_map() -> None:
+def test_1_5_next_is_a_required_map() -> None:
     assert "no 'next'" in one_problem(parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a}]"))
     message = one_problem(parse_workflow(ASSISTANTS + "states: [{id: s, assistant_id: a, next: end}]"))
     assert "Write next: {state_id: end}." in message
 
 
-def test_1_5_wait_for_user_confirmation_is_an_alias_and_both_are_an_error_even_false() -> None:
+def test_1_5_wait_for_user_confirmation_is_an_alias_that_excludes_interrupt_before() -> None:
     assert parse(state="wait_for_user_confirmation: true").expect().states[0].interrupt_before is True
     message = one_problem(parse(state="wait_for_user_confirmation: false, interrupt_before: false"))
     assert "both are present" in message
 
 
-def test_1_5_an_output_schema_is_a_text() -> None:
+def test_1_5_output_schema_is_a_string() -> None:
     assert "output_schema: |" in one_problem(parse(state="output_schema: {a: 1}"))
 
 
-def test_1_5_output_format_is_ignored_and_meta_keys_are_not_mentioned() -> None:
+def test_1_5_output_format_and_meta_keys_are_ignored() -> None:
     parsed = parse(state="output_format: json, meta_a: 1", transition="meta_next_state_id: x")
     assert parsed.problems == ()
     assert [warning.path for warning in parsed.warnings] == ["states[0].output_format"]
@@ -133,19 +133,19 @@ def test_1_5_1_flags_are_booleans(key: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "value"), [("true", True), ("off", False), ("keep_current", "keep_current")])
-def test_1_5_1_clear_context_store(text: str, value: object) -> None:
+def test_1_5_1_clear_context_store_is_a_boolean_or_keep_current(text: str, value: object) -> None:
     assert parse(transition=f"clear_context_store: {text}").expect().states[0].next.clear_context_store == value
     assert "keep_current" in one_problem(parse(transition="clear_context_store: all"))
 
 
-def test_1_5_1_keep_history_is_an_alias_and_the_new_key_wins() -> None:
+def test_1_5_1_keep_history_is_an_alias_with_lower_priority() -> None:
     assert parse(transition="keep_history: false").expect().states[0].next.include_in_llm_history is False
-    both = parse(transition="keep_history: false, include_in_llm_history: true")
-    assert both.expect().states[0].next.include_in_llm_history is True
-    assert "both are present" in both.warnings[0].message
+    parsed = parse(transition="keep_history: false, include_in_llm_history: true")
+    assert parsed.expect().states[0].next.include_in_llm_history is True
+    assert "both are present" in parsed.warnings[0].message
 
 
-def test_1_5_1_lists_of_keys() -> None:
+def test_1_5_1_lists_of_keys_are_read() -> None:
     transition = (
         parse(transition="reset_keys_in_context_store: [a], include_in_iterator_context: [b]").expect().states[0].next
     )
@@ -164,13 +164,13 @@ def test_1_5_1_lists_of_keys() -> None:
         "iter_key: x, switch: {cases: [], default: end}",
     ],
 )
-def test_1_5_1_forbidden_combinations(transition: str) -> None:
+def test_1_5_1_forbidden_combinations_of_transitions_are_rejected(transition: str) -> None:
     parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{{transition}}}}}]")
     assert parsed.problems
     assert all("cannot be combined" in problem.message and problem.suggestion for problem in parsed.problems)
 
 
-def test_1_5_1_one_of_the_four_ways_is_required() -> None:
+def test_1_5_1_a_transition_needs_one_of_four_keys() -> None:
     def expected(transition: str) -> str:
         return one_problem(parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {transition}}}]"))
 
@@ -182,7 +182,7 @@ def test_1_5_1_one_of_the_four_ways_is_required() -> None:
 @pytest.mark.parametrize(
     ("value", "expected"), [("[]", "empty"), ("[end, end]", "twice"), ("end", "[end]"), ("[1]", "'1'")]
 )
-def test_1_5_1_state_ids_are_different_and_at_least_one(value: str, expected: str) -> None:
+def test_1_5_1_state_ids_are_distinct_and_not_empty(value: str, expected: str) -> None:
     parsed = parse_workflow(ASSISTANTS + f"states: [{{id: s, assistant_id: a, next: {{state_ids: {value}}}}}]")
     assert expected in one_problem(parsed)
 
@@ -216,7 +216,7 @@ def test_3_1_iter_key_in_a_case_is_ignored_with_a_warning() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "good", "bad"),
+    ("key", "valid", "invalid"),
     [
         ("backoff_factor", ("1", "10"), ("0.9", "10.1")),
         ("max_attempts", ("1", "100"), ("0", "101")),
@@ -224,15 +224,15 @@ def test_3_1_iter_key_in_a_case_is_ignored_with_a_warning() -> None:
         ("max_interval", ("0", "128"), ("-1",)),
     ],
 )
-def test_1_7_limits_of_a_retry_policy(key: str, good: tuple[str, ...], bad: tuple[str, ...]) -> None:
-    for value in good:
+def test_1_7_numbers_of_a_retry_policy_are_limited(key: str, valid: tuple[str, ...], invalid: tuple[str, ...]) -> None:
+    for value in valid:
         assert parse(state=f"retry_policy: {{{key}: {value}}}").problems == ()
         assert parse(workflow=f"retry_policy: {{{key}: {value}}}").problems == ()
-    for value in bad:
+    for value in invalid:
         assert key in one_problem(parse(state=f"retry_policy: {{{key}: {value}}}"))
 
 
-def test_1_7_seconds_are_aliases() -> None:
+def test_1_7_keys_ending_in_seconds_are_aliases() -> None:
     parsed = parse("retry_policy: {initial_interval_seconds: 5, max_interval_seconds: 50.0}")
     rule = parsed.expect().retry_policy
     assert (rule.initial_interval, rule.max_interval) == (5.0, 50.0)
@@ -246,13 +246,13 @@ def test_every_declared_key_has_a_description() -> None:
             assert (key.doc or key.ignored).endswith("."), (schema.name, key.name)
 
 
-def test_every_field_but_the_position_is_declared_as_a_key() -> None:
+def test_every_field_except_positions_is_declared_as_a_key() -> None:
     for schema in SCHEMAS:
         declared = {key.field for key in schema.keys}
         derived = {"at", "settings", "explicit_keys"}
         assert {field.name for field in fields(schema.model) if field.init} - derived <= declared, schema.name
 
 
-def test_the_model_is_imported_without_the_yaml_parser() -> None:
+def test_importing_the_model_does_not_load_the_yaml_parser() -> None:
     code = "import sys, statewright.workflow.states.language.model; print('yaml' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"

@@ -1,4 +1,4 @@
-"""Reading a whole file: everything in one go, in the order of the phases."""
+"""Parsing whole files."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ TEMPLATES = sorted((SHARED / "templates" / "states").glob("*.yaml"))
 SPLIT = {"aice_java_migration_template.yaml", "workflow_sonar_issues_resolver_java_template.yaml"}
 AUTONOMOUS = {"workflow_autonomous_template.yaml"}
 
-WRONG = """\
+INVALID_TEXT = """\
 recursion_limit: 0
 states:
   - id: a
@@ -26,8 +26,8 @@ assistants: []
 """
 
 
-def test_1_8_all_problems_are_found_in_one_go_in_the_order_of_the_phases() -> None:
-    parsed = parse_workflow(WRONG)
+def test_1_8_all_problems_are_reported_at_once_in_the_order_of_the_phases() -> None:
+    parsed = parse_workflow(INVALID_TEXT)
     assert parsed.definition is None
     assert [(problem.line, problem.path) for problem in parsed.problems] == [
         (7, ""),
@@ -41,16 +41,16 @@ def test_1_8_all_problems_are_found_in_one_go_in_the_order_of_the_phases() -> No
 
 def test_expect_raises_with_all_problems_and_the_source() -> None:
     with pytest.raises(WorkflowError, match=r"flow\.yaml has 6 problems") as caught:
-        parse_workflow(WRONG, source="flow.yaml").expect()
+        parse_workflow(INVALID_TEXT, source="flow.yaml").expect()
     assert len(caught.value.problems) == 6
     assert "In 'states[1]' (line 6, column 5): State 'b' has none of the keys" in str(caught.value)
 
 
-def test_broken_yaml_is_one_problem() -> None:
+def test_invalid_yaml_is_one_problem() -> None:
     assert len(parse_workflow("states: [").problems) == 1
 
 
-def test_a_large_file_takes_little_work() -> None:
+def test_parsing_a_large_file_takes_limited_work() -> None:
     lines = [f"- id: s{i}\n  assistant_id: a\n  task: |\n{'    some text' * 90}\n" for i in range(24)]
     transitions = [
         f"  next: {{switch: {{default: s{i}, cases: [{{condition: x > {i}, state_id: end}}]}}}}\n" for i in range(24)
@@ -59,12 +59,12 @@ def test_a_large_file_takes_little_work() -> None:
         map("".join, zip(lines, transitions, strict=True))
     )
     assert parse_workflow(text).problems == ()
-    assert count_work(lambda: parse_workflow(text)) < 200_000  # lines and calls, twice what it takes
+    assert count_work(lambda: parse_workflow(text)) < 200_000  # lines and calls; the limit is twice the usual number
 
 
 @pytest.mark.skipif(not TEMPLATES, reason="no template files of workflows here")
 @pytest.mark.parametrize("file", TEMPLATES, ids=lambda file: file.stem)
-def test_3_real_templates_load_but_for_those_that_break_the_rules(file: Path) -> None:
+def test_3_real_templates_load_except_those_that_break_the_rules(file: Path) -> None:
     parsed = parse_workflow(file.read_bytes(), source=file.name)
     if file.name in SPLIT:
         assert ["Split it into two states" in problem.suggestion for problem in parsed.problems] == [True]

@@ -1,4 +1,4 @@
-"""The outside of a file: bare or wrapped, Sequential or Autonomous."""
+"""The outer form of a file: bare or wrapped, and its mode."""
 
 import pytest
 
@@ -9,7 +9,7 @@ INNER = (
 )
 
 
-def test_1_0_the_inner_object_may_stand_alone() -> None:
+def test_1_0_a_workflow_need_not_be_wrapped() -> None:
     definition = parse_workflow(INNER).expect()
     assert definition.states[0].id == "s"
     assert definition.settings == {"type": "own"}
@@ -23,13 +23,13 @@ def test_1_0_execution_config_is_used_if_present() -> None:
     assert parsed.warnings == ()
 
 
-def test_keys_beside_execution_config_are_ignored_with_a_warning() -> None:
+def test_keys_next_to_execution_config_are_ignored_with_a_warning() -> None:
     parsed = parse_workflow(f"execution_config: {INNER}\nstates: []\n")
     assert parsed.problems == ()
     assert "an unknown key 'states'" in parsed.warnings[0].message
 
 
-def test_problems_of_a_wrapped_workflow_say_where_they_are_in_the_file() -> None:
+def test_problems_in_a_wrapped_workflow_have_the_whole_path() -> None:
     parsed = parse_workflow("execution_config: {states: [{id: s}]}")
     assert parsed.problems[0].path == "execution_config.states[0]"
 
@@ -42,7 +42,7 @@ def test_problems_of_a_wrapped_workflow_say_where_they_are_in_the_file() -> None
         "execution_config: {mode: Autonomous}",
     ],
 )
-def test_1_0_autonomous_is_refused_once_with_an_explanation(text: str) -> None:
+def test_1_0_mode_autonomous_is_rejected_once_with_an_explanation(text: str) -> None:
     parsed = parse_workflow(text)
     assert len(parsed.problems) == 1
     assert "not supported" in parsed.problems[0].message
@@ -50,14 +50,14 @@ def test_1_0_autonomous_is_refused_once_with_an_explanation(text: str) -> None:
     assert "switch" in parsed.problems[0].suggestion
 
 
-def test_1_0_another_mode_is_refused() -> None:
+def test_1_0_an_unknown_mode_is_rejected() -> None:
     assert "Did you mean 'Sequential'?" in str(
         parse_workflow(f"mode: sequental\nexecution_config: {INNER}").problems[0]
     )
 
 
 @pytest.mark.parametrize(("text", "expected"), [("[a]", "a list"), ("hello", "'hello'"), ("5", "'5'")])
-def test_a_file_that_is_not_a_map_is_refused(text: str, expected: str) -> None:
+def test_a_file_other_than_a_map_is_rejected(text: str, expected: str) -> None:
     parsed = parse_workflow(text)
     assert len(parsed.problems) == 1
     assert expected in parsed.problems[0].message
@@ -68,5 +68,5 @@ def test_execution_config_must_be_a_map(value: str) -> None:
     assert len(parse_workflow(f"execution_config: {value}").problems) == 1
 
 
-def test_1_0_null_for_execution_config_counts_as_absent() -> None:
+def test_1_0_a_null_execution_config_counts_as_absent() -> None:
     assert parse_workflow(f"{{execution_config: ~, {INNER[1:]}").expect().states[0].id == "s"

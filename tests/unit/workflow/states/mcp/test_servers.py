@@ -1,4 +1,4 @@
-"""The tools of servers, without one that is started; with real ones in tests/integration/workflow."""
+"""The tools of MCP servers, without starting one; tests/integration/workflow starts real ones."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from statewright.workflow.states.mcp.resolve import ServerResolver
 from statewright.workflow.states.tools import Integrations, ToolSettings
 
 
-def test_nothing_is_started_that_is_not_allowed_or_disabled() -> None:
+def test_forbidden_and_disabled_servers_are_not_started() -> None:
     servers = McpServers(ServerResolver(ToolSettings(), Integrations(), {}))
     with pytest.raises(ToolError, match="is not allowed"):
         asyncio.run(servers.tools(McpServer("m", config={"command": "sh"}), {}))
@@ -21,7 +21,7 @@ def test_nothing_is_started_that_is_not_allowed_or_disabled() -> None:
         asyncio.run(servers.tool("t", McpServer("m", enabled=False), {}))
 
 
-def test_a_program_that_is_not_there_is_told() -> None:
+def test_a_missing_program_is_reported() -> None:
     settings = ToolSettings(mcp_commands=("no-such-program",))
     servers = McpServers(ServerResolver(settings, Integrations(), {}))
     for single in (False, True):

@@ -1,4 +1,4 @@
-"""1.6 and 4.1.8: what descriptions of servers may name."""
+"""1.6 and 4.1.8: the placeholders in definitions of MCP servers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from statewright.workflow.states.mcp.resolve import ServerValues, refers_to_cont
 GIT = Credentials("git", {"token": "t0ken", "host": "git.example.com"})
 
 
-def filled(written: dict[str, Any], context: dict[str, Any] | None = None, credentials: Credentials = GIT) -> Any:
-    return ServerValues("m", credentials).fill(written, context or {})
+def fill(values: dict[str, Any], context: dict[str, Any] | None = None, credentials: Credentials = GIT) -> Any:
+    return ServerValues("m", credentials).fill(values, context or {})
 
 
-def test_values_of_an_integration_are_put_in_everywhere() -> None:
-    assert filled(
+def test_values_of_an_integration_are_filled_in_everywhere() -> None:
+    assert fill(
         {
             "url": "https://{{host}}/mcp",
             "headers": {"X": "a {{token}}"},
@@ -37,38 +37,40 @@ def test_values_of_an_integration_are_put_in_everywhere() -> None:
     }
 
 
-def test_variables_of_the_program_may_be_named_after_they_are_known() -> None:
-    found = filled({"env": {"PLACE": "at {{host}}"}, "command": "{{PLACE}}", "args": ["{{PLACE}}"]})
-    assert (found["command"], found["args"]) == ("at git.example.com", ["at git.example.com"])
+def test_defined_variables_of_the_program_may_be_used() -> None:
+    filled = fill({"env": {"PLACE": "at {{host}}"}, "command": "{{PLACE}}", "args": ["{{PLACE}}"]})
+    assert (filled["command"], filled["args"]) == ("at git.example.com", ["at git.example.com"])
 
 
-def test_the_environment_is_for_whole_values_of_headers_variables_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_is_used_for_whole_headers_variables_and_tokens(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NAME", "secret")
-    values = ServerValues("m", NO_CREDENTIALS)
-    found = values.fill({"env": {"A": "env:NAME", "B": "x env:NAME"}, "auth_token": "env:NAME", "url": "env:NAME"}, {})
-    assert found == {"env": {"A": "secret", "B": "x env:NAME"}, "auth_token": "secret", "url": "env:NAME"}
-    assert values.secrets == {"secret"}
+    server_values = ServerValues("m", NO_CREDENTIALS)
+    filled = server_values.fill(
+        {"env": {"A": "env:NAME", "B": "x env:NAME"}, "auth_token": "env:NAME", "url": "env:NAME"}, {}
+    )
+    assert filled == {"env": {"A": "secret", "B": "x env:NAME"}, "auth_token": "secret", "url": "env:NAME"}
+    assert server_values.secrets == {"secret"}
     monkeypatch.delenv("NAME")
     with pytest.raises(MissingApiKey, match=r"MCP server 'm' takes env\.A from the environment variable NAME"):
-        filled({"env": {"A": "env:NAME"}})
+        fill({"env": {"A": "env:NAME"}})
 
 
 @pytest.mark.parametrize("name", ["command", "url", "auth_token"])
-def test_4_1_8_the_context_is_for_arguments_only(name: str) -> None:
+def test_4_1_8_context_values_are_used_only_for_arguments(name: str) -> None:
     with pytest.raises(ToolError, match=f"{name} refers to {{{{x}}}}, which has no value. Available: host, token"):
-        filled({name: "{{x}}"}, {"x": "evil"})
-    assert filled({"args": ["{{x}}", "{{token}}"]}, {"x": "a b", "token": "evil"})["args"] == ["a b", "t0ken"]
+        fill({name: "{{x}}"}, {"x": "evil"})
+    assert fill({"args": ["{{x}}", "{{token}}"]}, {"x": "a b", "token": "evil"})["args"] == ["a b", "t0ken"]
 
 
-def test_4_1_8_a_value_is_never_read_as_a_template() -> None:
-    assert filled({"args": ["{{x}}"]}, {"x": "{{token}}"})["args"] == ["{{token}}"]
+def test_4_1_8_values_are_not_rendered_as_templates() -> None:
+    assert fill({"args": ["{{x}}"]}, {"x": "{{token}}"})["args"] == ["{{token}}"]
 
 
-def test_what_arguments_may_not_name_stays_as_it_is_written() -> None:
-    assert filled({"args": ["{{x}}"]}, None)["args"] == ["{{x}}"]
+def test_unknown_placeholders_in_arguments_stay_unchanged() -> None:
+    assert fill({"args": ["{{x}}"]}, None)["args"] == ["{{x}}"]
 
 
-def test_whether_arguments_name_something_of_the_run() -> None:
+def test_references_to_the_context_are_detected() -> None:
     assert refers_to_context(["{{x.y}}"], {"x": 1}, {})
     assert not refers_to_context(["{{x}}"], {"x": 1}, {"x": 2})
     assert not refers_to_context(["{{y}}", 5], {"x": 1}, {})

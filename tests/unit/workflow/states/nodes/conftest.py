@@ -19,8 +19,8 @@ from statewright.workflow.states.language.transition import Next
 from statewright.workflow.states.nodes import NodeKinds, NodeResources
 
 
-class Spending:
-    """Replaces the runtime, and counts the spending."""
+class FakeRuntime:
+    """Replaces the runtime, and counts the tokens."""
 
     def __init__(self) -> None:
         self.tokens = 0
@@ -41,12 +41,12 @@ def make_call(
     *,
     prompt: str = "",
     history: Sequence[Message] = (),
-    given: Any = None,
+    run_input: Any = None,
     visits: Sequence[Visit] = (),
     state: str = "own",
     **scope: Any,
 ) -> Call:
-    lineage = Lineage(given)
+    lineage = Lineage(run_input)
     lineage.extend(visits)
     context = dict(context or {})
     return Call(
@@ -59,7 +59,7 @@ def make_call(
         has_item=False,
         number=0,
         lineage=lineage,
-        runtime=Spending(),  # pyright: ignore
+        runtime=FakeRuntime(),  # pyright: ignore
     )
 
 

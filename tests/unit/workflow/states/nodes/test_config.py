@@ -1,4 +1,4 @@
-"""Configs read key by key."""
+"""Reading configs key by key."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def messages(reader: ConfigReader) -> list[str]:
     return [fault.message for fault in reader.faults]
 
 
-def test_values_of_the_right_type_are_read() -> None:
+def test_valid_values_are_read() -> None:
     reader = ConfigReader({"t": "x", "f": True, "l": [1], "m": {"a": 1}, "n": None, "one": "a", "two": ["a", "b"]})
     assert (reader.text("t"), reader.flag("f"), reader.items("l"), reader.map("m")) == ("x", True, [1], {"a": 1})
     assert (reader.text("n"), reader.text("absent", "d"), reader.has_key("n"), reader.has_key("absent")) == (
@@ -28,7 +28,7 @@ def test_values_of_the_right_type_are_read() -> None:
     assert reader.faults == []
 
 
-def test_values_of_the_wrong_type_are_noted_together() -> None:
+def test_all_values_of_the_wrong_type_are_reported() -> None:
     reader = ConfigReader({"t": 1, "f": "yes", "l": {}, "m": [1], "s": [1]})
     assert (reader.text("t"), reader.flag("f"), reader.items("l"), reader.map("m"), reader.texts("s")) == (
         None,
@@ -48,7 +48,7 @@ def test_values_of_the_wrong_type_are_noted_together() -> None:
 
 
 @pytest.mark.parametrize("text", ["nonsense", "[1]", "[" * 50_000])
-def test_a_map_may_be_a_text_of_json_and_nothing_else(text: str) -> None:
+def test_a_map_may_be_a_string_with_a_json_object(text: str) -> None:
     assert ConfigReader({"m": '{"a": 1}'}).map("m") == {"a": 1}
     reader = ConfigReader({"m": text})
     assert reader.map("m") is None
@@ -56,7 +56,7 @@ def test_a_map_may_be_a_text_of_json_and_nothing_else(text: str) -> None:
     assert len(messages(reader)[0]) < 100
 
 
-def test_a_word_that_is_none_of_the_choices_shows_the_near_one() -> None:
+def test_an_unknown_choice_gets_a_suggestion() -> None:
     reader = ConfigReader({"c": "parial"})
     assert reader.choice("c", ("fail", "partial"), "fail") == "fail"
     assert reader.faults[0].suggestion == "Did you mean 'partial'? Known: fail, partial."
@@ -69,7 +69,7 @@ def test_a_required_value_of_the_wrong_type_is_one_fault() -> None:
     assert [fault.path for fault in reader.faults] == [("config", "t"), ("config", "u")]
 
 
-def test_an_expression_is_parsed() -> None:
+def test_expressions_are_parsed_and_invalid_ones_reported() -> None:
     reader = ConfigReader({"good": "a > 1", "bad": "valid ==", "odd": "[x for x in y]"})
     good = reader.expression("good")
     assert good is not None
@@ -79,7 +79,7 @@ def test_an_expression_is_parsed() -> None:
     assert [fault.is_error for fault in reader.faults] == [True, False]
 
 
-def test_an_expression_that_must_have_a_value_and_cannot_is_wrong() -> None:
+def test_an_unsupported_expression_is_an_error_if_it_must_have_a_value() -> None:
     reader = ConfigReader({"script": "lambda: 1"})
     reader.expression("script", must_have_value=True)
     assert [fault.is_error for fault in reader.faults] == [True]
@@ -95,13 +95,13 @@ def test_a_template_with_an_open_block_is_an_error() -> None:
     assert [(fault.path, fault.is_error) for fault in reader.faults] == [(("config", "t"), True)]
 
 
-def test_a_template_that_is_too_large_is_wrong() -> None:
+def test_a_template_above_the_size_limit_is_an_error() -> None:
     reader = ConfigReader({"t": "x" * 1_000_001})
     assert reader.template("t") is None
     assert reader.faults[0].is_error
 
 
-def test_keys_that_nobody_asked_for_are_odd() -> None:
+def test_unknown_keys_are_warnings() -> None:
     reader = ConfigReader({"known": 1, "knwon": 2})
     reader.anything("known")
     reader.finish()
@@ -115,13 +115,13 @@ def test_keys_that_nobody_asked_for_are_odd() -> None:
     ]
 
 
-def test_an_inner_reader_notes_into_the_same_list() -> None:
+def test_an_inner_reader_adds_to_the_same_list() -> None:
     reader = ConfigReader({})
     reader.inner({"t": 1}, "rows", 2).text("t")
     assert reader.faults[0].path == ("config", "rows", 2, "t")
 
 
-def test_errors_are_raised_together_with_their_place_and_oddities_are_not() -> None:
+def test_errors_are_raised_together_and_warnings_are_not() -> None:
     definition = CustomNode("n", "k", at=Mark(3, 5))
     raise_errors(definition, [ConfigFault(("config", "x"), "odd", "mend", False)])
     faults = [ConfigFault(("config", "rows", 1), "wrong", "mend"), ConfigFault(("config",), "too", "mend")]

@@ -22,7 +22,7 @@ def test_2_10_a_model_writes_the_result(run: Callable[..., Any], call_with: Call
     resources = NodeResources(state_id="own", find_model=lambda name: model)
     history = [Message("do it"), Message("done", role="assistant")]
     assert run(KIND, None, call_with(history=history, prompt="Write it."), resources).output == "final"
-    assert [one.text for one in model.requests[0].messages] == ["do it", "done", "Write it."]
+    assert [message.text for message in model.requests[0].messages] == ["do it", "done", "Write it."]
     run(KIND, None, call_with(), resources)
     assert model.requests[1].messages[0].text == "Write the final answer."
 
@@ -35,10 +35,10 @@ def test_2_10_without_a_model_the_last_output_is_the_result(
     assert run(KIND, None, call_with(task="the input")).output == "the input"
 
 
-def test_a_model_that_was_named_must_be_there(run: Callable[..., Any]) -> None:
+def test_a_named_model_must_exist(run: Callable[..., Any]) -> None:
     with pytest.raises(ModelError, match="needs the model 'big'"):
         run(KIND, model="big")
 
 
-def test_settings_do_nothing_and_are_odd(faults_of: Any) -> None:
+def test_settings_without_effect_are_warnings(faults_of: Any) -> None:
     assert faults_of(KIND, {"length": 3}) == [(("config", "length"), False)]

@@ -1,4 +1,4 @@
-"""Patterns of paths."""
+"""Patterns and filters of paths."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from statewright.workflow.states.nodes.patterns import compile_filter, compile_g
 PATHS = ["README.md", "a.py", "a.test.ts", "docs/b.md", "docs/x/c.md", "src/a.py", "src/b/a.py", "w/z.tsx", "x[1].md"]
 
 
-def matched(pattern: str) -> list[str]:
+def match_pattern(pattern: str) -> list[str]:
     return [path for path in PATHS if compile_pattern(pattern)(path)]
 
 
-def wanted(*lines: str) -> list[str]:
+def match_filter(*lines: str) -> list[str]:
     return [path for path in PATHS if compile_filter(lines)(path)]
 
 
@@ -38,7 +38,7 @@ def wanted(*lines: str) -> list[str]:
 )
 def test_2_10_a_pattern_may_be_a_glob(pattern: str, paths: list[str]) -> None:
     assert not is_regex(pattern)
-    assert matched(pattern) == paths
+    assert match_pattern(pattern) == paths
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,10 @@ def test_2_10_a_pattern_may_be_a_glob(pattern: str, paths: list[str]) -> None:
 )
 def test_2_10_a_pattern_may_be_a_regular_expression(pattern: str, paths: list[str]) -> None:
     assert is_regex(pattern)
-    assert matched(pattern) == paths
+    assert match_pattern(pattern) == paths
 
 
-def test_a_glob_is_a_glob_whatever_signs_it_has() -> None:
+def test_special_characters_in_a_glob_are_literal() -> None:
     assert compile_glob("docs (old)/a+b.md")("docs (old)/a+b.md")
     assert all(map(compile_glob("**"), PATHS))
 
@@ -75,31 +75,31 @@ def test_a_glob_is_a_glob_whatever_signs_it_has() -> None:
         (["!*.md", "!*.ts", "!src", "!w"], ["a.py"]),
     ],
 )
-def test_2_10_a_filter_is_like_a_gitignore(lines: list[str], paths: list[str]) -> None:
-    assert wanted(*lines) == paths
+def test_2_10_a_filter_works_like_a_gitignore_file(lines: list[str], paths: list[str]) -> None:
+    assert match_filter(*lines) == paths
 
 
-def test_no_pattern_wants_everything() -> None:
-    assert wanted() == PATHS
+def test_an_empty_filter_matches_everything() -> None:
+    assert match_filter() == PATHS
 
 
 @pytest.mark.parametrize("pattern", ["(a+)+$", "(a|aa)*$", "^(.*a){20}$", "(?:a*)*b"])
-def test_4_1_a_regular_expression_takes_no_longer_than_the_path(pattern: str) -> None:
+def test_4_1_regular_expressions_match_in_linear_time(pattern: str) -> None:
     matches = compile_pattern(pattern)
     with spend_at_most():
         matches("a" * 5000 + "!")
 
 
-def test_4_1_a_glob_takes_no_longer_than_the_path() -> None:
+def test_4_1_globs_match_in_linear_time() -> None:
     assert not compile_pattern("*a" * 30 + "b")("a" * 5000)
 
 
 @pytest.mark.parametrize("pattern", [r"(a)\1", "(?=a)b", "(", r"(?<!a)b", "a{1000}{1000}{1000}", "x" * 1001])
-def test_4_1_what_cannot_be_bounded_is_refused(pattern: str) -> None:
+def test_4_1_patterns_without_a_time_limit_are_rejected(pattern: str) -> None:
     with pytest.raises(ExpressionError):
         compile_pattern(pattern)
 
 
-def test_a_filter_of_too_many_patterns_is_refused() -> None:
+def test_a_filter_with_too_many_patterns_is_rejected() -> None:
     with pytest.raises(ExpressionError, match="1001 patterns"):
         compile_filter(["a"] * 1001)

@@ -33,7 +33,7 @@ def check_greeter(definition: CustomNode) -> list[ConfigFault]:
     return [] if "name" in definition.config else [ConfigFault(("config", "name"), "No name.", "Write one.")]
 
 
-def test_1_4_the_kinds_of_the_language_are_known() -> None:
+def test_1_4_the_built_in_kinds_are_known() -> None:
     assert NodeKinds().names == (
         "generate_documents_tree",
         "result_finalizer_node",
@@ -43,7 +43,7 @@ def test_1_4_the_kinds_of_the_language_are_known() -> None:
     )
 
 
-def test_1_4_an_unknown_kind_is_an_error_that_names_the_near_one() -> None:
+def test_1_4_the_error_for_an_unknown_kind_has_a_suggestion() -> None:
     definition = CustomNode("n", "transfrom_node")
     (fault,) = NodeKinds().check_config(definition)
     assert fault.path == ("custom_node_id",)
@@ -54,12 +54,12 @@ def test_1_4_an_unknown_kind_is_an_error_that_names_the_near_one() -> None:
 
 
 @pytest.mark.parametrize("name", ["os", "statewright.workflow", "__init__", "../transform_node"])
-def test_4_1_a_name_is_never_imported(name: str) -> None:
+def test_4_1_names_are_never_imported(name: str) -> None:
     with pytest.raises(WorkflowError, match=f"Node kind '{re.escape(name)}' does not exist"):
         NodeKinds().make_handler(CustomNode("n", name), RESOURCES)
 
 
-def test_users_register_kinds(call_with: Callable[..., Call]) -> None:
+def test_users_can_register_kinds(call_with: Callable[..., Call]) -> None:
     kinds = NodeKinds()
     kinds.register("greeter", greeter)
     handler = kinds.make_handler(CustomNode("n", "greeter", config={"name": "Ada"}), RESOURCES)
@@ -67,20 +67,20 @@ def test_users_register_kinds(call_with: Callable[..., Call]) -> None:
     assert "greeter" not in NodeKinds().names
 
 
-def test_a_registered_check_comes_before_the_factory() -> None:
+def test_a_registered_check_runs_before_the_factory() -> None:
     kinds = NodeKinds()
     kinds.register("greeter", greeter, check=check_greeter)
     with pytest.raises(WorkflowError, match="No name"):
         kinds.make_handler(CustomNode("n", "greeter"), RESOURCES)
 
 
-def test_a_registered_kind_takes_the_place_of_a_known_one() -> None:
+def test_a_registered_kind_replaces_an_unsupported_one() -> None:
     kinds = NodeKinds()
     kinds.register("supervisor_node", greeter)
     assert "supervisor_node" in kinds.names
     assert isinstance(kinds.make_handler(CustomNode("n", "supervisor_node", config={"name": "x"}), RESOURCES), Greeter)
 
 
-def test_an_oddity_keeps_nothing_from_running(run: Callable[..., Any]) -> None:
+def test_warnings_do_not_prevent_a_run(run: Callable[..., Any]) -> None:
     mapping = {"output_field": "a", "type": "constant", "value": 1, "note": "?"}
     assert run("transform_node", {"mappings": [mapping], "colour": "red"}).output == {"a": 1}

@@ -1,4 +1,4 @@
-"""What nodes may use."""
+"""The resources of nodes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from statewright.models import ScriptedModel
 from statewright.workflow.states.nodes import NodeResources
 
 
-def test_a_model_is_found_by_name() -> None:
+def test_models_are_found_by_name() -> None:
     model = ScriptedModel([])
     resources = NodeResources(state_id="s", find_model=lambda name: model if name == "big" else None)
     assert resources.model("big") is model
@@ -22,7 +22,7 @@ def test_a_model_is_found_by_name() -> None:
         resources.model()
 
 
-def test_a_missing_data_source_shows_what_to_add() -> None:
+def test_the_error_for_a_missing_data_source_contains_a_snippet() -> None:
     resources = NodeResources(state_id="s", datasources={"docs": SimpleNamespace(folder=Path(), glob="**")})
     assert resources.datasource("docs").folder == Path()
     with pytest.raises(InvalidConfig, match=r"Did you mean 'docs'.*\[datasources.dosc\]"):

@@ -16,7 +16,7 @@ from statewright.workflow.states.nodes import NodeResources
 KIND = "summarize_conversation_node"
 
 
-def test_2_10_a_model_sums_up_the_history(run: Callable[..., Any], call_with: Callable[..., Call]) -> None:
+def test_2_10_a_model_summarizes_the_history(run: Callable[..., Any], call_with: Callable[..., Call]) -> None:
     model = ScriptedModel(["in short"])
     call = call_with(history=[Message("do it"), Message("done", role="assistant")], prompt="In one line.")
     outcome = run(KIND, None, call, NodeResources(state_id="own", find_model=lambda name: model))
@@ -24,9 +24,7 @@ def test_2_10_a_model_sums_up_the_history(run: Callable[..., Any], call_with: Ca
     assert model.requests[0].messages[0].text == "In one line.\n\nuser: do it\n\nassistant: done"
 
 
-def test_2_9_a_history_too_long_for_one_question_is_summed_up_in_parts(
-    run: Callable[..., Any], call_with: Callable[..., Call]
-) -> None:
+def test_2_9_a_long_history_is_summarized_in_parts(run: Callable[..., Any], call_with: Callable[..., Call]) -> None:
     model = ScriptedModel(["one", "two"])
     long = "x" * 300_000
     outcome = run(
@@ -42,10 +40,10 @@ def test_an_empty_history_needs_no_model(run: Callable[..., Any]) -> None:
     assert run(KIND).output == ""
 
 
-def test_without_a_model_it_fails_and_names_the_state(run: Callable[..., Any], call_with: Callable[..., Call]) -> None:
+def test_the_error_for_a_missing_model_names_the_state(run: Callable[..., Any], call_with: Callable[..., Call]) -> None:
     with pytest.raises(ModelError, match="State 'own'"):
         run(KIND, None, call_with(history=[Message("x")]))
 
 
-def test_settings_do_nothing_and_are_odd(faults_of: Any) -> None:
+def test_settings_without_effect_are_warnings(faults_of: Any) -> None:
     assert faults_of(KIND, {"length": 3}) == [(("config", "length"), False)]

@@ -1,4 +1,4 @@
-"""Who answers for whom, by names."""
+"""The selection of chat models by name."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from statewright.workflow.states.resources.chat_models import ModelNames, ModelS
 LOCAL = {"local": ModelSource("openai-chat:llama", base_url="http://localhost:1/v1", api_key="env:LOCAL_KEY")}
 
 
-def models(given: Any = None, *, provider: str | None = None, usual: str | None = None) -> WorkflowModels:
-    return WorkflowModels(given, ModelNames(LOCAL, provider), usual)
+def workflow_models(models: Any = None, *, provider: str | None = None, default: str | None = None) -> WorkflowModels:
+    return WorkflowModels(models, ModelNames(LOCAL, provider), default)
 
 
 def name_of(model: Any) -> str:
@@ -24,39 +24,39 @@ def name_of(model: Any) -> str:
     return model.name
 
 
-def test_files_name_models_of_the_project_of_providers_and_the_usual_one() -> None:
-    assert name_of(models().find("local")) == "local"
-    assert name_of(models().find("openai:gpt-5")) == "openai:gpt-5"
-    assert name_of(models(usual="local").find(None)) == "local"
-    assert models().find("gpt-4.1") is None
-    assert models().find(None) is None
+def test_names_select_models_of_the_project_of_providers_and_the_default() -> None:
+    assert name_of(workflow_models().find("local")) == "local"
+    assert name_of(workflow_models().find("openai:gpt-5")) == "openai:gpt-5"
+    assert name_of(workflow_models(default="local").find(None)) == "local"
+    assert workflow_models().find("gpt-4.1") is None
+    assert workflow_models().find(None) is None
 
 
-def test_a_bare_name_is_of_the_provider_of_the_project_else_the_usual_one_answers() -> None:
-    assert name_of(models(provider="openai").find("gpt-4.1")) == "openai:gpt-4.1"
-    assert name_of(models(usual="local").find("gpt-4.1")) == "local"
+def test_a_bare_name_belongs_to_the_default_provider_or_selects_the_default_model() -> None:
+    assert name_of(workflow_models(provider="openai").find("gpt-4.1")) == "openai:gpt-4.1"
+    assert name_of(workflow_models(default="local").find("gpt-4.1")) == "local"
 
 
-def test_what_is_given_counts_most() -> None:
+def test_given_models_take_precedence() -> None:
     one, two, three = (ScriptedModel([]) for _ in range(3))
-    found = models({"a": one, "fast": two, "default": three}, usual="local")
-    assert found.find("fast", owner="a").model is one  # pyright: ignore
-    assert found.find("fast", owner="b").model is two  # pyright: ignore
-    assert found.find("gpt-4.1", owner="b") is three
-    assert models(one, usual="local").find(None) is one
+    models = workflow_models({"a": one, "fast": two, "default": three}, default="local")
+    assert models.find("fast", owner="a").model is one  # pyright: ignore
+    assert models.find("fast", owner="b").model is two  # pyright: ignore
+    assert models.find("gpt-4.1", owner="b") is three
+    assert workflow_models(one, default="local").find(None) is one
 
 
-def test_an_id_of_an_assistant_is_no_name_of_a_model() -> None:
-    assert models(provider="openai").find(None, owner="a") is None
+def test_the_id_of_an_assistant_is_not_a_model_name() -> None:
+    assert workflow_models(provider="openai").find(None, owner="a") is None
 
 
-def asked(model: Any, name: str | None) -> str | None:
+def sent_name(model: Any, name: str | None) -> str | None:
     asyncio.run(model.complete(ModelRequest([Message("hi")], model=name)))
     return model.model.requests[-1].model if isinstance(model, NamedModel) else model.requests[-1].model
 
 
 @pytest.mark.parametrize(
-    ("given", "name", "sent"),
+    ("key", "name", "expected"),
     [
         ("one", "gpt-4.1", "gpt-4.1"),
         ("one", "openai:gpt-5", None),
@@ -65,46 +65,46 @@ def asked(model: Any, name: str | None) -> str | None:
         ("gpt-4.1", "gpt-4.1", None),
     ],
 )
-def test_a_name_is_sent_to_a_model_that_may_know_it_and_to_no_other(given: str, name: str, sent: str | None) -> None:
+def test_a_model_name_is_sent_only_to_a_model_that_may_know_it(key: str, name: str, expected: str | None) -> None:
     model = ScriptedModel(["x"], repeat_last=True)
-    found = models(model if given == "one" else {given: model}).find(name)
-    assert asked(found, name) == sent
+    selected = workflow_models(model if key == "one" else {key: model}).find(name)
+    assert sent_name(selected, name) == expected
 
 
-def test_a_named_model_streams_and_is_connected_once() -> None:
-    made: list[ScriptedModel] = []
+def test_a_named_model_streams_and_connects_once() -> None:
+    connected: list[ScriptedModel] = []
 
     def connect() -> ScriptedModel:
-        made.append(ScriptedModel(["a b"], repeat_last=True))
-        return made[-1]
+        connected.append(ScriptedModel(["a b"], repeat_last=True))
+        return connected[-1]
 
-    async def heard() -> int:
-        return len([one async for one in model.stream(ModelRequest([Message("hi")], model="x"))])
+    async def count_events() -> int:
+        return len([event async for event in model.stream(ModelRequest([Message("hi")], model="x"))])
 
     model = NamedModel("x", connect)
-    assert made == []
-    assert asyncio.run(heard()) > 2
-    assert asked(model, "x") is None
-    assert len(made) == 1
+    assert connected == []
+    assert asyncio.run(count_events()) > 2
+    assert sent_name(model, "x") is None
+    assert len(connected) == 1
 
 
-def test_the_same_name_gives_the_same_model() -> None:
+def test_the_same_name_returns_the_same_model() -> None:
     names = ModelNames(LOCAL, "openai")
     assert names.find("gpt-5") is names.find("openai:gpt-5")
     assert names.find("") is None
 
 
-def test_keys_are_looked_up_when_a_model_is_connected(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_keys_are_read_when_a_model_connects(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LOCAL_KEY", raising=False)
-    found: Any = models().find("local")
+    model: Any = workflow_models().find("local")
     with pytest.raises(MissingApiKey, match=r"Model 'local' of statewright\.toml takes api_key .* LOCAL_KEY"):
-        _ = found.model
+        _ = model.model
     monkeypatch.setenv("LOCAL_KEY", "k")
-    assert found.model.name == "openai-chat:llama"
+    assert model.model.name == "openai-chat:llama"
 
 
-def test_what_is_no_model_is_refused_when_it_is_given() -> None:
-    for wrong in (5, {"a": object()}, "", "gpt-5"):
+def test_invalid_models_are_rejected() -> None:
+    for value in (5, {"a": object()}, "", "gpt-5"):
         with pytest.raises(Exception, match="model") as caught:
-            models(wrong)
+            workflow_models(value)
         assert isinstance(caught.value, InvalidConfig) or "has no provider" in str(caught.value)

@@ -1,4 +1,4 @@
-"""Who does the work of each state."""
+"""The handlers of states."""
 
 from typing import Any
 
@@ -26,53 +26,53 @@ DEFINITION = load_workflow(TEXT).definition
 A, B = DEFINITION.assistants
 
 
-def behind(model: Any) -> Any:
-    """What was given, where it was found by its name."""
+def unwrap(model: Any) -> Any:
+    """Return the model behind a name."""
     assert isinstance(model, NamedModel)
     return model.model
 
 
-def test_a_script_comes_before_tools_and_stands_in_for_models() -> None:
+def test_a_script_takes_precedence_over_tools_and_replaces_models() -> None:
     resources = HandlerFactory(DEFINITION, script={"t1": "ok", "s": "ok"})
     kinds = [type(resources.make_handler(state)) for state in DEFINITION.states]
     assert kinds == [AssistantStateHandler, AssistantStateHandler, ScriptedStateHandler]
 
 
-def test_head_nothing_has_to_be_there_before_it_is_called() -> None:
+def test_head_resources_are_not_needed_before_a_call() -> None:
     kinds = [type(HandlerFactory(DEFINITION).make_handler(state)) for state in DEFINITION.states]
     assert kinds.count(AssistantStateHandler) == 2
     assert ScriptedStateHandler not in kinds
 
 
-def test_a_model_is_found_by_assistant_then_by_model_then_as_default() -> None:
+def test_models_are_found_by_assistant_then_by_name_then_as_default() -> None:
     one, two, three = (ScriptedModel([]) for _ in range(3))
-    found = HandlerFactory(DEFINITION, models={"a": one, "fast": two, "default": three})
-    assert behind(found.model_for("s", A)) is one
-    assert behind(HandlerFactory(DEFINITION, models={"fast": two, "default": three}).model_for("s", A)) is two
-    assert found.model_for("e", B) is three
+    factory = HandlerFactory(DEFINITION, models={"a": one, "fast": two, "default": three})
+    assert unwrap(factory.model_for("s", A)) is one
+    assert unwrap(HandlerFactory(DEFINITION, models={"fast": two, "default": three}).model_for("s", A)) is two
+    assert factory.model_for("e", B) is three
     assert HandlerFactory(DEFINITION, models=one).model_for("e", B) is one
 
 
 @pytest.mark.parametrize("models", [None, {"other": ScriptedModel([])}])
-def test_a_model_that_is_missing_says_which_state_wants_one(models: Any) -> None:
+def test_the_error_for_a_missing_model_names_the_state(models: Any) -> None:
     with pytest.raises(ModelError, match="'s' needs a model"):
         load_workflow(TEXT).compile(models=models).invoke({})
 
 
-def test_2_9_who_sums_up_at_the_end() -> None:
+def test_2_9_the_final_summary_needs_a_model_or_a_script() -> None:
     model = ScriptedModel([])
     off = load_workflow(f"enable_summarization_node: false\n{TEXT}").definition
     assert HandlerFactory(DEFINITION, models=model).summarizer is model
-    assert behind(HandlerFactory(DEFINITION, models={"fast": model}).summarizer) is model
+    assert unwrap(HandlerFactory(DEFINITION, models={"fast": model}).summarizer) is model
     assert HandlerFactory(DEFINITION, script={"final_summary": "x"}).summarizer is not None
-    for nobody in (
+    for factory in (
         HandlerFactory(off, models=model),
         HandlerFactory(DEFINITION),
         HandlerFactory(DEFINITION, script={"s": "x"}),
     ):
-        assert nobody.summarizer is None
+        assert factory.summarizer is None
 
 
-def test_a_script_that_names_no_state_is_refused() -> None:
+def test_a_script_for_an_unknown_state_is_rejected() -> None:
     with pytest.raises(InvalidConfig, match="'nobody'"):
         HandlerFactory(DEFINITION, script={"nobody": "x"})

@@ -1,4 +1,4 @@
-"""What a look at a file tells: names that are nowhere."""
+"""The check of a file for missing resources."""
 
 from __future__ import annotations
 
@@ -20,14 +20,16 @@ states: [{id: s, assistant_id: a, next: {state_id: end}}]
 """
 
 
-def found(project: Project) -> list[str]:
-    return [f"{one.line}: {one.message}" for one in find_missing_resources(load_workflow(TEXT).definition, project)]
+def find_messages(project: Project) -> list[str]:
+    return [
+        f"{fault.line}: {fault.message}" for fault in find_missing_resources(load_workflow(TEXT).definition, project)
+    ]
 
 
-def test_each_name_that_is_nowhere_is_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_each_missing_name_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    *names, key = found(Project(tmp_path))
+    *names, key = find_messages(Project(tmp_path))
     assert names == [
         "3: The assistant 'kept' is not in the project.",
         "3: The tool 'find' is not in the project.",
@@ -41,7 +43,7 @@ def test_each_name_that_is_nowhere_is_told_once(tmp_path: Path, monkeypatch: pyt
     assert key.startswith("4: Model 'openai:gpt-5' needs an API key")
 
 
-def test_what_the_project_has_is_not_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_resources_of_the_project_are_not_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     text = """
 [assistants.kept]
@@ -56,4 +58,4 @@ git = {user = "x"}
 [datasources.docs]
 folder = "."
 """
-    assert found(read_project(text, tmp_path / "statewright.toml")) == []
+    assert find_messages(read_project(text, tmp_path / "statewright.toml")) == []

@@ -1,4 +1,4 @@
-"""What a look at a file tells about its servers."""
+"""The check of the MCP servers of a file."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ states: [{id: s, assistant_id: a, next: {state_id: end}}]
 """
 
 
-def found(**settings: Any) -> list[str]:
+def find_messages(**settings: Any) -> list[str]:
     definition = load_workflow(TEXT).definition
     project = SimpleNamespace(integrations=Integrations(), mcp={"tickets": {"command": "x"}})
     problems = check_servers(definition, project, ToolSettings(**settings))
-    return [f"{one.line}: {one.message} {one.suggestion}" for one in problems]
+    return [f"{problem.line}: {problem.message} {problem.suggestion}" for problem in problems]
 
 
-def test_each_server_that_could_not_be_used_is_told_with_the_way_out() -> None:
-    program, host, nowhere, alias, proxy = found(mcp_commands=("npx",))
+def test_each_unusable_server_is_reported_with_a_correction() -> None:
+    program, host, nowhere, alias, proxy = find_messages(mcp_commands=("npx",))
     assert program.startswith("8: MCP server 'program': The program 'sh' is not allowed.")
     assert 'mcp_commands = ["npx", "sh"]' in program
     assert host.startswith("9: MCP server 'host': the host 'example.com' is not allowed.")
@@ -47,6 +47,6 @@ def test_each_server_that_could_not_be_used_is_told_with_the_way_out() -> None:
     assert "mcp_connect_url is not supported." in proxy
 
 
-def test_what_is_allowed_is_not_told() -> None:
-    told = found(mcp_commands=("npx", "sh"), allow_hosts=("example.com:81",))
-    assert [one.split("'")[1] for one in told] == ["nowhere", "alias", "alias"]
+def test_allowed_servers_are_not_reported() -> None:
+    messages = find_messages(mcp_commands=("npx", "sh"), allow_hosts=("example.com:81",))
+    assert [message.split("'")[1] for message in messages] == ["nowhere", "alias", "alias"]

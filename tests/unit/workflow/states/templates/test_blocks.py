@@ -51,7 +51,7 @@ def render(text: str, scope: dict[str, Any] | None = None) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "rendered"),
+    ("text", "expected"),
     [
         ("{% if u %}yes{% else %}no{% endif %}", "yes"),
         ("{% if n %}a{% elif u == 1 and labels|length > 1 %}b{% else %}c{% endif %}", "b"),
@@ -84,11 +84,11 @@ def render(text: str, scope: dict[str, Any] | None = None) -> str:
         ("{% if u %}{{ dict(a=1).a }} {{ -u }} {{ 7 // 2 }} {{ 7 % 4 }} {{ 2 * 3 }}{% endif %}", "1 -1 3 3 6"),
     ],
 )
-def test_2_3_blocks(text: str, rendered: str):
-    assert render(text) == rendered
+def test_2_3_blocks_are_rendered(text: str, expected: str):
+    assert render(text) == expected
 
 
-def test_2_10_a_report_with_sets_changes_of_maps_and_sorting():
+def test_2_10_a_report_with_assignments_changed_maps_and_sorting_is_rendered():
     items = [
         {"branch": "main", "name": "<b>", "tags": ["x", "y"]},
         {"branch": "dev", "name": "a", "tags": []},
@@ -99,7 +99,7 @@ def test_2_10_a_report_with_sets_changes_of_maps_and_sorting():
     assert render(REPORT, {"items": []}) == "\nnothing\nTotal: 0\n"
 
 
-def test_2_3_what_has_no_value_stays_as_written():
+def test_2_3_placeholders_without_a_value_stay_unchanged():
     text = "{% if u %}{{u}} {{  nope }} {{ a.b.c }} {{ nope|upper }} {{ d.nope }}{% endif %}"
 
     assert render(text) == "1 {{  nope }} {{ a.b.c }} {{ nope|upper }} {{ d.nope }}"
@@ -110,7 +110,7 @@ def test_2_3_keys_with_dashes_are_read():
 
 
 @pytest.mark.parametrize(
-    ("text", "rendered"),
+    ("text", "expected"),
     [
         ("{% if u %}{{ labels|map('upper')|join }}{% endif %}", "BUGHELP"),
         ("{% if u %}{{ '%s-%04d'|format(text, u) }}{% endif %}", "x < y-0001"),
@@ -158,8 +158,8 @@ def test_2_3_keys_with_dashes_are_read():
         ),
     ],
 )
-def test_2_3_what_else_jinja_has(text: str, rendered: str):
-    assert render(text) == rendered
+def test_2_3_other_features_of_jinja_are_supported(text: str, expected: str):
+    assert render(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_2_3_what_else_jinja_has(text: str, rendered: str):
         "{% if " + "(" * 5000 + "u" + ")" * 5000 + " %}{% endif %}",
     ],
 )
-def test_2_3_what_cannot_be_rendered_is_an_error_that_names_the_line(text: str):
+def test_2_3_a_rendering_error_names_the_line(text: str):
     template = parse_template("first line\n" + text)
     with spend_at_most(), pytest.raises(ExpressionError, match=r"^Line [12] of the template cannot be rendered: .+\.$"):
         template.render(SCOPE)
@@ -232,19 +232,19 @@ def test_2_3_what_cannot_be_rendered_is_an_error_that_names_the_line(text: str):
         ("{% if u %}{{u}}{% endif %}" + "x" * SOURCE_LIMIT, 1, "The template has 100026 characters. With blocks"),
     ],
 )
-def test_2_3_blocks_that_cannot_be_compiled_are_problems(text: str, line: int, message: str):
+def test_2_3_blocks_that_cannot_be_compiled_are_errors(text: str, line: int, message: str):
     problem = parse_template(text).errors[0]
 
     assert problem.line == line
     assert re.match(message, problem.message)
 
 
-def test_a_problem_without_advice_ends_with_one_full_stop():
+def test_an_error_without_advice_ends_with_one_full_stop():
     with pytest.raises(ExpressionError, match=r"cannot be rendered: Unexpected end of template.*'if'\.$"):
         parse_template("{% if u %}{{ u }}").render({})
 
 
-def test_a_print_tag_is_refused_with_advice():
+def test_a_print_tag_is_rejected_with_advice():
     (problem,) = parse_template("{% if u %}{{ u }}\n{%- print u %}{% endif %}").errors
     assert problem == (2, "{% print %} is not supported in workflow templates.", "Write {{ ... }} instead.")
 
@@ -265,27 +265,27 @@ def test_a_print_tag_is_refused_with_advice():
         "{% for i in range(20) %}{{ huge }}{% endfor %}",
     ],
 )
-def test_4_1_loops_and_outputs_are_bounded(text: str):
+def test_4_1_loops_and_outputs_are_limited(text: str):
     scope = {"big": list(range(50_000)), "other": list(range(50_000)), "huge": "a" * 600_000}
 
     with spend_at_most(), pytest.raises(ExpressionError, match=r"too much work|longer than|larger than"):
         parse_template(text).render(scope, work=1_000_000)
 
 
-def test_4_1_changes_of_long_lists_cost_what_they_do() -> None:
+def test_4_1_appending_to_a_long_list_costs_constant_work() -> None:
     text = "{% set l = [] %}{% for i in range(20000) %}{% set _ = l.append(i) %}{% endfor %}{{ l|length }}"
 
     assert parse_template(text).render({}, work=4_000_000) == "20000"
 
 
-def test_2_3_only_the_first_problems_are_described() -> None:
+def test_2_3_only_the_first_errors_are_described() -> None:
     problems = parse_template("{% if u %}" + "".join(f"{{{{ u|nope{n} }}}}" for n in range(500)) + "{% endif %}").errors
 
     assert len(problems) == PROBLEMS_LIMIT
     assert problems[0].suggestion
 
 
-def test_4_1_no_template_changes_the_context():
+def test_4_1_templates_do_not_change_the_context():
     scope = {"d": {"l": [1]}, "l": [{"k": 1}]}
     text = "{% set _ = d.l.append(2) %}{% set _ = l[0].update({'k': 2}) %}{% set _ = d.pop('l') %}{{ l }}{{ d }}"
 
@@ -293,7 +293,7 @@ def test_4_1_no_template_changes_the_context():
     assert scope == {"d": {"l": [1]}, "l": [{"k": 1}]}
 
 
-def test_2_3_a_value_is_never_rendered_again():
+def test_2_3_values_are_not_rendered_as_templates():
     assert render("{% if u %}{{ evil }}{% for x in [evil] %}{{ x }}{% endfor %}{% endif %}") == SCOPE["evil"] * 2
 
 
@@ -311,7 +311,7 @@ def test_2_3_a_value_is_never_rendered_again():
         "u.__class__",
     ],
 )
-def test_4_1_nothing_but_values_is_shown(inner: str):
+def test_4_1_only_values_are_rendered(inner: str):
     text = "{{ " + inner + " }}"
 
     assert (
@@ -319,13 +319,13 @@ def test_4_1_nothing_but_values_is_shown(inner: str):
     )
 
 
-def test_a_loop_shows_what_it_counts_and_no_more():
+def test_a_loop_exposes_only_its_public_attributes():
     text = "{% for x in labels %}{{ loop.length }}{{ loop._iterator }}{{ loop.__init__ }}{% endfor %}"
 
     assert render(text) == "2{{ loop._iterator }}{{ loop.__init__ }}" * 2
 
 
-def test_it_says_which_names_it_reads():
+def test_names_lists_the_variables_of_the_template():
     template = parse_template(
         "{% for x in items %}{{ x.a }}{{ my-key }}{% set y = z %}{{ range(3) }}{{ y }}{% endfor %}"
     )
@@ -333,14 +333,14 @@ def test_it_says_which_names_it_reads():
     assert template.names == {"items", "my-key", "my", "key", "z"}
 
 
-def test_2_3_a_sign_belongs_to_its_expression_unless_it_stands_at_the_braces():
+def test_2_3_a_sign_next_to_the_braces_controls_whitespace():
     scope = {"x.y": 5, "x": {"y": 5}, "a-b": 1}
 
     assert render("{% if 1 %}{% endif %}{{ -x.y }} {{- x.y }}{{+ x.y -}} !", scope) == "-555!"
     assert render("{% if 1 %}{% endif %}{{ a-b }}", scope) == "1"
 
 
-def test_rendering_does_not_depend_on_earlier_renderings():
+def test_renderings_are_independent_of_each_other():
     template = parse_template("{% for i in range(99999) %}{% endfor %}done {{ u }}")
 
-    assert [template.render({"u": turn}) for turn in range(3)] == ["done 0", "done 1", "done 2"]
+    assert [template.render({"u": value}) for value in range(3)] == ["done 0", "done 1", "done 2"]

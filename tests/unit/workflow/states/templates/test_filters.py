@@ -1,4 +1,4 @@
-"""The filters: their results, the values that they refuse, and that all their work is charged."""
+"""The filters: their results, the values that they reject, and the limits of their work."""
 
 from contextlib import suppress
 from typing import Any
@@ -15,13 +15,13 @@ from statewright.workflow.states.templates.values import Missing
 PEOPLE = [{"name": "Bo", "age": 3}, {"name": "al", "age": 2}, {"name": "Cy", "age": 3}]
 
 
-def call(name: str, *args: Any, **named: Any) -> Any:
+def call(name: str, *args: Any, **keywords: Any) -> Any:
     value, *others = args
-    return apply_filter(Rendering({}), name, value, others, named)
+    return apply_filter(Rendering({}), name, value, others, keywords)
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "named", "result"),
+    ("name", "args", "keywords", "expected"),
     [
         ("join", (["a", 1, True, None],), {}, "a1truenull"),
         ("join", ([{"n": 1}, {"n": 2}], "-", "n"), {}, "1-2"),
@@ -127,15 +127,17 @@ def call(name: str, *args: Any, **named: Any) -> Any:
         ("replace", ("a1b", 1, 2), {}, "a2b"),
     ],
 )
-def test_2_3_the_filters(name: str, args: tuple[Any, ...], named: dict[str, Any], result: Any) -> None:
-    answer = call(name, *args, **named)
+def test_2_3_filters_return_the_expected_values(
+    name: str, args: tuple[Any, ...], keywords: dict[str, Any], expected: Any
+) -> None:
+    result = call(name, *args, **keywords)
 
-    assert answer == result
-    assert type(answer) is type(result)
+    assert result == expected
+    assert type(result) is type(expected)
 
 
 @pytest.mark.parametrize(
-    ("name", "args", "named"),
+    ("name", "args", "keywords"),
     [
         ("join", ("text",), {}),
         ("join", ([{}], "", "n"), {}),
@@ -173,9 +175,11 @@ def test_2_3_the_filters(name: str, args: tuple[Any, ...], named: dict[str, Any]
         ("upper", (1, 2), {}),
     ],
 )
-def test_2_3_a_wrong_value_or_argument_is_refused(name: str, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+def test_2_3_invalid_values_and_arguments_are_rejected(
+    name: str, args: tuple[Any, ...], keywords: dict[str, Any]
+) -> None:
     with pytest.raises((ExpressionError, TypeError, ValueError)):
-        call(name, *args, **named)
+        call(name, *args, **keywords)
 
 
 @pytest.mark.parametrize("name", sorted({*FILTERS} - {"default", "d"}))
@@ -207,8 +211,8 @@ ARGUMENTS: dict[str, tuple[Any, ...]] = {
 @pytest.mark.parametrize(
     "name", [name for name in FILTER_NAMES if name not in ("default", "d", "safe", "length", "count")]
 )
-def test_4_1_a_filter_cannot_work_for_long_again_and_again(name: str, value: Any) -> None:
-    """One look at a large value is cheap, and thousands are not: these come to the limit."""
+def test_4_1_repeated_work_of_a_filter_is_limited(name: str, value: Any) -> None:
+    """Processing a large value once is cheap; thousands of times reach the limit."""
     rendering = Rendering({}, work=2_000_000)
     with spend_at_most(), suppress(ExpressionError, TypeError, ValueError, RecursionError):
         for _ in range(2_000):
@@ -228,6 +232,6 @@ def test_4_1_a_filter_cannot_work_for_long_again_and_again(name: str, value: Any
         ("wordwrap", ("a" * 500_000, 1)),
     ],
 )
-def test_4_1_a_filter_that_would_make_too_much_is_refused_before_it_does(name: str, args: tuple[Any, ...]) -> None:
+def test_4_1_a_result_that_is_too_large_is_rejected_before_it_is_built(name: str, args: tuple[Any, ...]) -> None:
     with spend_at_most(), pytest.raises(WorkLimitExceeded):
         call(name, *args)

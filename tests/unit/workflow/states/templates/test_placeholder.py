@@ -1,4 +1,4 @@
-"""How a placeholder is read."""
+"""Parsing of placeholders."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ from statewright.workflow.states.templates.values import Missing
         ("{{}}", (), ()),
     ],
 )
-def test_2_3_a_path_and_filters_are_read(source: str, path: Any, filters: Any) -> None:
+def test_2_3_paths_and_filters_are_parsed(source: str, path: Any, filters: Any) -> None:
     placeholder = PlaceholderParser(simple=True).parse(source)
 
     assert placeholder.path == path
@@ -37,14 +37,14 @@ def test_2_3_a_path_and_filters_are_read(source: str, path: Any, filters: Any) -
     assert placeholder.step is None
 
 
-def test_2_3_anything_else_is_an_expression() -> None:
+def test_2_3_other_placeholders_are_expressions() -> None:
     assert PlaceholderParser().parse("{{ a + b }}").step is not None
     assert PlaceholderParser().parse("{{ a + b }}").names == {"a", "b"}
     assert PlaceholderParser().parse("{{ a|nope }}", line=7).problems[0].line == 1
     assert PlaceholderParser().parse("{{ a|nope }}").step is None
 
 
-def test_2_3_its_value_keeps_its_type() -> None:
+def test_2_3_the_value_of_a_placeholder_keeps_its_type() -> None:
     assert PlaceholderParser().parse("{{a.b}}").evaluate(Rendering({"a": {"b": [1]}})) == [1]
     missing = PlaceholderParser().parse("{{ a.b }}").evaluate(Rendering({}))
     assert isinstance(missing, Missing)

@@ -1,4 +1,4 @@
-"""Templates of section 2.3: what is replaced, what stays as written, and that values are only data."""
+"""Templates of section 2.3: replaced and unchanged placeholders, and protection against hostile values."""
 
 import asyncio
 import copy
@@ -40,7 +40,7 @@ def render(text: str, scope: dict[str, Any] | None = None) -> str:
 
 
 @pytest.mark.parametrize(
-    ("text", "rendered"),
+    ("text", "expected"),
     [
         ("{{u}}", "1"),
         ("{{ u }}", "1"),
@@ -79,8 +79,8 @@ def render(text: str, scope: dict[str, Any] | None = None) -> str:
         ("{{ str(flag) }} {{ '%s' | format(flag) }} {{ flag ~ '' }} {{ [flag] | join }}", "true true true true"),
     ],
 )
-def test_2_3_placeholders_become_values(text: str, rendered: str):
-    assert render(text) == rendered
+def test_2_3_placeholders_are_replaced_by_values(text: str, expected: str):
+    assert render(text) == expected
 
 
 @pytest.mark.parametrize(
@@ -118,12 +118,12 @@ def test_2_3_placeholders_become_values(text: str, rendered: str):
         "\\{\\{u\\}\\}",
     ],
 )
-def test_2_3_what_has_no_value_stays_as_written(text: str):
+def test_2_3_placeholders_without_a_value_stay_unchanged(text: str):
     assert render(text) == text
 
 
 @pytest.mark.parametrize("text", ["{{u|join}}", "{{u|length}}", "{{name|sort}}", "{{u + name}}", "{{name.index('x')}}"])
-def test_2_3_what_fails_is_an_error_that_names_its_line(text: str):
+def test_2_3_a_rendering_error_names_the_line(text: str):
     with pytest.raises(ExpressionError, match="Line 2 of the template cannot be rendered"):
         render(f"first\n{text}\nlast")
 
@@ -147,7 +147,7 @@ def test_2_3_a_placeholder_without_a_value_is_reported_once():
         ("{{ f(*u) }}", 1, "Unpacking arguments"),
     ],
 )
-def test_2_3_a_placeholder_that_is_not_understood_is_a_warning(text: str, line: int, message: str):
+def test_2_3_an_invalid_placeholder_is_a_warning(text: str, line: int, message: str):
     warning = parse_template(text).warnings[0]
 
     assert warning.line == line
@@ -160,7 +160,7 @@ def test_2_3_a_near_miss_is_suggested():
     assert "Did you mean 'join'?" in parse_template("{{ u|jion }}").warnings[0].suggestion
 
 
-def test_2_3_only_the_placeholder_without_a_value_stays():
+def test_2_3_only_placeholders_without_a_value_stay():
     assert render("{{u}} {{nope}} {{a.b.c}} {{u}}") == "1 {{nope}} {{a.b.c}} 1"
 
 
@@ -168,7 +168,7 @@ def test_2_3_an_empty_context_keeps_the_text():
     assert render("{{u}} and {{ v.w }}\n", {}) == "{{u}} and {{ v.w }}\n"
 
 
-def test_2_3_an_exact_key_comes_before_a_path_and_a_filter():
+def test_2_3_an_exact_key_takes_precedence_over_a_path_and_a_filter():
     assert render("{{a.b}} {{a|upper}}", {"a.b": 1, "a": {"b": 2}, "a|upper": 3}) == "1 3"
 
 
@@ -187,7 +187,7 @@ def test_2_3_an_exact_key_comes_before_a_path_and_a_filter():
         "<script>&</script>",
     ],
 )
-def test_2_3_a_value_is_never_rendered_again(value: str):
+def test_2_3_values_are_not_rendered_as_templates(value: str):
     scope = {"value": value, "secret": "hidden", "u": 1, "lst": [1]}
 
     assert render("a {{value}} b", scope) == f"a {value} b"
@@ -225,7 +225,7 @@ def test_2_3_a_value_is_never_rendered_again(value: str):
         "name.format",
     ],
 )
-def test_4_1_no_template_leads_to_an_object(inner: str):
+def test_4_1_templates_cannot_reach_python_objects(inner: str):
     text = "{{ " + inner + " }}"
     in_blocks = "{% if u %}" + text + "{% endif %}"
 
@@ -237,7 +237,7 @@ def test_4_1_no_template_leads_to_an_object(inner: str):
         assert render(in_blocks) == text
 
 
-def test_2_3_one_placeholder_keeps_its_type():
+def test_2_3_a_single_placeholder_keeps_the_type_of_its_value():
     for name, value in SCOPE.items():
         assert render_values("{{" + name + "}}", SCOPE) is value
     assert render_values("{{d.list}}", SCOPE) == [1, 2]
@@ -245,7 +245,7 @@ def test_2_3_one_placeholder_keeps_its_type():
     assert render_values("{{lst|length}}", SCOPE) == 3
 
 
-def test_2_3_more_than_one_placeholder_is_a_text():
+def test_2_3_several_placeholders_produce_a_string():
     assert render_values("{{u}} ", SCOPE) == "1 "
     assert render_values("{{u}}{{u}}", SCOPE) == "11"
     assert render_values("plain", SCOPE) == "plain"
@@ -271,7 +271,7 @@ def test_2_3_templates_inside_maps_and_lists_are_rendered():
     assert args["headers"]["X-{{u}}"] == "Bearer {{name}}"
 
 
-def test_2_3_what_one_placeholder_becomes_is_plain_json():
+def test_2_3_the_value_of_a_single_placeholder_is_plain_json():
     scope = {"people": [{"age": 3}], "l": [1], "big": [[1]]}
 
     groups = render_values("{{ people|groupby('age') }}", scope)
@@ -290,7 +290,7 @@ def test_2_3_what_one_placeholder_becomes_is_plain_json():
         render_values("{{ l.append(l) or l }}", scope)
 
 
-def test_4_1_values_that_are_rendered_have_a_depth_and_share_the_work():
+def test_4_1_render_values_limits_the_depth_and_the_total_work():
     value: Any = "{{u}}"
     for _ in range(3_000):
         value = [value]
@@ -302,7 +302,7 @@ def test_4_1_values_that_are_rendered_have_a_depth_and_share_the_work():
         render_values(texts, SCOPE, work=20_000)
 
 
-def test_4_1_expressions_of_a_text_are_compiled_up_to_a_limit():
+def test_4_1_the_total_length_of_compiled_expressions_is_limited():
     text = "".join("{{ '" + "x" * 900 + "' ~ " + str(number) + " }}" for number in range(150)) + "{{u}}"
     template = parse_template(text)
 
@@ -318,7 +318,7 @@ def test_2_3_only_the_first_warnings_are_described():
     assert warnings[0].suggestion
 
 
-def test_4_1_a_difference_is_compiled_once_and_paid_for_each_time():
+def test_4_1_a_difference_is_compiled_once_and_charged_each_time():
     template = parse_template("{{ n-1 }}")
     first, second = (count_work(lambda: template.render({"n": 3})) for _ in range(2))
 
@@ -328,19 +328,19 @@ def test_4_1_a_difference_is_compiled_once_and_paid_for_each_time():
         template.render({"n": 3}, work=500)
 
 
-def test_4_1_a_text_from_outside_pays_for_the_paths_that_filters_follow():
+def test_4_1_paths_of_filters_in_simple_templates_count_as_work():
     path = ".".join("a" * 100)
     text = ("{{ x | groupby('" + path + "') | length }}{{ x | map('default') | length }}") * 100
     with spend_at_most(), pytest.raises(ExpressionError, match="too much work"):
         parse_template(text, simple=True).render({"x": [{}] * 100_000})
 
 
-def test_it_says_which_names_it_reads():
+def test_names_lists_the_variables_of_the_template():
     assert parse_template("{{u}} {{d.items}} {{my-key|upper}} {{ a + b }} text").names == {"u", "d", "my-key", "a", "b"}
     assert parse_template("plain").names == frozenset()
 
 
-def test_a_template_is_a_frozen_value():
+def test_templates_are_immutable_and_can_be_copied_and_pickled():
     template = parse_template("{{u}}!")
 
     assert template == parse_template("{{u}}!") != parse_template("{{u}}?")
@@ -357,13 +357,13 @@ def test_a_template_is_a_frozen_value():
         del template.text
 
 
-def test_a_template_with_blocks_can_be_sent_too():
+def test_a_template_with_blocks_can_be_pickled():
     template = parse_template("{% if u %}yes{% endif %}")
 
     assert pickle.loads(pickle.dumps(template)).render(SCOPE) == "yes"
 
 
-def test_a_simple_template_has_only_paths_with_filters():
+def test_a_simple_template_supports_only_paths_with_filters():
     text = "{% if u %}{{u}}{% endif %}"
 
     assert parse_template(text, simple=True).render(SCOPE) == "{% if u %}1{% endif %}"
@@ -373,7 +373,7 @@ def test_a_simple_template_has_only_paths_with_filters():
         assert parse_template(expression, simple=True).warnings == ()
 
 
-def test_4_1_a_template_and_what_it_becomes_have_a_size():
+def test_4_1_the_size_of_templates_and_outputs_is_limited():
     assert len(render("x" * SIZE_LIMIT)) == SIZE_LIMIT
     with pytest.raises(ExpressionError, match="at most"):
         parse_template("x" * (SIZE_LIMIT + 1))
@@ -383,10 +383,10 @@ def test_4_1_a_template_and_what_it_becomes_have_a_size():
         render("{{big}}{{big}}!", big)
 
 
-def test_4_1_the_limit_holds_while_a_text_is_rendered():
-    """Not only when all of it is there: a tool's answer may name a value again and again."""
+def test_4_1_the_limit_holds_during_rendering():
+    """Not only at the end: a tool's answer may repeat a placeholder many times."""
     template = parse_template("{{d}}" * 2_000, simple=True)
-    scope = {"d": [list(range(10)) for _ in range(100)]}  # becomes 4 000 characters: 8 MB in all
+    scope = {"d": [list(range(10)) for _ in range(100)]}  # 4 000 characters when rendered: 8 MB in total
 
     tracemalloc.start()
     with pytest.raises(ExpressionError, match="too much work"):
@@ -396,7 +396,7 @@ def test_4_1_the_limit_holds_while_a_text_is_rendered():
     assert peak < 2_000_000
 
 
-def test_a_rendering_that_takes_long_leaves_the_event_loop():
+def test_a_long_rendering_moves_off_the_event_loop():
     threads: list[threading.Thread] = []
 
     def render_on(template: Template) -> str:
@@ -413,18 +413,18 @@ def test_a_rendering_that_takes_long_leaves_the_event_loop():
 
 
 @pytest.mark.parametrize("unit", ["{{", "}}", "{{ ", "{{a}}", "{{a|", "{%", "{# ", "{{{", "{{'", "{{a[", "{{ a|join('"])
-def test_4_1_hostile_text_is_parsed_with_work_in_its_proportion(unit: str):
+def test_4_1_hostile_text_is_parsed_in_linear_time(unit: str):
     def parse(size: int) -> None:
         text = unit * (size // len(unit))
-        for one in (text, text + "}}", "{{" + text):
-            parse_template(one).render({})
+        for variant in (text, text + "}}", "{{" + text):
+            parse_template(variant).render({})
 
     check_linear(lambda size: lambda: parse(size), 2_000)
     with spend_at_most():
         parse(200_000)
 
 
-def test_a_placeholder_that_comes_again_and_again_is_read_once():
+def test_a_repeated_placeholder_is_parsed_once():
     once, same, different = (
         count_work(lambda text=text: parse_template(text))
         for text in ("{{a|length}}", "{{a|length}}" * 100, "".join(f"{{{{a{n}|length}}}}" for n in range(100)))
@@ -432,7 +432,7 @@ def test_a_placeholder_that_comes_again_and_again_is_read_once():
     assert same - once < (different - once) / 2
 
 
-def test_values_that_json_does_not_know_are_texts():
+def test_values_that_json_does_not_have_become_strings():
     circle: list[Any] = []
     circle.append(circle)
 
@@ -449,7 +449,7 @@ def test_values_that_json_does_not_know_are_texts():
         "{% set _ = l.append(1) %}{{ d.clear() }}",
     ],
 )
-def test_4_1_no_template_changes_its_scope(text: str):
+def test_4_1_templates_do_not_change_their_scope(text: str):
     scope = {"l": [1, 2], "d": {"a": [1]}}
     parse_template(text).render(scope)
     render_values(text, scope)
@@ -458,13 +458,13 @@ def test_4_1_no_template_changes_its_scope(text: str):
     assert scope == {"l": [1, 2], "d": {"a": [1]}}
 
 
-def test_4_1_a_text_from_outside_cannot_make_copies_again_and_again():
+def test_4_1_repeated_copies_in_simple_templates_are_limited():
     text = ("{{x" + "[:]" * 300 + "[0]}} ") * 200
     with spend_at_most(), pytest.raises(ExpressionError, match="too much work"):
         parse_template(text, simple=True).render({"x": [1] * 100_000})
 
 
-def test_4_1_a_text_from_outside_cannot_be_indented_without_end():
+def test_4_1_indentation_in_simple_templates_is_limited():
     deep: list[Any] = list(range(10_000))
     for _ in range(200):
         deep = [deep]
@@ -472,5 +472,5 @@ def test_4_1_a_text_from_outside_cannot_be_indented_without_end():
         parse_template("{{ x | tojson(8) }}", simple=True).render({"x": deep})
 
 
-def test_2_3_characters_and_parts_of_texts_are_read():
+def test_2_3_characters_and_slices_of_strings_are_read():
     assert render("{{name[0]}} {{name[1:]}} {{name[-1]|upper}} {{name[9]}}") == "A nn N {{name[9]}}"

@@ -19,7 +19,7 @@ class Service(ThreadingHTTPServer):
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
-        self.asked: list[dict[str, Any]] = []
+        self.requests: list[dict[str, Any]] = []
         self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
         self.stop = threading.Event()
         """Ends the responses that otherwise never end."""
@@ -42,7 +42,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
         headers = {name.lower(): value for name, value in self.headers.items()}
-        self.server.asked.append({"method": self.command, "path": self.path, "headers": headers, "body": body})
+        self.server.requests.append({"method": self.command, "path": self.path, "headers": headers, "body": body})
         if self.path == "/slow":
             self.server.stop.wait(600)
             return

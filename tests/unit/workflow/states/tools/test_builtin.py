@@ -1,4 +1,4 @@
-"""The tools that come with Statewright."""
+"""The built-in tools."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from statewright.workflow.states.tools import ToolRegistry, ToolSettings
 from statewright.workflow.states.tools.builtin import ENABLED_BY, builtin_tools
 
 
-def test_what_can_be_turned_on_is_listed(tmp_path: Path) -> None:
+def test_every_built_in_tool_can_be_enabled(tmp_path: Path) -> None:
     settings = ToolSettings(root=tmp_path, allow_hosts=("example.com",), allow_shell=True)
     assert {tool.name for tool in builtin_tools(settings)} == set(ENABLED_BY)
     assert list(builtin_tools(ToolSettings())) == []
 
 
-def test_4_1_3_the_context_fills_nothing_optional_and_no_command(tmp_path: Path) -> None:
+def test_4_1_3_the_context_fills_neither_optional_arguments_nor_commands(tmp_path: Path) -> None:
     settings = ToolSettings(root=tmp_path, allow_hosts=("example.com",), allow_shell=True)
     for tool in builtin_tools(settings):
         optional = set(tool.parameters["properties"]) - set(tool.parameters.get("required", ()))
@@ -28,7 +28,7 @@ def test_4_1_3_the_context_fills_nothing_optional_and_no_command(tmp_path: Path)
         assert "command" not in tool.parameters["properties"] or "command" in tool.never_from_context
 
 
-def test_commands_run_in_the_root_or_else_beside_the_modules_of_tools(tmp_path: Path) -> None:
+def test_commands_run_in_the_root_or_in_the_folder_of_the_tools(tmp_path: Path) -> None:
     (tmp_path / "root").mkdir()
     for settings, folder in (
         (ToolSettings(folder=tmp_path, allow_shell=True), tmp_path),
@@ -43,13 +43,13 @@ def test_commands_run_in_the_root_or_else_beside_the_modules_of_tools(tmp_path: 
     ("name", "line"),
     [("read_file", 'root = "."'), ("http_request", "allow_hosts = "), ("run_command", "allow_shell = true")],
 )
-def test_built_in_tools_are_off_until_they_are_turned_on(name: str, line: str) -> None:
+def test_built_in_tools_are_disabled_by_default(name: str, line: str) -> None:
     with pytest.raises(ToolError) as caught:
         ToolRegistry().get(name)
     assert f"[tools]\n{line}" in str(caught.value)
 
 
-def test_settings_turn_built_in_tools_on(tmp_path: Path) -> None:
+def test_settings_enable_built_in_tools(tmp_path: Path) -> None:
     settings = ToolSettings(root=tmp_path, allow_hosts=("example.com",), allow_shell=True)
     registry = ToolRegistry(settings=settings)
     assert registry.names == (
@@ -59,4 +59,4 @@ def test_settings_turn_built_in_tools_on(tmp_path: Path) -> None:
     for name in registry.names:
         tool = registry.get(name)
         assert tool.description
-        assert all("description" in one for one in tool.parameters["properties"].values())
+        assert all("description" in schema for schema in tool.parameters["properties"].values())

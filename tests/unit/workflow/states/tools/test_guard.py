@@ -1,4 +1,4 @@
-"""Which addresses a tool may ask."""
+"""The hosts that tools may reach."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from statewright.workflow.states.tools.guard import Guard, check_host, read_url
         ("https://example.com?q=1", ("https", "example.com", 443, "/?q=1")),
     ],
 )
-def test_a_url_is_taken_apart(text: str, parts: tuple[str, str, int, str]) -> None:
+def test_a_url_is_parsed(text: str, parts: tuple[str, str, int, str]) -> None:
     url = read_url(text)
     assert (url.scheme, url.host, url.port, url.target) == parts
 
@@ -32,7 +32,7 @@ def test_a_url_is_taken_apart(text: str, parts: tuple[str, str, int, str]) -> No
         "http://example.com/é", "http://" + "a" * 300 + "/", "http://a..b/",
     ],
 )  # fmt: skip
-def test_4_1_8_what_is_no_plain_url_is_refused(text: str) -> None:
+def test_4_1_8_invalid_urls_are_rejected(text: str) -> None:
     with pytest.raises(ToolError):
         read_url(text)
 
@@ -43,7 +43,7 @@ def test_a_password_in_a_url_is_not_quoted() -> None:
     assert "hunter2" not in str(caught.value)
 
 
-def test_a_url_is_written_as_it_was() -> None:
+def test_a_url_is_formatted_as_it_was_written() -> None:
     for text in ("https://example.com/a?b=c", "http://example.com:8080/", "https://[2001:db8::1]:444/x"):
         assert str(read_url(text)) == text
 
@@ -62,7 +62,7 @@ def test_a_url_is_written_as_it_was() -> None:
         ("[2606:4700::1]:81", "http://[2606:4700::1]:81/"),
     ],
 )
-def test_hosts_on_the_list_are_allowed(entry: str, url: str) -> None:
+def test_listed_hosts_are_allowed(entry: str, url: str) -> None:
     assert Guard([entry]).resolve(read_url(url)) == [read_url(url).host]
 
 
@@ -77,7 +77,7 @@ def test_hosts_on_the_list_are_allowed(entry: str, url: str) -> None:
         ("example.com", "https://example.com.evil.example/"),
     ],
 )
-def test_4_1_8_other_hosts_are_refused(entry: str, url: str) -> None:
+def test_4_1_8_other_hosts_are_rejected(entry: str, url: str) -> None:
     with pytest.raises(ToolError, match=r"is not allowed. To allow it, add it to allow_hosts"):
         Guard([entry]).resolve(read_url(url))
 
@@ -91,24 +91,24 @@ def test_4_1_8_other_hosts_are_refused(entry: str, url: str) -> None:
         "[2002:7f00:1::]", "2130706433", "0x7f.1", "0177.0.0.1", "127.1",
     ],
 )  # fmt: skip
-def test_4_1_8_a_wildcard_opens_no_address_that_is_not_public(host: str) -> None:
+def test_4_1_8_a_wildcard_does_not_allow_private_addresses(host: str) -> None:
     with pytest.raises(ToolError, match="not a public address"):
         Guard(["*"]).resolve(read_url(f"http://{host}/"))
 
 
-def test_4_1_8_a_host_that_is_spelled_out_may_be_private() -> None:
+def test_4_1_8_a_private_host_may_be_listed_without_a_wildcard() -> None:
     assert "127.0.0.1" in Guard(["localhost"]).resolve(read_url("http://localhost/"))
     assert Guard(["10.0.0.1:8080"]).resolve(read_url("http://10.0.0.1:8080/")) == ["10.0.0.1"]
 
 
-def test_4_1_8_metadata_is_only_for_those_who_spell_out_the_address() -> None:
+def test_4_1_8_metadata_services_are_allowed_only_by_their_exact_address() -> None:
     url = read_url("http://169.254.169.254/")
     assert Guard(["169.254.169.254"]).resolve(url) == ["169.254.169.254"]
     with pytest.raises(ToolError, match="add the exact address"):
         Guard(["*:80"]).resolve(url)
 
 
-def test_the_origin_of_an_integration_is_allowed_by_it() -> None:
+def test_the_origin_of_an_integration_is_allowed() -> None:
     url = read_url("http://127.0.0.1:8123/x")
     guard = Guard([])
     assert guard.with_origin(url).resolve(url) == ["127.0.0.1"]
@@ -118,7 +118,7 @@ def test_the_origin_of_an_integration_is_allowed_by_it() -> None:
         guard.with_origin(url).resolve(read_url("http://127.0.0.1:8124/"))
 
 
-def test_a_host_that_is_not_found_is_a_broken_connection() -> None:
+def test_an_unknown_host_is_a_connection_error() -> None:
     with pytest.raises(ConnectionError, match="cannot be resolved"):
         Guard(["*"]).resolve(read_url("http://there-is-no-such-host.invalid/"))
 
@@ -127,12 +127,12 @@ def test_a_host_that_is_not_found_is_a_broken_connection() -> None:
     "entry",
     ["", "  ", "https://example.com", "example.com/path", "a b", "*.*.com", "ex*mple.com", "*com", "u@h", "h:x"],
 )
-def test_entries_that_allow_no_host_are_refused(entry: str) -> None:
+def test_invalid_entries_are_rejected(entry: str) -> None:
     with pytest.raises(ToolError, match="is not a host"):
         check_host(entry)
 
 
-def test_a_list_is_asked_without_looking_a_name_up() -> None:
+def test_the_list_is_checked_without_resolving_names() -> None:
     guard = Guard(["api.example.com", "*.example.org"])
     one, below, other = (read_url(f"https://{host}/") for host in ("api.example.com", "a.example.org", "example.net"))
     assert [guard.allows(url) for url in (one, below, other)] == [True, True, False]

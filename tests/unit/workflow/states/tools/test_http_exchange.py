@@ -1,4 +1,4 @@
-"""One exchange, with an address that was checked before."""
+"""One HTTP exchange with an address that was already checked."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from statewright.workflow.states.tools.http_request import WholeResponse, exchan
 LIMIT = 1_000
 
 
-def ask(url: str, addresses: list[str] | None = None, *, seconds: float = 60, **more: Any) -> WholeResponse:
+def fetch(url: str, addresses: list[str] | None = None, *, seconds: float = 60, **more: Any) -> WholeResponse:
     request = HttpRequest(more.pop("method", "GET"), read_url(url), more.pop("headers", {}), more.pop("body", None))
     certificates = ssl.create_default_context()
 
@@ -34,59 +34,59 @@ def ask(url: str, addresses: list[str] | None = None, *, seconds: float = 60, **
     return asyncio.run(run())
 
 
-def test_an_answer_has_status_headers_and_body(service: Any) -> None:
+def test_a_response_has_status_headers_and_body(service: Any) -> None:
     service.answers["/a"] = (201, {"X-Kind": "Greeting"}, b"hi")
-    answer = ask(f"{service.url}/a", method="POST", headers={"x-own": "1"}, body=b"text")
+    answer = fetch(f"{service.url}/a", method="POST", headers={"x-own": "1"}, body=b"text")
     assert (answer.status, answer.headers["x-kind"], answer.body) == (201, "Greeting", b"hi")
-    assert service.asked[0]["body"] == b"text"
-    assert service.asked[0]["headers"]["x-own"] == "1"
-    assert service.asked[0]["headers"]["host"] == service.host
+    assert service.requests[0]["body"] == b"text"
+    assert service.requests[0]["headers"]["x-own"] == "1"
+    assert service.requests[0]["headers"]["host"] == service.host
 
 
-def test_4_1_8_the_connection_goes_to_the_checked_address_and_the_name_is_not_looked_up_again(service: Any) -> None:
-    answer = ask(f"http://moved-elsewhere.invalid:{service.server_port}/")
+def test_4_1_8_the_connection_uses_the_checked_address_without_resolving_the_name_again(service: Any) -> None:
+    answer = fetch(f"http://moved-elsewhere.invalid:{service.server_port}/")
     assert answer.body == b"hello"
-    assert service.asked[0]["headers"]["host"] == f"moved-elsewhere.invalid:{service.server_port}"
+    assert service.requests[0]["headers"]["host"] == f"moved-elsewhere.invalid:{service.server_port}"
 
 
-def test_the_next_address_is_tried(service: Any) -> None:
-    assert ask(f"http://two.invalid:{service.server_port}/", ["127.0.0.2", "127.0.0.1"]).status == 200
+def test_the_next_address_is_tried_after_a_failure(service: Any) -> None:
+    assert fetch(f"http://two.invalid:{service.server_port}/", ["127.0.0.2", "127.0.0.1"]).status == 200
 
 
-def test_nobody_there_is_a_broken_connection() -> None:
+def test_a_refused_connection_is_a_connection_error() -> None:
     with pytest.raises(ConnectionError, match=r"'127.0.0.1' failed: ConnectError"):
-        ask("http://127.0.0.1:1/")
+        fetch("http://127.0.0.1:1/")
 
 
-def test_an_answer_that_is_too_large_is_refused(service: Any) -> None:
+def test_a_response_above_the_limit_is_rejected(service: Any) -> None:
     service.answers["/big"] = (200, {}, b"x" * (LIMIT + 1))
     service.answers["/fits"] = (200, {}, b"x" * LIMIT)
-    assert len(ask(f"{service.url}/fits").body) == LIMIT
+    assert len(fetch(f"{service.url}/fits").body) == LIMIT
     with pytest.raises(ToolError, match="more than 1000 bytes"):
-        ask(f"{service.url}/big")
+        fetch(f"{service.url}/big")
 
 
-def test_an_answer_that_is_cut_off_is_a_broken_connection(service: Any) -> None:
+def test_a_truncated_response_is_a_connection_error(service: Any) -> None:
     service.answers["/cut"] = (200, {"content-length": "50"}, b"only this")
     with pytest.raises(ConnectionError, match="failed: RemoteProtocolError"):
-        ask(f"{service.url}/cut")
-    assert ask(f"{service.url}/cut", method="HEAD").body == b""
+        fetch(f"{service.url}/cut")
+    assert fetch(f"{service.url}/cut", method="HEAD").body == b""
 
 
 @pytest.mark.parametrize("path", ["/slow", "/drip"])
-def test_time_is_limited_for_the_whole_exchange(service: Any, path: str) -> None:
+def test_the_time_of_the_whole_exchange_is_limited(service: Any, path: str) -> None:
     with pytest.raises(TimeoutError):
-        ask(f"{service.url}{path}", seconds=0.4)
+        fetch(f"{service.url}{path}", seconds=0.4)
 
 
 @pytest.mark.parametrize("headers", [{"a": "b\r\nX: y"}, {"a:": "c"}, {"a": "\u20ac"}])
-def test_4_1_8_headers_cannot_be_smuggled_in(service: Any, headers: dict[str, str]) -> None:
+def test_4_1_8_header_injection_is_rejected(service: Any, headers: dict[str, str]) -> None:
     with pytest.raises(ToolError, match="cannot be sent"):
-        ask(service.url, headers=headers)
-    assert service.asked == []
+        fetch(service.url, headers=headers)
+    assert service.requests == []
 
 
-class _Quiet(BaseHTTPRequestHandler):
+class _QuietHandler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.send_header("content-length", "4")
@@ -103,10 +103,10 @@ class _QuietServer(HTTPServer):
 
 
 @pytest.fixture
-def encrypted(tmp_path: Path) -> Iterator[tuple[int, Path]]:
-    """The port of a service for `safe.example`, and the certificate that it shows."""
-    certificate = _certificate(tmp_path)
-    server = _QuietServer(("127.0.0.1", 0), _Quiet)
+def tls_service(tmp_path: Path) -> Iterator[tuple[int, Path]]:
+    """Yield the port of a service for `safe.example`, and the path of its certificate."""
+    certificate = _create_certificate(tmp_path)
+    server = _QuietServer(("127.0.0.1", 0), _QuietHandler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
     server.socket = context.wrap_socket(server.socket, server_side=True)
@@ -118,7 +118,7 @@ def encrypted(tmp_path: Path) -> Iterator[tuple[int, Path]]:
     thread.join()
 
 
-def _certificate(folder: Path) -> Path:
+def _create_certificate(folder: Path) -> Path:
     x509 = pytest.importorskip("cryptography.x509")
     from cryptography.hazmat.primitives import hashes, serialization
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -126,7 +126,7 @@ def _certificate(folder: Path) -> Path:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.oid.NameOID.COMMON_NAME, "safe.example")])
     now = datetime.now(UTC)
-    made = (
+    certificate = (
         x509.CertificateBuilder()
         .subject_name(name)
         .issuer_name(name)
@@ -141,31 +141,31 @@ def _certificate(folder: Path) -> Path:
     secret = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    path.write_bytes(secret + made.public_bytes(serialization.Encoding.PEM))
+    path.write_bytes(secret + certificate.public_bytes(serialization.Encoding.PEM))
     return path
 
 
-def test_an_encrypted_service_is_known_by_its_name(
-    encrypted: tuple[int, Path], monkeypatch: pytest.MonkeyPatch
+def test_the_certificate_of_a_service_is_verified_against_its_name(
+    tls_service: tuple[int, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    port, certificate = encrypted
+    port, certificate = tls_service
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-    assert ask(f"https://safe.example:{port}/").body == b"safe"
+    assert fetch(f"https://safe.example:{port}/").body == b"safe"
     with pytest.raises(ToolError, match=r"certificate of 'other.example' cannot be trusted"):
-        ask(f"https://other.example:{port}/")
+        fetch(f"https://other.example:{port}/")
 
 
-def test_a_certificate_of_nobody_is_refused(encrypted: tuple[int, Path]) -> None:
+def test_an_untrusted_certificate_is_rejected(tls_service: tuple[int, Path]) -> None:
     with pytest.raises(ToolError, match=r"certificate of 'safe.example' cannot be trusted"):
-        ask(f"https://safe.example:{encrypted[0]}/")
+        fetch(f"https://safe.example:{tls_service[0]}/")
 
 
 def test_4_1_8_proxies_of_the_environment_are_not_used(service: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    assert ask(service.url).body == b"hello"
+    assert fetch(service.url).body == b"hello"
 
 
-def test_the_path_is_sent_as_it_is_written(service: Any) -> None:
-    ask(f"{service.url}/a/../b|{{x}}?q='%2f")
-    assert service.asked[0]["path"] == "/a/../b|{x}?q='%2f"
+def test_the_path_is_sent_unchanged(service: Any) -> None:
+    fetch(f"{service.url}/a/../b|{{x}}?q='%2f")
+    assert service.requests[0]["path"] == "/a/../b|{x}?q='%2f"

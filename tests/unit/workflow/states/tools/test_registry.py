@@ -1,4 +1,4 @@
-"""Tools by name."""
+"""The registry of tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def add(one: int) -> int:
     return one + 1
 
 
-def module(folder: Path, kind: str = "") -> str:
+def module_name(folder: Path, kind: str = "") -> str:
     return min(path.stem for path in folder.glob(f"own_*{kind}.py"))
 
 
@@ -30,8 +30,8 @@ def test_functions_are_found_by_name() -> None:
     assert registry.get("increase").name == "increase"
 
 
-def test_a_module_is_imported_when_its_tool_is_wanted(folder: Path) -> None:
-    name = module(folder)
+def test_a_module_is_imported_on_the_first_use_of_its_tool(folder: Path) -> None:
+    name = module_name(folder)
     registry = ToolRegistry({"triple": f"{name}:triple"}, ToolSettings(folder=folder))
     assert "triple" in registry
     assert name not in sys.modules
@@ -40,22 +40,22 @@ def test_a_module_is_imported_when_its_tool_is_wanted(folder: Path) -> None:
     assert asyncio.run(tool.call({"value": 2}, context=ToolContext())) == 6
 
 
-def test_some_tools_are_imported_when_they_are_wanted(folder: Path) -> None:
-    name = module(folder)
+def test_a_subset_imports_tools_on_use(folder: Path) -> None:
+    name = module_name(folder)
     registry = ToolRegistry(
         {"triple": f"{name}:triple", "lost": f"{name}:lost", "add": add}, ToolSettings(folder=folder)
     )
-    some = registry.subset(["triple", "lost"])
-    assert (list(some), len(some), "triple" in some, "add" in some) == (["triple", "lost"], 2, True, False)
+    subset = registry.subset(["triple", "lost"])
+    assert (list(subset), len(subset), "triple" in subset, "add" in subset) == (["triple", "lost"], 2, True, False)
     assert name not in sys.modules
-    assert some["triple"] is registry.get("triple")
+    assert subset["triple"] is registry.get("triple")
     with pytest.raises(ToolError):
-        some["lost"]
+        subset["lost"]
     with pytest.raises(KeyError):
-        some["add"]
+        subset["add"]
 
 
-def test_an_unknown_tool_shows_near_misses_and_the_snippet_to_add() -> None:
+def test_the_error_for_an_unknown_tool_has_suggestions_and_a_snippet() -> None:
     with pytest.raises(ToolError) as caught:
         ToolRegistry({"read_graph": add}).get("read_grap")
     assert str(caught.value) == (
@@ -65,18 +65,18 @@ def test_an_unknown_tool_shows_near_misses_and_the_snippet_to_add() -> None:
     assert tool_snippet("a b") == '[tools]\n"a b" = "my_tools:a_b"'
 
 
-def test_a_tool_of_a_server_has_to_be_declared_with_it() -> None:
+def test_a_tool_of_an_mcp_server_must_be_declared_with_the_server() -> None:
     with pytest.raises(ToolError, match=r"belongs to an MCP server\. Declare the server with its name and config"):
         ToolRegistry().get("server:tool")
 
 
-def test_names_that_cannot_be_are_refused() -> None:
+def test_invalid_names_are_rejected() -> None:
     for tool in (add, "module:f"):
         with pytest.raises(ToolError, match="is not a valid tool name"):
             ToolRegistry({"a b": tool})
 
 
-def test_a_tool_of_the_project_comes_before_a_built_in_one(tmp_path: Path) -> None:
+def test_a_tool_of_the_project_replaces_a_built_in_one(tmp_path: Path) -> None:
     registry = ToolRegistry({"read_file": add}, ToolSettings(root=tmp_path))
     assert list(registry.get("read_file").parameters["properties"]) == ["one"]
     registry.register("module:f", name="read_file")
@@ -84,6 +84,6 @@ def test_a_tool_of_the_project_comes_before_a_built_in_one(tmp_path: Path) -> No
         registry.get("read_file")
 
 
-def test_an_allow_list_that_cannot_be_read_is_refused() -> None:
+def test_an_invalid_list_of_allowed_hosts_is_rejected() -> None:
     with pytest.raises(ToolError, match="is not a host"):
         ToolRegistry(settings=ToolSettings(allow_hosts=("https://example.com/",)))

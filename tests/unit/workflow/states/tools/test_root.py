@@ -1,4 +1,4 @@
-"""A folder, and nothing outside it."""
+"""The root folder of tools, and protection of files outside it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def read(root: Root, path: str) -> bytes:
 
 
 @pytest.mark.parametrize("path", ["a.txt", "./a.txt", ".//a.txt"])
-def test_paths_inside_are_read(root: Root, path: str) -> None:
+def test_paths_inside_the_root_can_be_read(root: Root, path: str) -> None:
     assert read(root, path) == b"inside"
 
 
@@ -44,53 +44,53 @@ def test_paths_inside_are_read(root: Root, path: str) -> None:
         "..\\x",
     ],
 )
-def test_paths_outside_are_refused(root: Root, path: str) -> None:
-    for open_it in (root.open_to_read, root.open_to_write):
+def test_paths_outside_the_root_are_rejected(root: Root, path: str) -> None:
+    for open_file in (root.open_to_read, root.open_to_write):
         with pytest.raises(ToolError, match="is not a path in the folder of the tools"):
-            open_it(path)
+            open_file(path)
 
 
-def test_links_do_not_lead_out(root: Root, tmp_path: Path) -> None:
+def test_links_to_the_outside_are_rejected(root: Root, tmp_path: Path) -> None:
     (tmp_path / "in/out.txt").symlink_to(tmp_path / "secret.txt")
     (tmp_path / "in/up").symlink_to(tmp_path)
     (tmp_path / "in/dangling").symlink_to(tmp_path / "new.txt")
     (tmp_path / "in/round").symlink_to("round")
     for path in ("out.txt", "up/secret.txt", "dangling", "round"):
-        for open_it in (root.open_to_read, root.open_to_write):
+        for open_file in (root.open_to_read, root.open_to_write):
             with pytest.raises(ToolError):
-                open_it(path)
+                open_file(path)
     assert (tmp_path / "secret.txt").read_text() == "outside"
     assert not (tmp_path / "new.txt").exists()
 
 
-def test_links_inside_are_followed(root: Root, tmp_path: Path) -> None:
+def test_links_inside_the_root_are_followed(root: Root, tmp_path: Path) -> None:
     (tmp_path / "in/deep/link.txt").symlink_to("../a.txt")
     assert read(root, "deep/link.txt") == b"inside"
 
 
 def test_a_link_that_appears_after_the_check_is_not_followed(root: Root, tmp_path: Path) -> None:
-    place = root.resolve
+    resolve = root.resolve
     (tmp_path / "in/deep/b.txt").write_text("b")
 
-    def swapped(path: str):  # pyright: ignore
-        found = place(path)
+    def resolve_and_swap(path: str):  # pyright: ignore
+        resolved = resolve(path)
         (tmp_path / "in/deep").rename(tmp_path / "in/moved")
         (tmp_path / "in/deep").symlink_to(tmp_path)
-        return found
+        return resolved
 
-    root.resolve = swapped  # pyright: ignore
+    root.resolve = resolve_and_swap  # pyright: ignore
     with pytest.raises(ToolError, match="lies below a file"):
         root.open_to_read("deep/secret.txt")
 
 
 @pytest.mark.parametrize("path", [".git/config", ".GIT/hooks/x", ".env", "deep/.env.local", "statewright.toml"])
-def test_4_1_11_what_holds_secrets_or_is_run_is_protected(root: Root, path: str) -> None:
-    for open_it in (root.open_to_read, root.open_to_write):
+def test_4_1_11_files_with_secrets_or_code_that_runs_are_protected(root: Root, path: str) -> None:
+    for open_file in (root.open_to_read, root.open_to_write):
         with pytest.raises(ToolError, match="is protected"):
-            open_it(path)
+            open_file(path)
 
 
-def test_a_link_to_what_is_protected_is_protected(root: Root, tmp_path: Path) -> None:
+def test_a_link_to_a_protected_file_is_protected(root: Root, tmp_path: Path) -> None:
     (tmp_path / "in/.env").write_text("KEY=1")
     (tmp_path / "in/open.txt").symlink_to(".env")
     with pytest.raises(ToolError, match="is protected"):
@@ -99,15 +99,15 @@ def test_a_link_to_what_is_protected_is_protected(root: Root, tmp_path: Path) ->
     assert not is_protected(".github")
 
 
-def test_what_is_no_file_is_told(root: Root, tmp_path: Path) -> None:
+def test_paths_other_than_files_are_rejected(root: Root, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "in/pipe")
-    told = {
+    messages = {
         ".": "is a folder",
         "deep": "is a folder|not a regular file",
         "none.txt": "File 'none.txt' does not exist",
         "pipe": "not a regular file",
     }
-    for path, sentence in told.items():
+    for path, sentence in messages.items():
         with pytest.raises(ToolError, match=sentence):
             root.open_to_read(path)
     with pytest.raises(ToolError, match="lies below a file"):
@@ -116,7 +116,7 @@ def test_what_is_no_file_is_told(root: Root, tmp_path: Path) -> None:
         root.open_to_write("pipe")
 
 
-def test_writing_makes_folders_and_empties_files(root: Root, tmp_path: Path) -> None:
+def test_writing_creates_folders_and_truncates_files(root: Root, tmp_path: Path) -> None:
     with root.open_to_write("new/deeper/b.txt") as file:
         file.write(b"long content")
     with root.open_to_write("new/deeper/b.txt") as file:
@@ -124,7 +124,7 @@ def test_writing_makes_folders_and_empties_files(root: Root, tmp_path: Path) -> 
     assert (tmp_path / "in/new/deeper/b.txt").read_text() == "short"
 
 
-def test_a_walk_is_in_order_and_leaves_out_links_and_what_is_protected(root: Root, tmp_path: Path) -> None:
+def test_walk_is_sorted_and_omits_links_and_protected_files(root: Root, tmp_path: Path) -> None:
     for path in ("b.txt", "deep/z.txt", ".git/config", ".env"):
         (tmp_path / "in" / path).parent.mkdir(exist_ok=True)
         (tmp_path / "in" / path).write_text("x")

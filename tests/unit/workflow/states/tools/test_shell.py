@@ -1,4 +1,4 @@
-"""The tool that runs programs."""
+"""The tool `run_command`."""
 
 from __future__ import annotations
 
@@ -33,34 +33,34 @@ def is_running(pid: int) -> bool:
         return False
 
 
-def test_a_program_answers_with_its_code_and_outputs(tmp_path: Path) -> None:
+def test_the_result_has_the_exit_code_and_the_outputs(tmp_path: Path) -> None:
     code = "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"
     assert run(tmp_path, python(code)) == {"exit_code": 3, "stdout": "out\n", "stderr": "err\n"}
 
 
-def test_it_runs_in_the_folder_without_input(tmp_path: Path) -> None:
-    done = run(tmp_path, python("import os, sys; print(os.getcwd(), repr(sys.stdin.read()))"))
-    assert done["stdout"] == f"{tmp_path.resolve()} ''\n"
+def test_a_program_runs_in_the_folder_without_input(tmp_path: Path) -> None:
+    result = run(tmp_path, python("import os, sys; print(os.getcwd(), repr(sys.stdin.read()))"))
+    assert result["stdout"] == f"{tmp_path.resolve()} ''\n"
 
 
-def test_no_shell_reads_the_command(tmp_path: Path) -> None:
+def test_commands_are_not_interpreted_by_a_shell(tmp_path: Path) -> None:
     for command in ("echo $HOME; touch x > y && `id` *", ["echo", "$HOME; touch x", ">", "y", "&&", "`id`", "*"]):
-        done = run(tmp_path, command)
-        assert "$HOME" in done["stdout"]
-        assert "`id`" in done["stdout"]
+        result = run(tmp_path, command)
+        assert "$HOME" in result["stdout"]
+        assert "`id`" in result["stdout"]
     assert list(tmp_path.iterdir()) == []
 
 
 def test_4_1_11_the_environment_has_no_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "s3cret-value")
     monkeypatch.setenv("LC_TEST", "kept")
-    done = run(tmp_path, ["env"])
-    assert "s3cret" not in done["stdout"]
-    assert "LC_TEST=kept" in done["stdout"]
-    assert "PATH=" in done["stdout"]
+    result = run(tmp_path, ["env"])
+    assert "s3cret" not in result["stdout"]
+    assert "LC_TEST=kept" in result["stdout"]
+    assert "PATH=" in result["stdout"]
 
 
-def test_time_is_limited_and_what_was_started_ends_too(tmp_path: Path) -> None:
+def test_a_timeout_stops_the_program_and_its_children(tmp_path: Path) -> None:
     code = "import os, subprocess, time; p = subprocess.Popen(['sleep', '600']); open('x', 'w').write(str(p.pid)); "
     code += "os.rename('x', 'pid'); time.sleep(600)"
     for seconds in longer_and_longer():
@@ -69,18 +69,18 @@ def test_time_is_limited_and_what_was_started_ends_too(tmp_path: Path) -> None:
         if (tmp_path / "pid").exists():
             break
     pid = int((tmp_path / "pid").read_text())
-    until = time.monotonic() + 600
-    while is_running(pid) and time.monotonic() < until:
+    deadline = time.monotonic() + 600
+    while is_running(pid) and time.monotonic() < deadline:
         time.sleep(0.01)
     assert not is_running(pid)
 
 
-def test_a_program_that_leaves_another_one_behind_is_not_waited_for(tmp_path: Path) -> None:
+def test_background_processes_of_a_program_are_not_awaited(tmp_path: Path) -> None:
     code = "import subprocess; subprocess.Popen(['sleep', '600']); print('done', flush=True)"
     assert run(tmp_path, python(code), seconds=120)["stdout"] == "done\n"
 
 
-def test_a_cancelled_call_stops_the_program(tmp_path: Path) -> None:
+def test_cancelling_a_call_stops_the_program(tmp_path: Path) -> None:
     async def main() -> None:
         code = "import os, time; open('pid', 'w').write(str(os.getpid())); os.rename('pid', 'ready'); time.sleep(60)"
         shell = Shell(tmp_path, limit=1000, seconds=300)
@@ -95,9 +95,9 @@ def test_a_cancelled_call_stops_the_program(tmp_path: Path) -> None:
     assert not is_running(int((tmp_path / "ready").read_text()))
 
 
-def test_outputs_are_limited_and_the_program_goes_on(tmp_path: Path) -> None:
-    done = run(tmp_path, python("print('x' * 1_000_000); open('end', 'w')"), limit=10)
-    assert done["stdout"] == "x" * 10 + "\n[The first 10 of 1000001 bytes.]"
+def test_long_outputs_are_truncated_while_the_program_continues(tmp_path: Path) -> None:
+    result = run(tmp_path, python("print('x' * 1_000_000); open('end', 'w')"), limit=10)
+    assert result["stdout"] == "x" * 10 + "\n[The first 10 of 1000001 bytes.]"
     assert (tmp_path / "end").exists()
 
 
@@ -109,26 +109,26 @@ def test_outputs_are_limited_and_the_program_goes_on(tmp_path: Path) -> None:
         (["echo", "a\0b"], "cannot be started"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_run_is_told(tmp_path: Path, command: list[str] | str, sentence: str) -> None:
+def test_invalid_commands_are_rejected(tmp_path: Path, command: list[str] | str, sentence: str) -> None:
     with pytest.raises(ToolError, match=sentence):
         run(tmp_path, command)
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(ToolError, match=r"Folder .* does not exist"):
         run(tmp_path / "none", "echo a")
 
 
-def test_a_text_is_split_as_a_shell_would() -> None:
+def test_a_string_is_split_as_in_a_shell() -> None:
     assert split_command("git commit -m 'two words'") == ["git", "commit", "-m", "two words"]
     assert split_command(["a b", ""]) == ["a b", ""]
 
 
-def test_arguments_of_a_list_become_text() -> None:
+def test_arguments_of_a_list_are_converted_to_strings() -> None:
     assert split_command(["echo", 5, True, [1, "é"], {"a": None}]) == ["echo", "5", "true", '[1, "é"]', '{"a": null}']
 
 
-def test_it_works_on_a_loop_of_another_thread(tmp_path: Path) -> None:
+def test_a_program_runs_on_an_event_loop_of_another_thread(tmp_path: Path) -> None:
     from statewright.runtime.concurrency.private_loop import run_on_private_loop
 
     shell = Shell(tmp_path, limit=1000, seconds=300)

@@ -1,4 +1,4 @@
-"""The JSON in an answer."""
+"""Extracting JSON from answers."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from statewright.workflow.steps.llm.checks import extract_json
         ('{{"a": 1}', {"a": 1}),
     ],
 )
-def test_json_is_found(text: str, expected: Any) -> None:
+def test_json_is_extracted(text: str, expected: Any) -> None:
     assert extract_json(text) == expected
 
 
 @pytest.mark.parametrize("text", ["", "no", "{", "{a: 1}", "```json\nno\n```"])
-def test_there_is_none(text: str) -> None:
+def test_text_without_json_is_rejected(text: str) -> None:
     with pytest.raises(ValueError, match="it contains no JSON"):
         extract_json(text)
 
 
 @pytest.mark.parametrize("text", ["[" * 200_000, "{" * 200_000, "```json\n" * 20_000, '{"a":' * 50_000])
-def test_hostile_text_takes_no_time(text: str) -> None:
+def test_hostile_text_is_rejected_in_linear_time(text: str) -> None:
     with spend_at_most(), pytest.raises(ValueError, match="no JSON"):
         extract_json(text)
 
@@ -47,5 +47,5 @@ def test_hostile_text_takes_no_time(text: str) -> None:
 @given(
     st.dictionaries(st.text(), st.integers() | st.text()), st.text(alphabet="abc .:\n"), st.text(alphabet="abc .:\n")
 )
-def test_words_around_a_map_do_not_matter(value: dict[str, Any], before: str, after: str) -> None:
+def test_words_around_the_json_are_ignored(value: dict[str, Any], before: str, after: str) -> None:
     assert extract_json(f"{before}{json.dumps(value)}{after}") == value

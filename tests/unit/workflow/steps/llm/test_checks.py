@@ -1,4 +1,4 @@
-"""What answers are held to."""
+"""The checks of answers."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from statewright.workflow.steps.model import Guardrails, LlmStep, PromptMessage
 
 def answer(text: str, *, finish_reason: Any = "stop", **step: Any) -> CheckedAnswer:
     messages = (PromptMessage(role="user", content="x"),)
-    asked = LlmStep(type="llm", name="a", model="m", messages=messages, **step)
-    return CheckedAnswer(ModelResponse(Message(text, role="assistant"), finish_reason=finish_reason), asked)
+    llm_step = LlmStep(type="llm", name="a", model="m", messages=messages, **step)
+    return CheckedAnswer(ModelResponse(Message(text, role="assistant"), finish_reason=finish_reason), llm_step)
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "secret"),
     [
         ("-----BEGIN RSA PRIVATE KEY-----", "a private key"),
         ("use sk-abcdefghijklmnopqrstuvwx now", "a secret key of a service"),
@@ -38,8 +38,8 @@ def answer(text: str, *, finish_reason: Any = "stop", **step: Any) -> CheckedAns
         ("5500-0000-0000-0004", "the number of a payment card"),
     ],
 )
-def test_what_must_not_leave(text: str, found: str) -> None:
-    assert content_safety(answer(text)) == f"The answer contains {found}. Leave it out."
+def test_secrets_and_personal_numbers_are_found(text: str, secret: str) -> None:
+    assert content_safety(answer(text)) == f"The answer contains {secret}. Leave it out."
 
 
 @pytest.mark.parametrize(
@@ -54,11 +54,11 @@ def test_what_must_not_leave(text: str, found: str) -> None:
         "",
     ],
 )
-def test_what_may(text: str) -> None:
+def test_harmless_text_passes(text: str) -> None:
     assert content_safety(answer(text)) is None
 
 
-def test_an_answer_that_was_refused() -> None:
+def test_a_refusal_of_the_model_fails_the_check() -> None:
     assert content_safety(answer("", finish_reason="refused")) == "The model refused to answer."
 
 
@@ -74,12 +74,12 @@ def test_an_answer_that_was_refused() -> None:
         ({}, []),
     ],
 )
-def test_the_keys_that_a_schema_asks_for(schema: dict[str, Any], expected: list[str]) -> None:
+def test_required_keys_are_read_from_schemas_and_examples(schema: dict[str, Any], expected: list[str]) -> None:
     assert list_required_keys(schema) == expected
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "expected"),
     [
         ('{"a": null, "b": 1}', None),
         ('```json\n{"a": 1, "b": 2}\n```', None),
@@ -90,17 +90,17 @@ def test_the_keys_that_a_schema_asks_for(schema: dict[str, Any], expected: list[
         ("text", "is not valid JSON"),
     ],
 )
-def test_keys_are_there(text: str, said: str | None) -> None:
-    found = schema_validation(answer(text, output_schema={"a": "x", "b": "y"}))
-    assert found is None if said is None else said in (found or "")
+def test_missing_keys_are_reported(text: str, expected: str | None) -> None:
+    reason = schema_validation(answer(text, output_schema={"a": "x", "b": "y"}))
+    assert reason is None if expected is None else expected in (reason or "")
 
 
-def test_without_a_schema_anything_passes() -> None:
+def test_without_a_schema_every_answer_passes() -> None:
     assert schema_validation(answer("text")) is None
 
 
 @pytest.mark.parametrize(
-    ("text", "least", "passes"),
+    ("text", "threshold", "expected"),
     [
         ('{"confidence": 0.7}', 0.7, True),
         ('{"confidence": 1}', 0.7, True),
@@ -113,12 +113,12 @@ def test_without_a_schema_anything_passes() -> None:
         ("sure", 0.7, False),
     ],
 )
-def test_how_sure_an_answer_is(text: str, least: float, passes: bool) -> None:
-    found = confidence_threshold(answer(text, guardrails=Guardrails(confidence_threshold=least)))
-    assert (found is None) is passes
+def test_the_confidence_must_reach_the_threshold(text: str, threshold: float, expected: bool) -> None:
+    reason = confidence_threshold(answer(text, guardrails=Guardrails(confidence_threshold=threshold)))
+    assert (reason is None) is expected
 
 
-def test_more_checks_may_be_registered() -> None:
+def test_more_checks_can_be_registered() -> None:
     @post_check("tests.only")
     def check(answer: CheckedAnswer) -> str | None:
         return answer.text or None

@@ -1,4 +1,4 @@
-"""What no other model would mend."""
+"""Errors that cause a fallback to another model, and errors that do not."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ def run(*models: ScriptedModel, **retry: Any) -> Any:
     return compile_steps(document, models=dict(zip(names, models, strict=True))).invoke({})
 
 
-def test_an_error_of_the_run_is_not_the_models() -> None:
-    other = ScriptedModel(["x"])
+def test_an_internal_error_causes_no_fallback() -> None:
+    fallback = ScriptedModel(["x"])
     with pytest.raises(InternalError):
-        run(ScriptedModel([InternalError("ours")]), other)
-    assert other.requests == []
+        run(ScriptedModel([InternalError("ours")]), fallback)
+    assert fallback.requests == []
 
 
 @pytest.mark.parametrize("error", [InvalidConfig("no library"), MissingApiKey("no key"), ValueError("odd")])
-def test_other_errors_are(error: Exception) -> None:
+def test_other_errors_cause_a_fallback(error: Exception) -> None:
     assert run(ScriptedModel([error]), ScriptedModel(["x"])) == {"a": "x"}
 
 
-def test_a_missing_key_is_not_found_by_trying_again() -> None:
+def test_a_missing_api_key_is_not_retried() -> None:
     model = ScriptedModel([MissingApiKey("no key")], repeat_last=True)
     with pytest.raises(StepFailed) as failed:
         run(model, maxAttempts=3)

@@ -1,4 +1,4 @@
-"""What becomes of an answer that did not pass."""
+"""The handling of answers that fail their checks."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ def guard(on_failure: Any, check: Any = lambda answer: "bad") -> OutputGuard:
 FAILED = [FailedCheck("c", "bad"), FailedCheck("d", "worse")]
 
 
-def test_feedback() -> None:
+def test_feedback_depends_on_the_mode_and_the_number_of_rounds() -> None:
     assert guard("warn").feedback(FAILED, 0) is None
     assert guard("block").feedback([], 0) is None
     assert guard("retry_with_feedback").feedback(FAILED, 0) == "Your answer was not accepted.\nbad\nworse"
-    for one, told in ((guard("block"), 0), (guard("retry_with_feedback"), FEEDBACK_ROUNDS)):
+    for output_guard, rounds in ((guard("block"), 0), (guard("retry_with_feedback"), FEEDBACK_ROUNDS)):
         with pytest.raises(StepFailed, match="c: bad d: worse") as failed:
-            one.feedback(FAILED, told)
+            output_guard.feedback(FAILED, rounds)
         assert failed.value.details == {"checks": [{"check": "c", "reason": "bad"}, {"check": "d", "reason": "worse"}]}
 
 
-def test_each_failure_is_told() -> None:
-    told: list[Any] = []
-    execution = cast(Any, SimpleNamespace(report_event=lambda kind, **payload: told.append((kind, payload))))
+def test_each_failed_check_is_reported() -> None:
+    events: list[Any] = []
+    execution = cast(Any, SimpleNamespace(report_event=lambda kind, **payload: events.append((kind, payload))))
     answer = CheckedAnswer(ModelResponse(Message("x", role="assistant")), cast(Any, None))
     assert asyncio.run(guard("warn").run_checks(answer, execution)) == [FailedCheck("c", "bad")]
-    assert told == [("GUARDRAIL_FAILED", {"check": "c", "reason": "bad", "onFailure": "warn"})]
+    assert events == [("GUARDRAIL_FAILED", {"check": "c", "reason": "bad", "onFailure": "warn"})]
     with pytest.raises(InvalidConfig, match="The check 'c' returned True"):
         asyncio.run(guard("warn", lambda answer: True).run_checks(answer, execution))

@@ -1,4 +1,4 @@
-"""What an answer does to the state."""
+"""State updates from answers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from statewright.workflow.steps.llm.handler import make_result
 from statewright.workflow.steps.model import LlmStep, PromptMessage
 
 
-def result(text: str, **step: Any) -> Any:
+def make_step_result(text: str, **step: Any) -> Any:
     messages = (PromptMessage(role="user", content="x"),)
-    asked = LlmStep(type="llm", name="a", model="m", messages=messages, **step)
-    return make_result(CheckedAnswer(ModelResponse(Message(text, role="assistant")), asked))
+    llm_step = LlmStep(type="llm", name="a", model="m", messages=messages, **step)
+    return make_result(CheckedAnswer(ModelResponse(Message(text, role="assistant")), llm_step))
 
 
 @pytest.mark.parametrize(
@@ -28,13 +28,13 @@ def result(text: str, **step: Any) -> Any:
         ({"response_format": "json", "output_key": "k"}, "[1]", {"k": [1]}),
     ],
 )
-def test_updates(step: dict[str, Any], text: str, expected: dict[str, Any]) -> None:
-    found = result(text, **step)
-    assert (found.status, found.state_updates, found.output) == ("completed", expected, expected)
+def test_answers_become_state_updates(step: dict[str, Any], text: str, expected: dict[str, Any]) -> None:
+    step_result = make_step_result(text, **step)
+    assert (step_result.status, step_result.state_updates, step_result.output) == ("completed", expected, expected)
 
 
-@pytest.mark.parametrize(("text", "said"), [("x", "it contains no JSON"), ("[1]", "answered with a JSON list")])
-def test_no_map(text: str, said: str) -> None:
-    with pytest.raises(StepFailed, match=said) as failed:
-        result(text, response_format="json")
+@pytest.mark.parametrize(("text", "message"), [("x", "it contains no JSON"), ("[1]", "answered with a JSON list")])
+def test_a_json_answer_must_be_a_map(text: str, message: str) -> None:
+    with pytest.raises(StepFailed, match=message) as failed:
+        make_step_result(text, response_format="json")
     assert (failed.value.code, failed.value.is_final) == ("LLM_OUTPUT_INVALID", False)

@@ -1,4 +1,4 @@
-"""The models that steps name."""
+"""The models of steps."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from statewright.errors import InvalidConfig
 from statewright.models import ScriptedModel
 from statewright.workflow.steps.llm.resources import StepModels, qualify_model_name
 
-ONE, OTHER = ScriptedModel([]), ScriptedModel([])
+ONE, TWO = ScriptedModel([]), ScriptedModel([])
 
 
 @pytest.mark.parametrize(
-    ("given", "name", "expected"),
+    ("models", "name", "expected"),
     [
         (ONE, "anything", ONE),
-        ({"a": ONE, "default": OTHER}, "a", ONE),
-        ({"a": ONE, "default": OTHER}, "b", OTHER),
+        ({"a": ONE, "default": TWO}, "a", ONE),
+        ({"a": ONE, "default": TWO}, "b", TWO),
         ({"a": ONE}, "b", None),
         ({}, "a", None),
         (None, "a", None),
@@ -26,14 +26,14 @@ ONE, OTHER = ScriptedModel([]), ScriptedModel([])
         (lambda name: ONE if name == "a" else None, "gpt-5", None),
     ],
 )
-def test_whose_model_it_is(given: Any, name: str, expected: Any) -> None:
-    assert StepModels(given).find(name) is expected
+def test_models_are_found_by_name(models: Any, name: str, expected: Any) -> None:
+    assert StepModels(models).find(name) is expected
 
 
-@pytest.mark.parametrize("given", [{"a": 3}, lambda name: 3, 3])
-def test_what_is_no_model(given: Any) -> None:
+@pytest.mark.parametrize("models", [{"a": 3}, lambda name: 3, 3])
+def test_invalid_models_are_rejected(models: Any) -> None:
     with pytest.raises(InvalidConfig, match="The model is 3"):
-        StepModels(given).find("a")
+        StepModels(models).find("a")
 
 
 @pytest.mark.parametrize(
@@ -48,14 +48,14 @@ def test_what_is_no_model(given: Any) -> None:
         ("", None),
     ],
 )
-def test_providers_are_known_by_how_a_name_begins(name: str, expected: str | None) -> None:
+def test_providers_are_recognized_by_the_prefix_of_a_name(name: str, expected: str | None) -> None:
     assert qualify_model_name(name) == expected
 
 
 @pytest.mark.parametrize(
-    ("given", "known"),
+    ("models", "expected"),
     [(None, False), ({"m": ScriptedModel([])}, True), ({"other": ScriptedModel([])}, False), (ScriptedModel([]), True)],
 )
-def test_whether_somebody_would_be_asked(given: Any, known: bool) -> None:
-    assert StepModels(given).has("m") is known
-    assert StepModels(given).has("gpt-5")
+def test_has_tells_whether_a_model_is_available(models: Any, expected: bool) -> None:
+    assert StepModels(models).has("m") is expected
+    assert StepModels(models).has("gpt-5")

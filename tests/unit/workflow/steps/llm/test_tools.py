@@ -39,17 +39,17 @@ def test_functions_become_tools() -> None:
         as_tool(read_tools({"w": 3})["w"], "w")
 
 
-def test_tools_with_names_are_made_when_they_are_wanted() -> None:
-    named = read_tools({"w": 3, "v": weather})
-    assert (list(named), len(named), "w" in named, "x" in named) == (["w", "v"], 2, True, False)
-    assert as_tool(named["v"], "v").description == "The weather."
+def test_named_tools_are_created_on_use() -> None:
+    tools = read_tools({"w": 3, "v": weather})
+    assert (list(tools), len(tools), "w" in tools, "x" in tools) == (["w", "v"], 2, True, False)
+    assert as_tool(tools["v"], "v").description == "The weather."
 
 
-def test_a_tool_with_the_words_of_the_definition() -> None:
-    given = read_tools([weather])["weather"]
-    bare, described = DeclaredTool(LlmTool(name="w"), given), DeclaredTool(LlmTool(name="w", description="D"), given)
+def test_a_declared_tool_may_override_the_description() -> None:
+    tool = read_tools([weather])["weather"]
+    bare, described = DeclaredTool(LlmTool(name="w"), tool), DeclaredTool(LlmTool(name="w", description="D"), tool)
     assert (bare.name, bare.description, described.description) == ("w", "The weather.", "D")
-    assert bare.parameters == given.parameters
+    assert bare.parameters == tool.parameters
     assert call(bare, {"city": "Rome"}) == "sun in Rome"
 
 
@@ -62,19 +62,19 @@ def test_a_tool_with_the_words_of_the_definition() -> None:
         ({"output": {}}, {}),
     ],
 )
-def test_what_a_handler_answers_is_told(answer: Any, expected: Any) -> None:
+def test_the_result_of_a_handler_is_returned_to_the_model(answer: Any, expected: Any) -> None:
     assert call(handler_tool(lambda ctx: answer), {}) == expected
 
 
-def test_handlers_get_the_arguments() -> None:
+def test_handlers_receive_the_arguments_and_the_step() -> None:
     async def handler(ctx: StepContext, step: Any) -> StepResult:
-        return StepResult(output={"got": [ctx.config, step]})
+        return StepResult(output={"received": [ctx.config, step]})
 
-    assert call(handler_tool(handler), {"x": 1}) == {"got": [{"x": 1}, "the step"]}
+    assert call(handler_tool(handler), {"x": 1}) == {"received": [{"x": 1}, "the step"]}
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "said"),
+    ("answer", "error", "message"),
     [
         (StepResult("failed", error=StepFailure("no")), ToolError, "no"),
         (StepResult("failed"), ToolError, "h failed"),
@@ -82,6 +82,6 @@ def test_handlers_get_the_arguments() -> None:
         ("text", InvalidUpdateError, "The handler of step 'h'"),
     ],
 )
-def test_what_no_tool_may_answer(answer: Any, error: Any, said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_invalid_results_of_tools_are_rejected(answer: Any, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
         call(handler_tool(lambda ctx: answer), {})

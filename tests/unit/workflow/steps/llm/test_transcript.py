@@ -1,4 +1,4 @@
-"""What a step keeps of a conversation. Most is in `tests/semantics/test_steps_conversations.py`."""
+"""The journal of a conversation. Most tests are in `tests/semantics/test_steps_conversations.py`."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from statewright.workflow.steps.llm.conversation import ConversationJournal
 
 
 class Crash(BaseException):
-    """The process is killed."""
+    """Simulates that the process is killed."""
 
 
-def test_a_conversation_belongs_to_a_node() -> None:
+def test_a_conversation_needs_a_node() -> None:
     with pytest.raises(InternalError, match="outside a node"):
         ConversationJournal()
 
 
-def test_each_place_of_a_conversation_is_reached_once_until_it_is_given_up() -> None:
-    made: list[str] = []
-    deaths = [True, True]
+def test_each_call_of_a_conversation_is_made_once_until_it_is_abandoned() -> None:
+    calls: list[str] = []
+    crashes = [True, True]
 
     async def talk(state: Any) -> Any:
         transcript = ConversationJournal()
 
         async def word() -> str:
-            made.append(f"word {len(made)}")
-            return made[-1]
+            calls.append(f"word {len(calls)}")
+            return calls[-1]
 
-        said = [await transcript.call_once("say", word) for _ in range(len(made) % 2 + 1)]
-        if len(deaths) == 1:
+        words = [await transcript.call_once("say", word) for _ in range(len(calls) % 2 + 1)]
+        if len(crashes) == 1:
             await transcript.abandon()
-        if deaths:
-            deaths.pop()
+        if crashes:
+            crashes.pop()
             raise Crash
-        return {"said": said}
+        return {"words": words}
 
-    graph = StateGraph({"said": list})
+    graph = StateGraph({"words": list})
     graph.add_node("talk", talk)
     graph.add_edge(START, "talk")
     graph.add_edge("talk", END)
     app = graph.compile(InMemorySaver())
     with pytest.raises(Crash):
-        app.invoke({"said": []}, thread_id="t")
-    assert made == ["word 0"]
+        app.invoke({"words": []}, thread_id="t")
+    assert calls == ["word 0"]
     with pytest.raises(Crash):
         app.invoke(None, thread_id="t")
-    assert made == ["word 0", "word 1"]
-    assert app.invoke(None, thread_id="t") == {"said": ["word 2"]}
+    assert calls == ["word 0", "word 1"]
+    assert app.invoke(None, thread_id="t") == {"words": ["word 2"]}

@@ -1,4 +1,4 @@
-"""What is a decision."""
+"""The decisions of approvals."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from statewright.workflow.steps.perform import check_decision, decision_key
     "answer",
     [{"decision": "approved"}, {"decision": "rejected", "decidedBy": "x"}, {"decision": "edited", "content": None}],
 )
-def test_decisions(answer: Any) -> None:
+def test_valid_decisions_are_accepted(answer: Any) -> None:
     assert check_decision(answer) is None
 
 
 @pytest.mark.parametrize(
-    ("answer", "said"),
+    ("answer", "message"),
     [
         ({}, "The decision is None. Choices: approved, rejected, edited."),
         ("approved", "The decision is None"),
@@ -26,9 +26,9 @@ def test_decisions(answer: Any) -> None:
         ({"decision": "edited"}, "the content is missing"),
     ],
 )
-def test_what_is_none(answer: Any, said: str) -> None:
-    assert said in (check_decision(answer) or "")
+def test_invalid_decisions_are_rejected(answer: Any, message: str) -> None:
+    assert message in (check_decision(answer) or "")
 
 
-def test_the_field_of_its_result() -> None:
+def test_the_decision_has_its_own_key() -> None:
     assert decision_key("ok") == "ok_decision"

@@ -1,4 +1,4 @@
-"""External events, asked of a runtime that has the answer."""
+"""External events, with a fake runtime that returns the answer."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ STEP = ExternalEventStep(type="external_event", name="e", signal_type="paid", ti
 
 
 def perform(answer: Any) -> StepResult:
-    asked: list[Any] = []
+    requests: list[Any] = []
     result = perform_external_event(
-        STEP, cast(Any, SimpleNamespace(wait_for=lambda question, _: asked.append(question) or answer))
+        STEP, cast(Any, SimpleNamespace(wait_for=lambda request, _: requests.append(request) or answer))
     )
-    assert (asked[0].signal, asked[0].delay, asked[0].is_timer) == ("paid", 0.25, False)
+    assert (requests[0].signal, requests[0].delay, requests[0].is_timer) == ("paid", 0.25, False)
     return result
 
 
-def test_the_payload_is_output_and_update() -> None:
+def test_the_payload_becomes_output_and_update() -> None:
     assert perform({"a": 1}) == StepResult(output={"a": 1}, state_updates={"a": 1})
     assert perform({}).state_updates == {}
 
 
-def test_nothing_in_time_is_a_failure() -> None:
+def test_a_timeout_is_a_failure() -> None:
     with pytest.raises(StepFailed, match="received no signal 'paid' within 250 ms"):
         perform(None)

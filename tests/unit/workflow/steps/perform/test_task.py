@@ -1,4 +1,4 @@
-"""Tasks, called as a graph calls them."""
+"""Tasks, run in a graph."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def run(handler: Any, **step: Any) -> Any:
     return compile_steps(document, handlers={"h": handler}).invoke({"i": 1})
 
 
-def test_a_handler_gets_the_step_if_it_wants_it() -> None:
+def test_a_handler_with_a_second_parameter_receives_the_step() -> None:
     def handler(ctx: Any, step: Any) -> Any:
         return {"stateUpdates": {"step": [step.name, step.handler, ctx.config]}}
 

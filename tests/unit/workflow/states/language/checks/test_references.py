@@ -1,4 +1,4 @@
-"""Ids that stand for two things or for none."""
+"""Duplicate ids, and references to missing ids."""
 
 import pytest
 
@@ -21,7 +21,7 @@ def state(state_id: str, transition: str = "{state_id: end}", worker: str = "ass
 
 
 @pytest.mark.parametrize(
-    ("worker", "guess"),
+    ("worker", "expected"),
     [
         ("assistant_id: writr", "Did you mean 'writer'? Assistants: writer."),
         ("tool_id: fetsh", "Did you mean 'fetch'? Tools: fetch."),
@@ -30,9 +30,9 @@ def state(state_id: str, transition: str = "{state_id: end}", worker: str = "ass
         ("tool_id: pick", "There is a custom node with this id. Did you mean 'custom_node_id'?"),
     ],
 )
-def test_1_8_what_does_the_work_must_be_there(worker: str, guess: str) -> None:
+def test_1_8_the_worker_of_a_state_must_exist(worker: str, expected: str) -> None:
     message = problem(state("s", worker=worker))
-    assert guess in message
+    assert expected in message
     assert "State 's': the " in message
     assert "does not exist" in message
 
@@ -65,11 +65,11 @@ def test_1_8_every_target_must_exist(transition: str) -> None:
         "{switch: {cases: [{condition: x, state_id: end}], default: t}}",
     ],
 )
-def test_1_0_end_is_valid_wherever_a_state_is(transition: str) -> None:
+def test_1_0_end_is_a_valid_target(transition: str) -> None:
     assert parse_workflow(f"{ASSISTANTS}states:\n{state('s', transition)}{state('t')}").problems == ()
 
 
-def test_1_5_two_states_with_one_id_are_refused_with_both_lines() -> None:
+def test_1_5_duplicate_state_ids_are_reported_with_both_lines() -> None:
     message = problem(state("s") + state("s"))
     assert "Two states have the id 's': the first one is on line 5." in message
     assert "line 6" in message
@@ -87,42 +87,42 @@ def test_1_5_two_states_with_one_id_are_refused_with_both_lines() -> None:
         ),
     ],
 )
-def test_two_parts_of_a_list_with_one_id_are_refused(head: str, noun: str) -> None:
+def test_duplicate_ids_in_a_list_are_reported(head: str, noun: str) -> None:
     assert f"Two {noun} have the id" in problem(state("s"), head)
 
 
-def test_an_assistant_and_a_tool_may_have_one_id() -> None:
+def test_an_assistant_and_a_tool_may_share_an_id() -> None:
     head = ASSISTANTS + "tools: [{id: writer, tool: f}]\n"
     assert parse_workflow(f"{head}states:\n{state('s')}").problems == ()
 
 
-def test_1_5_end_is_no_id_of_a_state() -> None:
+def test_1_5_end_is_reserved_and_not_a_valid_state_id() -> None:
     assert "reserved for the end" in problem(state("s") + state("end"))
 
 
-def test_1_8_an_empty_iter_key_is_refused() -> None:
+def test_1_8_an_empty_iter_key_is_rejected() -> None:
     assert "empty 'iter_key'" in problem(state("s", "{state_id: t, iter_key: ''}") + state("t"))
 
 
 @pytest.mark.parametrize("kind", NODE_KINDS)
-def test_1_4_known_kinds_of_custom_nodes(kind: str) -> None:
+def test_1_4_known_kinds_of_custom_nodes_are_accepted(kind: str) -> None:
     head = f"custom_nodes: [{{id: n, custom_node_id: {kind}}}, {{id: {kind}}}]\n"
     assert parse_workflow(f"{head}states:\n{state('s', worker='custom_node_id: n')}").problems == ()
 
 
-def test_1_4_an_unknown_kind_is_refused_unless_it_is_passed() -> None:
+def test_1_4_an_unknown_kind_is_rejected_unless_registered() -> None:
     head = "custom_nodes: [{id: n, custom_node_id: transfrom_node}]\n"
     text = f"{head}states:\n{state('s', worker='custom_node_id: n')}"
     assert "Did you mean 'transform_node'?" in str(parse_workflow(text).problems[0])
     assert parse_workflow(text, node_kinds=["transfrom_node"]).problems == ()
 
 
-def test_1_4_an_id_that_is_taken_for_the_kind_is_explained() -> None:
+def test_1_4_an_id_used_as_an_unknown_kind_is_explained() -> None:
     assert "no custom_node_id" in problem(state("s"), ASSISTANTS + "custom_nodes: [{id: mine}]\n")
 
 
 @pytest.mark.parametrize(("kind", "reason"), [("bedrock_flow_node", "AWS"), ("supervisor_node", "Autonomous")])
-def test_1_4_kinds_that_are_not_supported_say_why(kind: str, reason: str) -> None:
+def test_1_4_the_error_for_an_unsupported_kind_gives_the_reason(kind: str, reason: str) -> None:
     message = problem(state("s"), ASSISTANTS + f"custom_nodes: [{{id: n, custom_node_id: {kind}}}]\n")
     assert reason in message
 

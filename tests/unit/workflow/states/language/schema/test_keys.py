@@ -72,11 +72,11 @@ KEYS = keys_of(Outer)
         ("old_count", Number(1, whole=True)),
     ],
 )
-def test_the_type_of_values_follows_from_the_type(name: str, value_type: ValueType) -> None:
+def test_the_type_of_a_key_follows_from_its_annotation(name: str, value_type: ValueType) -> None:
     assert KEYS[name].type == value_type
 
 
-def test_the_order_is_that_of_the_class_and_only_declared_fields_are_keys() -> None:
+def test_only_declared_fields_are_keys_in_the_order_of_the_class() -> None:
     assert list(KEYS) == [
         *("id", "ratio", "count", "flag", "word", "either", "names", "inner", "inners", "args", "raw", "node_kind"),
         *("label", "old_count", "idle"),
@@ -91,17 +91,17 @@ def test_a_field_without_a_default_is_a_required_key() -> None:
     ("name", "default"),
     [("id", None), ("count", 3), ("word", "b"), ("names", ["x"]), ("inners", []), ("inner", None), ("label", "none")],
 )
-def test_defaults_are_those_of_the_fields_unless_stated_otherwise(name: str, default: object) -> None:
+def test_keys_have_the_defaults_of_their_fields_unless_stated_otherwise(name: str, default: object) -> None:
     assert KEYS[name].default == default
 
 
-def test_fields_settings_and_raw_maps_are_told_apart() -> None:
+def test_fields_settings_and_raw_maps_are_distinguished() -> None:
     assert (KEYS["node_kind"].field, KEYS["label"].field) == ("kind", "")
     assert KEYS["raw"].is_raw
     assert not KEYS["inner"].is_raw
 
 
-def test_deprecated_and_ignored_keys() -> None:
+def test_deprecated_and_ignored_keys_are_declared() -> None:
     assert KEYS["old_count"] == KeySchema(
         name="old_count", type=Number(1, whole=True), doc="A count.", current_name="count", both_allowed=True
     )

@@ -50,7 +50,7 @@ def read(text: str) -> tuple[Any, list[str], list[str]]:
     return part, [str(problem) for problem in diagnostics.problems], [str(warning) for warning in diagnostics.warnings]
 
 
-def test_values_are_stored_by_the_names_of_their_keys() -> None:
+def test_values_are_stored_under_the_names_of_their_keys() -> None:
     part, problems, warnings = read("id: a\nleft: b\nextra: 1\n")
     assert problems == warnings == []
     assert isinstance(part, ParsedMap)
@@ -71,25 +71,25 @@ def test_a_missing_required_key_is_reported() -> None:
 
 
 @pytest.mark.parametrize("name", ["called", "idd", "Id"])
-def test_a_required_key_under_a_wrong_name_is_one_problem(name: str) -> None:
+def test_a_misspelled_required_key_is_one_problem(name: str) -> None:
     _, problems, warnings = read(f"left: b\n{name}: a\n")
     assert len(problems) == 1
     assert f"It has '{name}' instead. Write it as 'id'." in problems[0]
     assert warnings == []
 
 
-def test_one_of_a_group_is_needed() -> None:
+def test_a_group_needs_one_of_its_keys() -> None:
     assert "has none of the keys 'left', 'right'. Write one of them." in read("id: a")[1][0]
 
 
-def test_one_of_a_group_under_a_wrong_name_is_one_problem() -> None:
+def test_a_misspelled_key_of_a_group_is_one_problem() -> None:
     _, problems, warnings = read("id: a\nrigth: b\n")
     assert len(problems) == 1
     assert "It has 'rigth' instead. Write it as 'right'." in problems[0]
     assert warnings == []
 
 
-def test_keys_that_exclude_each_other_are_reported_at_the_later_one() -> None:
+def test_conflicting_keys_are_reported_at_the_later_one() -> None:
     _, problems, _ = read("id: a\nright: b\nleft: c\n")
     assert "has both 'left' and 'right', which cannot be combined. Keep one." in problems[0]
     assert "line 3" in problems[0]
@@ -105,7 +105,7 @@ def test_a_key_may_require_another_key() -> None:
     assert len(read("id: a\nextra: 1\n")[1]) == 1
 
 
-def test_a_deprecated_key_stands_for_its_successor_with_a_warning() -> None:
+def test_a_deprecated_key_sets_its_successor_with_a_warning() -> None:
     part, problems, warnings = read("id: a\nleft: b\nold_extra: 2\n")
     assert problems == []
     assert part.values["extra"] == 2.0
@@ -113,25 +113,25 @@ def test_a_deprecated_key_stands_for_its_successor_with_a_warning() -> None:
     assert "Write 'extra'." in warnings[0]
 
 
-def test_both_a_deprecated_key_and_its_successor_are_an_error() -> None:
+def test_a_deprecated_key_and_its_successor_exclude_each_other() -> None:
     assert "Keep only 'extra'." in read("id: a\nleft: b\nold_extra: 2\nextra: 3\n")[1][0]
 
 
-def test_both_may_be_allowed_and_then_the_new_one_wins() -> None:
+def test_the_successor_wins_where_both_keys_are_allowed() -> None:
     part, problems, warnings = read("id: a\nleft: b\nolder_extra: 2\nextra: 3\n")
     assert problems == []
     assert part.values["extra"] == 3.0
     assert "'extra' takes precedence." in warnings[0]
 
 
-def test_1_5_1_unknown_keys_are_accepted_with_a_warning_and_a_near_miss() -> None:
+def test_1_5_1_unknown_keys_cause_a_warning_with_a_suggestion() -> None:
     _, problems, warnings = read("id: a\nleft: b\nrigth: c\nfoo: 1\n")
     assert problems == []
     assert "Did you mean 'right'?" in warnings[0]
     assert "Keys: id, left, right, extra." in warnings[1]
 
 
-def test_a_key_of_an_inner_map_is_suggested_to_be_moved_there() -> None:
+def test_a_misplaced_key_of_an_inner_map_gets_a_suggestion() -> None:
     diagnostics = Diagnostics()
     root = read_document("extra: 1").root
     assert root is not None
@@ -139,17 +139,17 @@ def test_a_key_of_an_inner_map_is_suggested_to_be_moved_there() -> None:
     assert diagnostics.warnings[0].suggestion == "Move it into 'thing'."
 
 
-def test_1_5_1_ignored_keys_are_accepted_with_a_warning() -> None:
+def test_1_5_1_ignored_keys_cause_a_warning() -> None:
     _, problems, warnings = read("id: a\nleft: b\nidle: {x: 1}\n")
     assert problems == []
     assert "has no effect here: it never did." in warnings[0]
 
 
-def test_1_5_keys_of_a_user_interface_are_ignored_in_silence() -> None:
+def test_1_5_keys_of_a_user_interface_are_ignored_without_a_warning() -> None:
     assert read("id: a\nleft: b\nmeta_x: 1\n")[1:] == ([], [])
 
 
-def test_a_value_that_is_not_a_map_is_refused() -> None:
+def test_a_value_other_than_a_map_is_rejected() -> None:
     part, problems, _ = read("[a]")
     assert part is INVALID
     assert "must be a map of things, and is a list." in problems[0]

@@ -1,4 +1,4 @@
-"""Kinds of values: valid and invalid ones, and their JSON Schema."""
+"""Types of values: valid and invalid values, and their JSON Schema."""
 
 from typing import Any
 
@@ -85,7 +85,7 @@ def test_valid_values_are_read(kind: ValueType, text: str, value: object) -> Non
         (ListOf(Text(), distinct=True), "[a, b, a]", "twice"),
     ],
 )
-def test_messages_describe_the_value_and_the_correction(kind: ValueType, text: str, expected: str) -> None:
+def test_messages_describe_the_value_and_a_correction(kind: ValueType, text: str, expected: str) -> None:
     _, problems = read(kind, text)
     assert len(problems) == 1
     assert expected in str(problems[0])
@@ -95,12 +95,12 @@ def test_messages_describe_the_value_and_the_correction(kind: ValueType, text: s
     assert not jsonschema_rs.is_valid(kind.json_schema(), plain.plain()["key"])
 
 
-def test_a_list_is_read_without_its_invalid_items() -> None:
+def test_invalid_items_of_a_list_are_omitted() -> None:
     assert read(ListOf(Text()), "[a, 1, b]")[0] == ("a", "b")
 
 
 @pytest.mark.parametrize("kind", [Text(), Number(0), Flag(), Choice(("a",)), Map(), ListOf(Text()), Anything()])
-def test_a_broken_value_is_not_reported_again(kind: ValueType) -> None:
+def test_a_value_with_invalid_yaml_is_not_reported_again(kind: ValueType) -> None:
     assert read(kind, "*nowhere") == (INVALID, ())
 
 

@@ -24,15 +24,15 @@ def test_every_key_and_value_has_its_position() -> None:
     assert transition.key_marks == {"state_id": Mark(3, 12)}
 
 
-def test_a_path_reads_as_an_author_would_write_it() -> None:
+def test_paths_are_formatted_as_an_author_would_write_them() -> None:
     assert format_path(("states", 2, "next", "two words")) == "states[2].next['two words']"
     assert format_path(()) == ""
 
 
-def test_shortened_keeps_the_beginning() -> None:
+def test_shorten_keeps_the_beginning() -> None:
     assert shorten("abc", 3) == "abc"
     assert shorten("abcdefgh", 6) == "abc..."
 
 
-def test_shortened_lets_nothing_through_that_steers_a_terminal() -> None:
+def test_shorten_removes_control_characters() -> None:
     assert shorten("a\x1b[31m\nb") == "a [31m b"

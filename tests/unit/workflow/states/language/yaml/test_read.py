@@ -1,4 +1,4 @@
-"""YAML texts as plain values, and everything that a hostile one can hold."""
+"""Reading YAML as plain values, including hostile files."""
 
 from typing import Any
 
@@ -13,15 +13,15 @@ from statewright.workflow.states.language.yaml.read import MAX_DEPTH, read_docum
 
 
 def values(text: str | bytes) -> Any:
-    """The values of a text in which nothing is wrong."""
-    read = read_document(text)
-    assert read.problems == ()
-    assert read.root is not None
-    return read.root.plain()
+    """Return the values of a text without problems."""
+    document = read_document(text)
+    assert document.problems == ()
+    assert document.root is not None
+    return document.root.plain()
 
 
 def problem(text: str | bytes) -> Problem:
-    """The one problem of a text."""
+    """Return the only problem of a text."""
     problems = read_document(text).problems
     assert len(problems) == 1, problems
     assert problems[0].suggestion
@@ -30,7 +30,7 @@ def problem(text: str | bytes) -> Problem:
 
 @pytest.fixture(params=["libyaml", "python"])
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Both parsers, where the fast one is there."""
+    """Run the test with each parser; the fast one may be missing."""
     if request.param == "python":
         monkeypatch.setattr(reader, "_loader", lambda: yaml.SafeLoader)
     elif not hasattr(yaml, "CSafeLoader"):
@@ -60,8 +60,8 @@ def test_json_is_yaml(parser: str) -> None:
     }
 
 
-def test_a_comment_and_a_document_mark_may_come_first(parser: str) -> None:
-    assert values("# said before\n---\na: 1\n...\n") == {"a": 1}
+def test_a_comment_and_a_document_marker_may_come_first(parser: str) -> None:
+    assert values("# a comment\n---\na: 1\n...\n") == {"a": 1}
 
 
 # -- aliases and merges
@@ -74,37 +74,37 @@ def test_aliases_and_merge_keys_work(parser: str) -> None:
     assert root.content["two"].content["z"].at == Mark(2, 23)
 
 
-def test_a_quoted_merge_key_is_a_key_like_others() -> None:
+def test_a_quoted_merge_key_is_an_ordinary_key() -> None:
     assert values("a: {'<<': 1}") == {"a": {"<<": 1}}
 
 
-def test_a_merge_of_what_is_no_map_is_refused(parser: str) -> None:
+def test_merging_a_value_other_than_a_map_is_rejected(parser: str) -> None:
     assert "'<<' merges maps" in problem("a: {<<: 1}").message
 
 
 @pytest.mark.parametrize("text", ["a: &x [*x]", "&x {a: *x}", "a: &x {<<: *x}"])
-def test_an_alias_of_what_it_stands_in_is_refused(text: str, parser: str) -> None:
+def test_a_recursive_alias_is_rejected(text: str, parser: str) -> None:
     assert "a value that contains it" in problem(text).message
 
 
-def test_an_alias_without_an_anchor_is_refused_with_advice_on_quotes(parser: str) -> None:
-    found = problem("pattern: *md")
-    assert (found.line, found.column) == (1, 10)
-    assert "'*'" in found.suggestion
+def test_an_alias_without_an_anchor_is_rejected_with_advice_on_quotes(parser: str) -> None:
+    error = problem("pattern: *md")
+    assert (error.line, error.column) == (1, 10)
+    assert "'*'" in error.suggestion
 
 
-def test_4_1_10_an_alias_bomb_is_refused_at_once(parser: str) -> None:
+def test_4_1_10_an_alias_bomb_is_rejected_at_once(parser: str) -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 12)]
     with spend_at_most():
         assert "too many values" in problem("\n".join(lines)).message
 
 
-def test_4_1_10_a_bomb_of_long_texts_is_refused(parser: str) -> None:
+def test_4_1_10_an_alias_bomb_of_long_strings_is_rejected(parser: str) -> None:
     assert "too many values" in problem(f"a: &a {'x' * 10_000}\nb: [{', '.join(['*a'] * 5000)}]").message
 
 
-def test_a_tower_of_aliases_is_refused(parser: str) -> None:
+def test_deeply_nested_aliases_are_rejected(parser: str) -> None:
     lines = ["a0: &a0 [x]"] + [f"a{i}: &a{i} [[[[[[[[[*a{i - 1}]]]]]]]]]" for i in range(1, 9)]
     assert "nested deeper" in problem("\n".join(lines)).message
 
@@ -112,29 +112,29 @@ def test_a_tower_of_aliases_is_refused(parser: str) -> None:
 # -- keys
 
 
-def test_4_1_10_a_key_that_is_written_twice_is_refused_with_both_lines(parser: str) -> None:
-    found = problem("a: 1\nb: 2\na: 3\n")
-    assert "line 1" in found.message
-    assert "line 3" in found.message
-    assert (found.line, found.column) == (3, 1)
+def test_4_1_10_a_duplicate_key_is_rejected_with_both_lines(parser: str) -> None:
+    error = problem("a: 1\nb: 2\na: 3\n")
+    assert "line 1" in error.message
+    assert "line 3" in error.message
+    assert (error.line, error.column) == (3, 1)
 
 
-@pytest.mark.parametrize(("key", "reading"), [("on", "true"), ("1", "1"), ("~", "null"), ("1.5", "1.5")])
-def test_a_key_that_is_no_text_is_explained(key: str, reading: str, parser: str) -> None:
-    found = problem(f"{key}: x")
-    assert f"reads it as {reading}" in found.message
-    assert f"'{key}'" in found.suggestion
+@pytest.mark.parametrize(("key", "value"), [("on", "true"), ("1", "1"), ("~", "null"), ("1.5", "1.5")])
+def test_a_key_other_than_a_string_is_explained(key: str, value: str, parser: str) -> None:
+    error = problem(f"{key}: x")
+    assert f"reads it as {value}" in error.message
+    assert f"'{key}'" in error.suggestion
 
 
-def test_a_list_as_a_key_is_refused(parser: str) -> None:
+def test_a_list_as_a_key_is_rejected(parser: str) -> None:
     assert "used as a key" in problem("? [a]\n: b").message
 
 
 @pytest.mark.parametrize("text", ["task: {{name}}", "task: {{ name }}", "- {{name}}"])
 def test_a_template_without_quotes_is_explained(text: str, parser: str) -> None:
-    found = problem(text)
-    assert "'{{'" in found.message
-    assert "quotes" in found.suggestion
+    error = problem(text)
+    assert "'{{'" in error.message
+    assert "quotes" in error.suggestion
 
 
 # -- tags and words
@@ -154,7 +154,7 @@ def test_a_template_without_quotes_is_explained(text: str, parser: str) -> None:
         "a: !!map x",
     ],
 )
-def test_tags_that_are_not_plain_are_refused(text: str, parser: str) -> None:
+def test_other_tags_are_rejected(text: str, parser: str) -> None:
     assert "tag" in problem(text).message
 
 
@@ -164,34 +164,34 @@ def test_plain_tags_are_allowed(text: str, parser: str) -> None:
 
 
 @pytest.mark.parametrize("word", [".inf", "-.inf", ".NaN", "1.0e+999"])
-def test_a_number_that_json_does_not_know_is_refused(word: str, parser: str) -> None:
+def test_numbers_that_json_does_not_have_are_rejected(word: str, parser: str) -> None:
     assert "not a valid number in JSON" in problem(f"a: {word}").message
 
 
 # -- syntax
 
 
-def test_a_second_document_is_refused(parser: str) -> None:
-    found = problem("a: 1\n---\nb: 2\n")
-    assert "second document" in found.message
-    assert found.line == 2
+def test_a_second_document_is_rejected(parser: str) -> None:
+    error = problem("a: 1\n---\nb: 2\n")
+    assert "second document" in error.message
+    assert error.line == 2
 
 
 @pytest.mark.parametrize("text", ["", "\n\n", "# only this\n", "---\n", "~", b""])
-def test_an_empty_file_is_refused(text: str | bytes, parser: str) -> None:
+def test_an_empty_file_is_rejected(text: str | bytes, parser: str) -> None:
     assert problem(text).message == "The file is empty."
 
 
-def test_half_a_surrogate_pair_is_refused(parser: str) -> None:
+def test_an_unpaired_surrogate_is_rejected(parser: str) -> None:
     assert problem("a: \ud800")
     assert problem('a: "\\uD800"')
 
 
 @pytest.mark.parametrize("opening", ["[", "{", "- ", "? ", "[{a: ", "&a ["])
-def test_deep_nesting_is_refused_and_crashes_nothing(opening: str, parser: str) -> None:
+def test_deep_nesting_is_rejected_without_a_crash(opening: str, parser: str) -> None:
     assert "nested deeper" in problem(opening * 100_000).message
 
 
-def test_nesting_up_to_the_limit_is_fine(parser: str) -> None:
+def test_nesting_up_to_the_limit_is_accepted(parser: str) -> None:
     values("[" * MAX_DEPTH + "]" * MAX_DEPTH)
     assert "nested deeper" in problem("[" * (MAX_DEPTH + 1) + "]" * (MAX_DEPTH + 1)).message

@@ -1,4 +1,4 @@
-"""Complaints of the parser, with advice."""
+"""Syntax errors of the parser, with advice."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from statewright.workflow.states.language.yaml.read import read_document
 
 
 @pytest.mark.parametrize(
-    ("text", "place", "advice"),
+    ("text", "position", "advice"),
     [
         ("a: 'x", (1, 4), "quote"),
         ("a:\n\tb: 1", (2, 1), "spaces"),
@@ -18,8 +18,10 @@ from statewright.workflow.states.language.yaml.read import read_document
         ("a: 1\n b: 2", None, "indentation"),
     ],
 )
-def test_1_8_broken_yaml_is_shown_with_its_place(text: str, place: tuple[int, int] | None, advice: str) -> None:
-    (found,) = read_document(text).problems
-    assert found.message.startswith("This is not valid YAML")
-    assert advice in found.suggestion
-    assert place in (None, (found.line, found.column))
+def test_1_8_invalid_yaml_is_reported_with_its_position(
+    text: str, position: tuple[int, int] | None, advice: str
+) -> None:
+    (problem,) = read_document(text).problems
+    assert problem.message.startswith("This is not valid YAML")
+    assert advice in problem.suggestion
+    assert position in (None, (problem.line, problem.column))

@@ -1,4 +1,4 @@
-"""Texts that no parser should be given."""
+"""Texts that are rejected before parsing."""
 
 import pytest
 from tests.work import spend_at_most
@@ -7,7 +7,7 @@ from statewright.errors import Problem
 from statewright.workflow.states.language.yaml.text import MAX_BYTES, UnreadableText, decode_text, split_lines
 
 
-def refused(text: str | bytes) -> Problem:
+def decode_problem(text: str | bytes) -> Problem:
     with pytest.raises(UnreadableText) as caught:
         decode_text(text)
     assert caught.value.problem.suggestion
@@ -20,32 +20,32 @@ def test_a_byte_order_mark_is_skipped() -> None:
     )
 
 
-@pytest.mark.parametrize(("text", "place"), [("a: \x00", (1, 4)), ("a:\n  \x07", (2, 3)), ("\x1b[0m", (1, 1))])
-def test_control_characters_are_refused(text: str, place: tuple[int, int]) -> None:
-    found = refused(text)
-    assert "U+" in found.message
-    assert (found.line, found.column) == place
+@pytest.mark.parametrize(("text", "position"), [("a: \x00", (1, 4)), ("a:\n  \x07", (2, 3)), ("\x1b[0m", (1, 1))])
+def test_control_characters_are_rejected(text: str, position: tuple[int, int]) -> None:
+    problem = decode_problem(text)
+    assert "U+" in problem.message
+    assert (problem.line, problem.column) == position
 
 
 @pytest.mark.parametrize("text", [b"a: \xff", b"\xc3\xa4: 1\nb: \xe4", b"\xff\xfea\x00:\x00 \x00\x00\xd8"])
-def test_bytes_that_are_no_text_are_refused_with_their_place(text: bytes) -> None:
-    assert "is not valid UTF-" in refused(text).message
+def test_invalid_bytes_are_rejected(text: bytes) -> None:
+    assert "is not valid UTF-" in decode_problem(text).message
 
 
-def test_the_place_of_a_wrong_byte_is_counted_in_characters() -> None:
-    found = refused("ä: 1\nüb: ".encode() + b"\xff")
-    assert (found.line, found.column) == (2, 5)
+def test_the_position_of_an_invalid_byte_is_counted_in_characters() -> None:
+    problem = decode_problem("ä: 1\nüb: ".encode() + b"\xff")
+    assert (problem.line, problem.column) == (2, 5)
 
 
-def test_a_file_that_is_too_large_is_refused() -> None:
-    assert "larger than" in refused("#" * (MAX_BYTES + 1)).message
+def test_a_file_above_the_size_limit_is_rejected() -> None:
+    assert "larger than" in decode_problem("#" * (MAX_BYTES + 1)).message
 
 
-def test_many_directives_are_refused() -> None:
+def test_many_directives_are_rejected() -> None:
     with spend_at_most():
-        found = refused("".join(f"%TAG !a{i}! x\n" for i in range(200_000)) + "---\na: 1\n")
-    assert "'%'" in found.message
+        problem = decode_problem("".join(f"%TAG !a{i}! x\n" for i in range(200_000)) + "---\na: 1\n")
+    assert "'%'" in problem.message
 
 
-def test_lines_are_counted_as_yaml_does() -> None:
+def test_lines_are_split_as_in_yaml() -> None:
     assert split_lines("a\r\nb\rc\u2028d\n") == ["a", "b", "c", "d", ""]

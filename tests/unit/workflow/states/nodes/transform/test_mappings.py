@@ -1,4 +1,4 @@
-"""How single fields are made."""
+"""The mappings of single fields."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ DATA = {
         ("user.__class__", "default"),
     ],
 )
-def test_2_10_extract_takes_a_part_and_the_default_for_null(path: str, value: Any) -> None:
+def test_2_10_extract_returns_a_part_or_the_default(path: str, value: Any) -> None:
     assert ExtractMapping(path, "default").compute(DATA) == value
 
 
-def test_2_10_extract_without_a_default_gives_null() -> None:
+def test_2_10_extract_without_a_default_returns_null() -> None:
     assert ExtractMapping("missing").compute(DATA) is None
 
 
@@ -71,26 +71,26 @@ CONDITIONS = [
 ]
 
 
-@pytest.mark.parametrize(("text", "data", "holds"), CONDITIONS)
-def test_4_3_conditions_of_transforms(text: str, data: Any, holds: bool) -> None:
-    assert ConditionMapping(parse_expression(text), "then", "else").compute(data) == ("then" if holds else "else")
+@pytest.mark.parametrize(("text", "data", "expected"), CONDITIONS)
+def test_4_3_conditions_are_evaluated(text: str, data: Any, expected: bool) -> None:
+    assert ConditionMapping(parse_expression(text), "then", "else").compute(data) == ("then" if expected else "else")
 
 
 @pytest.mark.parametrize("text", ["missing > 1", "1 / 0 > 1", "'a' > 1", "x.missing", "[x for x in y]", "open('f')"])
-def test_2_10_a_condition_that_fails_gives_the_else_value(text: str) -> None:
+def test_2_10_a_failed_condition_returns_the_else_value(text: str) -> None:
     assert ConditionMapping(parse_expression(text), "then", "else").compute({"x": {}}) == "else"
 
 
-def test_a_condition_gives_true_and_false_where_no_values_are_written() -> None:
+def test_a_condition_without_values_returns_a_boolean() -> None:
     assert ConditionMapping(parse_expression("1 == 1")).compute({}) is True
     assert ConditionMapping(parse_expression("1 == 2")).compute({}) is False
 
 
-def test_values_of_conditions_are_not_converted() -> None:
+def test_values_in_conditions_are_not_converted() -> None:
     assert ConditionMapping(parse_expression("a == '15'")).compute({"a": "15"}) is True
 
 
-def test_2_10_a_template_makes_text() -> None:
+def test_2_10_a_template_returns_text() -> None:
     template = parse_template("PR #{{ n }}: {{ pr.title }} {{ labels | join(', ') }} {{ missing }} {{ yes }}")
     data = {"n": 11, "pr": {"title": "Fix"}, "labels": ["a", "b"], "yes": True}
     assert TemplateMapping(template).compute(data) == "PR #11: Fix a, b {{ missing }} true"
@@ -103,13 +103,13 @@ def test_2_10_a_template_may_have_blocks() -> None:
 
 
 @pytest.mark.parametrize("text", ["{{ a.__class__.__mro__ }}", "{% if a.__class__ %}x{% endif %}", "{{ a.__init__ }}"])
-def test_4_1_a_template_reaches_no_python_objects(text: str) -> None:
-    made = TemplateMapping(parse_template(text)).compute({"a": "x"})
-    assert made in (text, "")
+def test_4_1_templates_cannot_reach_python_objects(text: str) -> None:
+    output = TemplateMapping(parse_template(text)).compute({"a": "x"})
+    assert output in (text, "")
 
 
 @pytest.mark.parametrize("value", [1, None, "{{ a }}", [{"a": 1}], False])
-def test_2_10_a_constant_is_what_was_written(value: Any) -> None:
+def test_2_10_a_constant_is_returned_unchanged(value: Any) -> None:
     assert ConstantMapping(value).compute({"a": "secret"}) == value
 
 
@@ -130,11 +130,11 @@ SCRIPTS = [
 
 
 @pytest.mark.parametrize(("text", "data", "value"), SCRIPTS)
-def test_4_3_scripts_of_transforms(text: str, data: Any, value: Any) -> None:
+def test_4_3_scripts_are_evaluated(text: str, data: Any, value: Any) -> None:
     assert ScriptMapping(parse_expression(text)).compute(data) == value
 
 
-def test_4_3_a_script_that_divides_by_zero_is_an_error() -> None:
+def test_4_3_division_by_zero_in_a_script_is_an_error() -> None:
     with pytest.raises(ExpressionError):
         ScriptMapping(parse_expression("1 / 0")).compute({})
 
@@ -155,14 +155,14 @@ def test_4_3_a_script_that_divides_by_zero_is_an_error() -> None:
         "9 ** 9 ** 9",
     ],
 )
-def test_4_1_a_script_reaches_no_python_objects(text: str) -> None:
+def test_4_1_scripts_cannot_reach_python_objects(text: str) -> None:
     data = {"a": [1]}
     with pytest.raises(ExpressionError):
         ScriptMapping(parse_expression(text)).compute(data)
     assert data == {"a": [1]}
 
 
-def test_4_1_a_value_is_never_run_as_a_script_or_rendered() -> None:
+def test_4_1_values_are_not_executed_or_rendered() -> None:
     data = {"a": "{{ secret }}", "b": "1 + 1", "secret": "s"}
     assert TemplateMapping(parse_template("{{ a }}{{ b }}")).compute(data) == "{{ secret }}1 + 1"
     assert ScriptMapping(parse_expression("b")).compute(data) == "1 + 1"
@@ -186,27 +186,27 @@ LABELS = {"labels": [{"name": "target-a", "active": True}, {"name": "WS"}, {"col
         ("name.first", None, []),
     ],
 )
-def test_4_3_array_map_takes_a_field_of_the_items_that_the_filter_lets_pass(
+def test_4_3_array_map_returns_a_field_of_the_items_that_pass_the_filter(
     field: str, condition: str | None, values: list[Any]
 ) -> None:
     expression = parse_expression(condition) if condition else None
     assert ArrayMapping("labels", field, expression).compute(LABELS) == values
 
 
-def test_2_10_array_map_drops_items_on_which_the_filter_fails() -> None:
+def test_2_10_array_map_omits_items_for_which_the_filter_fails() -> None:
     assert ArrayMapping("rows", "n", parse_expression("item.n > 1")).compute(DATA) == [2]
 
 
-def test_2_10_array_map_without_a_field_gives_the_items_without_nulls() -> None:
+def test_2_10_array_map_without_a_field_returns_the_items_except_nulls() -> None:
     assert ArrayMapping("a").compute({"a": [1, None, 0, ""]}) == [1, 0, ""]
 
 
-def test_array_map_over_nothing_gives_its_default_or_an_empty_list() -> None:
+def test_array_map_of_a_missing_value_returns_the_default_or_an_empty_list() -> None:
     assert ArrayMapping("missing", "n").compute({}) == []
     assert ArrayMapping("missing", "n", default=["none"]).compute({"missing": None}) == ["none"]
 
 
-def test_array_map_over_what_is_no_list_is_an_error() -> None:
+def test_array_map_of_a_value_other_than_a_list_is_an_error() -> None:
     with pytest.raises(ExpressionError, match="'a' must be a list, and is 'text'"):
         ArrayMapping("a", "n").compute({"a": "text"})
 
@@ -232,7 +232,7 @@ def test_array_map_over_what_is_no_list_is_an_error() -> None:
         ),
     ],
 )
-def test_what_is_wrong_with_a_mapping_is_noted(kind: str, config: Any, keys: list[str]) -> None:
+def test_errors_in_a_mapping_are_reported(kind: str, config: Any, keys: list[str]) -> None:
     reader = ConfigReader(config, ())
     READERS[kind](reader)
     assert [(fault.path, fault.is_error) for fault in reader.faults] == [((key,), True) for key in keys]

@@ -25,8 +25,8 @@ def script(field: str, text: str) -> dict[str, Any]:
     return {"output_field": field, "type": "script", "script": text}
 
 
-FAILS = script("bad", "1 / 0")
-"""A mapping that never has a value."""
+FAILING = script("bad", "1 / 0")
+"""A mapping that always fails."""
 
 EVENT = {
     "action": "opened",
@@ -60,7 +60,7 @@ SCHEMA = {
 }
 
 
-def test_2_10_mappings_make_the_output(transform: Callable[..., Any]) -> None:
+def test_2_10_mappings_build_the_output(transform: Callable[..., Any]) -> None:
     assert transform(EVENT, *MAPPINGS, output_schema=SCHEMA, on_error="fail") == {
         "wanted": True,
         "number": 42,
@@ -73,7 +73,7 @@ def test_2_10_mappings_make_the_output(transform: Callable[..., Any]) -> None:
     }
 
 
-def test_2_10_mappings_see_the_fields_made_before_them(transform: Callable[..., Any]) -> None:
+def test_2_10_mappings_see_the_fields_before_them(transform: Callable[..., Any]) -> None:
     assert transform({"a": 1}, script("a", "a + 1"), script("b", "a + 1")) == {"a": 2, "b": 3}
     with pytest.raises(ExpressionError, match="'b' is not defined"):
         transform({"a": 1}, script("c", "b + 1"), script("b", "a"))
@@ -83,7 +83,7 @@ def test_2_10_extract_is_the_default_type(transform: Callable[..., Any]) -> None
     assert transform({"a": 1}, {"output_field": "b", "source_path": "a"}) == {"b": 1}
 
 
-def test_2_10_the_input_is_chosen_by_source_and_key(
+def test_2_10_the_input_is_selected_by_source_and_key(
     transform: Callable[..., Any], call_with: Callable[..., Call]
 ) -> None:
     call = call_with({"a": "context"}, history=[Message('{"rows": [{"a": 1}, {"a": 2}]}')])
@@ -105,11 +105,11 @@ def test_the_output_is_json(transform: Callable[..., Any]) -> None:
 # -- failures
 
 
-def test_2_10_on_error_fail_is_the_default_and_names_state_and_field(transform: Callable[..., Any]) -> None:
+def test_2_10_by_default_an_error_fails_and_names_state_and_field(transform: Callable[..., Any]) -> None:
     with pytest.raises(
         ExpressionError, match=r"State 'own' cannot transform its input: field 'bad': '1 / 0' cannot be"
     ):
-        transform({}, extract("a"), FAILS)
+        transform({}, extract("a"), FAILING)
 
 
 @pytest.mark.parametrize(
@@ -122,48 +122,46 @@ def test_2_10_on_error_fail_is_the_default_and_names_state_and_field(transform: 
         ({"on_error": "partial"}, {"a": 1, "b": 2}),
     ],
 )
-def test_2_10_on_error_says_what_a_failed_mapping_leads_to(
+def test_2_10_on_error_determines_the_output_after_a_failed_mapping(
     config: dict[str, Any], output: Any, transform: Callable[..., Any]
 ) -> None:
-    assert transform({"a": 1}, extract("a"), FAILS, script("b", "a + 1"), **config) == output
+    assert transform({"a": 1}, extract("a"), FAILING, script("b", "a + 1"), **config) == output
 
 
-def test_2_10_partial_leaves_out_fields_that_need_a_failed_one(transform: Callable[..., Any]) -> None:
-    assert transform({"a": 1}, FAILS, script("c", "bad + 1"), extract("a"), on_error="partial") == {"a": 1}
+def test_2_10_partial_omits_fields_that_depend_on_a_failed_one(transform: Callable[..., Any]) -> None:
+    assert transform({"a": 1}, FAILING, script("c", "bad + 1"), extract("a"), on_error="partial") == {"a": 1}
 
 
 @pytest.mark.parametrize(("on_error", "output"), [("skip", {}), ("default", {"d": 1}), ("partial", {"k": 1})])
-def test_2_10_on_error_holds_for_the_output_schema_too(
-    on_error: str, output: Any, transform: Callable[..., Any]
-) -> None:
+def test_2_10_on_error_applies_to_the_output_schema(on_error: str, output: Any, transform: Callable[..., Any]) -> None:
     schema = {"properties": {"n": {"type": "integer"}}, "required": ["n"]}
     mappings = [{"output_field": "k", "type": "constant", "value": 1}, extract("n")]
     for number in ("many", None):
-        given = {"on_error": on_error, "default_output": {"d": 1}, "output_schema": schema}
-        found = transform({"n": number}, *mappings, **given)
-        assert found == (output if on_error != "partial" or number else {"k": 1, "n": None})
+        config = {"on_error": on_error, "default_output": {"d": 1}, "output_schema": schema}
+        result = transform({"n": number}, *mappings, **config)
+        assert result == (output if on_error != "partial" or number else {"k": 1, "n": None})
 
 
-def test_2_10_a_required_field_that_is_missing_fails(transform: Callable[..., Any]) -> None:
+def test_2_10_a_missing_required_field_is_an_error(transform: Callable[..., Any]) -> None:
     with pytest.raises(InvalidUpdateError, match="State 'own' cannot transform its input: the output lacks 'x', 'a'"):
         transform({}, extract("a"), output_schema={"required": ["x", "a"]})
 
 
-def test_2_10_a_field_of_the_wrong_type_fails(transform: Callable[..., Any]) -> None:
+def test_2_10_a_field_of_the_wrong_type_is_an_error(transform: Callable[..., Any]) -> None:
     with pytest.raises(InvalidUpdateError, match="field 'a': 'many' is not of type integer"):
         transform({"a": "many"}, extract("a"), output_schema={"properties": {"a": {"type": "integer"}}})
 
 
 @pytest.mark.parametrize(("on_error", "output"), [("skip", {}), ("default", {"d": 1}), ("partial", {"k": 1})])
-def test_2_10_on_error_holds_for_an_input_key_that_leads_nowhere(
+def test_2_10_on_error_applies_to_a_missing_input_key(
     on_error: str, output: Any, transform: Callable[..., Any]
 ) -> None:
     mappings = [{"output_field": "k", "type": "constant", "value": 1}, script("n", "n")]
-    given = {"on_error": on_error, "default_output": {"d": 1}, "input_key": "event"}
-    assert transform({"n": 1}, *mappings, **given) == output
+    config = {"on_error": on_error, "default_output": {"d": 1}, "input_key": "event"}
+    assert transform({"n": 1}, *mappings, **config) == output
 
 
-def test_an_input_key_that_leads_nowhere_fails(transform: Callable[..., Any]) -> None:
+def test_a_missing_input_key_is_an_error(transform: Callable[..., Any]) -> None:
     with pytest.raises(ExpressionError, match=r"input_key: The path 'evnt' does not exist.*Did you mean 'event'"):
         transform({"event": {}}, extract("a"), input_key="evnt")
 
@@ -171,7 +169,7 @@ def test_an_input_key_that_leads_nowhere_fails(transform: Callable[..., Any]) ->
 # -- hostile values
 
 
-def test_4_1_values_are_never_rendered_or_run(transform: Callable[..., Any]) -> None:
+def test_4_1_values_are_not_rendered_or_executed(transform: Callable[..., Any]) -> None:
     context = {"a": "{{ secret }}{% for x in y %}{% endfor %}", "b": "__import__('os')", "secret": "s"}
     template = {"output_field": "t", "type": "template", "template": "{{ a }} {{ b }}"}
     again = {"output_field": "u", "type": "template", "template": "{{ t }}"}
@@ -204,7 +202,7 @@ def test_4_1_keys_of_values_are_only_keys(transform: Callable[..., Any]) -> None
         ({"mappings": [extract("a")], "output_schema": [1]}, ("output_schema",)),
     ],
 )
-def test_what_is_wrong_is_found_before_it_runs(
+def test_errors_are_found_before_the_run(
     config: Any, path: tuple[str | int, ...], faults_of: Any, run: Callable[..., Any]
 ) -> None:
     assert (("config", *path), True) in faults_of(KIND, config)
@@ -212,7 +210,7 @@ def test_what_is_wrong_is_found_before_it_runs(
         run(KIND, config)
 
 
-def test_all_that_is_wrong_is_found_together(faults_of: Any) -> None:
+def test_all_errors_are_reported_together(faults_of: Any) -> None:
     config = {"mappings": [script("a", "1 +"), {"output_field": 1, "type": "constant"}], "on_error": 3, "colour": "red"}
     assert faults_of(KIND, config) == [
         (("config", "mappings", 0, "script"), True),
@@ -223,12 +221,12 @@ def test_all_that_is_wrong_is_found_together(faults_of: Any) -> None:
     ]
 
 
-def test_a_condition_that_can_never_hold_is_odd(faults_of: Any) -> None:
+def test_a_condition_that_is_always_false_is_a_warning(faults_of: Any) -> None:
     mapping = {"output_field": "a", "type": "condition", "condition": "[x for x in y]"}
     assert faults_of(KIND, {"mappings": [mapping]}) == [(("config", "mappings", 0, "condition"), False)]
 
 
-def test_3_3_the_nodes_of_real_workflows_are_in_order(faults_of: Any, transform: Callable[..., Any]) -> None:
+def test_3_3_a_real_template_has_no_faults(faults_of: Any, transform: Callable[..., Any]) -> None:
     path = TEMPLATES / "github_pr_transform_template.yaml"
     if not path.exists():
         pytest.skip("no templates here")

@@ -1,4 +1,4 @@
-"""The form of an output."""
+"""The output schema of a transform node."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from statewright.workflow.states.nodes.transform.output_schema import OutputShap
 
 def shape(properties: Any = None, **more: Any) -> OutputShape:
     reader = ConfigReader({"output_schema": {"type": "object", "properties": properties or {}, **more}})
-    found = read_shape(reader)
+    result = read_shape(reader)
     assert reader.faults == []
-    return found
+    return result
 
 
 @pytest.mark.parametrize(
-    ("kind", "value", "coerced"),
+    ("kind", "value", "expected"),
     [
         ("string", 1, "1"),
         ("string", True, "true"),
@@ -40,10 +40,10 @@ def shape(properties: Any = None, **more: Any) -> OutputShape:
         (["string", "array"], [1], [1]),
     ],
 )
-def test_2_10_scalars_are_coerced(kind: Any, value: Any, coerced: Any) -> None:
-    found = shape({"f": {"type": kind}}).coerce("f", value)
-    assert found == coerced
-    assert type(found) is type(coerced)
+def test_2_10_scalars_are_coerced(kind: Any, value: Any, expected: Any) -> None:
+    result = shape({"f": {"type": kind}}).coerce("f", value)
+    assert result == expected
+    assert type(result) is type(expected)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_2_10_scalars_are_coerced(kind: Any, value: Any, coerced: Any) -> None:
         ("integer", [1]),
     ],
 )
-def test_2_10_what_cannot_be_coerced_is_an_error(kind: str, value: Any) -> None:
+def test_2_10_values_that_cannot_be_coerced_are_errors(kind: str, value: Any) -> None:
     with pytest.raises(InvalidUpdateError, match=f"is not of type {kind}"):
         shape({"f": {"type": kind}}).coerce("f", value)
 
@@ -78,16 +78,16 @@ def test_2_10_what_cannot_be_coerced_is_an_error(kind: str, value: Any) -> None:
         ({}, "x"),
     ],
 )
-def test_2_10_nothing_else_is_checked(properties: Any, value: Any) -> None:
+def test_2_10_other_constraints_are_not_checked(properties: Any, value: Any) -> None:
     assert shape(properties).coerce("f", value) == value
 
 
-def test_2_10_required_fields_are_those_that_must_not_be_missing_or_null() -> None:
-    found = shape({"c": {"type": ["string", "null"]}}, required=["a", "b", "c", "d"])
-    assert list(found.iter_missing({"a": 0, "b": None, "c": None})) == ["b", "d"]
+def test_2_10_required_fields_must_be_present_and_not_null() -> None:
+    output_shape = shape({"c": {"type": ["string", "null"]}}, required=["a", "b", "c", "d"])
+    assert list(output_shape.iter_missing({"a": 0, "b": None, "c": None})) == ["b", "d"]
 
 
-def test_a_schema_may_be_a_text_of_json() -> None:
+def test_a_schema_may_be_a_json_string() -> None:
     reader = ConfigReader({"output_schema": '{"required": ["a"]}'})
     assert read_shape(reader).required == ("a",)
     assert reader.faults == []
@@ -102,7 +102,7 @@ def test_a_schema_may_be_a_text_of_json() -> None:
         ({"properties": {"f": "string"}}, ("config", "output_schema", "properties")),
     ],
 )
-def test_what_is_wrong_with_a_schema_is_noted(schema: Any, path: tuple[str, ...]) -> None:
+def test_errors_in_a_schema_are_reported(schema: Any, path: tuple[str, ...]) -> None:
     reader = ConfigReader({"output_schema": schema})
     read_shape(reader)
     assert [(fault.path, fault.is_error) for fault in reader.faults] == [(path, True)]

@@ -1,4 +1,4 @@
-"""What a transform node reads."""
+"""The input of a transform node."""
 
 from __future__ import annotations
 
@@ -31,30 +31,30 @@ DATA = {"user": {"name": "Ada"}, "rows": [{"n": 1}, {"n": 2}, {"n": 3}], "count"
         ("a.b", {"odd": 1}),
     ],
 )
-def test_2_10_an_input_key_leads_to_a_part(key: str, data: Any) -> None:
+def test_2_10_an_input_key_selects_a_part(key: str, data: Any) -> None:
     assert select_part(DATA, key) == data
 
 
-def test_2_10_without_a_key_the_whole_context_is_read(call_with: Callable[..., Call]) -> None:
+def test_2_10_without_a_key_the_input_is_the_whole_context(call_with: Callable[..., Call]) -> None:
     assert Source().read(call_with({"a": 1, "b": 2})) == {"a": 1, "b": 2}
 
 
 @pytest.mark.parametrize(("text", "data"), [('{"a": 1}', {"a": 1}), ("[1, 2]", {"raw": [1, 2]}), ("15", {"raw": "15"})])
-def test_a_text_that_is_json_is_read(text: str, data: Any) -> None:
+def test_json_text_is_parsed(text: str, data: Any) -> None:
     assert select_part({"raw": text}, "raw") == data
 
 
-def test_a_text_on_the_way_that_is_json_is_read() -> None:
+def test_json_text_within_a_path_is_parsed() -> None:
     assert select_part({"raw": '{"rows": [{"n": 1}]}'}, "raw.rows[0].n") == {"n": 1}
 
 
 @pytest.mark.parametrize("key", ["nowhere", "user.nmae", "rows[7]", "count[0]", "rows.name", "rows[0", "[0]", ""])
-def test_a_key_that_leads_nowhere_is_an_error(key: str) -> None:
+def test_a_key_to_a_missing_value_is_an_error(key: str) -> None:
     with pytest.raises(RoutingError, match=r"does not exist|not a path"):
         select_part(DATA, key)
 
 
-def test_the_near_key_is_named() -> None:
+def test_the_error_suggests_the_nearest_key() -> None:
     with pytest.raises(RoutingError, match=r"there is no 'nmae'\. Did you mean 'name'\?"):
         select_part(DATA, "user.nmae")
 
@@ -68,21 +68,21 @@ def test_the_near_key_is_named() -> None:
         ([], None, {}),
     ],
 )
-def test_2_10_messages_are_the_content_of_the_last_one(
+def test_2_10_messages_reads_the_content_of_the_last_message(
     history: Any, key: str | None, data: Any, call_with: Callable[..., Call]
 ) -> None:
     assert Source("messages", key).read(call_with({"a": "context"}, history=history)) == data
 
 
 @pytest.mark.parametrize(
-    ("given", "data"), [('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1}), ("hello", {"user_input": "hello"})]
+    ("run_input", "data"), [('{"a": 1}', {"a": 1}), ({"a": 1}, {"a": 1}), ("hello", {"user_input": "hello"})]
 )
-def test_2_10_the_user_input_is_that_of_the_run(given: Any, data: Any, call_with: Callable[..., Call]) -> None:
-    assert Source("user_input").read(call_with({"a": "context"}, given=given)) == data
+def test_2_10_user_input_reads_the_input_of_the_run(run_input: Any, data: Any, call_with: Callable[..., Call]) -> None:
+    assert Source("user_input").read(call_with({"a": "context"}, run_input=run_input)) == data
 
 
-def test_2_10_the_state_schema_has_the_parts_of_the_state(call_with: Callable[..., Call]) -> None:
-    call = call_with({"a": 1}, history=[Message("hi", name="plan")], given="hi", task="before")
+def test_2_10_state_schema_reads_the_parts_of_the_state(call_with: Callable[..., Call]) -> None:
+    call = call_with({"a": 1}, history=[Message("hi", name="plan")], run_input="hi", task="before")
     assert Source("state_schema").read(call) == {
         "context_store": {"a": 1},
         "messages": [{"role": "user", "content": "hi", "name": "plan"}],
