@@ -59,11 +59,11 @@ ABOUT_ONE_GRAPH = (
     "test_a_run_can_be_forked_before_its_first_node",
     "test_a_drained_run_stops_at_the_next_boundary",
     "test_finished_results_are_kept_and_only_the_failed_task_runs_again",
-    "test_execution_info_says_which",
-    "test_the_config_that_a_node_gets",
+    "test_execution_info_identifies",
+    "test_the_config_of_a_node_contains",
     # the tasks of a snapshot: a parent has one
-    "test_siblings_finish_and_everything_open_is_reported_together",
-    "test_plain_siblings_of_a_failing_task_without_grace_are_left",
+    "test_siblings_finish_and_all_open_questions_are_reported_together",
+    "test_plain_siblings_of_a_failing_task_are_left_behind",
     # fresh input discards the task of the parent, with the results in it
     "test_arrivals_are_cleared_when_new_input_starts_over_after_a_failure",
     # notes of an exception name the nodes of every level
