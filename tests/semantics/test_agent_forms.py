@@ -1,4 +1,4 @@
-"""Structured output: how often a model is called for it, and which responses are accepted."""
+"""Structured output, incomplete answers and refused answers of models."""
 
 from __future__ import annotations
 

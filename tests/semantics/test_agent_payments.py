@@ -1,4 +1,4 @@
-"""A model call that was paid for is not repeated, wherever a thread is resumed, and counts once."""
+"""A completed model call is not repeated when a thread is resumed, and is counted once."""
 
 from __future__ import annotations
 

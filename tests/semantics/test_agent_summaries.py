@@ -1,4 +1,4 @@
-"""Summaries in agent memories: which responses are accepted as one, and that each is paid once."""
+"""Summaries in agent memories: which responses are accepted, and that each summary is made once."""
 
 from __future__ import annotations
 

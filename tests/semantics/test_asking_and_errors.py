@@ -1,4 +1,4 @@
-"""Part I sections 5.1, 5.4, 5.5 and 5.6: parameters that a node may request, and how its failures are handled."""
+"""Part I sections 5.1, 5.4, 5.5 and 5.6: parameters of nodes, error handlers, failures, and concurrency limits."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Part I section 5.3 to 5.5 and 5.7: attempts at a node, their timeouts, and caching of their results."""
+"""Part I sections 5.3, 5.4 and 5.7: retries, timeouts, circuit breakers, rate limits, error handlers and caches."""
 
 import asyncio
 import contextlib

@@ -1,4 +1,4 @@
-"""Part I sections 5.5 and 8.3: cancelling, draining and abandoning runs, with everything that they have started."""
+"""Part I sections 5.5 and 8.3: cancelling, draining and abandoning runs and everything that they started."""
 
 import asyncio
 import threading
@@ -297,7 +297,7 @@ def test_5_5_a_cancelled_control_stops_a_run_before_its_first_step(driver: Any) 
         driver.invoke(graph_of(("quick", quick)).compile(), {"x": 1}, control=control)
 
 
-def test_5_5_tasks_of_a_cancelled_node_are_cancelled_too() -> None:
+def test_5_5_tasks_of_a_cancelled_node_are_cancelled() -> None:
     long = LongNodes()
     call = task(long.node("called"))
 

@@ -1,4 +1,4 @@
-"""An answer is never passed to another question: the question of a task is compared with the answered one."""
+"""An answer is never given to another question: questions are compared when a task runs again."""
 
 from __future__ import annotations
 

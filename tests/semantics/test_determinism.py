@@ -1,4 +1,4 @@
-"""Part I section 3.5: the same checkpoint and the same results give the same next checkpoint, whatever the timing."""
+"""Part I section 3.5: the same checkpoint and the same results give the same next checkpoint, at any timing."""
 
 import asyncio
 import json

@@ -23,8 +23,8 @@ class State(TypedDict, total=False):
     seen: int
 
 
-class Counting(InMemorySaver):
-    """Counts the commits to each namespace."""
+class NamespaceRecorder(InMemorySaver):
+    """Records the namespace of each commit."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -67,7 +67,7 @@ def crash_or_end(crashes: list[bool]) -> Any:
 
 
 def test_a_completed_call_writes_no_checkpoints(driver: Any) -> None:
-    saver = Counting()
+    saver = NamespaceRecorder()
     inner = StateGraph(State).add_node("in", lambda state: {"log": ["in"]}).add_edge(START, "in")
     app = around(inner, lambda state: {"log": ["end"]}).compile(saver)
     assert driver.invoke(app, {}, THREAD, durability="exit")["log"] == ["before", "in", "end"]
@@ -104,7 +104,7 @@ def test_the_memory_of_a_call_counts_once_despite_a_crash(driver: Any) -> None:
 
 
 def test_a_waiting_run_saves_each_namespace_once() -> None:
-    saver = Counting()
+    saver = NamespaceRecorder()
     inner = StateGraph(State).add_node("ask", lambda state: {"log": [interrupt("?")]}).add_edge(START, "ask")
     app = around(inner).compile(saver)
     app.invoke({}, THREAD, durability="exit")
@@ -253,7 +253,7 @@ def test_a_call_that_completed_after_an_answer_is_not_repeated(driver: Any, save
 
 
 def test_only_calls_of_unfinished_tasks_are_saved(driver: Any) -> None:
-    saver, ran = Counting(), list[str]()
+    saver, ran = NamespaceRecorder(), list[str]()
     inner = tracked_graph(ran)
     graph = StateGraph(State).add_node("lands", lambda state: inner.invoke({})).add_edge(START, "lands")
     graph.add_node("asks", lambda state: {"log": [*inner.invoke({})["log"], interrupt("?")]}).add_edge(START, "asks")

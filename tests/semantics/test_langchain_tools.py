@@ -1,4 +1,4 @@
-"""LangChain tools, and functions with LangChain annotations, in our agents: parameters are injected as in LangGraph."""
+"""LangChain tools, and functions with LangChain annotations, in agents: arguments are injected as in LangGraph."""
 
 from __future__ import annotations
 

@@ -385,7 +385,7 @@ class Stray:
         return await asyncio.to_thread(self.next, state)
 
     def check_refused(self) -> None:
-        """The stray work was refused, and the node's own step was done once."""
+        """Check that the stray work was refused, and that the step of the node ran once."""
         assert "stray" not in self.charges
         assert len(self.errors) == 1
         assert self.charges.count("next") == 1

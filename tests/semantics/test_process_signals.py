@@ -1,4 +1,4 @@
-"""Part I section 5.5: a signal handler ends a run, wherever the main thread sleeps, on whichever thread it arrives."""
+"""Part I section 5.5: a signal handler can end a run, whatever the main thread waits for."""
 
 import asyncio
 import operator

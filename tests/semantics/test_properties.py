@@ -1,4 +1,4 @@
-"""Random graphs behave the same whatever the order of completion, the driver, and the stops on the way.
+"""Random graphs behave the same with any order of completion, either driver, and any stops.
 
 Each graph is made of nodes whose behaviour is a pure function of their input, with appending, summing, replacing and
 non-commutative reducers, signals, branches, Sends, join lists, waiting nodes and gathered Sends. What is compared is

@@ -1,7 +1,7 @@
-"""Part I section 5.5: a task that receives the error that its run is over has no result, even if its node catches it.
+"""Part I section 5.5: a task that is told that its run has ended has no result, even if its node catches the error.
 
-Nodes catch exceptions: they return a fallback, or raise an error of their own. When what they caught says that the run
-was cancelled or drained, neither is kept, handled, tried again or counted, and the next run executes the task again.
+Nodes catch exceptions: they return a fallback, or raise another error. If the caught error says that the run was
+cancelled or drained, neither is saved, handled, retried or counted, and the next run executes the task again.
 """
 
 from __future__ import annotations
@@ -106,12 +106,12 @@ def by_step(point: WaitingPoint) -> Any:
 
 
 def by_graph(point: WaitingPoint) -> Any:
-    sub = _waiting(point).compile()
+    sub = waiting_graph(point).compile()
     return lambda: sub.invoke({})["log"][0]
 
 
 def by_graph_of_graph(point: WaitingPoint) -> Any:
-    inner = _waiting(point).compile()
+    inner = waiting_graph(point).compile()
 
     def calls(state: State) -> State:
         try:
@@ -124,12 +124,12 @@ def by_graph_of_graph(point: WaitingPoint) -> Any:
 
 
 def by_stream(point: WaitingPoint) -> Any:
-    sub = _waiting(point).compile()
+    sub = waiting_graph(point).compile()
     return lambda: list(sub.stream({}, stream_mode="values"))[-1]["log"][0]
 
 
 def by_batch(point: WaitingPoint) -> Any:
-    sub = _waiting(point).compile()
+    sub = waiting_graph(point).compile()
 
     def call() -> Any:
         [result] = sub.batch([{}], return_exceptions=True)
@@ -153,11 +153,11 @@ def by_question(point: WaitingPoint) -> Any:
     return asks
 
 
-def nothing(state: State) -> State:
+def do_nothing(state: State) -> State:
     return {}
 
 
-def _waiting(point: WaitingPoint) -> StateGraph:
+def waiting_graph(point: WaitingPoint) -> StateGraph:
     """A graph that cannot end once its run is stopped: it would need another superstep."""
     graph = (
         StateGraph(State).add_node("waits", lambda state: {"log": [point.wait()]}).add_node("more", lambda state: {})
@@ -284,7 +284,7 @@ def test_5_5_a_node_may_catch_its_own_cancellation_of_a_subgraph(driver: Any) ->
         return {"log": ["unused"]}
 
     own = RunControl()
-    sub = StateGraph(State).add_node(ends).add_node("more", nothing).add_edge(START, "ends")
+    sub = StateGraph(State).add_node(ends).add_node("more", do_nothing).add_edge(START, "ends")
     app_of_sub = sub.add_edge("ends", "more").compile()
 
     def node(state: State) -> State:
