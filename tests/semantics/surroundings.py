@@ -48,23 +48,23 @@ IN_MEMORY_ONLY = (
 ABOUT_ONE_GRAPH = (
     # commits, events, ids, due tasks: a parent has its own
     "test_7_1_durability",
-    "test_8_1_durable_events",
+    "test_8_1_only_durable_events",
     "test_arrivals_are_part_of_the_checkpoint",
-    "test_an_idle_node_that_waits_is_in_the_checkpoint",
-    "test_gathered_sends_that_wait_are_in_the_checkpoint",
+    "test_a_waiting_idle_node_is_part_of_the_checkpoint",
+    "test_waiting_gathered_sends_are_part_of_the_checkpoint",
     "test_a_task_keeps_its_id_through_fork",
     "test_task_ids_do_not_change",
     "test_new_input_is_a_separate_commit",
     "test_a_run_can_be_forked_before_its_first_node",
     "test_a_drained_run_stops_at_the_next_boundary",
     "test_finished_results_are_kept_and_only_the_failed_task_runs_again",
-    "test_execution_info_says_which",
-    "test_the_config_that_a_node_gets",
+    "test_execution_info_identifies",
+    "test_the_config_of_a_node_contains",
     # the tasks of a snapshot: a parent has one
-    "test_siblings_finish_and_everything_open_is_reported_together",
-    "test_plain_siblings_of_a_failing_task_without_grace_are_left",
+    "test_siblings_finish_and_all_open_questions_are_reported_together",
+    "test_plain_siblings_of_a_failing_task_are_left_behind",
     # fresh input discards the task of the parent, with the results in it
-    "test_arrivals_are_cleared_when_new_input_starts_over_after_a_failure",
+    "test_arrivals_are_cleared_by_new_input_after_a_failure",
     # notes of an exception name the nodes of every level
     "test_5_5_a_failure_keeps",
     "test_the_nodes_own_exception_is_raised_with_a_note",
@@ -80,7 +80,7 @@ ABOUT_ONE_GRAPH = (
     "test_work_up_to_the_limit_is_saved_and_the_thread_continues",
     "test_managed_values_are_computed",
     # a parent exists, and is validated too
-    "test_parent_is_refused_without_a_parent",
+    "test_parent_is_refused_without_a_parent_graph",
     "test_an_unchanged_field_is_not_validated_again",
     "test_validate_all_returns_an_instance",
 )

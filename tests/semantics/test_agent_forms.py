@@ -1,4 +1,4 @@
-"""Structured output: how often a model is called for it, and which responses are accepted."""
+"""Structured output, incomplete answers and refused answers of models."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ NAMED = RetryPolicy(max_attempts=4, retry_on=ModelAnswerInvalid, initial_interva
 Answers = Callable[[ModelRequest], Any]
 
 
-class Form(BaseModel):
+class Answer(BaseModel):
     good: bool = True
 
 
 def prebuilt(answers: Answers, retries: Any) -> tuple[Any, Any, ScriptedModel]:
-    """An agent with a form, its input, and the model that is asked for the form."""
+    """Return an agent with structured output, its input, and the model that is asked for the structured answer."""
     model = ScriptedModel(answers)
-    app = create_agent(model, response_format=Form, retries=retries, name="a")
+    app = create_agent(model, response_format=Answer, retries=retries, name="a")
     return app, {"messages": ["x"]}, model
 
 
@@ -42,31 +42,33 @@ def reflection(answers: Answers, retries: Any) -> tuple[Any, Any, ScriptedModel]
     return app, {"messages": ["x"]}, critic
 
 
-FORMS = [prebuilt, planner, reflection]
+AGENTS = [prebuilt, planner, reflection]
 
 
-def forms_of(model: ScriptedModel) -> int:
-    """How often the model was asked for a form."""
+def structured_requests(model: ScriptedModel) -> int:
+    """Return the number of requests for a structured answer."""
     return sum(request.output is not None for request in model.requests)
 
 
-@pytest.mark.parametrize("make", FORMS)
+@pytest.mark.parametrize("make", AGENTS)
 @pytest.mark.parametrize("retries", [0, 4, ANY, NAMED], ids=["none", "usual", "any", "named"])
-def test_a_policy_does_not_multiply_the_tries_at_a_form(make: Any, retries: Any) -> None:
-    app, given, model = make(lambda request: "no form", retries)
+def test_a_retry_policy_does_not_multiply_attempts_at_a_structured_answer(make: Any, retries: Any) -> None:
+    app, agent_input, model = make(lambda request: "not structured", retries)
     with pytest.raises(ModelAnswerInvalid, match="3 answers"):
-        app.invoke(given)
-    assert forms_of(model) == 3
+        app.invoke(agent_input)
+    assert structured_requests(model) == 3
 
 
 @pytest.mark.parametrize("saver", [None, InMemorySaver()], ids=["unsaved", "saved"])
 @pytest.mark.parametrize("policy", [ANY, NAMED], ids=["any", "named"])
-def test_nor_does_a_policy_of_the_node_that_holds_the_agent(saver: Any, policy: RetryPolicy) -> None:
-    app, given, model = prebuilt(lambda request: "no form", 4)
+def test_a_policy_of_the_agents_node_does_not_multiply_attempts_at_a_structured_answer(
+    saver: Any, policy: RetryPolicy
+) -> None:
+    app, agent_input, model = prebuilt(lambda request: "not structured", 4)
     graph = StateGraph(MessagesState).add_node("a", app, retry_policy=policy).add_edge(START, "a").compile(saver)
     with pytest.raises(ModelAnswerInvalid, match="3 answers"):
-        graph.invoke(given, **({"thread_id": f"t{policy.retry_on}"} if saver else {}))
-    assert forms_of(model) == 3
+        graph.invoke(agent_input, **({"thread_id": f"t{policy.retry_on}"} if saver else {}))
+    assert structured_requests(model) == 3
 
 
 def test_other_failures_of_the_node_are_retried() -> None:
@@ -77,14 +79,14 @@ def test_other_failures_of_the_node_are_retried() -> None:
             raise faults.pop()
         return '{"good": true}' if request.output is not None else "free"
 
-    app, given, _ = prebuilt(answers, ANY)
-    assert app.invoke(given)["structured_response"] == Form()
+    app, agent_input, _ = prebuilt(answers, ANY)
+    assert app.invoke(agent_input)["structured_response"] == Answer()
 
 
-# -- answers that are not whole
+# -- incomplete answers
 
 
-def says(text: str, reason: FinishReason | None = None, *calls: ToolCall) -> ModelResponse:
+def respond(text: str, reason: FinishReason | None = None, *calls: ToolCall) -> ModelResponse:
     return ModelResponse(Message(text, role="assistant", tool_calls=calls), finish_reason=reason)
 
 
@@ -93,37 +95,39 @@ VALID = {prebuilt: '{"good": true}', planner: PLAN, reflection: '{"satisfied": t
 REASONS: list[FinishReason] = ["length", "refused"]
 
 
-@pytest.mark.parametrize("make", FORMS)
+@pytest.mark.parametrize("make", AGENTS)
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_form_that_is_not_whole_is_not_taken_though_it_can_be_read(make: Any, reason: FinishReason) -> None:
-    app, given, model = make(lambda request: says(VALID[make], reason), 4)
+def test_an_incomplete_structured_answer_is_rejected_although_it_is_valid(make: Any, reason: FinishReason) -> None:
+    app, agent_input, model = make(lambda request: respond(VALID[make], reason), 4)
     with pytest.raises(ModelAnswerInvalid, match="cut off" if reason == "length" else "refused"):
-        app.invoke(given)
-    assert forms_of(model) == (3 if reason == "length" else 1)
+        app.invoke(agent_input)
+    assert structured_requests(model) == (3 if reason == "length" else 1)
 
 
-def test_a_form_that_was_cut_off_is_asked_for_again() -> None:
-    answers = iter([says("free"), says('{"good": false}', "length"), says('{"good": true}')])
-    app, given, model = prebuilt(lambda request: next(answers), 4)
-    assert app.invoke(given)["structured_response"] == Form(good=True)
+def test_a_truncated_structured_answer_is_requested_again() -> None:
+    answers = iter([respond("free"), respond('{"good": false}', "length"), respond('{"good": true}')])
+    app, agent_input, model = prebuilt(lambda request: next(answers), 4)
+    assert app.invoke(agent_input)["structured_response"] == Answer(good=True)
     assert "cut off" in model.requests[-1].messages[-1].text
 
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("drafts", [1, 3])
 @pytest.mark.parametrize("satisfied", [True, False])
-def test_a_reflection_says_how_its_last_draft_ended(reason: FinishReason, drafts: int, satisfied: bool) -> None:
-    judged = f'{{"satisfied": {str(satisfied).lower()}, "critique": "more"}}'
-    critic = ScriptedModel(lambda request: judged)
+def test_a_reflection_reports_the_finish_reason_of_its_last_draft(
+    reason: FinishReason, drafts: int, satisfied: bool
+) -> None:
+    judgement = f'{{"satisfied": {str(satisfied).lower()}, "critique": "more"}}'
+    critic = ScriptedModel(lambda request: judgement)
     app = create_reflection(
-        ScriptedModel(lambda request: says("half", reason)), critic_model=critic, max_iterations=drafts
+        ScriptedModel(lambda request: respond("half", reason)), critic_model=critic, max_iterations=drafts
     )
     end = app.invoke({"messages": ["x"]})
     assert (end["stop_reason"], end["messages"][-1].finish_reason) == (reason, reason)
 
 
-def test_a_reflection_forgets_drafts_that_were_mended() -> None:
-    author = ScriptedModel([says("half", "length"), says("whole"), says("another")])
+def test_a_reflection_ignores_the_finish_reasons_of_replaced_drafts() -> None:
+    author = ScriptedModel([respond("half", "length"), respond("whole"), respond("another")])
     critic = ScriptedModel(['{"satisfied": false, "critique": "more"}', '{"satisfied": true}', '{"satisfied": true}'])
     app = create_reflection(author, critic_model=critic, checkpointer=InMemorySaver())
     for _ in range(2):
@@ -133,28 +137,28 @@ def test_a_reflection_forgets_drafts_that_were_mended() -> None:
 
 @pytest.mark.parametrize("reason", REASONS)
 @pytest.mark.parametrize("replan", [True, False])
-def test_a_planner_is_informed_which_results_are_incomplete(reason: FinishReason, replan: bool) -> None:
+def test_a_planner_is_told_which_results_are_incomplete(reason: FinishReason, replan: bool) -> None:
     model = ScriptedModel([PLAN, '{"response": "r"}' if replan else "r"])
-    worker = create_agent(ScriptedModel(lambda request: says("half a res", reason)), name="worker")
+    worker = create_agent(ScriptedModel(lambda request: respond("half a res", reason)), name="worker")
     end = create_planner(model, executor=worker, replan=replan).invoke({"input": "x"})
     assert end["past_steps"] == [{"id": "1", "task": "t", "result": "half a res", "finish_reason": reason}]
-    told = model.requests[-1].messages[-1].text
-    assert f"Result ({'incomplete' if reason == 'length' else 'not done'}" in told
+    prompt = model.requests[-1].messages[-1].text
+    assert f"Result ({'incomplete' if reason == 'length' else 'not done'}" in prompt
 
 
 @pytest.mark.parametrize("reason", REASONS)
-def test_a_planner_says_how_its_answer_ended(reason: FinishReason) -> None:
-    model = ScriptedModel([PLAN, says("half", reason)])
+def test_a_planner_reports_the_finish_reason_of_its_answer(reason: FinishReason) -> None:
+    model = ScriptedModel([PLAN, respond("half", reason)])
     worker = create_agent(ScriptedModel(lambda request: "done"), name="worker")
     end = create_planner(model, executor=worker, replan=False).invoke({"input": "x"})
     assert (end["response"], end["stop_reason"], end["messages"][-1].finish_reason) == ("half", reason, reason)
 
 
-# -- calls of an answer that was refused
+# -- tool calls of refused answers
 
 
 @pytest.mark.parametrize("form", ["network", "prebuilt", "supervisor"])
-def test_calls_of_an_answer_that_was_refused_are_not_made(form: str) -> None:
+def test_tool_calls_of_a_refused_answer_are_not_made(form: str) -> None:
     ran: list[int] = []
 
     def pay(amount: int = 0) -> str:
@@ -162,7 +166,7 @@ def test_calls_of_an_answer_that_was_refused_are_not_made(form: str) -> None:
         ran.append(amount)
         return "paid"
 
-    refused = says("I cannot.", "refused", ToolCall("1", "pay", {"amount": 5}))
+    refused = respond("I cannot.", "refused", ToolCall("1", "pay", {"amount": 5}))
     refused.message.metadata = {"provider": {"parts": ["the call"]}}
     model = ScriptedModel([refused])
     if form == "network":

@@ -1,4 +1,4 @@
-"""A model call that was paid for is not repeated, wherever a thread is resumed, and counts once."""
+"""A completed model call is not repeated when a thread is resumed, and is counted once."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ PRICE = Usage(100, 10, 1.0)
 
 
 class Boom(RuntimeError):
-    """A fault in a function of the user's; no policy of agents tries again after it."""
+    """An error in a function of the user, which agents do not retry."""
 
 
-def says(text: str, *calls: ToolCall) -> ModelResponse:
+def respond(text: str, *calls: ToolCall) -> ModelResponse:
     return ModelResponse(Message(text, role="assistant", tool_calls=calls), PRICE)
 
 
-def answers(request: ModelRequest) -> ModelResponse:
-    """Look once, then end."""
+def look_once(request: ModelRequest) -> ModelResponse:
+    """Call the tool once, then end."""
     has_looked = request.messages[-1].role == "tool" or not request.tools
-    return says("end") if has_looked else says("", ToolCall("call", "look"))
+    return respond("end") if has_looked else respond("", ToolCall("call", "look"))
 
 
 @tool
@@ -42,22 +42,22 @@ def look() -> str:
 
 @pytest.fixture(params=["memory", "sqlite"])
 def open_saver(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], Any]:
-    """Open the saver, anew for each execution where that is possible: as a process of its own would."""
-    kept = InMemorySaver()
-    return lambda: kept if request.param == "memory" else SqliteSaver(tmp_path / "a.db")
+    """Return a function that opens the saver, anew for each execution if it is in SQLite, like a new process."""
+    memory_saver = InMemorySaver()
+    return lambda: memory_saver if request.param == "memory" else SqliteSaver(tmp_path / "a.db")
 
 
 @pytest.fixture(params=["sync", "async"])
 def run(request: pytest.FixtureRequest, open_saver: Callable[[], Any]) -> Callable[..., Any]:
-    """Run a network on a thread, by the plain method or the one for event loops."""
+    """Return a function that runs a network on a thread, with `run` or `arun`."""
 
-    def run(network: Network[Any], given: Any, **options: Any) -> Any:
+    def run(network: Network[Any], value: Any, **options: Any) -> Any:
         saver = open_saver()
         try:
             options = {"checkpointer": saver, "thread_id": "t", **options}
             if request.param == "sync":
-                return network.run(given, **options)
-            return asyncio.run(network.arun(given, **options))
+                return network.run(value, **options)
+            return asyncio.run(network.arun(value, **options))
         finally:
             if isinstance(saver, SqliteSaver):
                 saver.close()
@@ -72,8 +72,8 @@ class Typed(BaseModel):
     count: int = 0
 
 
-def fails_once(then: Callable[[], Any]) -> Callable[[], Any]:
-    """Raise once, and from then on answer."""
+def fail_once(then: Callable[[], Any]) -> Callable[[], Any]:
+    """Return a hook that raises once, and then calls `then`."""
     faults = [Boom("a bug")]
 
     def hook() -> Any:
@@ -84,9 +84,9 @@ def fails_once(then: Callable[[], Any]) -> Callable[[], Any]:
     return hook
 
 
-def hooked(hook: str, is_coroutine: bool, model: ScriptedModel) -> Network[Any]:
-    """A network of one agent, one of whose hooks fails once."""
-    fault = fails_once(lambda: None if hook != "on_route" else [])
+def network_with_hook(hook: str, is_coroutine: bool, model: ScriptedModel) -> Network[Any]:
+    """Build a network of one agent with a hook that fails once."""
+    fault = fail_once(lambda: None if hook != "on_route" else [])
 
     def plain(result: Any = None) -> Any:
         return fault()
@@ -118,25 +118,25 @@ HOOKS = ["on_start", "on_response", "on_finish", "stop_when", "system", "on_rout
 
 @pytest.mark.parametrize("hook", HOOKS)
 @pytest.mark.parametrize("is_coroutine", [False, True], ids=["plain", "coroutine"])
-def test_a_hook_that_fails_costs_no_second_payment(hook: str, is_coroutine: bool, run: Callable[..., Any]) -> None:
-    expected = ScriptedModel(answers)
-    flawless = hooked(hook, is_coroutine, expected)
+def test_a_failing_hook_does_not_repeat_a_model_call(hook: str, is_coroutine: bool, run: Callable[..., Any]) -> None:
+    expected = ScriptedModel(look_once)
+    expected_network = network_with_hook(hook, is_coroutine, expected)
     with pytest.raises(Boom):
-        flawless.run("x")  # spends the fault of this one
+        expected_network.run("x")  # uses up the error of this network
     before = len(expected.requests)
-    whole = flawless.run("x")
-    model = ScriptedModel(answers)
-    network = hooked(hook, is_coroutine, model)
+    expected_run = expected_network.run("x")
+    model = ScriptedModel(look_once)
+    network = network_with_hook(hook, is_coroutine, model)
     with pytest.raises(Boom):
         run(network, "x")
     end = run(network, None)
     assert len(model.requests) == len(expected.requests) - before
-    assert end.usage == whole.usage
+    assert end.usage == expected_run.usage
     assert end.usage.cost == len(model.requests)
 
 
-def writer(hook: str, field: str, faults: list[Any], model: ScriptedModel, data: Any) -> Network[Any]:
-    """A network of one agent, whose hook writes each of some wrong values once."""
+def network_with_writes(hook: str, field: str, faults: list[Any], model: ScriptedModel, data: Any) -> Network[Any]:
+    """Build a network of one agent whose hook writes each of the invalid values once."""
 
     def write(network: Any, result: Any = None, prompt: Any = None) -> None:
         if faults:
@@ -146,9 +146,9 @@ def writer(hook: str, field: str, faults: list[Any], model: ScriptedModel, data:
 
 
 @pytest.mark.parametrize("hook", ["on_start", "on_response"])
-def test_a_hook_that_writes_a_wrong_type_costs_no_second_payment(hook: str, run: Callable[..., Any]) -> None:
-    model = ScriptedModel(answers)
-    network = writer(hook, "count", ["many"], model, Typed)
+def test_a_hook_that_writes_a_wrong_type_does_not_repeat_a_model_call(hook: str, run: Callable[..., Any]) -> None:
+    model = ScriptedModel(look_once)
+    network = network_with_writes(hook, "count", ["many"], model, Typed)
     with pytest.raises(InvalidUpdateError, match="count"):
         run(network, "x")
     assert run(network, None).usage == PRICE
@@ -156,9 +156,9 @@ def test_a_hook_that_writes_a_wrong_type_costs_no_second_payment(hook: str, run:
 
 
 @pytest.mark.parametrize("hook", ["on_start", "on_response"])
-def test_a_hook_that_writes_what_cannot_be_saved_costs_no_second_payment(hook: str, tmp_path: Path) -> None:
-    model = ScriptedModel(answers)
-    network = writer(hook, "other", [lambda: None], model, {"other": None})
+def test_a_hook_that_writes_an_unsaveable_value_does_not_repeat_a_model_call(hook: str, tmp_path: Path) -> None:
+    model = ScriptedModel(look_once)
+    network = network_with_writes(hook, "other", [lambda: None], model, {"other": None})
     with SqliteSaver(tmp_path / "a.db") as saver:
         with pytest.raises(SerdeError, match="other"):
             network.run("x", checkpointer=saver, thread_id="t")
@@ -167,9 +167,11 @@ def test_a_hook_that_writes_what_cannot_be_saved_costs_no_second_payment(hook: s
 
 
 @pytest.mark.parametrize("hook", ["post_model_hook", "pre_model_hook", "prompt"])
-def test_a_hook_of_a_prebuilt_agent_costs_no_second_payment(hook: str, open_saver: Callable[[], Any]) -> None:
-    fault = fails_once(lambda: {} if hook != "prompt" else "Be brief.")
-    model, saver = ScriptedModel(answers), open_saver()
+def test_a_failing_hook_of_a_prebuilt_agent_does_not_repeat_a_model_call(
+    hook: str, open_saver: Callable[[], Any]
+) -> None:
+    fault = fail_once(lambda: {} if hook != "prompt" else "Be brief.")
+    model, saver = ScriptedModel(look_once), open_saver()
     options: Any = {hook: lambda state: fault()}
     app = create_agent(model, [look], checkpointer=saver, **options)
     with pytest.raises(Boom):
@@ -180,7 +182,7 @@ def test_a_hook_of_a_prebuilt_agent_costs_no_second_payment(hook: str, open_save
         saver.close()
 
 
-# -- what has been paid counts at once, and for good
+# -- paid calls are counted at once
 
 
 @tool(approve=True)
@@ -189,74 +191,74 @@ def pay() -> str:
     return "paid"
 
 
-def pays(request: ModelRequest) -> ModelResponse:
+def pay_once(request: ModelRequest) -> ModelResponse:
     """Pay once, then end."""
     has_paid = request.messages[-1].role == "tool"
-    return says("end") if has_paid else says("", ToolCall("call", "pay"))
+    return respond("end") if has_paid else respond("", ToolCall("call", "pay"))
 
 
-def routes(request: ModelRequest) -> ModelResponse:
-    """Look around with approval, then name the agent."""
-    return says("A") if request.messages[-1].role == "tool" else says("", ToolCall("call", "pay"))
+def route_once(request: ModelRequest) -> ModelResponse:
+    """Call the tool once, then name the agent."""
+    return respond("A") if request.messages[-1].role == "tool" else respond("", ToolCall("call", "pay"))
 
 
-@pytest.mark.parametrize("who", ["agent", "router"])
-def test_runs_that_wait_for_an_answer_are_counted(who: str, run: Callable[..., Any]) -> None:
-    model = ScriptedModel(pays if who == "agent" else routes)
+@pytest.mark.parametrize("caller", ["agent", "router"])
+def test_waiting_runs_are_counted(caller: str, run: Callable[..., Any]) -> None:
+    model = ScriptedModel(pay_once if caller == "agent" else route_once)
     network = Agent("A", model=model, tools=[pay], max_iter=3).alone()
-    if who == "router":
+    if caller == "router":
         router = RoutingAgent(
             "R", model=model, tools=[pay], max_iter=3, on_route=lambda network: [] if network.call_count else "A"
         )
-        network = Network("n", agents=[Agent("A", model=ScriptedModel(lambda request: says("x")))], router=router)
+        network = Network("n", agents=[Agent("A", model=ScriptedModel(lambda request: respond("x")))], router=router)
     waiting = run(network, "x")
     assert waiting.interrupts
     assert waiting.usage.cost == len(model.requests) == 1
-    again = run(network, "another", on_unfinished="discard")
-    assert again.interrupts
-    assert again.usage.cost == len(model.requests) == 2
+    second = run(network, "another", on_unfinished="discard")
+    assert second.interrupts
+    assert second.usage.cost == len(model.requests) == 2
     end = run(network, Command(resume=True))
-    while end.interrupts:  # a router is asked again after the agent
+    while end.interrupts:  # the router is called again after the agent
         end = run(network, Command(resume=True))
-    assert end.usage.cost == len(model.requests) + (who == "router")
+    assert end.usage.cost == len(model.requests) + (caller == "router")
 
 
-@pytest.mark.parametrize("place", ["on_response", "tool", "router"])
-def test_failed_and_abandoned_attempts_are_counted(place: str, run: Callable[..., Any]) -> None:
-    class Die(BaseException):
-        """The end of the process, as far as this can be had in one."""
+@pytest.mark.parametrize("location", ["on_response", "tool", "router"])
+def test_failed_and_abandoned_attempts_are_counted(location: str, run: Callable[..., Any]) -> None:
+    class ProcessDeath(BaseException):
+        """Simulates the death of the process."""
 
-    faults: list[BaseException] = [Die() if place == "tool" else Boom("a bug")]
+    faults: list[BaseException] = [ProcessDeath() if location == "tool" else Boom("a bug")]
 
     def fail(result: Any = None) -> Any:
         if faults:
             raise faults.pop()
 
     @tool(name="look")
-    def breaks() -> str:
+    def failing_look() -> str:
         """Look."""
         fail()
         return "seen"
 
-    model = ScriptedModel(answers)
-    hooks = Lifecycle(on_response=fail) if place == "on_response" else Lifecycle()
-    agent = Agent("A", model=model, tools=[breaks if place == "tool" else look], max_iter=3, lifecycle=hooks)
+    model = ScriptedModel(look_once)
+    hooks = Lifecycle(on_response=fail) if location == "on_response" else Lifecycle()
+    agent = Agent("A", model=model, tools=[failing_look if location == "tool" else look], max_iter=3, lifecycle=hooks)
     network = agent.alone()
-    if place == "router":
-        routing = ScriptedModel(lambda request: says("A"))
+    if location == "router":
+        routing = ScriptedModel(lambda request: respond("A"))
         router = RoutingAgent(
             "R", model=routing, on_route=lambda network: fail() or ([] if network.call_count else "A")
         )
         network = Network("n", agents=[agent], router=router)
-    with pytest.raises((Boom, Die)):
+    with pytest.raises((Boom, ProcessDeath)):
         run(network, "x")
     end = run(network, "another", on_unfinished="discard")
-    asked = len(model.requests) + (len(routing.requests) if place == "router" else 0)
-    assert end.usage.cost == asked
+    request_count = len(model.requests) + (len(routing.requests) if location == "router" else 0)
+    assert end.usage.cost == request_count
 
 
-def test_a_network_in_another_graph_counts_what_was_abandoned(open_saver: Callable[[], Any]) -> None:
-    model, saver = ScriptedModel(pays), open_saver()
+def test_a_network_in_a_graph_counts_discarded_runs(open_saver: Callable[[], Any]) -> None:
+    model, saver = ScriptedModel(pay_once), open_saver()
     inner = Agent("A", model=model, tools=[pay], max_iter=3).alone().compile()
     graph = StateGraph({"input": str, "turns": list, "discarded_usage": list})
     app = graph.add_node("desk", inner, memory="thread").add_edge(START, "desk").compile(saver)
@@ -269,13 +271,13 @@ def test_a_network_in_another_graph_counts_what_was_abandoned(open_saver: Callab
         saver.close()
 
 
-def test_a_hook_sees_what_has_been_paid() -> None:
+def test_a_hook_sees_the_usage_so_far() -> None:
     seen: list[float] = []
     hooks = Lifecycle(
         on_start=lambda network: seen.append(network.usage.cost),
         on_response=lambda network: seen.append(network.usage.cost),
         on_finish=lambda network: seen.append(network.usage.cost),
     )
-    agent = Agent("A", model=ScriptedModel(answers), tools=[look], max_iter=3, lifecycle=hooks)
+    agent = Agent("A", model=ScriptedModel(look_once), tools=[look], max_iter=3, lifecycle=hooks)
     agent.run("x")
     assert seen == [0.0, 1.0, 1.0, 2.0, 2.0]

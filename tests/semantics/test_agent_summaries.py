@@ -1,4 +1,4 @@
-"""Summaries in agent memories: which responses are accepted as one, and that each is paid once."""
+"""Summaries in agent memories: which responses are accepted, and that each summary is made once."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from statewright.storage.sqlite import SqliteSaver
 PRICE = Usage(100, 10, 1.0)
 
 
-def says(text: str, *calls: ToolCall, reason: FinishReason | None = None) -> ModelResponse:
+def respond(text: str, *calls: ToolCall, reason: FinishReason | None = None) -> ModelResponse:
     return ModelResponse(Message(text, role="assistant", tool_calls=calls), PRICE, None, reason)
 
 
@@ -30,12 +30,12 @@ def look(at: int = 0) -> str:
     return f"seen {at}"
 
 
-def works(request: ModelRequest) -> ModelResponse:
-    """Look twice in each turn, then end."""
+def look_twice(request: ModelRequest) -> ModelResponse:
+    """Call the tool twice in each turn, then end."""
     last = request.messages[-1]
     if last.role == "user":
-        return says("", ToolCall("first", "look", {"at": 1}))
-    return says("end") if last.text == "seen 2" else says("", ToolCall("second", "look", {"at": 2}))
+        return respond("", ToolCall("first", "look", {"at": 1}))
+    return respond("end") if last.text == "seen 2" else respond("", ToolCall("second", "look", {"at": 2}))
 
 
 MEMORIES: dict[str, Callable[[Any], Any]] = {
@@ -45,8 +45,8 @@ MEMORIES: dict[str, Callable[[Any], Any]] = {
 }
 
 
-def turns(form: str, memory: Any, model: Any, saver: Any) -> Callable[[str], Any]:
-    """Run one turn on a thread; strategies and agents are made anew for each, as in processes of their own."""
+def turn_function(form: str, memory: Any, model: Any, saver: Any) -> Callable[[str], Any]:
+    """Return a function that runs one turn on a thread, with a new agent and memory, as in a new process."""
 
     def network(text: str) -> Any:
         agent = Agent("A", model=model, tools=[look], max_iter=5, memory=memory())
@@ -59,42 +59,40 @@ def turns(form: str, memory: Any, model: Any, saver: Any) -> Callable[[str], Any
     return network if form == "network" else prebuilt
 
 
-# -- answers that are no summary
+# -- answers that are not a summary
 
-NO_SUMMARIES = {
-    "refused": says("I'm sorry, I can't help with that.", reason="refused"),
-    "cut off": says("They spoke of", reason="length"),
-    "empty": says(" "),
-    "call": says("I look.", ToolCall("1", "look")),
+INVALID_SUMMARIES = {
+    "refused": respond("I'm sorry, I can't help with that.", reason="refused"),
+    "cut off": respond("They spoke of", reason="length"),
+    "empty": respond(" "),
+    "call": respond("I look.", ToolCall("1", "look")),
 }
 
 
 @pytest.mark.parametrize("form", ["network", "prebuilt"])
 @pytest.mark.parametrize("memory", MEMORIES)
-@pytest.mark.parametrize("kind", NO_SUMMARIES)
-def test_an_answer_that_is_not_a_summary_never_becomes_the_memory(
-    form: str, memory: str, kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    answer = NO_SUMMARIES[kind]
-    asked: list[int] = []
+@pytest.mark.parametrize("kind", INVALID_SUMMARIES)
+def test_an_invalid_summary_is_not_used(form: str, memory: str, kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    answer = INVALID_SUMMARIES[kind]
+    requested: list[int] = []
     number = 0
 
     def summarise(request: ModelRequest) -> ModelResponse:
-        asked.append(number)
-        return answer if number < 5 else says("A good summary.")
+        requested.append(number)
+        return answer if number < 5 else respond("A good summary.")
 
-    model, summaries = ScriptedModel(works), ScriptedModel(summarise)
-    turn = turns(form, lambda: MEMORIES[memory](summaries), model, InMemorySaver())
+    model, summaries = ScriptedModel(look_twice), ScriptedModel(summarise)
+    turn = turn_function(form, lambda: MEMORIES[memory](summaries), model, InMemorySaver())
     with caplog.at_level(logging.WARNING, "statewright"):
         for number in range(5):
             turn(f"fact {number} " + "y" * 40)
-    assert 0 < len(asked) == len(set(asked)), "asked again within a turn"
-    lines = [one.getMessage() for one in caplog.records if "did not summarize" in one.getMessage()]
-    assert len(lines) == len(asked)
+    assert 0 < len(requested) == len(set(requested)), "no summary, or several in one turn"
+    lines = [record.getMessage() for record in caplog.records if "did not summarize" in record.getMessage()]
+    assert len(lines) == len(requested)
     for request in model.requests:
-        told = "\n".join(message.text for message in request.messages)
-        assert "Summary of the conversation" not in told
-        assert answer.text.strip() not in told or not answer.text.strip()
+        prompt = "\n".join(message.text for message in request.messages)
+        assert "Summary of the conversation" not in prompt
+        assert answer.text.strip() not in prompt or not answer.text.strip()
         if memory == "summarizing":
             texts = [message.text for message in request.messages if message.role == "user"]
             assert [text[:6] for text in texts] == [f"fact {number}" for number in range(len(texts))]
@@ -107,16 +105,16 @@ def test_an_answer_that_is_not_a_summary_never_becomes_the_memory(
     assert first[-1].text == "fact 5"
 
 
-# -- summaries that are paid once
+# -- summaries are made once
 
 
-def fails_after_a_summary(faults: list[Exception]) -> ScriptedModel:
-    """A model that fails once for each fault, when it is shown a summary."""
+def failing_after_a_summary(faults: list[Exception]) -> ScriptedModel:
+    """Return a model that raises each of the errors once, when its prompt has a summary."""
 
     def answer(request: ModelRequest) -> ModelResponse:
         if faults and request.messages[0].text.startswith("Summary"):
             raise faults.pop()
-        return works(request)
+        return look_twice(request)
 
     return ScriptedModel(answer)
 
@@ -125,7 +123,7 @@ def fails_after_a_summary(faults: list[Exception]) -> ScriptedModel:
 @pytest.mark.parametrize("memory", MEMORIES)
 @pytest.mark.parametrize("kind", ["error", "unavailable", "many unavailable"])
 @pytest.mark.parametrize("process", ["same", "another"])
-def test_a_summary_is_paid_once_though_the_answer_fails(
+def test_a_summary_is_made_once_although_the_answer_fails(
     form: str, memory: str, kind: str, process: str, tmp_path: Path
 ) -> None:
     faults: dict[str, list[Exception]] = {
@@ -133,32 +131,35 @@ def test_a_summary_is_paid_once_though_the_answer_fails(
         "unavailable": [ModelUnavailable("busy")],
         "many unavailable": [ModelUnavailable("busy") for _ in range(12)],
     }
-    left, count = faults[kind], len(faults[kind])
-    model, summaries = fails_after_a_summary(left), ScriptedModel(lambda _: says(f"S{len(summaries.requests)}"))
+    remaining, count = faults[kind], len(faults[kind])
+    model, summaries = (
+        failing_after_a_summary(remaining),
+        ScriptedModel(lambda _: respond(f"S{len(summaries.requests)}")),
+    )
     shared = MEMORIES[memory](summaries)
-    make = lambda: shared if process == "same" else MEMORIES[memory](summaries)  # noqa: E731
+    make_memory = lambda: shared if process == "same" else MEMORIES[memory](summaries)  # noqa: E731
 
-    def turn(given: Any) -> Any:
+    def turn(message: Any) -> Any:
         with SqliteSaver(tmp_path / "a.db") as saver:
             options: Any = {"retries": RetryPolicy(initial_interval=0, jitter=False, retry_on=ModelUnavailable)}
             if form == "network":
-                agent = Agent("A", model=model, tools=[look], max_iter=5, memory=make(), **options)
-                return agent.alone().run(given, checkpointer=saver, thread_id="t")
-            app = create_agent(model, [look], memory=make(), checkpointer=saver, **options)
-            return app.invoke({"messages": [given]} if given is not None else None, thread_id="t")
+                agent = Agent("A", model=model, tools=[look], max_iter=5, memory=make_memory(), **options)
+                return agent.alone().run(message, checkpointer=saver, thread_id="t")
+            app = create_agent(model, [look], memory=make_memory(), checkpointer=saver, **options)
+            return app.invoke({"messages": [message]} if message is not None else None, thread_id="t")
 
     end = None
     for number in range(3):
-        given: Any = f"fact {number} " + "y" * 40
+        message: Any = f"fact {number} " + "y" * 40
         while True:
             try:
-                end = turn(given)
+                end = turn(message)
                 break
             except ModelError:
-                given = None
-    assert not left
-    told = [request.messages[0].text for request in summaries.requests]
-    assert len(told) == len(set(told)), "a summary was paid twice"
+                message = None
+    assert not remaining
+    prompt = [request.messages[0].text for request in summaries.requests]
+    assert len(prompt) == len(set(prompt)), "a summary was made twice"
     if form == "network":
         assert end.usage.cost == len(summaries.requests) + len(model.requests) - count
 
@@ -169,9 +170,9 @@ def test_the_budget_counts_a_summary_once() -> None:
     def answer(request: ModelRequest) -> ModelResponse:
         if faults:
             raise faults.pop()
-        return says("end")
+        return respond("end")
 
-    summaries = ScriptedModel(lambda request: says("S"))
+    summaries = ScriptedModel(lambda request: respond("S"))
     app = create_agent(
         ScriptedModel(answer),
         memory=Summarizing(summaries, keep=1, after=2),
@@ -182,9 +183,9 @@ def test_the_budget_counts_a_summary_once() -> None:
     assert (len(summaries.requests), faults) == (1, [])
 
 
-def test_a_limit_counts_a_summary_that_is_found_again() -> None:
-    model = fails_after_a_summary([ModelUnavailable("busy"), ModelUnavailable("busy")])
-    summaries = ScriptedModel(lambda request: says("S"))
+def test_a_usage_limit_counts_a_reused_summary_once() -> None:
+    model = failing_after_a_summary([ModelUnavailable("busy"), ModelUnavailable("busy")])
+    summaries = ScriptedModel(lambda request: respond("S"))
     agent = Agent(
         "A",
         model=model,

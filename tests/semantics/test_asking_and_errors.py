@@ -1,4 +1,4 @@
-"""Part I sections 5.1, 5.4, 5.5 and 5.6: parameters that a node may request, and how its failures are handled."""
+"""Part I sections 5.1, 5.4, 5.5 and 5.6: parameters of nodes, error handlers, failures, and concurrency limits."""
 
 import asyncio
 import threading
@@ -34,7 +34,7 @@ class Context:
     tries: int = 1
 
 
-def say(name: str) -> Any:
+def log_name(name: str) -> Any:
     def node(state: Any) -> dict[str, Any]:
         return {"log": [name]}
 
@@ -42,85 +42,85 @@ def say(name: str) -> Any:
     return node
 
 
-def alone(node: Any, **options: Any) -> Any:
+def compile_node(node: Any, **options: Any) -> Any:
     return StateGraph(State, Context).add_node("a", node).add_edge(START, "a").compile(**options)
 
 
-# -- 5.1 asking
+# -- 5.1 parameters of nodes
 
 
-def test_a_node_asks_by_name_and_gets_the_state_first(driver: Any) -> None:
+def test_a_node_requests_values_by_parameter_name(driver: Any) -> None:
     store = InMemoryStore()
     seen: dict[str, Any] = {}
 
-    def ask(state: Any, config: Any, runtime: Any, writer: Any, store: Any, previous: Any) -> None:
+    def node(state: Any, config: Any, runtime: Any, writer: Any, store: Any, previous: Any) -> None:
         seen.update(state=state, config=config, runtime=runtime, store=store, previous=previous)
-        writer("said")
+        writer("hello")
 
-    parts = driver.stream(alone(ask, store=store), {"x": 1}, stream_mode="custom", context=Context("me"))
+    parts = driver.stream(compile_node(node, store=store), {"x": 1}, stream_mode="custom", context=Context("me"))
 
-    assert parts == ["said"]
+    assert parts == ["hello"]
     assert seen["state"] == {"x": 1, "log": []}
     assert seen["store"] is store is seen["runtime"].store
     assert seen["runtime"].context == Context("me")
     assert seen["previous"] is None
 
 
-def test_a_node_asks_by_annotation_under_any_name(driver: Any) -> None:
+def test_a_node_requests_the_runtime_by_annotation_under_any_name(driver: Any) -> None:
     seen: list[Any] = []
 
-    def ask(state: State, rt: Runtime[Context]) -> None:
+    def node(state: State, rt: Runtime[Context]) -> None:
         seen.append(rt.context.user)
 
-    driver.invoke(alone(ask), {"x": 1}, context=Context("me"))
+    driver.invoke(compile_node(node), {"x": 1}, context=Context("me"))
 
     assert seen == ["me"]
 
 
-def test_a_coroutine_node_asks_in_the_same_way(driver: Any) -> None:
+def test_a_coroutine_node_requests_values_in_the_same_way(driver: Any) -> None:
     seen: list[Any] = []
 
-    async def ask(state: State, *, runtime: Runtime[Context], config: Any) -> None:
+    async def node(state: State, *, runtime: Runtime[Context], config: Any) -> None:
         seen.append((runtime.context.user, config["configurable"]["thread_id"]))
 
-    driver.invoke(alone(ask, checkpointer=InMemorySaver()), {"x": 1}, context=Context("me"), thread_id="1")
+    driver.invoke(compile_node(node, checkpointer=InMemorySaver()), {"x": 1}, context=Context("me"), thread_id="1")
 
     assert seen == [("me", "1")]
 
 
-def test_a_node_may_take_no_state_at_all(driver: Any) -> None:
-    assert driver.invoke(alone(lambda: {"log": ["none"]}), {"x": 1})["log"] == ["none"]
+def test_a_node_may_have_no_parameters(driver: Any) -> None:
+    assert driver.invoke(compile_node(lambda: {"log": ["none"]}), {"x": 1})["log"] == ["none"]
 
 
-def test_a_parameter_with_a_default_need_not_be_known(driver: Any) -> None:
-    def ask(state: Any, factor: int = 3, *rest: Any, **more: Any) -> Any:
+def test_an_unknown_parameter_may_have_a_default(driver: Any) -> None:
+    def node(state: Any, factor: int = 3, *rest: Any, **more: Any) -> Any:
         return {"x": state["x"] * factor}
 
-    assert driver.invoke(alone(ask), {"x": 2})["x"] == 6
+    assert driver.invoke(compile_node(node), {"x": 2})["x"] == 6
 
 
 def test_a_context_given_as_a_mapping_becomes_an_instance_of_its_schema(driver: Any) -> None:
     seen: list[Any] = []
-    app = alone(lambda state, runtime: seen.append(runtime.context))
+    app = compile_node(lambda state, runtime: seen.append(runtime.context))
 
     driver.invoke(app, {"x": 1}, context={"user": "me"})
 
     assert seen == [Context("me", 1)]
 
 
-def test_a_parameter_that_nothing_can_fill_is_found_at_compile() -> None:
+def test_an_unknown_parameter_is_a_problem_of_the_graph() -> None:
     with pytest.raises(InvalidGraph, match=r"'a'.*'runtme'.*Did you mean 'runtime'"):
-        alone(lambda state, runtme: None)
+        compile_node(lambda state, runtme: None)
 
 
-def test_a_required_store_that_is_missing_is_found_at_compile(driver: Any) -> None:
+def test_a_missing_required_store_is_a_problem_of_the_graph(driver: Any) -> None:
     with pytest.raises(InvalidGraph, match=r"'a'.*store"):
-        alone(lambda state, store: None)
-    assert driver.invoke(alone(lambda state, store=None: {"log": [store]}), {"x": 1})["log"] == [None]
+        compile_node(lambda state, store: None)
+    assert driver.invoke(compile_node(lambda state, store=None: {"log": [store]}), {"x": 1})["log"] == [None]
 
 
-def test_a_conditional_edge_asks_like_a_node(driver: Any) -> None:
-    graph = StateGraph(State, Context).add_node("a", say("a")).add_node("b", say("b"))
+def test_a_conditional_edge_requests_values_like_a_node(driver: Any) -> None:
+    graph = StateGraph(State, Context).add_node("a", log_name("a")).add_node("b", log_name("b"))
     graph.add_conditional_edges("a", lambda s, runtime: runtime.context.user, {"go": "b", "end": END})
     app = graph.add_edge(START, "a").compile()
 
@@ -128,9 +128,9 @@ def test_a_conditional_edge_asks_like_a_node(driver: Any) -> None:
     assert driver.invoke(app, {"x": 1}, context=Context("end"))["log"] == ["a"]
 
 
-def test_execution_info_says_which_execution_this_is(driver: Any) -> None:
+def test_execution_info_identifies_the_execution(driver: Any) -> None:
     seen: list[Any] = []
-    app = alone(lambda state, runtime: seen.append(runtime.execution_info), checkpointer=InMemorySaver())
+    app = compile_node(lambda state, runtime: seen.append(runtime.execution_info), checkpointer=InMemorySaver())
     driver.invoke(app, {"x": 1}, thread_id="t", run_id="r")
     first = list(app.get_state_history(thread_id="t"))[-1]
 
@@ -147,11 +147,11 @@ def test_execution_info_says_which_execution_this_is(driver: Any) -> None:
     assert info.task_id == first.tasks[0].id
 
 
-def test_the_config_that_a_node_gets_contains_that_of_the_caller(driver: Any) -> None:
+def test_the_config_of_a_node_contains_the_config_of_the_caller(driver: Any) -> None:
     seen: list[Any] = []
     config = {"configurable": {"model": "m"}, "tags": ["t"], "recursion_limit": 5}
 
-    driver.invoke(alone(lambda state, config: seen.append(config)), {"x": 1}, config)
+    driver.invoke(compile_node(lambda state, config: seen.append(config)), {"x": 1}, config)
 
     assert seen[0]["configurable"]["model"] == "m"
     assert (seen[0]["tags"], seen[0]["recursion_limit"]) == (["t"], 5)
@@ -172,40 +172,40 @@ def test_an_error_handler_gets_the_failed_input_and_the_error_and_runs_once(driv
         seen.append((dict(state), error.node, type(error.error), dict(error.input)))
         return {"log": ["handled"]}
 
-    graph = StateGraph(State).add_node("a", paint(fail), error_handler=handle).add_node("b", say("b"))
+    graph = StateGraph(State).add_node("a", paint(fail), error_handler=handle).add_node("b", log_name("b"))
     app = graph.add_edge(START, "a").add_edge("a", "b").compile()
 
     assert driver.invoke(app, {"x": 1})["log"] == ["handled", "b"]
     assert seen == [({"x": 1, "log": []}, "a", KeyError, {"x": 1, "log": []})]
 
 
-def test_an_error_is_handled_also_when_siblings_ran(driver: Any, paint: Any) -> None:
+def test_an_error_is_handled_although_siblings_ran(driver: Any, paint: Any) -> None:
     graph = StateGraph(State).add_node("a", paint(fail), error_handler=lambda s: {"log": ["handled"]})
-    graph.add_node("b", paint(say("b"))).add_node("c", paint(say("c")))
+    graph.add_node("b", paint(log_name("b"))).add_node("c", paint(log_name("c")))
     app = graph.add_edge(START, "a").add_edge(START, "b").add_edge(START, "c").compile()
 
     assert driver.invoke(app, {"x": 1})["log"] == ["b", "c", "handled"]
 
 
-def test_a_handler_may_go_elsewhere(driver: Any) -> None:
+def test_an_error_handler_may_return_a_goto(driver: Any) -> None:
     graph = (
         StateGraph(State)
-        .add_node("b", say("b"))
-        .add_node("c", say("c"))
+        .add_node("b", log_name("b"))
+        .add_node("c", log_name("c"))
         .add_node("a", fail, error_handler=lambda s: Command(goto="c"), destinations=["c"])
     )
 
     assert driver.invoke(graph.add_edge(START, "a").add_edge("a", "b").compile(), {"x": 1})["log"] == ["c"]
 
 
-def test_a_handlers_arrival_counts_as_its_nodes(driver: Any) -> None:
-    graph = StateGraph(State).add_node("a", fail, error_handler=say("handled")).add_node("b", say("b"))
-    graph.add_node("c", say("c")).add_edge(["a", "b"], "c").add_edge(START, "a").add_edge(START, "b")
+def test_an_error_handler_arrives_at_a_join_for_its_node(driver: Any) -> None:
+    graph = StateGraph(State).add_node("a", fail, error_handler=log_name("handled")).add_node("b", log_name("b"))
+    graph.add_node("c", log_name("c")).add_edge(["a", "b"], "c").add_edge(START, "a").add_edge(START, "b")
 
     assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["b", "handled", "c"]
 
 
-def test_a_handlers_outcome_is_saved_and_it_is_not_run_again(driver: Any) -> None:
+def test_the_result_of_an_error_handler_is_saved(driver: Any) -> None:
     runs: list[str] = []
 
     def handle(state: Any) -> Any:
@@ -227,7 +227,7 @@ def test_a_handlers_outcome_is_saved_and_it_is_not_run_again(driver: Any) -> Non
     assert runs.count("handle") == 1
 
 
-def test_an_exception_of_a_handler_is_raised(driver: Any) -> None:
+def test_an_exception_of_an_error_handler_is_raised(driver: Any) -> None:
     def handle(state: Any) -> None:
         raise OSError("worse")
 
@@ -237,7 +237,7 @@ def test_an_exception_of_a_handler_is_raised(driver: Any) -> None:
         driver.invoke(app, {"x": 1})
 
 
-def test_the_handler_of_a_sent_task_gets_the_argument_of_the_send(driver: Any) -> None:
+def test_the_error_handler_of_a_send_gets_its_argument(driver: Any) -> None:
     graph = StateGraph(State).add_node("s", lambda s: [Send("w", 1), Send("w", 2)], destinations=["w"])
 
     def work(n: int) -> Any:
@@ -250,8 +250,8 @@ def test_the_handler_of_a_sent_task_gets_the_argument_of_the_send(driver: Any) -
     assert driver.invoke(graph.add_edge(START, "s").compile(), {"x": 1})["log"] == [2, "failed 1"]
 
 
-def test_updates_of_a_handler_are_streamed_under_the_name_of_its_node(driver: Any) -> None:
-    app = StateGraph(State).add_node("a", fail, error_handler=say("handled")).add_edge(START, "a").compile()
+def test_updates_of_an_error_handler_are_streamed_under_its_nodes_name(driver: Any) -> None:
+    app = StateGraph(State).add_node("a", fail, error_handler=log_name("handled")).add_edge(START, "a").compile()
 
     assert {"a": {"log": ["handled"]}} in driver.stream(app, {"x": 1}, stream_mode="updates")
 
@@ -260,7 +260,7 @@ def test_updates_of_a_handler_are_streamed_under_the_name_of_its_node(driver: An
 
 
 def test_the_nodes_own_exception_is_raised_with_a_note(driver: Any, paint: Any) -> None:
-    graph = StateGraph(State).add_node("ok", paint(say("ok"))).add_node("bad", paint(fail)).add_edge("ok", "bad")
+    graph = StateGraph(State).add_node("ok", paint(log_name("ok"))).add_node("bad", paint(fail)).add_edge("ok", "bad")
 
     with pytest.raises(KeyError, match="broken") as caught:
         driver.invoke(graph.add_edge(START, "ok").compile(), {"x": 1})
@@ -274,22 +274,22 @@ def first_cause(error: BaseException) -> BaseException:
 @pytest.mark.parametrize("sibling", [False, True])
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 @pytest.mark.parametrize("kind", [InMemorySaver, SqliteSaver])
-@pytest.mark.parametrize("breaks_with", [ConnectionResetError, StorageUnavailable])
-def test_a_saver_that_breaks_does_not_hide_why_the_run_has_failed(
-    driver: Any, tmp_path: Any, paint: Any, breaks_with: type[Exception], kind: Any, durability: str, sibling: bool
+@pytest.mark.parametrize("error_type", [ConnectionResetError, StorageUnavailable])
+def test_an_error_of_the_saver_does_not_hide_the_error_of_the_node(
+    driver: Any, tmp_path: Any, paint: Any, error_type: type[Exception], kind: Any, durability: str, sibling: bool
 ) -> None:
-    """Nothing of it is saved, which the caller has to know first. It may raise what it likes."""
+    """The error of the saver is raised, because nothing was saved; the error of the node is its cause."""
     is_broken: list[bool] = []
 
     class Breaking(kind):  # type: ignore[misc]
         def commit(self, *args: Any, **options: Any) -> Any:
             if is_broken:
-                raise breaks_with("gone")
+                raise error_type("gone")
             return super().commit(*args, **options)
 
         def save_results(self, *args: Any, **options: Any) -> Any:
             if is_broken:
-                raise breaks_with("gone")
+                raise error_type("gone")
             return super().save_results(*args, **options)
 
     def bad(state: Any) -> None:
@@ -298,20 +298,20 @@ def test_a_saver_that_breaks_does_not_hide_why_the_run_has_failed(
 
     graph = StateGraph(State).add_node("bad", paint(bad)).add_edge(START, "bad")
     if sibling:
-        graph.add_node("ok", paint(say("ok"))).add_edge(START, "ok")
+        graph.add_node("ok", paint(log_name("ok"))).add_edge(START, "ok")
     with Breaking() if kind is InMemorySaver else Breaking(tmp_path / "t.db") as saver:
-        with pytest.raises(breaks_with, match="gone") as caught:
+        with pytest.raises(error_type, match="gone") as caught:
             driver.invoke(graph.compile(saver), {"x": 1}, thread_id="1", durability=durability)
         assert repr(first_cause(caught.value)) == "ValueError('the real one')"
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_a_saver_that_breaks_does_not_hide_which_limit_was_reached(driver: Any, durability: str) -> None:
+def test_an_error_of_the_saver_does_not_hide_the_recursion_limit(driver: Any, durability: str) -> None:
     class Breaking(InMemorySaver):
         def save_results(self, *args: Any, **options: Any) -> Any:
             raise ConnectionResetError("network gone")
 
-    graph = StateGraph(State).add_node("a", say("a")).add_edge(START, "a").add_edge("a", "a")
+    graph = StateGraph(State).add_node("a", log_name("a")).add_edge(START, "a").add_edge("a", "a")
     with pytest.raises(ConnectionResetError) as caught:
         driver.invoke(graph.compile(Breaking()), {"x": 1}, thread_id="1", durability=durability, recursion_limit=2)
     assert isinstance(first_cause(caught.value), GraphRecursionError)
@@ -339,9 +339,9 @@ def test_finished_results_are_kept_and_only_the_failed_task_runs_again(driver: A
 
     with pytest.raises(ValueError):  # noqa: PT011
         within(lambda: driver.invoke(app, {"x": 1}, thread_id="1"))
-    (failed, kept) = app.get_state(thread_id="1").tasks
+    (failed, finished) = app.get_state(thread_id="1").tasks
     assert (failed.name, failed.result, failed.error) == ("bad", None, "ValueError: ")
-    assert (kept.name, kept.result, kept.error) == ("good", {"log": ["good"]}, None)
+    assert (finished.name, finished.result, finished.error) == ("good", {"log": ["good"]}, None)
     assert driver.invoke(app, None, thread_id="1")["log"] == ["bad", "good"]
     assert runs == ["bad", "good", "bad"]
 
@@ -367,7 +367,7 @@ def test_a_failing_task_cancels_its_async_siblings(driver: Any, within: Any) -> 
     assert cancelled.wait(600)  # the sync driver does not wait for the private loop
 
 
-def test_plain_siblings_of_a_failing_task_without_grace_are_left_and_their_late_writes_are_fenced_off(
+def test_plain_siblings_of_a_failing_task_are_left_behind_and_their_late_writes_dropped(
     driver: Any, within: Any
 ) -> None:
     release, started, done = threading.Event(), threading.Event(), threading.Event()
@@ -401,7 +401,7 @@ def test_plain_siblings_of_a_failing_task_without_grace_are_left_and_their_late_
     assert [task.result for task in before.tasks] == [None, None]
 
 
-def test_of_several_failures_the_first_to_happen_is_raised(driver: Any) -> None:
+def test_the_first_of_several_failures_is_raised(driver: Any) -> None:
     gate = threading.Event()
 
     def late(state: Any) -> None:
@@ -418,43 +418,43 @@ def test_of_several_failures_the_first_to_happen_is_raised(driver: Any) -> None:
     gate.set()
 
 
-@pytest.mark.parametrize("lone", [True, False])
-def test_a_node_that_raises_cancelled_error_fails_with_a_name(driver: Any, paint: Any, lone: bool) -> None:
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_cancelled_error_raised_by_a_node_names_the_node(driver: Any, paint: Any, is_alone: bool) -> None:
     def cancel(state: Any) -> None:
         raise asyncio.CancelledError
 
     graph = StateGraph(State).add_node("a", paint(cancel)).add_edge(START, "a")
-    if not lone:
-        graph.add_node("b", paint(say("b"))).add_edge(START, "b")
+    if not is_alone:
+        graph.add_node("b", paint(log_name("b"))).add_edge(START, "b")
 
     with pytest.raises(NodeCancelledError, match="'a'"):
         driver.invoke(graph.compile(), {"x": 1})
 
 
-@pytest.mark.parametrize("lone", [True, False])
-def test_a_node_that_raises_stop_iteration_fails_the_run(driver: Any, paint: Any, lone: bool) -> None:
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_a_node_that_raises_stop_iteration_fails_the_run(driver: Any, paint: Any, is_alone: bool) -> None:
     def stop(state: Any) -> None:
         raise StopIteration("mine")
 
     graph = StateGraph(State).add_node("a", paint(stop)).add_edge(START, "a")
-    if not lone:
-        graph.add_node("b", paint(say("b"))).add_edge(START, "b")
+    if not is_alone:
+        graph.add_node("b", paint(log_name("b"))).add_edge(START, "b")
 
     with pytest.raises((StopIteration, RuntimeError), match=r"StopIteration|mine"):
         driver.invoke(graph.compile(), {"x": 1})
 
 
 @pytest.mark.parametrize("signal", [SystemExit, KeyboardInterrupt])
-@pytest.mark.parametrize("lone", [True, False])
-def test_a_signal_of_the_process_comes_out_of_the_call(
-    driver: Any, paint: Any, within: Any, signal: type[BaseException], lone: bool
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_system_exit_and_keyboard_interrupt_are_raised_to_the_caller(
+    driver: Any, paint: Any, within: Any, signal: type[BaseException], is_alone: bool
 ) -> None:
     def leave(state: Any) -> None:
         raise signal("now")
 
     graph = StateGraph(State).add_node("a", paint(leave)).add_edge(START, "a")
-    if not lone:
-        graph.add_node("b", paint(say("b"))).add_edge(START, "b")
+    if not is_alone:
+        graph.add_node("b", paint(log_name("b"))).add_edge(START, "b")
     app = graph.compile()
 
     with pytest.raises(signal, match="now"):
@@ -466,7 +466,7 @@ def test_a_node_may_fail_with_an_exception_group(driver: Any) -> None:
         raise ExceptionGroup("two", [ValueError("1"), KeyError("2")])
 
     with pytest.raises(ExceptionGroup, match="two") as caught:
-        driver.invoke(alone(many), {"x": 1})
+        driver.invoke(compile_node(many), {"x": 1})
     assert len(caught.value.exceptions) == 2
 
 
@@ -474,7 +474,7 @@ def test_an_error_in_a_conditional_edge_fails_its_node(driver: Any, paint: Any) 
     def path(state: Any) -> str:
         raise KeyError("path")
 
-    graph = StateGraph(State).add_node("a", paint(say("a"))).add_conditional_edges("a", path, [END])
+    graph = StateGraph(State).add_node("a", paint(log_name("a"))).add_conditional_edges("a", path, [END])
 
     with pytest.raises(KeyError, match="path") as caught:
         driver.invoke(graph.add_edge(START, "a").compile(), {"x": 1})
@@ -504,8 +504,8 @@ def test_max_concurrency_is_respected(driver: Any, paint: Any, within: Any, limi
 
     def plain(state: Any) -> Any:
         enter()
-        reached.wait()  # as many as may are at work together
-        threading.Event().wait(0.001)  # so that one too many would be seen
+        reached.wait()  # until as many as allowed are running
+        threading.Event().wait(0.001)  # so that an excess task would be noticed
         leave()
         return {"log": [1]}
 
@@ -519,14 +519,14 @@ def test_max_concurrency_is_respected(driver: Any, paint: Any, within: Any, limi
 
     graph = StateGraph(State)
     for number in range(8):
-        colour = paint(plain)
-        graph.add_node(str(number), plain if colour is plain else coroutine).add_edge(START, str(number))
+        painted = paint(plain)
+        graph.add_node(str(number), plain if painted is plain else coroutine).add_edge(START, str(number))
 
     assert within(lambda: driver.invoke(graph.compile(), {"x": 1}, max_concurrency=limit))["log"] == [1] * 8
     assert peak[0] == limit
 
 
-def test_max_concurrency_counts_the_tasks_of_subgraphs_too(driver: Any, within: Any) -> None:
+def test_max_concurrency_includes_tasks_of_subgraphs(driver: Any, within: Any) -> None:
     in_flight = peak = 0
 
     async def work(state: Any) -> None:
@@ -546,12 +546,14 @@ def test_max_concurrency_counts_the_tasks_of_subgraphs_too(driver: Any, within: 
     assert peak <= 2
 
 
-def test_a_task_that_waits_for_its_children_gives_its_slot_back(driver: Any, paint: Any, within: Any) -> None:
-    leaf = StateGraph(State).add_node("a", paint(say("a"))).add_node("b", paint(say("b"))).add_edge(START, "a")
+def test_a_task_that_waits_for_its_children_releases_its_slot(driver: Any, paint: Any, within: Any) -> None:
+    leaf = (
+        StateGraph(State).add_node("a", paint(log_name("a"))).add_node("b", paint(log_name("b"))).add_edge(START, "a")
+    )
     leaf.add_edge(START, "b")
-    mid = StateGraph(State).add_node("leaf", leaf.compile()).add_node("other", paint(say("other")))
+    mid = StateGraph(State).add_node("leaf", leaf.compile()).add_node("other", paint(log_name("other")))
     mid.add_edge(START, "leaf").add_edge(START, "other")
-    app = StateGraph(State).add_node("mid", mid.compile()).add_node("c", paint(say("c")))
+    app = StateGraph(State).add_node("mid", mid.compile()).add_node("c", paint(log_name("c")))
     app.add_edge(START, "mid").add_edge(START, "c")
 
     result = within(lambda: driver.invoke(app.compile(), {"x": 1}, max_concurrency=1))
@@ -559,7 +561,7 @@ def test_a_task_that_waits_for_its_children_gives_its_slot_back(driver: Any, pai
     assert result["log"] == ["a", "b", "other", "c"]
 
 
-def test_runs_that_wait_for_their_turn_are_not_started(driver: Any, within: Any) -> None:
+def test_tasks_without_a_slot_are_not_started(driver: Any, within: Any) -> None:
     started: list[int] = []
     gate = threading.Event()
 

@@ -36,8 +36,8 @@ class Log(TypedDict, total=False):
     x: int
 
 
-def sending(*sends: Send, inline: bool = False, wait: Any = None, **options: Any) -> Any:
-    """A graph whose first node sends to its second, which waits as long as its argument says."""
+def graph_with_sends(*sends: Send, inline: bool = False, wait: Any = None, **options: Any) -> Any:
+    """Build a graph whose first node sends to its second, which waits as many seconds as its argument."""
 
     async def slow(arg: float) -> dict[str, Any]:
         await asyncio.sleep(arg)
@@ -53,39 +53,39 @@ def sending(*sends: Send, inline: bool = False, wait: Any = None, **options: Any
     return graph
 
 
-def test_a_lone_send_with_a_timeout_is_abandoned(driver: Any) -> None:
-    app = sending(Send("work", 30, timeout=0.02)).compile()
+def test_a_single_send_with_a_timeout_fails_in_time(driver: Any) -> None:
+    app = graph_with_sends(Send("work", 30, timeout=0.02)).compile()
     with pytest.raises(NodeTimeoutError, match="'work'"):
         driver.invoke(app, {})
 
 
-def test_a_send_with_a_timeout_leaves_the_others_their_time(driver: Any) -> None:
-    app = sending(Send("work", 0.06), Send("work", 0, timeout=600)).compile()
+def test_the_timeout_of_a_send_does_not_apply_to_other_sends(driver: Any) -> None:
+    app = graph_with_sends(Send("work", 0.06), Send("work", 0, timeout=600)).compile()
     assert driver.invoke(app, {})["log"] == [0.06, 0]
-    app = sending(Send("work", 0.06), Send("work", 30, timeout=0.02)).compile()
+    app = graph_with_sends(Send("work", 0.06), Send("work", 30, timeout=0.02)).compile()
     with pytest.raises(NodeTimeoutError, match=r"0\.02"):
         driver.invoke(app, {})
 
 
 def test_the_timeout_of_a_send_replaces_that_of_the_node(driver: Any) -> None:
-    app = sending(Send("work", 0.1, timeout=600), timeout=0.01).compile()
+    app = graph_with_sends(Send("work", 0.1, timeout=600), timeout=0.01).compile()
     assert driver.invoke(app, {})["log"] == [0.1]
 
 
-def test_a_plain_function_can_be_sent_to_with_a_timeout(driver: Any, within: Any) -> None:
+def test_a_send_to_a_plain_function_may_have_a_timeout(driver: Any, within: Any) -> None:
     released = threading.Event()
 
     def wait(arg: float) -> None:
         released.wait(arg)
 
-    app = sending(Send("work", 600, timeout=TimeoutPolicy(idle_timeout=0.02)), wait=wait).compile()
+    app = graph_with_sends(Send("work", 600, timeout=TimeoutPolicy(idle_timeout=0.02)), wait=wait).compile()
     with pytest.raises(NodeTimeoutError):
         within(lambda: driver.invoke(app, {}))
     released.set()
 
 
 def test_a_saved_send_keeps_its_timeout(driver: Any) -> None:
-    app = sending(Send("work", 30, timeout=0.02)).compile(InMemorySaver(), interrupt_before=["work"])
+    app = graph_with_sends(Send("work", 30, timeout=0.02)).compile(InMemorySaver(), interrupt_before=["work"])
     driver.invoke(app, {}, thread_id="t")
     with pytest.raises(NodeTimeoutError):
         driver.invoke(app, None, thread_id="t")
@@ -93,7 +93,7 @@ def test_a_saved_send_keeps_its_timeout(driver: Any) -> None:
 
 def test_sends_that_cannot_have_a_timeout_are_refused(driver: Any) -> None:
     with pytest.raises(InvalidUpdateError, match="inline"):
-        driver.invoke(sending(Send("work", 1, timeout=1), inline=True).compile(), {})
+        driver.invoke(graph_with_sends(Send("work", 1, timeout=1), inline=True).compile(), {})
     with pytest.raises(InvalidUpdateError, match="gather"):
         Send("work", 1, gather=True, timeout=1)
 
@@ -111,37 +111,37 @@ def test_a_conditional_edge_may_send_with_a_timeout(driver: Any) -> None:
 
 @dataclass
 class Deps:
-    who: str
+    user: str
 
 
-def test_functions_called_by_a_node_have_the_whole_runtime(driver: Any) -> None:
+def test_functions_called_by_a_node_can_access_the_runtime(driver: Any) -> None:
     store = InMemoryStore()
 
-    def deep() -> dict[str, Any]:
-        get_stream_writer()("told")
-        who = get_runtime(Deps).context.who
+    def nested() -> dict[str, Any]:
+        get_stream_writer()("hello")
+        user = get_runtime(Deps).context.user
         assert get_store() is store
-        return {"log": [who, get_config()["configurable"]["thread_id"], get_runtime().execution_info.node]}
+        return {"log": [user, get_config()["configurable"]["thread_id"], get_runtime().execution_info.node]}
 
-    graph = StateGraph(Log, Deps).add_node("a", lambda state: deep())
+    graph = StateGraph(Log, Deps).add_node("a", lambda state: nested())
     app = graph.add_edge(START, "a").compile(InMemorySaver(), store=store)
     parts = driver.stream(app, {}, thread_id="7", context=Deps("ann"), stream_mode=["custom", "updates"])
-    assert parts == [("custom", "told"), ("updates", {"a": {"log": ["ann", "7", "a"]}})]
+    assert parts == [("custom", "hello"), ("updates", {"a": {"log": ["ann", "7", "a"]}})]
 
 
-@pytest.mark.parametrize("ask", [get_config, get_runtime, get_store, get_stream_writer])
-def test_outside_a_node_there_is_nothing_to_ask(ask: Any) -> None:
-    with pytest.raises(InvalidUpdateError, match=ask.__name__):
-        ask()
+@pytest.mark.parametrize("accessor", [get_config, get_runtime, get_store, get_stream_writer])
+def test_the_runtime_cannot_be_accessed_outside_a_node(accessor: Any) -> None:
+    with pytest.raises(InvalidUpdateError, match=accessor.__name__):
+        accessor()
 
 
-def loop() -> StateGraph:
+def chain() -> StateGraph:
     graph = StateGraph(Log).add_node("a", lambda state: {"log": ["a"]}).add_node("b", lambda state: {"x": 1})
     return graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", END)
 
 
-def test_a_caller_may_choose_the_fields_of_its_result(driver: Any) -> None:
-    app = loop().compile()
+def test_output_keys_select_the_fields_of_a_result(driver: Any) -> None:
+    app = chain().compile()
     assert driver.invoke(app, {}, output_keys=["x"]) == {"x": 1}
     assert driver.invoke(app, {}, output_keys="log") == ["a"]
     assert driver.stream(app, {}, stream_mode="values", output_keys="x") == [None, None, 1]
@@ -151,10 +151,8 @@ def test_a_caller_may_choose_the_fields_of_its_result(driver: Any) -> None:
         driver.invoke(app, {}, output_keys=["logs"])
 
 
-def test_parts_can_be_printed_in_addition_to_the_requested_ones(
-    driver: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
-    app = loop().compile()
+def test_print_mode_prints_parts_in_addition_to_the_stream(driver: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    app = chain().compile()
     driver.invoke(app, {}, print_mode="updates")
     assert capsys.readouterr().out == "[updates] {'a': {'log': ['a']}}\n[updates] {'b': {'x': 1}}\n"
     assert len(driver.stream(app, {}, print_mode=["values", "updates"])) == 2
@@ -164,7 +162,7 @@ def test_parts_can_be_printed_in_addition_to_the_requested_ones(
 def test_a_call_inside_a_node_prints_its_own_parts_and_checks_its_output_keys(
     driver: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    inner = loop().compile()
+    inner = chain().compile()
 
     def caller(output_keys: str) -> Any:
         def call(state: Any) -> Any:
@@ -179,19 +177,19 @@ def test_a_call_inside_a_node_prints_its_own_parts_and_checks_its_output_keys(
 
 
 @dataclass
-class Made:
+class Data:
     x: int = 0
 
 
-def test_version_2_gives_instances_of_the_output_schema(driver: Any) -> None:
-    app = StateGraph(Made).add_node("a", lambda state: {"x": 2}).add_edge(START, "a").compile()
+def test_version_2_returns_instances_of_the_output_schema(driver: Any) -> None:
+    app = StateGraph(Data).add_node("a", lambda state: {"x": 2}).add_edge(START, "a").compile()
     assert driver.invoke(app, {"x": 1}) == {"x": 2}
-    assert driver.invoke(app, {"x": 1}, version="v2").value == Made(2)
+    assert driver.invoke(app, {"x": 1}, version="v2").value == Data(2)
     parts = driver.stream(app, {"x": 1}, stream_mode="values", version="v2")
-    assert [part["data"] for part in parts] == [Made(1), Made(2)]
+    assert [part["data"] for part in parts] == [Data(1), Data(2)]
 
 
-def test_kept_results_can_be_forgotten_node_by_node(driver: Any) -> None:
+def test_cached_results_can_be_cleared_by_node(driver: Any) -> None:
     calls: list[str] = []
 
     def node(name: str) -> Any:
@@ -212,28 +210,28 @@ def test_kept_results_can_be_forgotten_node_by_node(driver: Any) -> None:
     with pytest.raises(InvalidConfig, match="not a node"):
         app.clear_cache("c")
     with pytest.raises(InvalidConfig, match="cache="):
-        loop().compile().clear_cache()
+        chain().compile().clear_cache()
 
 
-def test_instruments_are_notified_of_questions_answers_and_failed_attempts(driver: Any) -> None:
-    heard: list[Any] = []
+def test_instruments_are_notified_of_questions_and_answers(driver: Any) -> None:
+    events: list[Any] = []
 
-    class Listening(Instrument):
+    class EventRecorder(Instrument):
         def on_interrupt(self, event: Any) -> None:
-            heard.append(("asked", [one.value for one in event.data]))
+            events.append(("asked", [question.value for question in event.data]))
 
         def on_resume(self, event: Any) -> None:
-            heard.append(("answered", list(event.data.values())))
+            events.append(("answered", list(event.data.values())))
 
     graph = StateGraph(Log).add_node("a", lambda state: {"log": [interrupt("sure?")]}).add_edge(START, "a")
-    app = graph.compile(InMemorySaver(), instruments=[Listening()])
+    app = graph.compile(InMemorySaver(), instruments=[EventRecorder()])
     driver.invoke(app, {}, thread_id="t")
     driver.invoke(app, Command(resume="yes"), thread_id="t")
-    assert heard == [("asked", ["sure?"]), ("answered", ["yes"])]
+    assert events == [("asked", ["sure?"]), ("answered", ["yes"])]
 
 
 def test_settings_can_be_bound_to_a_graph(driver: Any) -> None:
-    app = loop().compile(InMemorySaver())
+    app = chain().compile(InMemorySaver())
     bound = app.with_config({"configurable": {"thread_id": "1"}}, recursion_limit=5)
     driver.invoke(bound, {})
     assert bound.get_state().values == app.get_state(thread_id="1").values == {"log": ["a"], "x": 1}
@@ -246,14 +244,16 @@ def test_settings_can_be_bound_to_a_graph(driver: Any) -> None:
         app.with_config(thread_idd="1")
 
 
-def test_a_bound_limit_holds_until_a_call_names_another(driver: Any) -> None:
-    app = loop().compile().with_config(recursion_limit=1)
+def test_a_call_overrides_a_bound_recursion_limit(driver: Any) -> None:
+    app = chain().compile().with_config(recursion_limit=1)
     with pytest.raises(RecursionError):
         driver.invoke(app, {})
     assert driver.invoke(app, {}, {"recursion_limit": 2})["x"] == 1
 
 
-def test_an_instrument_that_fails_is_logged_and_alters_nothing(driver: Any, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failing_instrument_is_logged_and_does_not_affect_the_run(
+    driver: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     class Broken(Instrument):
         def on_task_finished(self, event: Any) -> None:
             raise ValueError("broken")

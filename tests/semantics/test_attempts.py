@@ -1,4 +1,4 @@
-"""Part I section 5.3 to 5.5 and 5.7: attempts at a node, their timeouts, and caching of their results."""
+"""Part I sections 5.3, 5.4 and 5.7: retries, timeouts, circuit breakers, rate limits, error handlers and caches."""
 
 import asyncio
 import contextlib
@@ -43,7 +43,7 @@ class State(TypedDict, total=False):
 
 
 class Flaky:
-    """Fails a few times, and then answers."""
+    """A node that fails a few times before it succeeds."""
 
     __name__ = "flaky"
 
@@ -59,17 +59,17 @@ class Flaky:
         return {"log": [self.calls]}
 
 
-def one(node: Any, *, clock: Any = None, compiled: Any = None, **options: Any) -> Any:
+def compile_node(node: Any, *, clock: Any = None, compiled: Any = None, **options: Any) -> Any:
     graph = StateGraph(State).add_node("node", node, **options).add_edge(START, "node")
     return graph.compile(clock=clock, **(compiled or {}))
 
 
-def run(driver: Any, app: Any, clock: FakeClock, given: Any = None, **options: Any) -> Any:
-    """The result of a run, with the clock going on whenever everything waits for it."""
-    given = {"x": 1} if given is None else given
+def run(driver: Any, app: Any, clock: FakeClock, value: Any = None, **options: Any) -> Any:
+    """Run an app; the clock advances whenever everything waits for it."""
+    value = {"x": 1} if value is None else value
     if driver.name == "async":
-        return asyncio.run(clock.run(app.ainvoke(given, **options)))
-    return app.invoke(given, **options)
+        return asyncio.run(clock.run(app.ainvoke(value, **options)))
+    return app.invoke(value, **options)
 
 
 @pytest.fixture
@@ -82,15 +82,15 @@ def clock() -> FakeClock:
 
 def test_5_3_a_failed_node_is_retried_with_growing_delays(driver: Any, paint: Any, clock: FakeClock) -> None:
     flaky = Flaky(2)
-    app = one(paint(flaky), clock=clock, retry_policy=QUIET)
+    app = compile_node(paint(flaky), clock=clock, retry_policy=QUIET)
 
     assert run(driver, app, clock)["log"] == [3]
     assert clock.monotonic() == 0.5 + 1.0
 
 
-@pytest.mark.parametrize(("asked", "waited"), [(30.0, 30.0), (0.1, 0.5), (1e9, 3600.0), ("soon", 0.5), (-5, 0.5)])
+@pytest.mark.parametrize(("retry_after", "delay"), [(30.0, 30.0), (0.1, 0.5), (1e9, 3600.0), ("soon", 0.5), (-5, 0.5)])
 def test_5_3_a_retry_after_that_is_longer_than_the_backoff_is_honoured(
-    driver: Any, clock: FakeClock, asked: object, waited: float
+    driver: Any, clock: FakeClock, retry_after: object, delay: float
 ) -> None:
     calls: list[float] = []
 
@@ -98,18 +98,18 @@ def test_5_3_a_retry_after_that_is_longer_than_the_backoff_is_honoured(
         calls.append(clock.monotonic())
         if len(calls) == 1:
             error = ConnectionError("429")
-            error.retry_after = asked  # type: ignore[attr-defined]
+            error.retry_after = retry_after  # type: ignore[attr-defined]
             raise error
         return {}
 
     graph = StateGraph(dict).add_node("busy", busy, retry_policy=RetryPolicy(jitter=False)).add_edge(START, "busy")
     run(driver, graph.compile(clock=clock), clock, {})
-    assert calls[1] - calls[0] == pytest.approx(waited)
+    assert calls[1] - calls[0] == pytest.approx(delay)
 
 
-def test_5_3_no_more_attempts_than_the_policy_allows(driver: Any, paint: Any, clock: FakeClock) -> None:
+def test_5_3_a_policy_limits_the_number_of_attempts(driver: Any, paint: Any, clock: FakeClock) -> None:
     flaky = Flaky(9)
-    app = one(paint(flaky), clock=clock, retry_policy=RetryPolicy(max_attempts=4, jitter=False))
+    app = compile_node(paint(flaky), clock=clock, retry_policy=RetryPolicy(max_attempts=4, jitter=False))
 
     with pytest.raises(ConnectionError, match="failure 4") as raised:
         run(driver, app, clock)
@@ -117,7 +117,7 @@ def test_5_3_no_more_attempts_than_the_policy_allows(driver: Any, paint: Any, cl
     assert clock.monotonic() == 0.5 + 1.0 + 2.0
 
 
-def test_5_3_of_several_policies_the_first_that_matches_decides(driver: Any, clock: FakeClock) -> None:
+def test_5_3_the_first_matching_policy_applies(driver: Any, clock: FakeClock) -> None:
     errors = iter([KeyError("a"), ConnectionError("b"), KeyError("c")])
 
     def node(state: State) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def test_5_3_of_several_policies_the_first_that_matches_decides(driver: Any, clo
         RetryPolicy(retry_on=KeyError, max_attempts=2, initial_interval=7, jitter=False),
         RetryPolicy(retry_on=(KeyError, ConnectionError), max_attempts=9, initial_interval=1, jitter=False),
     ]
-    app = one(node, clock=clock, retry_policy=policies)
+    app = compile_node(node, clock=clock, retry_policy=policies)
 
     with pytest.raises(KeyError, match="c"):
         run(driver, app, clock)
@@ -138,7 +138,7 @@ def test_5_3_errors_of_the_program_are_not_retried(driver: Any, clock: FakeClock
     flaky = Flaky(1, ValueError)
 
     with pytest.raises(ValueError, match="failure 1"):
-        run(driver, one(flaky, clock=clock, retry_policy=QUIET), clock)
+        run(driver, compile_node(flaky, clock=clock, retry_policy=QUIET), clock)
     assert flaky.calls == 1
 
 
@@ -146,11 +146,11 @@ def test_5_3_a_function_may_decide_which_errors_are_retried(driver: Any, clock: 
     policy = RetryPolicy(retry_on=lambda error: "2" not in str(error), jitter=False)
 
     with pytest.raises(ValueError, match="failure 2"):
-        run(driver, one(Flaky(5, ValueError), clock=clock, retry_policy=policy), clock)
+        run(driver, compile_node(Flaky(5, ValueError), clock=clock, retry_policy=policy), clock)
 
 
 def test_5_3_an_interrupt_is_not_a_failure(driver: Any, clock: FakeClock) -> None:
-    app = one(
+    app = compile_node(
         lambda s: {"log": [interrupt("?")]}, clock=clock, compiled={"checkpointer": InMemorySaver()}, retry_policy=QUIET
     )
 
@@ -158,7 +158,7 @@ def test_5_3_an_interrupt_is_not_a_failure(driver: Any, clock: FakeClock) -> Non
     assert run(driver, app, clock, Command(resume="yes"), **THREAD)["log"] == ["yes"]
 
 
-def test_5_3_questions_keep_their_ids_over_attempts(driver: Any, clock: FakeClock) -> None:
+def test_5_3_answers_are_kept_over_attempts(driver: Any, clock: FakeClock) -> None:
     calls: list[int] = []
 
     def node(state: State) -> dict[str, Any]:
@@ -168,16 +168,16 @@ def test_5_3_questions_keep_their_ids_over_attempts(driver: Any, clock: FakeCloc
             raise ConnectionError
         return {"log": [first, interrupt("second?")]}
 
-    app = one(node, clock=clock, compiled={"checkpointer": InMemorySaver()}, retry_policy=QUIET)
+    app = compile_node(node, clock=clock, compiled={"checkpointer": InMemorySaver()}, retry_policy=QUIET)
     run(driver, app, clock, **THREAD)
     run(driver, app, clock, Command(resume=1), **THREAD)
 
     assert run(driver, app, clock, Command(resume=2), **THREAD)["log"] == [1, 2]
 
 
-def test_5_3_attempts_survive_a_crash_where_there_is_a_saver(driver: Any, clock: FakeClock) -> None:
+def test_5_3_the_number_of_attempts_survives_a_crash(driver: Any, clock: FakeClock) -> None:
     class Crash(BaseException):
-        """Ends the process, as far as the run is concerned."""
+        """Simulates the death of the process."""
 
     attempts: list[int] = []
 
@@ -187,7 +187,7 @@ def test_5_3_attempts_survive_a_crash_where_there_is_a_saver(driver: Any, clock:
             raise Crash
         raise ConnectionError
 
-    app = one(node, clock=clock, compiled={"checkpointer": InMemorySaver()}, retry_policy=QUIET)
+    app = compile_node(node, clock=clock, compiled={"checkpointer": InMemorySaver()}, retry_policy=QUIET)
     with pytest.raises(Crash):
         run(driver, app, clock, **THREAD)
     with pytest.raises(ConnectionError):
@@ -196,7 +196,7 @@ def test_5_3_attempts_survive_a_crash_where_there_is_a_saver(driver: Any, clock:
     assert attempts == [1, 2, 2, 3]
 
 
-def test_5_3_siblings_are_tried_each_for_itself(driver: Any, paint: Any, clock: FakeClock) -> None:
+def test_5_3_siblings_are_retried_independently(driver: Any, paint: Any, clock: FakeClock) -> None:
     nodes = {f"n{number}": Flaky(number) for number in range(4)}
     graph = StateGraph(State)
     for name, node in nodes.items():
@@ -219,13 +219,13 @@ def test_5_3_an_attempt_that_takes_too_long_is_abandoned(driver: Any) -> None:
         return {"log": ["late"]}
 
     with pytest.raises(NodeTimeoutError, match="longer than 5 s") as raised:
-        driver.invoke(one(slow, clock=clock, timeout=5), {"x": 1})
+        driver.invoke(compile_node(slow, clock=clock, timeout=5), {"x": 1})
     gate.set()
     assert (raised.value.kind, raised.value.seconds) == ("run", 5)
 
 
 class PassingClock(FakeClock):
-    """A clock that another thread advances once, right after one of its readings, when the node has begun if it can."""
+    """A clock that advances once, right after one of its readings, once the node has begun if that is possible."""
 
     def __init__(self, turn: int) -> None:
         super().__init__()
@@ -249,9 +249,9 @@ class PassingClock(FakeClock):
 
 @pytest.mark.parametrize("turn", range(4))
 @pytest.mark.parametrize("policy", [TimeoutPolicy(run_timeout=5), TimeoutPolicy(idle_timeout=5)], ids=["run", "idle"])
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_5_3_time_that_passes_while_a_timeout_is_set_counts(
-    driver: Any, within: Any, colour: str, policy: TimeoutPolicy, turn: int
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_5_3_a_timeout_includes_time_that_passes_while_it_is_set(
+    driver: Any, within: Any, kind: str, policy: TimeoutPolicy, turn: int
 ) -> None:
     clock, gate = PassingClock(turn), threading.Event()
 
@@ -267,7 +267,7 @@ def test_5_3_time_that_passes_while_a_timeout_is_set_counts(
         clock.pass_once()
         await asyncio.sleep(600)
 
-    app = one(plain if colour == "plain" else coroutine, clock=clock, timeout=policy)
+    app = compile_node(plain if kind == "plain" else coroutine, clock=clock, timeout=policy)
     try:
         with pytest.raises(NodeTimeoutError, match="5 s"):
             within(lambda: driver.invoke(app, {"x": 1}))
@@ -280,11 +280,11 @@ def test_5_3_time_that_passes_while_a_timeout_is_set_counts(
 def test_5_3_a_subgraph_of_an_abandoned_attempt_saves_nothing(
     driver: Any, form: str, memory: Any, tmp_path: Path
 ) -> None:
-    """Its function returns while the next attempt is under way, in the same namespace of the same thread."""
+    """Its node returns while the next attempt runs, in the same namespace of the same thread."""
     clock, second_runs, first_is_over = FakeClock(), threading.Event(), threading.Event()
     runs: list[int] = []
 
-    class Notices(Instrument):
+    class AbandonListener(Instrument):
         def on_run_broken_off(self, event: Any) -> None:
             first_is_over.set()
 
@@ -301,7 +301,7 @@ def test_5_3_a_subgraph_of_an_abandoned_attempt_saves_nothing(
 
     inner = StateGraph(State).add_node("before", lambda s: {"log": ["before"]}).add_node(slow)
     inner.add_node("after", lambda s: {"log": ["after"]}).add_edge(START, "before").add_edge("before", "slow")
-    child = inner.add_edge("slow", "after").compile(instruments=[Notices()])
+    child = inner.add_edge("slow", "after").compile(instruments=[AbandonListener()])
     policies: dict[str, Any] = {
         "timeout": 5,
         "retry_policy": RetryPolicy(initial_interval=0, jitter=False, retry_on=NodeTimeoutError),
@@ -327,11 +327,11 @@ def test_5_3_a_coroutine_that_takes_too_long_is_cancelled(driver: Any) -> None:
             ended.append("cleaned up")
 
     with pytest.raises(NodeTimeoutError):
-        driver.invoke(one(slow, timeout=0.01), {"x": 1})
+        driver.invoke(compile_node(slow, timeout=0.01), {"x": 1})
     assert ended == ["cleaned up"]
 
 
-def test_5_3_a_timeout_that_fires_as_the_attempt_ends_cancels_nothing_else(driver: Any) -> None:
+def test_5_3_a_timeout_at_the_end_of_an_attempt_cancels_nothing_else(driver: Any) -> None:
     clock = FakeClock()
 
     async def first(state: State) -> dict[str, Any]:
@@ -356,7 +356,7 @@ def test_5_3_a_coroutine_that_continues_after_its_timeout_does_not_affect_its_ca
 
     async def main() -> None:
         with pytest.raises(NodeTimeoutError):
-            await one(stubborn, timeout=0.01).ainvoke({"x": 1})
+            await compile_node(stubborn, timeout=0.01).ainvoke({"x": 1})
         task = asyncio.current_task()
         assert task is not None
         assert task.cancelling() == 0
@@ -373,10 +373,10 @@ def test_5_3_the_result_of_a_coroutine_after_its_timeout_is_ignored(driver: Any)
         return {}
 
     with pytest.raises(NodeTimeoutError):
-        driver.invoke(one(stubborn, timeout=0.01), {"x": 1})
+        driver.invoke(compile_node(stubborn, timeout=0.01), {"x": 1})
 
 
-def test_5_3_a_sign_of_life_puts_the_idle_timeout_off(driver: Any) -> None:
+def test_5_3_a_heartbeat_restarts_the_idle_timeout(driver: Any) -> None:
     clock = FakeClock()
 
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -385,17 +385,17 @@ def test_5_3_a_sign_of_life_puts_the_idle_timeout_off(driver: Any) -> None:
             runtime.heartbeat()
         return {"log": ["alive"]}
 
-    app = one(node, clock=clock, timeout=TimeoutPolicy(idle_timeout=5))
+    app = compile_node(node, clock=clock, timeout=TimeoutPolicy(idle_timeout=5))
     assert driver.invoke(app, {"x": 1})["log"] == ["alive"]
 
 
-@pytest.mark.parametrize("sign", ["writer", "step"])
-def test_5_3_only_heartbeats_count_if_the_policy_says_so(driver: Any, sign: str) -> None:
+@pytest.mark.parametrize("activity", ["writer", "step"])
+def test_5_3_a_policy_may_accept_only_heartbeats_as_activity(driver: Any, activity: str) -> None:
     clock, gate = FakeClock(), threading.Event()
 
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         clock.advance(4)
-        if sign == "writer":
+        if activity == "writer":
             runtime.stream_writer("working")
         else:
             runtime.step("work", int)
@@ -403,8 +403,8 @@ def test_5_3_only_heartbeats_count_if_the_policy_says_so(driver: Any, sign: str)
         gate.wait(600)
         return {"log": ["alive"]}
 
-    auto = one(node, clock=clock, timeout=TimeoutPolicy(idle_timeout=5))
-    strict = one(node, clock=clock, timeout=TimeoutPolicy(idle_timeout=5, refresh_on="heartbeat"))
+    auto = compile_node(node, clock=clock, timeout=TimeoutPolicy(idle_timeout=5))
+    strict = compile_node(node, clock=clock, timeout=TimeoutPolicy(idle_timeout=5, refresh_on="heartbeat"))
     gate.set()
     assert driver.invoke(auto, {"x": 1})["log"] == ["alive"]
     gate.clear()
@@ -413,16 +413,16 @@ def test_5_3_only_heartbeats_count_if_the_policy_says_so(driver: Any, sign: str)
     gate.set()
 
 
-def test_5_3_a_timeout_may_be_retried_and_late_writes_are_fenced_off(driver: Any) -> None:
-    clock, late = FakeClock(), threading.Event()
+def test_5_3_a_timeout_may_be_retried_and_late_writes_are_refused(driver: Any) -> None:
+    clock, may_continue = FakeClock(), threading.Event()
     calls: list[int] = []
     refused: list[BaseException] = []
 
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         calls.append(1)
         if len(calls) == 1:
-            clock.advance(1)  # not more: the next attempt begins while the clock still goes on
-            late.wait(600)
+            clock.advance(1)  # exactly the timeout: the next attempt begins at the new time
+            may_continue.wait(600)
             runtime.stream_writer("late")
             try:
                 runtime.step("charge", calls.append, 2)
@@ -432,9 +432,9 @@ def test_5_3_a_timeout_may_be_retried_and_late_writes_are_fenced_off(driver: Any
             return {"log": ["late"]}
         return {"log": ["in time"]}
 
-    app = one(node, clock=clock, timeout=1, retry_policy=RetryPolicy(initial_interval=0, jitter=False))
+    app = compile_node(node, clock=clock, timeout=1, retry_policy=RetryPolicy(initial_interval=0, jitter=False))
     parts = driver.stream(app, {"x": 1}, stream_mode=["custom", "updates"])
-    late.set()
+    may_continue.set()
     while not refused:
         pass
 
@@ -442,10 +442,10 @@ def test_5_3_a_timeout_may_be_retried_and_late_writes_are_fenced_off(driver: Any
     assert calls == [1, 1]
 
 
-def test_5_3_policies_of_a_node_do_not_reach_into_its_subgraph(driver: Any, clock: FakeClock) -> None:
+def test_5_3_policies_of_a_node_do_not_apply_inside_its_subgraph(driver: Any, clock: FakeClock) -> None:
     inner = Flaky(1)
-    child = one(inner)
-    app = one(child, clock=clock, retry_policy=QUIET)
+    child = compile_node(inner)
+    app = compile_node(child, clock=clock, retry_policy=QUIET)
 
     assert run(driver, app, clock)["log"] == [2]
     assert inner.calls == 2
@@ -454,9 +454,9 @@ def test_5_3_policies_of_a_node_do_not_reach_into_its_subgraph(driver: Any, cloc
 # -- 5.3 circuit breakers and rate limits
 
 
-def test_5_3_a_circuit_opens_after_failures_in_a_row_and_closes_after_a_success(driver: Any) -> None:
+def test_5_3_a_circuit_opens_after_repeated_failures_and_closes_after_a_success(driver: Any) -> None:
     clock, flaky = FakeClock(), Flaky(3)
-    app = one(flaky, clock=clock, circuit_breaker=CircuitBreaker(failure_threshold=2, reset_after=30))
+    app = compile_node(flaky, clock=clock, circuit_breaker=CircuitBreaker(failure_threshold=2, reset_after=30))
 
     for _ in range(2):
         with pytest.raises(ConnectionError):
@@ -475,31 +475,33 @@ def test_5_3_a_circuit_opens_after_failures_in_a_row_and_closes_after_a_success(
 
 
 @pytest.mark.parametrize("coroutine", [False, True])
-@pytest.mark.parametrize("beside", [False, True])
-def test_5_3_a_cancelled_attempt_is_neither_a_failure_nor_a_success(driver: Any, coroutine: bool, beside: bool) -> None:
-    """Two failures open the circuit: one, then a cancellation, leave it closed; then a second one opens it."""
+@pytest.mark.parametrize("has_sibling", [False, True])
+def test_5_3_a_cancelled_attempt_is_neither_a_failure_nor_a_success(
+    driver: Any, coroutine: bool, has_sibling: bool
+) -> None:
+    """Two failures open the circuit; cancellations between them do not count, and do not reset the count."""
     released = threading.Event()
-    does: list[str] = []
+    behaviours: list[str] = []
 
     def plain(state: State) -> None:
-        if does[-1] == "fails":
+        if behaviours[-1] == "fails":
             raise ConnectionError("not now")
         control.request_cancel("stop")
         assert released.wait(600)
 
-    async def awaiting(state: State) -> None:
-        if does[-1] == "fails":
+    async def asynchronous(state: State) -> None:
+        if behaviours[-1] == "fails":
             raise ConnectionError("not now")
         control.request_cancel("stop")
         await asyncio.sleep(600)
 
     graph = StateGraph(State)
     breaker = CircuitBreaker(failure_threshold=2, reset_after=30)
-    graph.add_node("a", awaiting if coroutine else plain, timeout=600, circuit_breaker=breaker).add_edge(START, "a")
-    if beside:
+    graph.add_node("a", asynchronous if coroutine else plain, timeout=600, circuit_breaker=breaker).add_edge(START, "a")
+    if has_sibling:
         graph.add_node("b", lambda state: None).add_edge(START, "b")
     app = graph.compile()
-    for what, error in [
+    for behaviour, error in [
         ("fails", ConnectionError),
         ("is cancelled", RunCancelled),
         ("is cancelled", RunCancelled),
@@ -507,29 +509,29 @@ def test_5_3_a_cancelled_attempt_is_neither_a_failure_nor_a_success(driver: Any,
         ("is not called", CircuitOpen),
     ]:
         control = RunControl()
-        does.append(what)
+        behaviours.append(behaviour)
         with pytest.raises(error):
             driver.invoke(app, {"x": 1}, control=control)
     released.set()
 
 
-def test_5_3_a_rate_limit_makes_attempts_wait_their_turn(driver: Any, paint: Any, clock: FakeClock) -> None:
+def test_5_3_a_rate_limit_delays_attempts(driver: Any, paint: Any, clock: FakeClock) -> None:
     starts: list[float] = []
 
     def node(state: State) -> dict[str, Any]:
         starts.append(clock.monotonic())
         return {"log": [1]}
 
-    app = one(paint(node), clock=clock, rate_limit=RateLimit(limit=1, per=10))
+    app = compile_node(paint(node), clock=clock, rate_limit=RateLimit(limit=1, per=10))
     for _ in range(3):
         run(driver, app, clock)
 
     assert starts == [0, 10, 20]
 
 
-def test_5_3_a_rate_limit_may_refuse(driver: Any) -> None:
+def test_5_3_a_rate_limit_may_refuse_attempts(driver: Any) -> None:
     clock = FakeClock()
-    app = one(lambda s: {"log": [1]}, clock=clock, rate_limit=RateLimit(limit=2, per=10, on_limit="refuse"))
+    app = compile_node(lambda s: {"log": [1]}, clock=clock, rate_limit=RateLimit(limit=2, per=10, on_limit="refuse"))
 
     driver.invoke(app, {"x": 1})
     driver.invoke(app, {"x": 1})
@@ -560,13 +562,13 @@ def test_5_3_nodes_with_a_tag_share_its_limits(driver: Any, clock: FakeClock) ->
 def test_5_4_a_handler_runs_once_with_the_failed_input_and_the_error(
     driver: Any, paint: Any, clock: FakeClock, siblings: int
 ) -> None:
-    told: list[NodeError] = []
+    errors: list[NodeError] = []
 
     def bad(state: State) -> None:
         raise ConnectionError("down")
 
     def handler(state: State, error: NodeError) -> dict[str, Any]:
-        told.append(error)
+        errors.append(error)
         return {"log": [f"handled {error.node}: {error.error}, x={state['x']}"]}
 
     graph = StateGraph(State).add_node("bad", paint(bad), error_handler=handler, retry_policy=QUIET)
@@ -576,10 +578,10 @@ def test_5_4_a_handler_runs_once_with_the_failed_input_and_the_error(
 
     result = run(driver, graph.compile(clock=clock), clock)
     assert result["log"] == ["ok"] * siblings + ["handled bad: down, x=1"]
-    assert len(told) == 1
+    assert len(errors) == 1
 
 
-def test_5_4_a_default_handler_serves_nodes_that_have_none_of_their_own(driver: Any) -> None:
+def test_5_4_a_default_handler_serves_nodes_without_a_handler(driver: Any) -> None:
     def bad(state: State) -> None:
         raise KeyError("x")
 
@@ -587,13 +589,13 @@ def test_5_4_a_default_handler_serves_nodes_that_have_none_of_their_own(driver: 
     graph.add_node("a", bad).add_node("b", bad, error_handler=lambda s: {"log": ["own"]})
     graph.add_edge(START, "a").add_edge(START, "b")
 
-    for _ in range(2):  # compiling twice changes nothing
+    for _ in range(2):  # compiling again changes nothing
         assert sorted(driver.invoke(graph.compile(), {"x": 1})["log"]) == ["default a", "own"]
 
 
 def test_5_4_a_handler_is_retried_like_its_node(driver: Any, clock: FakeClock) -> None:
     handler = Flaky(1)
-    app = one(Flaky(9), clock=clock, retry_policy=QUIET, error_handler=lambda s: handler(s))
+    app = compile_node(Flaky(9), clock=clock, retry_policy=QUIET, error_handler=lambda s: handler(s))
 
     assert run(driver, app, clock)["log"] == [2]
 
@@ -601,25 +603,25 @@ def test_5_4_a_handler_is_retried_like_its_node(driver: Any, clock: FakeClock) -
 # -- 5.7 caches
 
 
-def cached(node: Any, cache: InMemoryCache, **options: Any) -> Any:
-    return one(node, compiled={"cache": cache}, **{"cache_policy": CachePolicy(), **options})
+def compile_cached(node: Any, cache: InMemoryCache, **options: Any) -> Any:
+    return compile_node(node, compiled={"cache": cache}, **{"cache_policy": CachePolicy(), **options})
 
 
-def test_5_7_a_cached_answer_is_given_again_for_the_same_input(driver: Any, paint: Any) -> None:
+def test_5_7_a_cached_result_is_reused_for_the_same_input(driver: Any, paint: Any) -> None:
     calls: list[int] = []
 
     def node(state: State) -> dict[str, Any]:
         calls.append(state["x"])
         return {"log": [state["x"] * 2]}
 
-    app = cached(paint(node), InMemoryCache())
+    app = compile_cached(paint(node), InMemoryCache())
     results = [driver.invoke(app, {"x": x})["log"] for x in (1, 2, 1)]
 
     assert results == [[2], [4], [2]]
     assert calls == [1, 2]
 
 
-def test_5_7_the_targets_of_a_cached_result_are_cached_too(driver: Any) -> None:
+def test_5_7_the_targets_of_a_cached_result_are_cached(driver: Any) -> None:
     calls: list[int] = []
 
     def plan(state: State) -> Any:
@@ -634,9 +636,9 @@ def test_5_7_the_targets_of_a_cached_result_are_cached_too(driver: Any) -> None:
     assert calls == [1]
 
 
-def test_5_7_a_cached_answer_lives_as_long_as_its_policy_says(driver: Any) -> None:
+def test_5_7_a_cached_result_expires_after_its_ttl(driver: Any) -> None:
     clock, calls = FakeClock(), []
-    app = cached(
+    app = compile_cached(
         lambda s: calls.append(1) or {"log": [1]}, InMemoryCache(clock=clock), cache_policy=CachePolicy(ttl=60)
     )
 
@@ -646,10 +648,10 @@ def test_5_7_a_cached_answer_lives_as_long_as_its_policy_says(driver: Any) -> No
     assert len(calls) == 2
 
 
-def test_5_7_a_key_function_says_what_counts(driver: Any) -> None:
+def test_5_7_a_key_function_selects_the_key_of_the_cache(driver: Any) -> None:
     calls: list[int] = []
     policy = CachePolicy(key_func=lambda state: state["x"] % 2)
-    app = cached(lambda s: calls.append(s["x"]) or {"log": [s["x"]]}, InMemoryCache(), cache_policy=policy)
+    app = compile_cached(lambda s: calls.append(s["x"]) or {"log": [s["x"]]}, InMemoryCache(), cache_policy=policy)
 
     assert [driver.invoke(app, {"x": x})["log"] for x in (1, 3, 2)] == [[1], [1], [2]]
 
@@ -657,14 +659,14 @@ def test_5_7_a_key_function_says_what_counts(driver: Any) -> None:
 def test_5_7_another_version_of_the_code_is_another_key(driver: Any) -> None:
     cache, calls = InMemoryCache(), []
     for version in ("1", "2", "2"):
-        driver.invoke(cached(lambda s: calls.append(1) or {"log": [1]}, cache, version=version), {"x": 1})
+        driver.invoke(compile_cached(lambda s: calls.append(1) or {"log": [1]}, cache, version=version), {"x": 1})
 
     assert len(calls) == 2
 
 
-def test_5_7_a_failure_is_not_kept(driver: Any) -> None:
+def test_5_7_a_failure_is_not_cached(driver: Any) -> None:
     flaky = Flaky(1)
-    app = cached(flaky, InMemoryCache())
+    app = compile_cached(flaky, InMemoryCache())
 
     with pytest.raises(ConnectionError):
         driver.invoke(app, {"x": 1})
@@ -672,7 +674,7 @@ def test_5_7_a_failure_is_not_kept(driver: Any) -> None:
 
 
 def test_5_7_a_stream_marks_results_from_the_cache(driver: Any) -> None:
-    app = cached(lambda s: {"log": [1]}, InMemoryCache())
+    app = compile_cached(lambda s: {"log": [1]}, InMemoryCache())
 
     parts = [driver.stream(app, {"x": 1}) for _ in range(2)]
     assert parts == [
@@ -683,28 +685,27 @@ def test_5_7_a_stream_marks_results_from_the_cache(driver: Any) -> None:
 
 def test_a_cache_may_be_cleared_by_node() -> None:
     cache = InMemoryCache()
-    app = cached(lambda s: {"log": [1]}, cache)
+    app = compile_cached(lambda s: {"log": [1]}, cache)
     app.invoke({"x": 1})
     cache.clear(["Graph/other"])
-    assert app.stream({"x": 1}) is not None
     assert next(iter(app.stream({"x": 1})))["__metadata__"] == {"cached": True}
     cache.clear(["Graph/node"])
     assert "__metadata__" not in next(iter(app.stream({"x": 1})))
 
 
-# -- what can be seen from outside
+# -- observers and problems
 
 
-def test_a_task_that_is_retried_starts_and_ends_once_for_observers(driver: Any, clock: FakeClock) -> None:
+def test_a_retried_task_is_reported_started_and_finished_once(driver: Any, clock: FakeClock) -> None:
     seen = RecordingInstrument()
-    app = one(Flaky(2), clock=clock, compiled={"instruments": [seen]}, retry_policy=QUIET)
+    app = compile_node(Flaky(2), clock=clock, compiled={"instruments": [seen]}, retry_policy=QUIET)
 
     run(driver, app, clock)
     tasks = [event for event in seen.events if event.kind in ("task_started", "task_finished")]
     assert [(event.kind, event.attempt) for event in tasks] == [("task_started", 1), ("task_finished", 3)]
 
 
-def test_wrong_policies_are_found_when_they_are_made() -> None:
+def test_an_invalid_policy_is_refused() -> None:
     makers: list[tuple[Callable[[], object], str]] = [
         (lambda: RetryPolicy(max_attempts=0), "max_attempts is 0"),
         (lambda: RetryPolicy(initial_interval=-1), "initial_interval is -1"),
@@ -727,7 +728,7 @@ def test_wrong_policies_are_found_when_they_are_made() -> None:
             make()
 
 
-def test_policies_that_contradict_each_other_are_found_together() -> None:
+def test_all_contradicting_policies_are_reported_together() -> None:
     graph = StateGraph(State)
     graph.add_node("a", lambda s: None, inline=True, timeout=3)
     graph.add_node("b", lambda s: None, timeout=TimeoutPolicy(run_timeout=1, idle_timeout=2))

@@ -18,18 +18,18 @@ class State(TypedDict, total=False):
 
 
 class Crash(BaseException):
-    """What ends the process, as far as a test can."""
+    """Simulates the death of the process."""
 
 
 class DyingClock(FakeClock):
-    """A clock on which the process dies when it should wait."""
+    """A clock that simulates the death of the process when it should wait."""
 
     def wait(self, woken: Any, seconds: float) -> None:
         raise Crash
 
 
-class Waiting(FakeClock):
-    """A clock that remembers for how long was waited, and does not let anybody wait."""
+class RecordingClock(FakeClock):
+    """A clock that records waits, and advances instead of waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -40,12 +40,12 @@ class Waiting(FakeClock):
         self.advance(seconds)
 
 
-def failing(times: int) -> StateGraph:
-    """A node that fails some times and then succeeds."""
-    left = iter(range(times))
+def failing_graph(times: int) -> StateGraph:
+    """Build a graph of a node that fails a few times and then succeeds."""
+    remaining = iter(range(times))
 
     def node(state: State) -> State:
-        for number in left:
+        for number in remaining:
             raise ConnectionError(str(number))
         return {"log": ["done"]}
 
@@ -53,29 +53,32 @@ def failing(times: int) -> StateGraph:
     return StateGraph(State).add_node("node", node, retry_policy=policy).add_edge(START, "node")
 
 
-def test_5_3_attempts_and_back_off_survive_a_crash(saver: Any) -> None:
-    graph = failing(2)
-    first = DyingClock()
+def test_5_3_attempts_and_retry_delays_survive_a_crash(saver: Any) -> None:
+    graph = failing_graph(2)
+    dying_clock = DyingClock()
     with pytest.raises(Crash):
-        graph.compile(saver, clock=first).invoke({}, thread_id="t")
+        graph.compile(saver, clock=dying_clock).invoke({}, thread_id="t")
 
-    later = Waiting()
-    later.advance(timedelta(seconds=70))
-    assert graph.compile(saver, clock=later).invoke(None, thread_id="t") == {"log": ["done"]}
-    assert later.waited == [30, 200]  # what was left of the 100 seconds before attempt 2, and those before attempt 3
+    recording_clock = RecordingClock()
+    recording_clock.advance(timedelta(seconds=70))
+    assert graph.compile(saver, clock=recording_clock).invoke(None, thread_id="t") == {"log": ["done"]}
+    assert recording_clock.waited == [
+        30,
+        200,
+    ]  # the rest of the 100 seconds before attempt 2, and the 200 seconds before attempt 3
 
 
-def test_5_3_back_off_that_is_over_is_not_waited_for(saver: Any) -> None:
-    graph = failing(1)
+def test_5_3_a_retry_delay_that_has_passed_is_not_repeated(saver: Any) -> None:
+    graph = failing_graph(1)
     with pytest.raises(Crash):
         graph.compile(saver, clock=DyingClock()).invoke({}, thread_id="t")
-    later = Waiting()
-    later.advance(timedelta(hours=1))
-    assert graph.compile(saver, clock=later).invoke(None, thread_id="t") == {"log": ["done"]}
-    assert later.waited == []
+    recording_clock = RecordingClock()
+    recording_clock.advance(timedelta(hours=1))
+    assert graph.compile(saver, clock=recording_clock).invoke(None, thread_id="t") == {"log": ["done"]}
+    assert recording_clock.waited == []
 
 
-def test_6_4_an_app_lists_compares_copies_prunes_and_forgets_threads(saver: Any) -> None:
+def test_6_4_an_app_lists_compares_copies_prunes_and_deletes_threads(saver: Any) -> None:
     app = StateGraph(State).add_node("a", lambda state: {"log": [1]}).add_edge(START, "a").compile(saver)
     app.invoke({}, thread_id="t-1")
     app.copy_thread("t-1", "t-2")

@@ -16,10 +16,10 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
 
 
-def looping(
+def looping_app(
     clock: FakeClock | None = None, *, tokens: int = 0, cost: float = 0.0, saver: Any = None, **options: Any
 ) -> Any:
-    """Two nodes that call each other for ever, and one that sums up."""
+    """Compile a graph of two nodes in an endless loop, and a node that wraps up."""
 
     def think(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         if clock is not None:
@@ -34,17 +34,17 @@ def looping(
     return (
         graph.compile(saver, clock=clock, strict=strict, **options)
         if strict
-        else _lenient(graph, saver, clock, options)
+        else compile_leniently(graph, saver, clock, options)
     )
 
 
-def _lenient(graph: Any, saver: Any, clock: Any, options: Any) -> Any:
+def compile_leniently(graph: Any, saver: Any, clock: Any, options: Any) -> Any:
     with pytest.warns(UserWarning, match="wrap_up"):
         return graph.compile(saver, clock=clock, strict=False, **options)
 
 
 @pytest.mark.parametrize(
-    ("budget", "what", "steps"),
+    ("budget", "message", "steps"),
     [
         (Budget(max_steps=5), "supersteps 5 of 5", 5),
         (Budget(max_visits=2), "visits of 'think' 2 of 2", 4),
@@ -54,31 +54,31 @@ def _lenient(graph: Any, saver: Any, clock: Any, options: Any) -> Any:
         (Budget(max_cost=1.5), "cost 1.5 of 1.5", 5),
     ],
 )
-def test_3_4_a_run_stops_when_its_budget_is_used_up(driver: Any, budget: Budget, what: str, steps: int) -> None:
-    app = looping(FakeClock(), tokens=100, cost=0.5, saver=InMemorySaver())
+def test_3_4_a_run_fails_when_its_budget_is_exhausted(driver: Any, budget: Budget, message: str, steps: int) -> None:
+    app = looping_app(FakeClock(), tokens=100, cost=0.5, saver=InMemorySaver())
 
-    with pytest.raises(BudgetExceeded, match=what):
+    with pytest.raises(BudgetExceeded, match=message):
         driver.invoke(app, {"x": 1}, THREAD, budget=budget)
     assert len(app.get_state(THREAD).values["log"]) == steps
 
 
 def test_3_4_a_budget_may_route_to_a_node_instead_of_failing(driver: Any) -> None:
-    app = looping(budget=Budget(max_steps=4, on_budget="wrap_up"))
+    app = looping_app(budget=Budget(max_steps=4, on_budget="wrap_up"))
 
     assert driver.invoke(app, {"x": 1})["log"] == ["think", "act", "think", "act", "wrapped up after 4"]
 
 
 def test_3_4_the_on_budget_node_is_saved_with_the_discarded_tasks(driver: Any) -> None:
-    app = looping(budget=Budget(max_steps=3, on_budget="wrap_up"), saver=InMemorySaver())
+    app = looping_app(budget=Budget(max_steps=3, on_budget="wrap_up"), saver=InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
 
     history = list(app.get_state_history(THREAD))
-    assert [one.next for one in history][:3] == [(), ("wrap_up",), ("act",)]
+    assert [state.next for state in history][:3] == [(), ("wrap_up",), ("act",)]
     assert history[1].metadata["discarded"] == ["act"]
 
 
-def test_3_4_a_call_may_have_a_budget_of_its_own(driver: Any) -> None:
-    app = looping(budget=Budget(max_steps=3, on_budget="wrap_up"))
+def test_3_4_a_call_may_have_its_own_budget(driver: Any) -> None:
+    app = looping_app(budget=Budget(max_steps=3, on_budget="wrap_up"))
 
     assert (
         driver.invoke(app, {"x": 1}, budget=Budget(max_steps=1, on_budget="wrap_up"))["log"][-1] == "wrapped up after 1"
@@ -87,7 +87,7 @@ def test_3_4_a_call_may_have_a_budget_of_its_own(driver: Any) -> None:
         driver.invoke(app, {"x": 1}, budget=Budget(max_steps=1, on_budget="wrapup"))
 
 
-def test_3_4_spending_of_subgraphs_counts(driver: Any) -> None:
+def test_3_4_a_budget_includes_the_spending_of_subgraphs(driver: Any) -> None:
     def spend(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         runtime.spend(tokens=60)
         return {"log": ["inner"]}
@@ -107,7 +107,7 @@ def test_3_4_spending_of_subgraphs_counts(driver: Any) -> None:
 
 
 def test_3_4_each_call_begins_with_a_full_budget(driver: Any) -> None:
-    app = looping(tokens=10, budget=Budget(max_tokens=20, on_budget="wrap_up"), saver=InMemorySaver())
+    app = looping_app(tokens=10, budget=Budget(max_tokens=20, on_budget="wrap_up"), saver=InMemorySaver())
 
     first = driver.invoke(app, {"x": 1}, THREAD)["log"]
     assert driver.invoke(app, {"x": 1}, THREAD)["log"] == [
@@ -128,11 +128,11 @@ def test_3_4_each_call_begins_with_a_full_budget(driver: Any) -> None:
         (lambda: Budget(max_tokens=0, max_cost=0), r"max_tokens is 0[\s\S]*max_cost is 0"),
     ],
 )
-def test_wrong_budgets_are_found_when_they_are_made(make: Any, expected: str) -> None:
+def test_an_invalid_budget_is_refused(make: Any, expected: str) -> None:
     with pytest.raises(InvalidGraph, match=expected):
         make()
 
 
-def test_a_budget_that_names_no_node_is_a_problem_of_the_graph() -> None:
+def test_a_budget_with_an_unknown_node_is_a_problem_of_the_graph() -> None:
     with pytest.raises(InvalidGraph, match="The budget names 'wrapup'"):
-        looping(budget=Budget(max_steps=3, on_budget="wrapup"))
+        looping_app(budget=Budget(max_steps=3, on_budget="wrapup"))

@@ -28,8 +28,8 @@ class State(TypedDict, total=False):
     x: int
 
 
-def say(name: str, **update: Any) -> Any:
-    """A node that logs its name."""
+def log_name(name: str, **update: Any) -> Any:
+    """Return a node that logs its name."""
 
     def node(state: Any) -> dict[str, Any]:
         return {"log": [name], **update}
@@ -41,23 +41,27 @@ def say(name: str, **update: Any) -> Any:
 def graph_of(*names: str) -> StateGraph:
     graph = StateGraph(State)
     for name in names:
-        graph.add_node(name, say(name))
+        graph.add_node(name, log_name(name))
     return graph
 
 
 # -- 2.1 the builder
 
 
-def test_a_node_is_named_by_its_function_unless_it_is_given_a_name() -> None:
-    graph = StateGraph(State).add_node(say("plain")).add_node("named", say("other"))
-    graph.add_node("described", "what it does", say("described"))
+def test_a_node_has_the_name_of_its_function_by_default() -> None:
+    graph = StateGraph(State).add_node(log_name("plain")).add_node("named", log_name("other"))
+    graph.add_node("described", "what it does", log_name("described"))
 
     assert list(graph.nodes) == ["plain", "named", "described"]
     assert graph.nodes["described"].description == "what it does"
 
 
-def test_add_sequence_adds_nodes_that_follow_each_other(driver: Any) -> None:
-    graph = graph_of("first").add_sequence(["first", say("second"), ("third", say("third"))]).add_edge(START, "first")
+def test_add_sequence_connects_consecutive_nodes(driver: Any) -> None:
+    graph = (
+        graph_of("first")
+        .add_sequence(["first", log_name("second"), ("third", log_name("third"))])
+        .add_edge(START, "first")
+    )
 
     assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["first", "second", "third"]
 
@@ -78,7 +82,7 @@ def test_a_conditional_entry_point_reads_the_input(driver: Any) -> None:
     assert driver.invoke(app, {"x": 1})["log"] == ["small"]
 
 
-def test_a_path_map_says_what_each_result_of_a_conditional_edge_means(driver: Any) -> None:
+def test_a_path_map_maps_results_of_a_conditional_edge_to_nodes(driver: Any) -> None:
     graph = graph_of("a", "yes", "no").add_edge(START, "a")
     graph.add_conditional_edges("a", lambda s: s["x"] > 0, {True: "yes", False: "no"})
     app = graph.compile()
@@ -87,7 +91,7 @@ def test_a_path_map_says_what_each_result_of_a_conditional_edge_means(driver: An
     assert driver.invoke(app, {"x": -1})["log"] == ["a", "no"]
 
 
-def test_a_literal_hint_of_a_conditional_edge_declares_its_targets() -> None:
+def test_a_literal_return_type_of_a_conditional_edge_declares_its_targets() -> None:
     def path(state: Any) -> Literal["b", "__end__"]:
         return "c"  # type: ignore[return-value]
 
@@ -105,7 +109,7 @@ def test_a_conditional_edge_may_lead_to_several_nodes_and_sends(driver: Any) -> 
     assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["a", "b", "w1", "w2"]
 
 
-def test_several_conditional_edges_and_plain_edges_of_one_node_add_up(driver: Any) -> None:
+def test_all_edges_of_a_node_are_followed(driver: Any) -> None:
     graph = graph_of("a", "b", "c", "d").add_edge(START, "a").add_edge("a", "d")
     graph.add_conditional_edges("a", lambda s: "c", ["c"]).add_conditional_edges("a", lambda s: ["b", "c"], ["b", "c"])
 
@@ -118,7 +122,7 @@ def test_a_conditional_edge_may_be_a_coroutine_function(driver: Any, paint: Any)
 
     graph = StateGraph(State)
     for name in "abc":
-        graph.add_node(name, paint(say(name)))
+        graph.add_node(name, paint(log_name(name)))
     graph.add_edge(START, "a").add_conditional_edges("a", path, ["b", "c"])
 
     assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["a", "c"]
@@ -127,24 +131,24 @@ def test_a_conditional_edge_may_be_a_coroutine_function(driver: Any, paint: Any)
 # -- 2.2 strict
 
 
-def test_all_problems_are_found_in_one_go() -> None:
+def test_all_problems_of_a_graph_are_reported_together() -> None:
     graph = graph_of("draft", "review").add_edge("draft", "reveiw").add_edge("darft", "review")
-    graph.add_node("draft", say("again")).add_conditional_edges("review", lambda s: "x", ["publish"])
+    graph.add_node("draft", log_name("again")).add_conditional_edges("review", lambda s: "x", ["publish"])
 
     with pytest.raises(InvalidGraph) as caught:
         graph.compile(interrupt_before="reviw", checkpointer=object())  # type: ignore[arg-type]
 
     text = str(caught.value)
     assert len(caught.value.problems) == 7
-    for number, words in enumerate(
+    for number, message in enumerate(
         ["added twice", "checkpointer", "'reveiw'", "'darft'", "'publish'", "'reviw'", "entry"], 1
     ):
-        assert any(words in problem for problem in caught.value.problems), words
+        assert any(message in problem for problem in caught.value.problems), message
         assert f"{number}. " in text
     assert text.count("Did you mean") >= 3
 
 
-def test_not_strict_turns_problems_of_shape_into_warnings(driver: Any) -> None:
+def test_strict_false_turns_structural_problems_into_warnings(driver: Any) -> None:
     graph = graph_of("a", "lonely").add_edge(START, "a").add_edge("a", "nowhere")
 
     with pytest.warns(GraphWarning, match="'nowhere'"):
@@ -153,7 +157,7 @@ def test_not_strict_turns_problems_of_shape_into_warnings(driver: Any) -> None:
     assert driver.invoke(app, {"x": 1})["log"] == ["a"]
 
 
-def test_a_node_with_declared_destinations_goes_only_there(driver: Any) -> None:
+def test_a_node_may_only_go_to_its_declared_destinations(driver: Any) -> None:
     graph = graph_of("b", "c").add_node("a", lambda s: Command(goto="c"), destinations=["b"])
     app = graph.add_edge(START, "a").add_edge("b", "c").compile()
 
@@ -161,14 +165,14 @@ def test_a_node_with_declared_destinations_goes_only_there(driver: Any) -> None:
         driver.invoke(app, {"x": 1})
 
 
-def test_a_command_hint_declares_destinations(driver: Any) -> None:
+def test_a_command_return_type_declares_destinations(driver: Any) -> None:
     def a(state: Any) -> Command[Literal["b"]]:
         return Command(goto=state["to"])
 
     class Wide(State, total=False):
         to: str
 
-    graph = StateGraph(Wide).add_node(a).add_node("b", say("b")).add_node("c", say("c"))
+    graph = StateGraph(Wide).add_node(a).add_node("b", log_name("b")).add_node("c", log_name("c"))
     app = graph.add_edge(START, "a").add_edge("b", "c").compile()
 
     assert graph.nodes["a"].destinations == ("b",)
@@ -177,19 +181,19 @@ def test_a_command_hint_declares_destinations(driver: Any) -> None:
         driver.invoke(app, {"to": "c"})
 
 
-def test_the_declared_edges_of_a_node_stay_valid_with_its_destinations(driver: Any) -> None:
+def test_destinations_do_not_exclude_the_edges_of_a_node(driver: Any) -> None:
     graph = graph_of("b", "c").add_node("a", lambda s: Command(goto="b"), destinations=["c"])
 
     assert driver.invoke(graph.add_edge(START, "a").add_edge("a", "b").compile(), {"x": 1})["log"] == ["b"]
 
 
-def test_a_declared_node_may_always_end_or_stop(driver: Any) -> None:
+def test_a_node_with_destinations_may_end_or_stop(driver: Any) -> None:
     for goto in (END, STOP):
         graph = graph_of("b").add_node("a", lambda s, goto=goto: Command(goto=goto), destinations=["b"])
         assert driver.invoke(graph.add_edge(START, "a").compile(), {"x": 1}) == {"x": 1, "log": []}
 
 
-def test_a_node_that_declares_nothing_may_go_to_any_node(driver: Any) -> None:
+def test_a_node_without_destinations_may_go_to_any_node(driver: Any) -> None:
     def a(state: Any) -> Command:
         return Command(goto="c")
 
@@ -198,7 +202,7 @@ def test_a_node_that_declares_nothing_may_go_to_any_node(driver: Any) -> None:
     assert driver.invoke(app, {"x": 1})["log"] == ["c"]
 
 
-def test_a_node_that_declares_nothing_counts_as_reaching_all() -> None:
+def test_a_node_that_returns_a_command_without_destinations_reaches_all_nodes() -> None:
     def anywhere(state: Any) -> Command:
         return Command(goto="b")
 
@@ -214,7 +218,7 @@ def test_a_node_without_edges_ends_its_path(driver: Any) -> None:
 
 
 @pytest.mark.parametrize("option", ["interrupt_before", "interrupt_after"])
-def test_an_unknown_interrupt_name_is_found_at_compile_and_at_the_call(option: str) -> None:
+def test_an_unknown_breakpoint_is_refused_by_compile_and_by_a_call(option: str) -> None:
     graph = graph_of("review").add_edge(START, "review")
 
     with pytest.raises(InvalidGraph, match=r"'reviw'.*Did you mean 'review'"):
@@ -226,7 +230,7 @@ def test_an_unknown_interrupt_name_is_found_at_compile_and_at_the_call(option: s
 # -- 2.3 compiling and driving
 
 
-def test_compiling_is_repeatable_and_does_not_change_the_builder(driver: Any) -> None:
+def test_compiling_does_not_change_the_builder(driver: Any) -> None:
     def handle(state: Any) -> dict[str, Any]:
         return {"log": ["handled"]}
 
@@ -246,14 +250,14 @@ def test_compiling_is_repeatable_and_does_not_change_the_builder(driver: Any) ->
 def test_additions_after_compiling_do_not_change_the_compiled_graph(driver: Any) -> None:
     graph = graph_of("a").add_edge(START, "a")
     app = graph.compile()
-    graph.add_node("b", say("b")).add_edge("a", "b")
+    graph.add_node("b", log_name("b")).add_edge("a", "b")
 
     assert driver.invoke(app, {"x": 1})["log"] == ["a"]
     assert driver.invoke(graph.compile(), {"x": 1})["log"] == ["a", "b"]
 
 
-def test_a_graph_builder_freezes_to_data_without_the_runtime() -> None:
-    builder = GraphBuilder(State, name="Mine").add_node("a", say("a")).add_edge(START, "a")
+def test_a_graph_builder_freezes_to_data() -> None:
+    builder = GraphBuilder(State, name="Mine").add_node("a", log_name("a")).add_edge(START, "a")
 
     assert builder.freeze().name == "Mine"
     assert builder.freeze().order == {"a": 0}
@@ -285,7 +289,7 @@ def test_iter_drives_a_run_superstep_by_superstep() -> None:
     assert steps.rest.status == "completed"
 
 
-def test_iter_ends_where_its_halt_condition_holds_and_the_thread_can_continue(driver: Any) -> None:
+def test_iter_ends_at_its_halt_condition_and_the_thread_can_continue(driver: Any) -> None:
     app = graph_of("a", "b", "c").add_sequence(["a", "b", "c"]).add_edge(START, "a").compile(InMemorySaver())
     steps = app.iter({"x": 1}, thread_id="1", halt=lambda step: "b" in step.nodes)
 
@@ -295,7 +299,7 @@ def test_iter_ends_where_its_halt_condition_holds_and_the_thread_can_continue(dr
     assert driver.invoke(app, None, thread_id="1")["log"] == ["a", "b", "c"]
 
 
-def test_iter_raises_what_a_node_raised() -> None:
+def test_iter_raises_the_exception_of_a_node() -> None:
     def fail(state: Any) -> None:
         raise KeyError("mine")
 
@@ -315,7 +319,7 @@ def test_leaving_iter_abandons_the_run() -> None:
     assert steps.rest is None
 
 
-def test_a_compiled_graph_is_cheap_to_share_between_threads_and_loops(driver: Any) -> None:
+def test_a_compiled_graph_can_be_shared_between_threads_and_loops(driver: Any) -> None:
     app = graph_of("a", "b").add_sequence(["a", "b"]).add_edge(START, "a").compile()
     results: list[Any] = []
     threads = [threading.Thread(target=lambda: results.append(driver.invoke(app, {"x": 1})["log"])) for _ in range(6)]
@@ -327,10 +331,10 @@ def test_a_compiled_graph_is_cheap_to_share_between_threads_and_loops(driver: An
     assert results == [["a", "b"]] * 6
 
 
-def test_batch_gives_results_in_the_order_of_its_inputs(driver: Any, paint: Any) -> None:
+def test_batch_returns_results_in_the_order_of_its_inputs(driver: Any, paint: Any) -> None:
     app = StateGraph(State).add_node("a", paint(lambda s: {"x": s["x"] * 2})).add_edge(START, "a").compile()
 
-    assert [one["x"] for one in driver.batch(app, [{"x": n} for n in range(20)])] == [n * 2 for n in range(20)]
+    assert [result["x"] for result in driver.batch(app, [{"x": n} for n in range(20)])] == [n * 2 for n in range(20)]
     assert driver.batch(app, []) == []
 
 
@@ -343,22 +347,22 @@ def test_batch_takes_a_config_for_each_input(driver: Any) -> None:
         driver.batch(app, [{"x": 1}, {"x": 2}], [{"thread_id": "1"}])
 
 
-def test_batch_raises_the_nodes_own_exception_or_gives_it_back(driver: Any) -> None:
-    def picky(state: Any) -> None:
+def test_batch_raises_or_returns_the_exception_of_a_node(driver: Any) -> None:
+    def failing(state: Any) -> None:
         if state["x"]:
             raise KeyError("mine")
 
-    app = StateGraph(State).add_node(picky).add_edge(START, "picky").compile()
+    app = StateGraph(State).add_node(failing).add_edge(START, "failing").compile()
 
     good, bad = driver.batch(app, [{"x": 0}, {"x": 1}], return_exceptions=True)
     assert good == {"x": 0, "log": []}
-    assert (type(bad).__name__, bad.node, type(bad.error)) == ("NodeFailed", "picky", KeyError)
+    assert (type(bad).__name__, bad.node, type(bad.error)) == ("NodeFailed", "failing", KeyError)
     with pytest.raises(KeyError, match="mine"):
         driver.batch(app, [{"x": 0}, {"x": 1}])
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "message"),
     [
         ({"recursion_limt": 3}, "Did you mean 'recursion_limit'"),
         ({"recursion_limit": 0}, "recursion_limit is 0"),
@@ -373,14 +377,14 @@ def test_batch_raises_the_nodes_own_exception_or_gives_it_back(driver: Any) -> N
         ({"checkpoint_id": "x", "thread_id": "1"}, "needs a checkpointer"),
     ],
 )
-def test_a_wrong_setting_of_a_call_is_an_error_that_says_what_to_do(driver: Any, options: Any, words: str) -> None:
+def test_an_invalid_setting_of_a_call_is_refused_with_a_remedy(driver: Any, options: Any, message: str) -> None:
     app = graph_of("a").add_edge(START, "a").compile()
 
-    with pytest.raises(InvalidConfig, match=words):
+    with pytest.raises(InvalidConfig, match=message):
         driver.invoke(app, {"x": 1}, **options)
 
 
-def test_a_config_may_hold_settings_at_its_top_or_under_configurable_and_keywords_win(driver: Any) -> None:
+def test_settings_may_be_top_level_configurable_or_keywords_which_take_precedence(driver: Any) -> None:
     app = graph_of("a").add_edge(START, "a").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, {"configurable": {"thread_id": "c"}})
     driver.invoke(app, {"x": 2}, {"thread_id": "t"})
@@ -389,14 +393,14 @@ def test_a_config_may_hold_settings_at_its_top_or_under_configurable_and_keyword
     assert [app.get_state(thread_id=thread).values["x"] for thread in "ctk"] == [1, 2, 3]
 
 
-def test_with_a_checkpointer_a_call_needs_a_thread(driver: Any) -> None:
+def test_a_call_with_a_checkpointer_needs_a_thread_id(driver: Any) -> None:
     app = graph_of("a").add_edge(START, "a").compile(InMemorySaver())
 
     with pytest.raises(InvalidConfig, match="thread_id"):
         driver.invoke(app, {"x": 1})
 
 
-def test_a_store_and_a_name_are_kept_by_the_compiled_graph() -> None:
+def test_a_compiled_graph_has_its_store_and_name() -> None:
     store = InMemoryStore()
     app = graph_of("a").add_edge(START, "a").compile(store=store, name="Named")
 
@@ -405,7 +409,7 @@ def test_a_store_and_a_name_are_kept_by_the_compiled_graph() -> None:
     assert "Named" in repr(app)
 
 
-def test_operator_add_on_numbers_sums(driver: Any) -> None:
+def test_operator_add_sums_numbers(driver: Any) -> None:
     class Sum(TypedDict, total=False):
         n: Annotated[int, operator.add]
 

@@ -28,7 +28,7 @@ class State(TypedDict, total=False):
 
 
 class Gate:
-    """A node that says when it has begun, and ends when it is let."""
+    """A node that reports its start, and waits until the test opens it."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
@@ -60,25 +60,25 @@ def app_of(node: Any, saver: Any = None, **options: Any) -> Any:
     return graph.add_edge(START, "first").add_edge("first", "node").compile(saver or InMemorySaver(), **options)
 
 
-def started(driver: Any, app: Any, gate: Any, *, goes_on: bool = False) -> tuple[threading.Thread, list[Any]]:
-    """A run of its own that stands still in the gate, and what becomes of it."""
-    ended: list[Any] = []
+def start_run(driver: Any, app: Any, gate: Any, *, resumes: bool = False) -> tuple[threading.Thread, list[Any]]:
+    """Start a run that waits at the gate; its result or error is in the list once it has ended."""
+    outcomes: list[Any] = []
 
     def run() -> None:
         try:
-            ended.append(driver.invoke(app, None if goes_on else {"x": 1}, THREAD))
+            outcomes.append(driver.invoke(app, None if resumes else {"x": 1}, THREAD))
         except BaseException as error:
-            ended.append(error)
+            outcomes.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     assert gate.begun.wait(600)
-    return thread, ended
+    return thread, outcomes
 
 
 def test_a_second_run_is_refused_and_nothing_is_written(driver: Any, gate: Any) -> None:
     app = app_of(gate.node)
-    thread, ended = started(driver, app, gate)
+    thread, outcomes = start_run(driver, app, gate)
     before = list(app.get_state_history(THREAD))
 
     with pytest.raises(ThreadBusy, match="'1'"):
@@ -89,21 +89,21 @@ def test_a_second_run_is_refused_and_nothing_is_written(driver: Any, gate: Any) 
 
     gate.open.set()
     thread.join(600)
-    assert ended == [{"x": 1, "log": ["in", 1]}]
+    assert outcomes == [{"x": 1, "log": ["in", 1]}]
     assert driver.invoke(app, {"x": 2}, THREAD)["log"] == ["in", 1, "in", 2]
 
 
-def test_enqueue_waits_its_turn_and_loses_nothing(driver: Any, gate: Any) -> None:
+def test_enqueued_runs_wait_and_lose_no_update(driver: Any, gate: Any) -> None:
     app = app_of(gate.node)
-    thread, _ = started(driver, app, gate)
+    thread, _ = start_run(driver, app, gate)
     others = [
         threading.Thread(target=lambda x=x: driver.invoke(app, {"x": x}, THREAD, on_busy="enqueue")) for x in (2, 3, 4)
     ]
     for other in others:
         other.start()
     gate.open.set()
-    for one in (thread, *others):
-        one.join(600)
+    for run in (thread, *others):
+        run.join(600)
 
     log = app.get_state(THREAD).values["log"]
     assert log[:2] == ["in", 1]
@@ -111,7 +111,7 @@ def test_enqueue_waits_its_turn_and_loses_nothing(driver: Any, gate: Any) -> Non
     assert log[2::2] == ["in"] * 3
 
 
-def test_many_runs_that_wait_for_one_thread_lose_no_update(driver: Any) -> None:
+def test_many_enqueued_runs_lose_no_update(driver: Any) -> None:
     app = app_of(lambda s: {"log": [s["x"]]})
     runs = [
         threading.Thread(target=lambda x=x: driver.invoke(app, {"x": x}, THREAD, on_busy="enqueue")) for x in range(12)
@@ -124,7 +124,7 @@ def test_many_runs_that_wait_for_one_thread_lose_no_update(driver: Any) -> None:
     assert sorted(app.get_state(THREAD).values["log"][1::2]) == list(range(12))
 
 
-def test_runs_that_are_refused_lose_no_update_without_an_error(driver: Any) -> None:
+def test_concurrent_runs_are_either_refused_or_saved(driver: Any) -> None:
     app = app_of(lambda s: {"log": [s["x"]]})
     refused: list[Exception] = []
 
@@ -135,44 +135,45 @@ def test_runs_that_are_refused_lose_no_update_without_an_error(driver: Any) -> N
             refused.append(busy)
 
     runs = [threading.Thread(target=run) for _ in range(8)]
-    for one in runs:
-        one.start()
-    for one in runs:
-        one.join(600)
+    for thread in runs:
+        thread.start()
+    for thread in runs:
+        thread.join(600)
 
     assert app.get_state(THREAD).values["log"].count(1) == 8 - len(refused)
 
 
-def test_interrupt_stops_the_run_that_holds_the_thread_and_keeps_what_it_did(driver: Any, gate: Any) -> None:
+def test_interrupt_stops_the_holder_and_keeps_its_results(driver: Any, gate: Any) -> None:
     app = app_of(gate.node)
-    thread, ended = started(driver, app, gate)
-    if gate.node.__name__ == "plain" and driver.name == "sync":
-        threading.Timer(0.05, gate.open.set).start()  # a plain function that runs alone cannot be stopped
+    thread, outcomes = start_run(driver, app, gate)
+    is_uninterruptible = gate.node.__name__ == "plain" and driver.name == "sync"
+    if is_uninterruptible:
+        threading.Timer(0.05, gate.open.set).start()  # a lone plain function cannot be stopped
 
     result = driver.invoke(app, {"x": 2}, THREAD, on_busy="interrupt")
     thread.join(600)
     gate.open.set()
 
-    assert isinstance(ended[0], RunCancelled | dict)
+    assert isinstance(outcomes[0], RunCancelled | dict if is_uninterruptible else RunCancelled)
     assert result["log"][-2:] == ["in", 2]
     assert result["log"][0] == "in"
 
 
-def test_rollback_undoes_the_run_that_held_the_thread(driver: Any) -> None:
+def test_rollback_undoes_the_run_of_the_holder(driver: Any) -> None:
     gate = Gate()
     app = app_of(gate.coroutine)
     driver.invoke(app, {"x": 7}, THREAD)
-    thread, ended = started(driver, app, gate)
+    thread, outcomes = start_run(driver, app, gate)
 
     result = driver.invoke(app, {"x": 2}, THREAD, on_busy="rollback")
     thread.join(600)
 
-    assert isinstance(ended[0], RunCancelled)
+    assert isinstance(outcomes[0], RunCancelled)
     assert result["log"] == ["in", 7, "in", 2]
 
 
-class Interposed:
-    """A saver that calls a function after each call of some of its methods, before the answer reaches the caller."""
+class CallbackSaver:
+    """A saver that calls a function after each call of some methods, before it returns the result."""
 
     def __init__(self, saver: Any, **calls: Any) -> None:
         self._saver = saver
@@ -191,56 +192,56 @@ class Interposed:
         return call
 
 
-def test_rollback_undoes_no_run_that_came_between(driver: Any, saver: Any) -> None:
-    """It waits behind a run that was there before, which goes on from what the holder has left."""
-    gate, waits, results = Gate(), threading.Event(), dict[int, Any]()
+def test_rollback_does_not_undo_a_queued_run(driver: Any, saver: Any) -> None:
+    """It waits behind the queued run, which continues from the state before the holder's run."""
+    gate, is_queued, results = Gate(), threading.Event(), dict[int, Any]()
     app = app_of(gate.coroutine, saver)
-    between_app = app_of(gate.coroutine, Interposed(saver, lease=waits.set))
-    thread, ended = started(driver, app, gate)
+    queued_app = app_of(gate.coroutine, CallbackSaver(saver, lease=is_queued.set))
+    thread, outcomes = start_run(driver, app, gate)
 
-    def go_between() -> None:
-        results[2] = driver.invoke(between_app, {"x": 2}, THREAD, on_busy="enqueue")
+    def run_queued() -> None:
+        results[2] = driver.invoke(queued_app, {"x": 2}, THREAD, on_busy="enqueue")
 
-    between = threading.Thread(target=go_between)
-    between.start()
-    assert waits.wait(600)
+    queued_thread = threading.Thread(target=run_queued)
+    queued_thread.start()
+    assert is_queued.wait(600)
     results[3] = driver.invoke(app, {"x": 3}, THREAD, on_busy="rollback")
     thread.join(600)
-    between.join(600)
+    queued_thread.join(600)
 
-    assert isinstance(ended[0], RunCancelled)
+    assert isinstance(outcomes[0], RunCancelled)
     assert results[2]["log"] == ["in", "in", 2]
     assert results[3]["log"] == ["in", "in", 2, "in", 3]
 
 
-def test_rollback_does_not_undo_a_holder_that_has_ended_well(driver: Any, saver: Any) -> None:
-    """As in another process, where it completes before it hears that it should stop."""
+def test_rollback_does_not_undo_a_holder_that_has_completed(driver: Any, saver: Any) -> None:
+    """The holder completes before it notices the request to stop, as in another process."""
     gate = Gate()
     app = app_of(gate.plain, saver)
-    thread, ended = started(driver, app, gate)
+    thread, outcomes = start_run(driver, app, gate)
 
     def end() -> None:
         gate.open.set()
         thread.join(600)
 
-    late = app_of(gate.plain, Interposed(saver, load=end))
+    late = app_of(gate.plain, CallbackSaver(saver, load=end))
     result = driver.invoke(late, {"x": 2}, THREAD, on_busy="rollback")
 
-    assert ended == [{"x": 1, "log": ["in", 1]}]
+    assert outcomes == [{"x": 1, "log": ["in", 1]}]
     assert result["log"] == ["in", 1, "in", 2]
 
 
-def test_rollback_undoes_an_owner_that_has_continued_the_work_of_another_run(driver: Any, saver: Any) -> None:
+def test_rollback_undoes_a_holder_that_continued_another_run(driver: Any, saver: Any) -> None:
     gate = Gate()
     app = app_of(gate.coroutine, saver)
     driver.invoke(app, {"x": 7}, THREAD)
     driver.invoke(app, {"x": 1}, THREAD, interrupt_before="node")
-    thread, ended = started(driver, app, gate, goes_on=True)
+    thread, outcomes = start_run(driver, app, gate, resumes=True)
 
     result = driver.invoke(app, {"x": 2}, THREAD, on_busy="rollback")
     thread.join(600)
 
-    assert isinstance(ended[0], RunCancelled)
+    assert isinstance(outcomes[0], RunCancelled)
     assert result["log"] == ["in", 7, "in", 2]
 
 
@@ -248,37 +249,37 @@ READERS = {
     "stream": lambda app, **options: app.stream({"x": 1}, THREAD, durability="sync", **options),
     "iter": lambda app, **options: app.iter({"x": 1}, THREAD, durability="sync", **options),
 }
-TAKEN = {
+EXPECTED_LOGS = {
     "interrupt": ["in", "in", 2],
     "rollback": ["in", 2],
 }
 
 
-@pytest.mark.parametrize("on_busy", TAKEN)
+@pytest.mark.parametrize("on_busy", EXPECTED_LOGS)
 @pytest.mark.parametrize("read", READERS.values(), ids=READERS)
-def test_a_run_whose_reader_does_not_continue_releases_its_thread(
+def test_a_run_with_a_stalled_reader_releases_its_thread_on_request(
     driver: Any, saver: Any, read: Any, on_busy: str
 ) -> None:
-    clock, ended = FakeClock(), list[Any]()
+    clock, outcomes = FakeClock(), list[Any]()
     app = app_of(lambda s: {"log": [s["x"]]}, saver, clock=clock)
     parts = iter(read(app))
     next(parts)
 
-    taking = threading.Thread(target=lambda: ended.append(driver.invoke(app, {"x": 2}, THREAD, on_busy=on_busy)))
-    taking.start()
-    while taking.is_alive():
+    newcomer = threading.Thread(target=lambda: outcomes.append(driver.invoke(app, {"x": 2}, THREAD, on_busy=on_busy)))
+    newcomer.start()
+    while newcomer.is_alive():
         clock.advance(1)
-        taking.join(0.01)
+        newcomer.join(0.01)
 
-    assert ended[0]["log"] == TAKEN[on_busy]
+    assert outcomes[0]["log"] == EXPECTED_LOGS[on_busy]
     with pytest.raises(RunCancelled, match=on_busy):
         next(parts)
-    assert app.get_state(THREAD).values["log"] == TAKEN[on_busy]
+    assert app.get_state(THREAD).values["log"] == EXPECTED_LOGS[on_busy]
     assert saver.lease("1") is None
 
 
-def test_a_run_that_is_wanted_keeps_its_thread_while_its_reader_continues(driver: Any, saver: Any) -> None:
-    """Only the run itself can save what its tasks have brought beside each other."""
+def test_an_interrupted_run_keeps_its_thread_while_its_reader_continues(driver: Any, saver: Any) -> None:
+    """Only the run itself can save the results of its concurrent tasks."""
     wanted, go_on = threading.Event(), threading.Event()
 
     def slow(state: State, writer: Any) -> dict[str, Any]:
@@ -296,7 +297,7 @@ def test_a_run_that_is_wanted_keeps_its_thread_while_its_reader_continues(driver
     graph = StateGraph(State).add_node("quick", quick).add_node("slow", slow)
     graph.add_edge(START, "quick").add_edge(START, "slow")
     clock = FakeClock()
-    app, other = (graph.compile(one, clock=clock) for one in (saver, Interposed(saver, want=wanted.set)))
+    app, other = (graph.compile(each, clock=clock) for each in (saver, CallbackSaver(saver, want=wanted.set)))
     parts = app.stream({"x": 1}, THREAD, stream_mode=["custom", "updates"])
     assert ("custom", "begun") in [next(parts), next(parts)]
     forking = threading.Thread(target=lambda: other.fork(THREAD, branch="b", on_busy="interrupt"))
@@ -313,20 +314,20 @@ def test_a_run_that_is_wanted_keeps_its_thread_while_its_reader_continues(driver
     assert calls == [1]
 
 
-def test_a_run_whose_reader_does_not_continue_is_notified_of_other_processes(saver: Any) -> None:
+def test_a_run_with_a_stalled_reader_notices_requests_of_other_processes(saver: Any) -> None:
     clock = FakeClock()
     app = app_of(lambda s: {"log": [s["x"]]}, saver, clock=clock)
     parts = app.stream({"x": 1}, THREAD, durability="sync")
     next(parts)
     saver.want("1", "interrupt")
-    clock.advance(20)  # it hears with the next renewal
+    clock.advance(20)  # it notices the request at the next renewal
     assert saver.lease("1") is not None
     clock.advance(1)
     assert saver.lease("1") is None
     parts.close()
 
 
-def test_a_plain_call_does_not_wait_on_the_loop_that_the_holder_needs(saver: Any, within: Any) -> None:
+def test_a_plain_call_does_not_block_the_event_loop_of_the_holder(saver: Any, within: Any) -> None:
     gate = Gate()
     app = app_of(gate.coroutine, saver)
 
@@ -342,10 +343,10 @@ def test_a_plain_call_does_not_wait_on_the_loop_that_the_holder_needs(saver: Any
     assert within(lambda: asyncio.run(main()))["log"] == ["in", 1]
 
 
-def test_a_busy_thread_names_the_run_that_holds_it(driver: Any, saver: Any) -> None:
+def test_thread_busy_names_the_run_that_holds_the_thread(driver: Any, saver: Any) -> None:
     gate = Gate()
     app = app_of(gate.plain, saver)
-    thread, _ = started(driver, app, gate)
+    thread, _ = start_run(driver, app, gate)
 
     with pytest.raises(ThreadBusy) as busy:
         driver.invoke(app, {"x": 2}, THREAD)
@@ -354,7 +355,7 @@ def test_a_busy_thread_names_the_run_that_holds_it(driver: Any, saver: Any) -> N
     thread.join(600)
 
 
-def test_a_run_that_waits_for_an_answer_holds_nothing(driver: Any) -> None:
+def test_a_run_that_waits_for_an_answer_does_not_hold_its_thread(driver: Any) -> None:
     app = app_of(lambda s: {"log": [interrupt("?")]})
 
     driver.invoke(app, {"x": 1}, THREAD)
@@ -395,9 +396,9 @@ def test_a_lapsed_lease_is_taken_over_and_the_former_owner_is_fenced_off(driver:
     clock = FakeClock()
     saver = InMemorySaver()
     gate = Gate()
-    app = app_of(gate.plain, _Deaf(saver), clock=clock)
+    app = app_of(gate.plain, LostRenewals(saver), clock=clock)
     other = app_of(lambda s: {"log": [s["x"]]}, saver, clock=clock)
-    thread, ended = started(driver, app, gate)
+    thread, outcomes = start_run(driver, app, gate)
 
     with pytest.raises(ThreadBusy):
         driver.invoke(other, {"x": 2}, THREAD)
@@ -406,12 +407,12 @@ def test_a_lapsed_lease_is_taken_over_and_the_former_owner_is_fenced_off(driver:
     gate.open.set()
     thread.join(600)
 
-    assert isinstance(ended[0], LeaseLost)
+    assert isinstance(outcomes[0], LeaseLost)
     assert other.get_state(THREAD).values["log"] == ["in", "in", 2]
 
 
-class _Deaf:
-    """A saver whose renewals get lost, like those of a machine that hangs."""
+class LostRenewals:
+    """A saver whose renewals are lost, like those of a machine that hangs."""
 
     def __init__(self, saver: InMemorySaver) -> None:
         self._saver = saver
@@ -442,7 +443,7 @@ class _Deaf:
 def test_a_lease_is_renewed_while_a_node_works(driver: Any, gate: Any) -> None:
     clock = FakeClock()
     app = app_of(gate.node, clock=clock)
-    thread, ended = started(driver, app, gate)
+    thread, outcomes = start_run(driver, app, gate)
 
     for _ in range(10):
         clock.advance(20)
@@ -451,7 +452,7 @@ def test_a_lease_is_renewed_while_a_node_works(driver: Any, gate: Any) -> None:
     gate.open.set()
     thread.join(600)
 
-    assert ended == [{"x": 1, "log": ["in", 1]}]
+    assert outcomes == [{"x": 1, "log": ["in", 1]}]
 
 
 def test_an_unknown_policy_is_refused(driver: Any) -> None:
@@ -459,7 +460,7 @@ def test_an_unknown_policy_is_refused(driver: Any) -> None:
         driver.invoke(app_of(lambda s: None), {"x": 1}, THREAD, on_busy="enqeue")
 
 
-def test_writes_of_a_sibling_after_the_end_of_its_run_are_refused_and_lock_nothing(driver: Any) -> None:
+def test_late_steps_of_a_sibling_are_refused_and_take_no_lease(driver: Any) -> None:
     gate, refused = threading.Event(), threading.Event()
     failing = [True]
 

@@ -25,22 +25,22 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
 
 
-def one(node: Any, **options: Any) -> StateGraph:
+def one_node_graph(node: Any, **options: Any) -> StateGraph:
     return StateGraph(State).add_node("node", node, **options).add_edge(START, "node")
 
 
 class Flaky:
-    """A shop that fails a few times before its first charge; each charge has a receipt of its own."""
+    """A shop that fails a few times before its first charge, and numbers its receipts."""
 
-    def __init__(self, fails: int) -> None:
-        self._fails, self._tries = fails, 0
+    def __init__(self, failures: int) -> None:
+        self._failures, self._tries = failures, 0
         self.charges: list[Any] = []
 
-    def charge(self, what: Any = "x") -> str:
+    def charge(self, item: Any = "x") -> str:
         self._tries += 1
-        if self._tries <= self._fails:
-            raise ConnectionError("no luck")
-        self.charges.append(what)
+        if self._tries <= self._failures:
+            raise ConnectionError("not now")
+        self.charges.append(item)
         return f"receipt {len(self.charges)}"
 
 
@@ -65,11 +65,11 @@ def by_batch(graph: Any, **options: Any) -> Any:
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 @pytest.mark.parametrize("memory", ["call", "thread"])
 @pytest.mark.parametrize("call", [by_invoke, by_stream, by_batch])
-@pytest.mark.parametrize("fails", [0, 1, 3])
-def test_a_subgraph_call_that_a_node_repeats_starts_over_in_its_place(
-    driver: Any, saver: Any, fails: int, call: Any, memory: str, durability: Any
+@pytest.mark.parametrize("failures", [0, 1, 3])
+def test_a_repeated_subgraph_call_with_the_same_key_starts_over(
+    driver: Any, saver: Any, failures: int, call: Any, memory: str, durability: Any
 ) -> None:
-    shop, drafts = Flaky(fails), itertools.count(1)
+    shop, drafts = Flaky(failures), itertools.count(1)
 
     def draft(state: Order, runtime: Runtime[Any]) -> Order:
         return {"drafts": [runtime.step("draft", lambda: f"draft {next(drafts)}")]}
@@ -92,16 +92,16 @@ def test_a_subgraph_call_that_a_node_repeats_starts_over_in_its_place(
         seen[-1].append(other["receipt"])
         return {"log": [interrupt("?")]}
 
-    app = one(node).compile(saver)
+    app = one_node_graph(node).compile(saver)
     driver.invoke(app, {}, THREAD, durability=durability)
     driver.invoke(app, Command(resume="yes"), THREAD, durability=durability)
     assert not app.get_state(THREAD).next
-    tries = [f"draft {count}" for count in range(1, fails + 2)]
+    tries = [f"draft {count}" for count in range(1, failures + 2)]
     assert seen == [[tries if memory == "thread" else tries[-1:], "receipt 1", "receipt 2"]] * 2
     assert len(shop.charges) == 2
 
 
-def test_a_retried_subgraph_call_continues_where_a_crash_left_it(driver: Any, saver: Any) -> None:
+def test_a_repeated_subgraph_call_continues_after_a_crash(driver: Any, saver: Any) -> None:
     tries, drafts = itertools.count(), itertools.count(1)
 
     def draft(state: Order) -> Order:
@@ -126,20 +126,20 @@ def test_a_retried_subgraph_call_continues_where_a_crash_left_it(driver: Any, sa
                 continue
             return {"log": [*result["drafts"], result["receipt"]]}
 
-    app = one(node).compile(saver)
+    app = one_node_graph(node).compile(saver)
     with pytest.raises(KeyboardInterrupt):
         app.invoke({}, THREAD)
     assert driver.invoke(app, None, THREAD)["log"] == ["draft 2", "paid"]
 
 
-@pytest.mark.parametrize("fails_at", range(5))
-def test_a_failed_call_without_a_key_keeps_its_place_and_is_repeated(driver: Any, saver: Any, fails_at: int) -> None:
-    """Whether a call with the same input is a retry cannot be told: here it is none."""
+@pytest.mark.parametrize("failing_call", range(5))
+def test_a_failed_call_without_a_key_keeps_its_number(driver: Any, saver: Any, failing_call: int) -> None:
+    """A call with the same input might be a retry; here it is not."""
     paid: list[str] = []
-    places, items = itertools.count(), ["a", "b", "a", "a", "c"]
+    call_numbers, items = itertools.count(), ["a", "b", "a", "a", "c"]
 
     def pay(state: Order) -> Order:
-        if next(places) == fails_at:
+        if next(call_numbers) == failing_call:
             raise ConnectionError
         paid.append(state["item"])
         return {"receipt": f"{state['item']} {len(paid)}"}
@@ -147,24 +147,24 @@ def test_a_failed_call_without_a_key_keeps_its_place_and_is_repeated(driver: Any
     order = StateGraph(Order).add_node(pay).add_edge(START, "pay").compile()
 
     def node(state: State) -> State:
-        got: list[Any] = []
+        receipts: list[Any] = []
         for item in items:
             try:
-                got.append(order.invoke({"item": item})["receipt"])
+                receipts.append(order.invoke({"item": item})["receipt"])
             except ConnectionError:
-                got.append(None)
-        return {"log": [*got, interrupt("?")]}
+                receipts.append(None)
+        return {"log": [*receipts, interrupt("?")]}
 
-    app = one(node).compile(saver)
+    app = one_node_graph(node).compile(saver)
     driver.invoke(app, {}, THREAD)
     result = driver.invoke(app, Command(resume="yes"), THREAD)["log"]
     assert [receipt.split()[0] for receipt in result[:-1]] == items
     assert sorted(paid) == sorted(items)
 
 
-@pytest.mark.parametrize("checks", [False, True])
-@pytest.mark.parametrize("how", ["batch", "abatch"])
-def test_after_a_failure_no_other_call_of_a_batch_begins(how: str, checks: bool) -> None:
+@pytest.mark.parametrize("has_check", [False, True])
+@pytest.mark.parametrize("method", ["batch", "abatch"])
+def test_a_batch_begins_no_call_after_a_failure(method: str, has_check: bool) -> None:
     paid: list[str] = []
 
     def pay(state: Order) -> Order:
@@ -174,23 +174,25 @@ def test_after_a_failure_no_other_call_of_a_batch_begins(how: str, checks: bool)
         return {}
 
     graph = StateGraph(Order).add_node("pay", pay)
-    if checks:
+    if has_check:
         graph.add_node("check", lambda state: None).add_edge(START, "check").add_edge("check", "pay")
-    app = graph.compile() if checks else graph.add_edge(START, "pay").compile()
+    app = graph.compile() if has_check else graph.add_edge(START, "pay").compile()
     inputs = [{"item": item} for item in "abc"]
     with pytest.raises(ConnectionError):
-        app.batch(inputs, max_concurrency=1) if how == "batch" else asyncio.run(app.abatch(inputs, max_concurrency=1))
+        app.batch(inputs, max_concurrency=1) if method == "batch" else asyncio.run(
+            app.abatch(inputs, max_concurrency=1)
+        )
     assert paid == []
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
 @pytest.mark.parametrize("turns", [1, 2, 5])
-def test_a_call_that_was_cancelled_continues_in_its_place(saver: Any, turns: int, durability: Any) -> None:
-    """On the replay the first call is cancelled too, maybe before it has found its result."""
-    entered, checks, paid = asyncio.Event(), itertools.count(), list[str]()
+def test_a_cancelled_call_continues_under_its_key(saver: Any, turns: int, durability: Any) -> None:
+    """When the node runs again, the first call is cancelled too, perhaps before it has loaded its result."""
+    entered, has_check, paid = asyncio.Event(), itertools.count(), list[str]()
 
     async def check(state: Order) -> Order:
-        if next(checks) == 0:
+        if next(has_check) == 0:
             entered.set()
             await asyncio.sleep(LONG)
         return {}
@@ -216,18 +218,18 @@ def test_a_call_that_was_cancelled_continues_in_its_place(saver: Any, turns: int
         seen.append(result["receipt"])
         return {"log": [interrupt("?")]}
 
-    app = one(node).compile(saver)
+    app = one_node_graph(node).compile(saver)
     asyncio.run(app.ainvoke({}, THREAD, durability=durability))
     asyncio.run(app.ainvoke(Command(resume="yes"), THREAD, durability=durability))
     assert (seen, paid) == (["paid 1"] * 2, ["a"])
 
 
-# -- what is the same call
+# -- the identity of a call
 
 
 @pytest.mark.parametrize("memory", ["call", "thread"])
 @pytest.mark.parametrize("keys", [(None, None), ("small", "large")])
-def test_a_call_with_another_limit_is_numbered_separately(driver: Any, saver: Any, memory: Any, keys: Any) -> None:
+def test_calls_with_different_recursion_limits_are_separate(driver: Any, saver: Any, memory: Any, keys: Any) -> None:
     paid: list[str] = []
 
     def ask(state: Order) -> Order:
@@ -246,7 +248,7 @@ def test_a_call_with_another_limit_is_numbered_separately(driver: Any, saver: An
             result = order.invoke({"item": "?"}, recursion_limit=10, memory=memory, call_key=keys[1])
         return {"log": [result["item"], result["receipt"]]}
 
-    app = one(node).compile(saver)
+    app = one_node_graph(node).compile(saver)
     driver.invoke(app, {}, THREAD)
     answers = itertools.count(1)
     while app.get_state(THREAD).next:
@@ -255,8 +257,8 @@ def test_a_call_with_another_limit_is_numbered_separately(driver: Any, saver: An
     assert (result["log"], paid) == (["shoes", "paid"], ["shoes"])
 
 
-@pytest.mark.parametrize("saved", [True, False])
-def test_a_key_may_be_used_again_for_a_call_that_failed(driver: Any, saved: bool) -> None:
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_the_key_of_a_failed_call_may_be_reused(driver: Any, is_saved: bool) -> None:
     shop = Flaky(2)
     order = StateGraph(Order).add_node("pay", lambda state: {"receipt": shop.charge()}).add_edge(START, "pay").compile()
 
@@ -266,17 +268,17 @@ def test_a_key_may_be_used_again_for_a_call_that_failed(driver: Any, saved: bool
                 receipt = order.invoke({"item": "shoes"}, call_key="order")["receipt"]
             except ConnectionError:
                 continue
-            return {"log": [receipt, interrupt("?") if saved else None]}
+            return {"log": [receipt, interrupt("?") if is_saved else None]}
 
-    app = one(node).compile(InMemorySaver() if saved else None)
-    result = driver.invoke(app, {}, THREAD if saved else None)
-    if saved:
+    app = one_node_graph(node).compile(InMemorySaver() if is_saved else None)
+    result = driver.invoke(app, {}, THREAD if is_saved else None)
+    if is_saved:
         result = driver.invoke(app, Command(resume="yes"), THREAD)
     assert result["log"][0] == "receipt 1"
 
 
-@pytest.mark.parametrize("saved", [True, False])
-def test_a_call_that_saves_nothing_is_another_call_when_it_is_repeated(driver: Any, saved: bool) -> None:
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_a_repeated_unsaved_call_is_a_new_call(driver: Any, is_saved: bool) -> None:
     tries = itertools.count(1)
 
     def pay(state: Order, runtime: Runtime[Any]) -> Order:
@@ -294,17 +296,17 @@ def test_a_call_that_saves_nothing_is_another_call_when_it_is_repeated(driver: A
         except ConnectionError:
             return {"log": [order.invoke({"item": "a"}, memory="none")["receipt"]]}
 
-    app = one(node).compile(InMemorySaver() if saved else None)
-    assert driver.invoke(app, {}, THREAD if saved else None)["log"] == ["receipt 2"]
+    app = one_node_graph(node).compile(InMemorySaver() if is_saved else None)
+    assert driver.invoke(app, {}, THREAD if is_saved else None)["log"] == ["receipt 2"]
 
 
-# -- with a recording, and with what earlier attempts left behind
+# -- recordings, and leftovers of earlier attempts
 
 
 @pytest.mark.parametrize("memory", ["call", "thread", "none"])
 def test_a_repeated_call_is_replayed(tmp_path: Path, memory: Any) -> None:
     shop = Flaky(2)
-    order = StateGraph(Order).add_sequence([("check", lambda state: {"drafts": ["checked"]}), ("pay", shop_pay(shop))])
+    order = StateGraph(Order).add_sequence([("check", lambda state: {"drafts": ["checked"]}), ("pay", pay_at(shop))])
     inner = order.add_edge(START, "check").compile(name="order")
 
     def node(state: State) -> State:
@@ -315,7 +317,7 @@ def test_a_repeated_call_is_replayed(tmp_path: Path, memory: Any) -> None:
                 continue
 
     def build() -> Any:
-        return one(node).compile(InMemorySaver())
+        return one_node_graph(node).compile(InMemorySaver())
 
     with record(build(), tmp_path / "run.replay") as app:
         app.invoke({}, THREAD)
@@ -324,11 +326,11 @@ def test_a_repeated_call_is_replayed(tmp_path: Path, memory: Any) -> None:
     assert [(call.status, call.unchecked) for call in calls] == [("waiting", ()), ("completed", ())]
 
 
-def shop_pay(shop: Flaky) -> Callable[[Order], Order]:
+def pay_at(shop: Flaky) -> Callable[[Order], Order]:
     return lambda state: {"receipt": shop.charge()}
 
 
-def test_heartbeats_of_a_failed_attempt_keep_nothing_alive() -> None:
+def test_heartbeats_of_a_failed_attempt_do_not_delay_a_timeout() -> None:
     clock, attempts, go_on = FakeClock(), list[int](), threading.Event()
     beats, hangs = threading.Event(), threading.Event()
 
@@ -348,7 +350,7 @@ def test_heartbeats_of_a_failed_attempt_keep_nothing_alive() -> None:
         assert go_on.wait(LONG)
         return {"log": ["too late"]}
 
-    inner = one(work, retry_policy=RetryPolicy(initial_interval=0.0, jitter=False)).compile()
+    inner = one_node_graph(work, retry_policy=RetryPolicy(initial_interval=0.0, jitter=False)).compile()
     graph = StateGraph(State).add_node("outer", inner, timeout=TimeoutPolicy(idle_timeout=10)).add_edge(START, "outer")
     app = graph.compile(InMemorySaver(), clock=clock)
     errors: list[BaseException] = []
@@ -371,7 +373,7 @@ def test_heartbeats_of_a_failed_attempt_keep_nothing_alive() -> None:
     assert [type(error) for error in errors] == [NodeTimeoutError]
 
 
-def test_the_memory_of_an_earlier_visit_does_not_block_the_next(driver: Any) -> None:
+def test_a_call_left_behind_does_not_block_later_calls(driver: Any) -> None:
     entered, go_on, done = threading.Event(), threading.Event(), threading.Event()
 
     def work(state: Order) -> Order:
@@ -386,7 +388,7 @@ def test_the_memory_of_an_earlier_visit_does_not_block_the_next(driver: Any) -> 
         try:
             order.invoke({"item": "first"}, memory="thread")
         except BaseException:
-            pass  # how it ends depends on whether the run is over by then
+            pass  # the result depends on whether the run has ended by then
         finally:
             done.set()
 
@@ -398,7 +400,7 @@ def test_the_memory_of_an_earlier_visit_does_not_block_the_next(driver: Any) -> 
             return {"log": ["left"]}
         return {"log": [order.invoke({"item": "second"}, memory="thread")["receipt"]]}
 
-    app = one(node).compile(InMemorySaver())
+    app = one_node_graph(node).compile(InMemorySaver())
     driver.invoke(app, {}, THREAD)
     result = driver.invoke(app, {}, THREAD)
     go_on.set()

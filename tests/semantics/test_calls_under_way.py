@@ -26,20 +26,20 @@ from statewright.runtime import Instrument
 THREAD = {"thread_id": "1"}
 LONG = 600
 """Seconds after which a test that hangs fails."""
-AGAIN = RetryPolicy(max_attempts=50, initial_interval=0.001, backoff_factor=1, jitter=False, retry_on=Exception)
+RETRIES = RetryPolicy(max_attempts=50, initial_interval=0.001, backoff_factor=1, jitter=False, retry_on=Exception)
 
 
 class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
 
 
-@pytest.fixture(params=["alone", "beside"])
+@pytest.fixture(params=["alone", "with a sibling"])
 def graph_of(request: Any) -> Any:
-    """A graph of one node, with another one beside it or not."""
+    """Return a function that builds a graph of one node, with or without a sibling."""
 
     def build(node: Any, **options: Any) -> StateGraph:
         graph = StateGraph(State).add_node("node", node, **options).add_edge(START, "node")
-        if request.param == "beside":
+        if request.param == "with a sibling":
             graph.add_node("other", lambda state: None).add_edge(START, "other")
         return graph
 
@@ -47,38 +47,38 @@ def graph_of(request: Any) -> Any:
 
 
 class Charging:
-    """Tasks that are under way until they are told to go on, and that count how often they were begun."""
+    """Tasks that wait until the test lets them continue, and count their calls."""
 
     def __init__(self) -> None:
         self.begun: list[int] = []
         self.ended: list[int] = []
-        self.under_way = threading.Event()
+        self.is_running = threading.Event()
         self.go_on = threading.Event()
         self.charge = task(self._charge, name="charge")
         self.charge_async = task(self._charge_async, name="charge_async")
 
     def _charge(self, amount: int) -> str:
         self.begun.append(amount)
-        self.under_way.set()
+        self.is_running.set()
         assert self.go_on.wait(LONG)
         self.ended.append(amount)
         return f"receipt {len(self.begun)}"
 
     async def _charge_async(self, amount: int) -> str:
         self.begun.append(amount)
-        self.under_way.set()
+        self.is_running.set()
         while not self.go_on.is_set():
             await asyncio.sleep(0.001)
         self.ended.append(amount)
         return f"receipt {len(self.begun)}"
 
-    def go_on_soon(self) -> None:
-        """Go on when those who do not wait have had the time not to."""
+    def continue_soon(self) -> None:
+        """Continue a little later, so that a caller that does not wait is noticed."""
         threading.Timer(0.1, self.go_on.set).start()
 
 
 class OnFinished(Instrument):
-    """Calls back when the node has ended, before anybody acts on it."""
+    """Calls a function when the node has ended, before the run reacts."""
 
     def __init__(self, callback: Any) -> None:
         self._callback = callback
@@ -90,22 +90,22 @@ class OnFinished(Instrument):
 
 @pytest.fixture
 def charging() -> Any:
-    made = Charging()
-    yield made
-    made.go_on.set()  # nothing of a test that failed goes on
+    charging = Charging()
+    yield charging
+    charging.go_on.set()  # end the calls of a failed test
 
 
-class Tries:
-    """Nodes that start a call, and whose first attempt fails while it is under way."""
+class FailingOnce:
+    """Nodes that start a call, and whose first attempt fails while the call is running."""
 
     def __init__(self, charging: Charging) -> None:
         self._charging = charging
-        self._tries = 0
+        self._attempts = 0
 
     def _fail_once(self) -> None:
-        assert self._charging.under_way.wait(LONG)
-        self._tries += 1
-        if self._tries == 1:
+        assert self._charging.is_running.wait(LONG)
+        self._attempts += 1
+        if self._attempts == 1:
             raise ConnectionError("once")
         self._charging.go_on.set()
 
@@ -121,7 +121,7 @@ class Tries:
 
     async def coroutine(self, state: State) -> State:
         receipt = self._charging.charge_async(10)
-        while not self._charging.under_way.is_set():
+        while not self._charging.is_running.is_set():
             await asyncio.sleep(0)
         self._fail_once()
         return {"log": [await receipt]}
@@ -132,58 +132,58 @@ class Tries:
         return {"log": [await receipt]}
 
 
-@pytest.mark.parametrize("colour", ["plain", "plain_of_coroutine", "coroutine", "mixed"])
-def test_5_2_the_next_attempt_takes_the_call_that_is_in_progress(
-    driver: Any, within: Any, charging: Charging, graph_of: Any, colour: str
+@pytest.mark.parametrize("kind", ["plain", "plain_of_coroutine", "coroutine", "mixed"])
+def test_5_2_the_next_attempt_takes_over_a_running_call(
+    driver: Any, within: Any, charging: Charging, graph_of: Any, kind: str
 ) -> None:
-    for saved in (InMemorySaver(), None):
-        node = getattr(Tries(charging), colour)
-        app = graph_of(node, retry_policy=AGAIN).compile(saved)
+    for saver in (InMemorySaver(), None):
+        node = getattr(FailingOnce(charging), kind)
+        app = graph_of(node, retry_policy=RETRIES).compile(saver)
         charging.begun.clear()
         charging.go_on.clear()
-        result = within(lambda app=app, saved=saved: driver.invoke(app, {}, THREAD if saved else None))
+        result = within(lambda app=app, saver=saver: driver.invoke(app, {}, THREAD if saver else None))
 
         assert (result["log"], charging.begun) == (["receipt 1"], [10])
 
 
-@pytest.mark.parametrize("first", ["alone", "of a workspace"])
-@pytest.mark.parametrize("second", ["alone", "of a workspace"])
-def test_5_5_the_next_run_takes_the_call_through_another_saver_of_the_same_data(
+@pytest.mark.parametrize("first", ["alone", "workspace"])
+@pytest.mark.parametrize("second", ["alone", "workspace"])
+def test_5_5_the_next_run_takes_over_a_call_through_another_saver_of_the_data(
     driver: Any, charging: Charging, saver: Any, first: str, second: str
 ) -> None:
-    taken, entered = threading.Event(), list[int]()
+    has_restarted, entered = threading.Event(), list[int]()
 
     def node(state: State) -> State:
         receipt = charging.charge(10)
-        assert charging.under_way.wait(LONG)
+        assert charging.is_running.wait(LONG)
         entered.append(1)
         if len(entered) == 2:
-            taken.set()
+            has_restarted.set()
         return {"log": [receipt.result()]}
 
     graph = StateGraph(State).add_node("node", node).add_edge(START, "node")
-    one, other = (
-        graph.compile(saver if how == "alone" else saver.for_workspace(saver.workspace)) for how in (first, second)
+    first_app, second_app = (
+        graph.compile(saver if form == "alone" else saver.for_workspace(saver.workspace)) for form in (first, second)
     )
     control = RunControl()
 
     def cancel() -> None:
-        assert charging.under_way.wait(LONG)
+        assert charging.is_running.wait(LONG)
         control.request_cancel()
 
     threading.Thread(target=cancel).start()
     with pytest.raises(RunCancelled):
-        driver.invoke(one, {}, THREAD, control=control)
+        driver.invoke(first_app, {}, THREAD, control=control)
     results: list[Any] = []
-    running = threading.Thread(target=lambda: results.append(driver.invoke(other, None, THREAD)))
+    running = threading.Thread(target=lambda: results.append(driver.invoke(second_app, None, THREAD)))
     running.start()
-    assert taken.wait(LONG)
+    assert has_restarted.wait(LONG)
     charging.go_on.set()
     running.join()
     assert (results[0]["log"], charging.begun) == (["receipt 1"], [10])
 
 
-def test_5_2_a_plain_task_that_gives_a_coroutine_is_an_error(driver: Any) -> None:
+def test_5_2_a_plain_task_must_not_return_a_coroutine(driver: Any) -> None:
     async def charge() -> str:
         return "receipt"
 
@@ -192,12 +192,14 @@ def test_5_2_a_plain_task_that_gives_a_coroutine_is_an_error(driver: Any) -> Non
         driver.invoke(app.add_edge(START, "node").compile(InMemorySaver()), {}, THREAD)
 
 
-def test_5_2_a_call_in_progress_with_other_arguments_is_an_error(driver: Any, within: Any, charging: Charging) -> None:
+def test_5_2_calling_a_running_task_with_other_arguments_is_an_error(
+    driver: Any, within: Any, charging: Charging
+) -> None:
     amounts = iter([10, 11])
 
     def node(state: State) -> State:
         charging.charge(next(amounts))
-        assert charging.under_way.wait(LONG)
+        assert charging.is_running.wait(LONG)
         raise ConnectionError("again")
 
     policy = RetryPolicy(max_attempts=5, initial_interval=0.001, retry_on=ConnectionError)
@@ -207,9 +209,9 @@ def test_5_2_a_call_in_progress_with_other_arguments_is_an_error(driver: Any, wi
     assert charging.begun == [10]
 
 
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_5_3_an_attempt_ends_at_its_time_and_the_next_takes_its_calls(
-    driver: Any, within: Any, charging: Charging, graph_of: Any, colour: str
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_5_3_the_next_attempt_takes_over_calls_of_a_timed_out_attempt(
+    driver: Any, within: Any, charging: Charging, graph_of: Any, kind: str
 ) -> None:
     attempts: list[int] = []
 
@@ -226,28 +228,26 @@ def test_5_3_an_attempt_ends_at_its_time_and_the_next_takes_its_calls(
     async def coroutine(state: State) -> State:
         return {"log": [await begin()]}
 
-    app = graph_of({"plain": plain, "coroutine": coroutine}[colour], timeout=0.2, retry_policy=AGAIN)
+    app = graph_of({"plain": plain, "coroutine": coroutine}[kind], timeout=0.2, retry_policy=RETRIES)
     assert within(lambda: driver.invoke(app.compile(InMemorySaver()), {}, THREAD))["log"] == ["receipt 1"]
     assert charging.begun == [10]
     assert len(attempts) > 1
 
 
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_5_3_a_call_that_was_refused_a_step_between_two_attempts_is_done_for_the_next(
-    driver: Any, within: Any, colour: str
-) -> None:
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_5_3_a_call_whose_step_was_refused_is_repeated_by_the_next_attempt(driver: Any, within: Any, kind: str) -> None:
     begun, attempts = list[int](), list[int]()
 
-    def begin_again() -> bool:
+    def is_second_call() -> bool:
         begun.append(1)
         return len(begun) > 1
 
     @task
     def charge() -> str:
-        if begin_again():
+        if is_second_call():
             return "done"
         try:
-            while True:  # until the attempt is given up
+            while True:  # until the attempt is abandoned
                 get_runtime().step("inside", time.sleep, 0.001)
         except RunCancelled:
             while len(attempts) == 1:
@@ -256,7 +256,7 @@ def test_5_3_a_call_that_was_refused_a_step_between_two_attempts_is_done_for_the
 
     @task
     async def charge_async() -> str:
-        if begin_again():
+        if is_second_call():
             return "done"
         try:
             while True:
@@ -267,35 +267,35 @@ def test_5_3_a_call_that_was_refused_a_step_between_two_attempts_is_done_for_the
             raise
 
     def node(state: State) -> State:
-        receipt = charge() if colour == "plain" else charge_async()
+        receipt = charge() if kind == "plain" else charge_async()
         attempts.append(1)
         return {"log": [receipt.result()]}
 
-    app = StateGraph(State).add_node("node", node, timeout=0.2, retry_policy=AGAIN).add_edge(START, "node")
+    app = StateGraph(State).add_node("node", node, timeout=0.2, retry_policy=RETRIES).add_edge(START, "node")
     assert within(lambda: driver.invoke(app.compile(), {}))["log"] == ["done"]
     assert begun == [1, 1]
 
 
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-@pytest.mark.parametrize("inside", [False, True], ids=["graph", "subgraph"])
-def test_5_2_a_node_that_pauses_waits_for_the_plain_calls_that_it_has_begun(
-    driver: Any, within: Any, saver: Any, charging: Charging, graph_of: Any, colour: str, inside: bool
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+@pytest.mark.parametrize("in_subgraph", [False, True], ids=["graph", "subgraph"])
+def test_5_2_a_pausing_node_waits_for_its_plain_calls(
+    driver: Any, within: Any, saver: Any, charging: Charging, graph_of: Any, kind: str, in_subgraph: bool
 ) -> None:
     def plain(state: State) -> State:
         receipt = charging.charge(10)
-        assert charging.under_way.wait(LONG)
+        assert charging.is_running.wait(LONG)
         answer = interrupt("go on?")
         return {"log": [receipt.result(), answer]}
 
     async def coroutine(state: State) -> State:
         receipt = charging.charge(10)
-        assert charging.under_way.wait(LONG)
+        assert charging.is_running.wait(LONG)
         answer = interrupt("go on?")
         return {"log": [await receipt, answer]}
 
-    node = {"plain": plain, "coroutine": coroutine}[colour]
-    graph = graph_of(graph_of(node).compile() if inside else node)
-    app = graph.compile(saver, instruments=[OnFinished(charging.go_on_soon)])
+    node = {"plain": plain, "coroutine": coroutine}[kind]
+    graph = graph_of(graph_of(node).compile() if in_subgraph else node)
+    app = graph.compile(saver, instruments=[OnFinished(charging.continue_soon)])
     within(lambda: driver.invoke(app, {}, THREAD))
 
     assert charging.ended == [10]
@@ -303,14 +303,14 @@ def test_5_2_a_node_that_pauses_waits_for_the_plain_calls_that_it_has_begun(
     assert charging.begun == [10]
 
 
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_5_5_a_node_that_fails_waits_for_the_plain_calls_that_it_has_begun(
-    driver: Any, within: Any, saver: Any, charging: Charging, graph_of: Any, colour: str
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_5_5_a_failing_node_waits_for_its_plain_calls(
+    driver: Any, within: Any, saver: Any, charging: Charging, graph_of: Any, kind: str
 ) -> None:
     def fail_once(receipt: Any) -> Any:
-        assert charging.under_way.wait(LONG)
+        assert charging.is_running.wait(LONG)
         if not charging.ended:
-            raise ValueError("no luck")
+            raise ValueError("failed")
         return receipt
 
     def plain(state: State) -> State:
@@ -319,9 +319,9 @@ def test_5_5_a_node_that_fails_waits_for_the_plain_calls_that_it_has_begun(
     async def coroutine(state: State) -> State:
         return {"log": [await fail_once(charging.charge(10))]}
 
-    graph = graph_of({"plain": plain, "coroutine": coroutine}[colour])
-    app = graph.compile(saver, instruments=[OnFinished(charging.go_on_soon)])
-    with pytest.raises(ValueError, match="no luck"):
+    graph = graph_of({"plain": plain, "coroutine": coroutine}[kind])
+    app = graph.compile(saver, instruments=[OnFinished(charging.continue_soon)])
+    with pytest.raises(ValueError, match="failed"):
         within(lambda: driver.invoke(app, {}, THREAD))
 
     assert charging.ended == [10]
@@ -329,82 +329,82 @@ def test_5_5_a_node_that_fails_waits_for_the_plain_calls_that_it_has_begun(
     assert charging.begun == [10]
 
 
-def test_5_5_plain_calls_of_a_coroutine_that_a_failure_cancels_are_waited_for(
+def test_5_5_a_run_waits_for_plain_calls_of_cancelled_coroutines(
     driver: Any, within: Any, saver: Any, charging: Charging
 ) -> None:
-    failures = iter([ValueError("no luck")])
+    failures = iter([ValueError("failed")])
 
     async def node(state: State) -> State:
         return {"log": [await charging.charge(10)]}
 
     async def bad(state: State) -> None:
-        while not charging.under_way.is_set():
+        while not charging.is_running.is_set():
             await asyncio.sleep(0.001)
         for error in failures:
-            charging.go_on_soon()
+            charging.continue_soon()
             raise error
 
     app = StateGraph(State).add_node(node).add_node(bad).add_edge(START, "node").add_edge(START, "bad").compile(saver)
-    with pytest.raises(ValueError, match="no luck"):
+    with pytest.raises(ValueError, match="failed"):
         within(lambda: driver.invoke(app, {}, THREAD))
     assert charging.ended == [10]
     assert within(lambda: driver.invoke(app, None, THREAD))["log"] == ["receipt 1"]
     assert charging.begun == [10]
 
 
-def test_5_5_steps_of_a_call_that_is_waited_for_are_done(driver: Any, within: Any, charging: Charging) -> None:
+def test_5_5_a_call_may_make_steps_while_its_pausing_node_waits(driver: Any, within: Any, charging: Charging) -> None:
     done: list[str] = []
 
     @task
     def charge() -> str:
-        charging.under_way.set()
+        charging.is_running.set()
         assert charging.go_on.wait(LONG)
         return get_runtime().step("inside", lambda: done.append("inside") or "done")
 
     def node(state: State) -> State:
         receipt = charge()
-        assert charging.under_way.wait(LONG)
+        assert charging.is_running.wait(LONG)
         return {"log": [interrupt("go on?"), receipt.result()]}
 
     graph = StateGraph(State).add_node("node", node).add_edge(START, "node")
-    app = graph.compile(InMemorySaver(), instruments=[OnFinished(charging.go_on_soon)])
+    app = graph.compile(InMemorySaver(), instruments=[OnFinished(charging.continue_soon)])
     within(lambda: driver.invoke(app, {}, THREAD))
     assert within(lambda: driver.invoke(app, Command(resume="yes"), THREAD))["log"] == ["yes", "done"]
     assert done == ["inside"]
 
 
-@pytest.mark.parametrize("ends", ["pause", "failure", "cancellation"])
+@pytest.mark.parametrize("ending", ["pause", "failure", "cancellation"])
 def test_5_2_a_later_run_takes_over_unfinished_calls(
-    driver: Any, within: Any, saver: Any, charging: Charging, graph_of: Any, ends: str
+    driver: Any, within: Any, saver: Any, charging: Charging, graph_of: Any, ending: str
 ) -> None:
     control = RunControl()
     executions: list[int] = []
 
     def node(state: State) -> State:
         receipt = charging.charge(10)
-        assert charging.under_way.wait(LONG)
+        assert charging.is_running.wait(LONG)
         executions.append(1)
         if len(executions) > 1:
             charging.go_on.set()
-        elif ends == "failure":
-            raise ValueError("no luck")
-        elif ends == "cancellation":
+        elif ending == "failure":
+            raise ValueError("failed")
+        elif ending == "cancellation":
             control.request_cancel()
             raise ValueError("too late")
-        answer = interrupt("go on?") if ends == "pause" else None
+        answer = interrupt("go on?") if ending == "pause" else None
         return {"log": [receipt.result(), answer]}
 
     app = graph_of(node).compile(saver)
-    options: Any = {"control": control} if ends == "cancellation" else {"sibling_grace": 0}
+    options: Any = {"control": control} if ending == "cancellation" else {"sibling_grace": 0}
     with contextlib.suppress(Exception):
         within(lambda: driver.invoke(app, {}, THREAD, **options))
     assert charging.ended == []
-    given = Command(resume="yes") if ends == "pause" else None
-    result = within(lambda: driver.invoke(app, given, THREAD))
-    assert (result["log"], charging.begun) == (["receipt 1", "yes" if ends == "pause" else None], [10])
+    value = Command(resume="yes") if ending == "pause" else None
+    result = within(lambda: driver.invoke(app, value, THREAD))
+    assert (result["log"], charging.begun) == (["receipt 1", "yes" if ending == "pause" else None], [10])
 
 
-def test_5_5_tasks_that_have_not_begun_do_not_begin_after_a_pause(driver: Any, within: Any) -> None:
+def test_5_5_a_pause_starts_no_further_tasks(driver: Any, within: Any) -> None:
     begun, go_on = list[int](), threading.Event()
 
     @task
@@ -421,18 +421,18 @@ def test_5_5_tasks_that_have_not_begun_do_not_begin_after_a_pause(driver: Any, w
         return {"log": [answer, sum(number.result() for number in numbers)]}
 
     graph = StateGraph(State).add_node("node", node).add_edge(START, "node")
-    soon = OnFinished(lambda: threading.Timer(0.1, go_on.set).start())
-    app = graph.compile(InMemorySaver(), instruments=[soon])
-    few = {**THREAD, "max_concurrency": 4}  # the others wait for those, which wait for the end of the run
-    within(lambda: driver.invoke(app, {}, few))
-    at_pause = len(begun)
-    assert at_pause <= 4
+    continuing = OnFinished(lambda: threading.Timer(0.1, go_on.set).start())
+    app = graph.compile(InMemorySaver(), instruments=[continuing])
+    config = {**THREAD, "max_concurrency": 4}  # the other tasks wait until these end, which is after the run
+    within(lambda: driver.invoke(app, {}, config))
+    begun_before_pause = len(begun)
+    assert begun_before_pause <= 4
     assert within(lambda: driver.invoke(app, Command(resume="yes"), THREAD))["log"] == ["yes", sum(range(100))]
     assert sorted(begun) == list(range(100))
 
 
-class Forgetful(InMemorySaver):
-    """Cannot write the first entry of a journal."""
+class FailingSaver(InMemorySaver):
+    """A saver that fails to write the first entry of a journal."""
 
     failures = 1
 
@@ -443,8 +443,8 @@ class Forgetful(InMemorySaver):
         return super().save_results(line, checkpoint_id, pending, **options)
 
 
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_5_2_a_record_that_could_not_be_written_is_written_by_the_next_attempt(driver: Any, colour: str) -> None:
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_5_2_the_next_attempt_writes_a_record_that_could_not_be_written(driver: Any, kind: str) -> None:
     done: list[int] = []
 
     @task
@@ -463,68 +463,66 @@ def test_5_2_a_record_that_could_not_be_written_is_written_by_the_next_attempt(d
     async def coroutine(state: State) -> State:
         return {"log": [await charge_async(10), interrupt("ok?")]}
 
-    node = {"plain": plain, "coroutine": coroutine}[colour]
-    app = StateGraph(State).add_node("node", node, retry_policy=AGAIN).add_edge(START, "node").compile(Forgetful())
+    node = {"plain": plain, "coroutine": coroutine}[kind]
+    app = StateGraph(State).add_node("node", node, retry_policy=RETRIES).add_edge(START, "node").compile(FailingSaver())
     driver.invoke(app, {}, THREAD)
     assert driver.invoke(app, Command(resume="yes"), THREAD)["log"] == [10, "yes"]
     assert done == [10]
 
 
-@pytest.mark.parametrize("saved", [True, False])
-def test_5_2_changes_of_an_attempt_to_a_result_are_invisible_to_the_next_one(driver: Any, saved: bool) -> None:
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_5_2_an_attempt_does_not_see_changes_to_results_by_earlier_attempts(driver: Any, is_saved: bool) -> None:
     seen: list[Any] = []
 
     @task
-    def found() -> list[str]:
-        return ["found"]
+    def fetch() -> list[str]:
+        return ["fetched"]
 
     def node(state: State) -> State:
-        result = found().result()
+        result = fetch().result()
         seen.append(list(result))
         result.append("changed")
         if len(seen) < 3:
             raise ConnectionError
         return {"log": result}
 
-    graph = StateGraph(State).add_node("node", node, retry_policy=AGAIN).add_edge(START, "node")
-    driver.invoke(graph.compile(InMemorySaver() if saved else None), {}, THREAD if saved else None)
-    assert seen == [["found"]] * 3
+    graph = StateGraph(State).add_node("node", node, retry_policy=RETRIES).add_edge(START, "node")
+    driver.invoke(graph.compile(InMemorySaver() if is_saved else None), {}, THREAD if is_saved else None)
+    assert seen == [["fetched"]] * 3
 
 
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-@pytest.mark.parametrize("ends", ["result", "pause", "failure", "cancellation"])
-def test_8_3_no_coroutine_lives_on_after_its_run(
-    driver: Any, within: Any, graph_of: Any, colour: str, ends: str
-) -> None:
-    told: list[str] = []
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+@pytest.mark.parametrize("ending", ["result", "pause", "failure", "cancellation"])
+def test_8_3_coroutines_end_before_their_run(driver: Any, within: Any, graph_of: Any, kind: str, ending: str) -> None:
+    events: list[str] = []
     begun = threading.Event()
     control = RunControl()
 
     @task
-    async def long() -> None:
+    async def sleep_long() -> None:
         begun.set()
         try:
             await asyncio.sleep(LONG)
         finally:
             await asyncio.sleep(0)
-            told.append("cleaned up")
+            events.append("cleaned up")
 
     def end() -> State:
-        if ends == "pause":
+        if ending == "pause":
             interrupt("go on?")
-        if ends == "failure":
-            raise ValueError("no luck")
-        if ends == "cancellation":
+        if ending == "failure":
+            raise ValueError("failed")
+        if ending == "cancellation":
             control.request_cancel()
         return {"log": ["done"]}
 
     def plain(state: State) -> State:
-        long()
+        sleep_long()
         assert begun.wait(LONG)
         return end()
 
     async def coroutine(state: State) -> State:
-        long()
+        sleep_long()
         while not begun.is_set():
             await asyncio.sleep(0.001)
         return end()
@@ -532,27 +530,27 @@ def test_8_3_no_coroutine_lives_on_after_its_run(
     async def run() -> None:
         with contextlib.suppress(Exception):
             await app.ainvoke({}, THREAD, control=control)
-        told.append("over")
+        events.append("over")
 
-    app = graph_of({"plain": plain, "coroutine": coroutine}[colour]).compile(InMemorySaver())
+    app = graph_of({"plain": plain, "coroutine": coroutine}[kind]).compile(InMemorySaver())
     if driver.name == "async":
         within(lambda: asyncio.run(run()))
     else:
         with contextlib.suppress(Exception):
             within(lambda: driver.invoke(app, {}, THREAD, control=control))
-        told.append("over")
-    assert told == ["cleaned up", "over"]
+        events.append("over")
+    assert events == ["cleaned up", "over"]
 
 
-def test_a_coroutine_on_a_loop_that_its_node_has_left_is_not_waited_for(driver: Any, within: Any) -> None:
+def test_a_run_does_not_wait_for_coroutines_on_a_stopped_loop(driver: Any, within: Any) -> None:
     loop = asyncio.new_event_loop()
 
     @task
-    async def long() -> None:
+    async def sleep_long() -> None:
         await asyncio.sleep(LONG)
 
     async def leave() -> None:
-        long()
+        sleep_long()
         await asyncio.sleep(0)
 
     def node(state: State) -> State:
@@ -561,12 +559,12 @@ def test_a_coroutine_on_a_loop_that_its_node_has_left_is_not_waited_for(driver: 
 
     app = StateGraph(State).add_node("node", node).add_edge(START, "node").compile()
     assert within(lambda: driver.invoke(app, {}))["log"] == ["done"]
-    (left,) = asyncio.all_tasks(loop)
-    loop.run_until_complete(asyncio.wait([left]))  # it was told to end, and does when its loop runs on
+    (abandoned,) = asyncio.all_tasks(loop)
+    loop.run_until_complete(asyncio.wait([abandoned]))  # it was cancelled, and ends when its loop runs again
     loop.close()
 
 
-def test_a_result_can_be_waited_for_again_after_a_wait_was_cancelled(charging: Charging) -> None:
+def test_a_result_can_be_awaited_again_after_a_cancelled_wait(charging: Charging) -> None:
     async def node(state: State) -> State:
         receipt = charging.charge(10)
         with pytest.raises(asyncio.TimeoutError):

@@ -1,4 +1,4 @@
-"""Part I sections 5.5 and 8.3: cancelling, draining and abandoning runs, with everything that they have started."""
+"""Part I sections 5.5 and 8.3: cancelling, draining and abandoning runs and everything that they started."""
 
 import asyncio
 import threading
@@ -20,8 +20,8 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
 
 
-class Long:
-    """Coroutine nodes that run until they are cancelled, and note what became of them."""
+class LongNodes:
+    """Coroutine nodes that run until they are cancelled, and record it."""
 
     def __init__(self) -> None:
         self.begun = threading.Event()
@@ -54,18 +54,18 @@ def quick(state: State) -> dict[str, Any]:
 
 
 def is_saved(saver: Any, name: str) -> bool:
-    """Whether the result of a node is saved while others of its superstep still run."""
+    """Return whether the result of a node is saved, in a superstep that still runs."""
     head = saver.load(THREAD["thread_id"])
     return head is not None and any(result.task.node == name for result in head.pending.completed.values())
 
 
 def cancel_soon(
-    control: RunControl, long: Long, *, running: int = 1, once: Callable[[], bool] = lambda: True
+    control: RunControl, long: LongNodes, *, running: int = 1, condition: Callable[[], bool] = lambda: True
 ) -> threading.Thread:
-    """Cancel when so many nodes run, and something holds."""
+    """Cancel when this many nodes run and the condition is true."""
 
     def cancel() -> None:
-        while len(long.running) < running or not once():
+        while len(long.running) < running or not condition():
             time.sleep(0.001)
         control.request_cancel("no longer needed")
 
@@ -74,35 +74,37 @@ def cancel_soon(
     return thread
 
 
-@pytest.mark.parametrize("beside", [False, True])
-def test_5_5_a_cancelled_run_stops_at_once_and_keeps_finished_results(driver: Any, beside: bool) -> None:
-    long, control, saver = Long(), RunControl(), InMemorySaver()
-    nodes = [("long", long.node("long")), *([("quick", quick)] if beside else [])]
+@pytest.mark.parametrize("has_sibling", [False, True])
+def test_5_5_a_cancelled_run_stops_at_once_and_keeps_finished_results(driver: Any, has_sibling: bool) -> None:
+    long, control, saver = LongNodes(), RunControl(), InMemorySaver()
+    nodes = [("long", long.node("long")), *([("quick", quick)] if has_sibling else [])]
     app = graph_of(*nodes).compile(saver)
-    cancel_soon(control, long, once=lambda: not beside or is_saved(saver, "quick"))
+    cancel_soon(control, long, condition=lambda: not has_sibling or is_saved(saver, "quick"))
 
     with pytest.raises(RunCancelled, match="no longer needed"):
         driver.invoke(app, {"x": 1}, THREAD, control=control)
     assert long.ended == ["long"]
     snapshot = app.get_state(THREAD)
     assert snapshot.next == ("long",)
-    assert [one.result for one in snapshot.tasks if one.name == "quick"] == ([{"log": ["quick"]}] if beside else [])
+    assert [task.result for task in snapshot.tasks if task.name == "quick"] == (
+        [{"log": ["quick"]}] if has_sibling else []
+    )
 
 
 def test_5_5_cancellation_reaches_inner_graphs_at_any_depth(driver: Any) -> None:
-    long, control = Long(), RunControl()
+    long, control = LongNodes(), RunControl()
     app: Any = graph_of(("long", long.node("inner")), ("other", long.node("other"))).compile()
     for _ in range(3):
-        app = graph_of(("deeper", app), ("beside", long.node("beside"))).compile()
+        app = graph_of(("deeper", app), ("sibling", long.node("sibling"))).compile()
     cancel_soon(control, long, running=5)
 
     with pytest.raises(RunCancelled):
         driver.invoke(app, {"x": 1}, control=control)
-    assert sorted(long.ended) == ["beside"] * 3 + ["inner", "other"]
+    assert sorted(long.ended) == ["inner", "other"] + ["sibling"] * 3
 
 
 def test_5_5_a_cancelled_run_ends_as_cancelled_for_observers(driver: Any) -> None:
-    long, control, seen = Long(), RunControl(), RecordingInstrument()
+    long, control, seen = LongNodes(), RunControl(), RecordingInstrument()
     saver = InMemorySaver()
     app = graph_of(("long", long.node("long"))).compile(saver, instruments=[seen])
     cancel_soon(control, long)
@@ -115,7 +117,7 @@ def test_5_5_a_cancelled_run_ends_as_cancelled_for_observers(driver: Any) -> Non
 
 
 def test_5_5_a_cancelled_asyncio_task_saves_finished_results_before_it_ends() -> None:
-    long, saver, seen = Long(), InMemorySaver(), RecordingInstrument()
+    long, saver, seen = LongNodes(), InMemorySaver(), RecordingInstrument()
     app = graph_of(("long", long.node("long")), ("quick", quick)).compile(saver, instruments=[seen])
 
     async def main() -> None:
@@ -129,13 +131,13 @@ def test_5_5_a_cancelled_asyncio_task_saves_finished_results_before_it_ends() ->
 
     asyncio.run(main())
     assert long.ended == ["long"]
-    assert [one.name for one in app.get_state(THREAD).tasks if one.result] == ["quick"]
+    assert [task.name for task in app.get_state(THREAD).tasks if task.result] == ["quick"]
     assert seen.of_kind("run_finished")[0].data.status == "cancelled"
-    assert asyncio.run(_finished(app)) == ["quick"]
+    assert asyncio.run(log_after_drain(app)) == ["quick"]
 
 
-async def _finished(app: Any) -> Any:
-    """The log when the thread starts anew: results that had landed are applied."""
+async def log_after_drain(app: Any) -> Any:
+    """Return the log when the thread continues: finished results are applied."""
     control = RunControl()
     control.request_drain()
     with pytest.raises(GraphDrained):
@@ -143,9 +145,9 @@ async def _finished(app: Any) -> Any:
     return (await app.aget_state(THREAD)).values["log"]
 
 
-@pytest.mark.parametrize("way", ["task", "control"])
+@pytest.mark.parametrize("source", ["task", "control"])
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_5_5_cancelled_again_while_it_cleans_up_it_keeps_finished_results(way: str, times: int) -> None:
+def test_5_5_repeated_cancellation_keeps_finished_results(source: str, times: int) -> None:
     paid: list[int] = []
 
     async def main() -> None:
@@ -171,15 +173,15 @@ def test_5_5_cancelled_again_while_it_cleans_up_it_keeps_finished_results(way: s
         running = asyncio.ensure_future(app.ainvoke({"x": 1}, thread_id="1", control=control))
         await begun.wait()
         for _ in range(times):
-            if way == "task":
+            if source == "task":
                 running.cancel()
             else:
                 control.request_cancel()
             for _ in range(3):
                 await asyncio.sleep(0)
-        with pytest.raises(asyncio.CancelledError if way == "task" else RunCancelled):
+        with pytest.raises(asyncio.CancelledError if source == "task" else RunCancelled):
             await running
-        assert cleaned.is_set(), "the run has ended while a node still cleans up"
+        assert cleaned.is_set(), "the run has ended before the cleanup of a node"
         assert app.get_state(thread_id="1").next == ("slow",)
         assert app.checkpointer.lease("1") is None
 
@@ -187,7 +189,7 @@ def test_5_5_cancelled_again_while_it_cleans_up_it_keeps_finished_results(way: s
     assert paid == [1]
 
 
-def test_5_5_a_control_that_cancels_again_leaves_the_task_of_its_caller_as_it_was() -> None:
+def test_5_5_repeated_cancellation_does_not_cancel_the_task_of_the_caller() -> None:
     async def main() -> None:
         control = RunControl()
 
@@ -206,13 +208,13 @@ def test_5_5_a_control_that_cancels_again_leaves_the_task_of_its_caller_as_it_wa
     asyncio.run(main())
 
 
-@pytest.mark.parametrize("way", ["task", "control"])
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_7_2_cancelled_while_a_call_has_its_callers_saved_nothing_is_lost(way: str, colour: str) -> None:
-    """Durability `exit`: the first thing that is saved is what the run has done before the call that asks."""
+@pytest.mark.parametrize("source", ["task", "control"])
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_7_2_cancelling_while_the_callers_of_a_call_are_saved_loses_nothing(source: str, kind: str) -> None:
+    """With durability `exit`, the first commit has the results before the call that asks."""
     saving, go_on, done = threading.Event(), threading.Event(), list[str]()
 
-    class Slow(InMemorySaver):
+    class SlowSaver(InMemorySaver):
         def commit(self, commit: Any, **options: Any) -> Any:
             if commit.checkpoint.values.get("log") == ["first"] and not saving.is_set():
                 saving.set()
@@ -233,19 +235,19 @@ def test_7_2_cancelled_while_a_call_has_its_callers_saved_nothing_is_lost(way: s
 
     async def main() -> None:
         control = RunControl()
-        graph = StateGraph(State).add_node(first).add_node("call", plain if colour == "plain" else coroutine)
-        app = graph.add_edge(START, "first").add_edge("first", "call").compile(Slow())
+        graph = StateGraph(State).add_node(first).add_node("call", plain if kind == "plain" else coroutine)
+        app = graph.add_edge(START, "first").add_edge("first", "call").compile(SlowSaver())
         options: dict[str, Any] = {"thread_id": "1", "durability": "exit", "control": control}
         running = asyncio.ensure_future(app.ainvoke({"x": 1}, **options))
         assert await asyncio.to_thread(saving.wait, 600)
-        if way == "task":
+        if source == "task":
             running.cancel()
         else:
             control.request_cancel()
         for _ in range(20):
             await asyncio.sleep(0)
         go_on.set()
-        with pytest.raises(asyncio.CancelledError if way == "task" else RunCancelled):
+        with pytest.raises(asyncio.CancelledError if source == "task" else RunCancelled):
             await running
         assert app.get_state(thread_id="1").next == ("call",)
         assert "__interrupt__" in await app.ainvoke(None, thread_id="1")
@@ -254,7 +256,7 @@ def test_7_2_cancelled_while_a_call_has_its_callers_saved_nothing_is_lost(way: s
     assert done == ["first"]
 
 
-def test_5_5_a_wait_for_the_next_attempt_ends_with_the_run(driver: Any) -> None:
+def test_5_5_cancelling_a_run_ends_the_wait_for_its_next_attempt(driver: Any) -> None:
     control, clock = RunControl(), FakeClock()
 
     def fails(state: State) -> None:
@@ -266,11 +268,11 @@ def test_5_5_a_wait_for_the_next_attempt_ends_with_the_run(driver: Any) -> None:
         driver.invoke(graph.add_edge(START, "fails").compile(clock=clock), {"x": 1}, control=control)
 
 
-def test_5_5_plain_functions_are_not_waited_for_and_their_late_writes_are_ignored(driver: Any, within: Any) -> None:
+def test_5_5_a_cancelled_run_leaves_plain_functions_and_ignores_their_late_writes(driver: Any, within: Any) -> None:
     gate, control, late = threading.Event(), RunControl(), []
 
     def quick_then_cancel(state: State) -> dict[str, Any]:
-        threading.Timer(0.1, control.request_cancel).start()  # long after this has landed
+        threading.Timer(0.1, control.request_cancel).start()  # well after this result is saved
         return {"log": ["quick"]}
 
     def slow(state: State) -> dict[str, Any]:
@@ -284,10 +286,10 @@ def test_5_5_plain_functions_are_not_waited_for_and_their_late_writes_are_ignore
     gate.set()
     while not late:
         time.sleep(0.001)
-    assert [one.result for one in app.get_state(THREAD).tasks] == [None, {"log": ["quick"]}]
+    assert [task.result for task in app.get_state(THREAD).tasks] == [None, {"log": ["quick"]}]
 
 
-def test_5_5_a_control_that_was_cancelled_before_stops_the_run_before_its_first_step(driver: Any) -> None:
+def test_5_5_a_cancelled_control_stops_a_run_before_its_first_step(driver: Any) -> None:
     control = RunControl()
     control.request_cancel()
 
@@ -295,8 +297,8 @@ def test_5_5_a_control_that_was_cancelled_before_stops_the_run_before_its_first_
         driver.invoke(graph_of(("quick", quick)).compile(), {"x": 1}, control=control)
 
 
-def test_5_5_tasks_of_a_cancelled_node_are_cancelled_too() -> None:
-    long = Long()
+def test_5_5_tasks_of_a_cancelled_node_are_cancelled() -> None:
+    long = LongNodes()
     call = task(long.node("called"))
 
     async def caller(state: State) -> None:
@@ -317,7 +319,7 @@ def test_5_5_tasks_of_a_cancelled_node_are_cancelled_too() -> None:
 
 
 def test_8_3_an_abandoned_stream_stops_its_run_promptly(driver: Any, within: Any) -> None:
-    long = Long()
+    long = LongNodes()
     app = graph_of(("quick", quick), ("long", long.node("long"))).compile()
 
     def abandon() -> Any:

@@ -18,8 +18,8 @@ from statewright import (
 )
 
 
-def linked(graph: StateGraph, *names: str) -> StateGraph:
-    """The graph with its nodes in a row."""
+def connect(graph: StateGraph, *names: str) -> StateGraph:
+    """Connect nodes in a row."""
     graph.set_entry_point(names[0])
     for start, end in itertools.pairwise(names):
         graph.add_edge(start, end)
@@ -30,7 +30,7 @@ def test_case_01_append_reducer(driver: Any) -> None:
     graph = StateGraph({"messages": AppendReducer})
     graph.add_node("A", "first", lambda s: {"messages": ["A"]}).add_node("B", "second", lambda s: {"messages": ["B"]})
 
-    assert driver.invoke(linked(graph, "A", "B").compile(), {"messages": ["start"]}) == {
+    assert driver.invoke(connect(graph, "A", "B").compile(), {"messages": ["start"]}) == {
         "messages": ["start", "A", "B"]
     }
 
@@ -38,18 +38,18 @@ def test_case_01_append_reducer(driver: Any) -> None:
 def test_case_02_overwrite(driver: Any) -> None:
     graph = StateGraph({"summary": OverwriteReducer}).add_node("A", lambda s: {"summary": "new"})
 
-    assert driver.invoke(linked(graph, "A").compile(), {"summary": "old"}) == {"summary": "new"}
+    assert driver.invoke(connect(graph, "A").compile(), {"summary": "old"}) == {"summary": "new"}
 
 
 def test_case_03_custom_sum_in_parallel(driver: Any, paint: Any) -> None:
     seen: list[int] = []
 
-    def one(state: Any) -> Any:
+    def count(state: Any) -> Any:
         seen.append(state["count"])
         return {"count": 1}
 
     graph = StateGraph({"count": lambda old, new: old + new})
-    graph.add_node("X", paint(one)).add_node("Y", paint(one)).add_edge(START, "X").add_edge(START, "Y")
+    graph.add_node("X", paint(count)).add_node("Y", paint(count)).add_edge(START, "X").add_edge(START, "Y")
 
     assert driver.invoke(graph.compile(), {"count": 0}) == {"count": 2}
     assert seen == [0, 0]
@@ -74,11 +74,11 @@ def test_case_04_parallel_append_is_in_the_order_of_definition(driver: Any, with
 
 
 def test_case_05_unregistered_key(driver: Any) -> None:
-    given = {"k": 0}
+    value = {"k": 0}
     graph = StateGraph({"messages": AppendReducer}).add_node("A", lambda s: {"k": 1}).add_node("B", lambda s: {"k": 2})
 
-    assert driver.invoke(linked(graph, "A", "B").compile(), given)["k"] == 2
-    assert given == {"k": 0}
+    assert driver.invoke(connect(graph, "A", "B").compile(), value)["k"] == 2
+    assert value == {"k": 0}
 
 
 def test_case_06_ephemeral_lasts_for_the_next_step(driver: Any) -> None:
@@ -90,7 +90,7 @@ def test_case_06_ephemeral_lasts_for_the_next_step(driver: Any) -> None:
     graph = StateGraph({"error_signal": EphemeralReducer, "x": OverwriteReducer})
     graph.add_node("A", lambda s: {"error_signal": "boom"}).add_node("B", log("B")).add_node("C", log("C"))
 
-    result = driver.invoke(linked(graph, "A", "B", "C").compile(), {"x": 1})
+    result = driver.invoke(connect(graph, "A", "B", "C").compile(), {"x": 1})
 
     assert seen == {"B": "boom", "C": "absent"}
     assert result == {"x": 1}
@@ -108,7 +108,7 @@ def test_case_07_ephemeral_is_seen_by_the_router(driver: Any) -> None:
 def test_case_08_ephemeral_rewritten(driver: Any) -> None:
     seen: dict[str, Any] = {}
 
-    def reading(name: str, **update: Any) -> Any:
+    def read_signal(name: str, **update: Any) -> Any:
         def node(state: Any) -> Any:
             seen[name] = state.get("signal", "absent")
             return update
@@ -116,9 +116,9 @@ def test_case_08_ephemeral_rewritten(driver: Any) -> None:
         return node
 
     graph = StateGraph({"signal": EphemeralReducer, "x": OverwriteReducer})
-    graph.add_node("A", reading("A", signal="1")).add_node("B", reading("B", signal="2"))
-    graph.add_node("C", reading("C")).add_node("D", reading("D"))
-    driver.invoke(linked(graph, "A", "B", "C", "D").compile(), {"x": 1})
+    graph.add_node("A", read_signal("A", signal="1")).add_node("B", read_signal("B", signal="2"))
+    graph.add_node("C", read_signal("C")).add_node("D", read_signal("D"))
+    driver.invoke(connect(graph, "A", "B", "C", "D").compile(), {"x": 1})
 
     assert seen == {"A": "absent", "B": "1", "C": "2", "D": "absent"}
 
@@ -128,8 +128,8 @@ def messages_after(driver: Any, *answers: Any) -> list[tuple[str | None, str]]:
     names = [f"n{number}" for number in range(len(answers))]
     for name, answer in zip(names, answers, strict=True):
         graph.add_node(name, lambda state, answer=answer: answer)
-    result = driver.invoke(linked(graph, *names).compile(), {"messages": []})
-    return [(one.id, one.text) for one in result["messages"]]
+    result = driver.invoke(connect(graph, *names).compile(), {"messages": []})
+    return [(message.id, message.text) for message in result["messages"]]
 
 
 def message(identity: str | None, text: str) -> dict[str, Any]:
@@ -137,13 +137,13 @@ def message(identity: str | None, text: str) -> dict[str, Any]:
 
 
 def test_case_09_message_upsert(driver: Any) -> None:
-    got = messages_after(driver, [message("m1", "Thinking...")], [message("m1", "The answer is 42.")])
+    messages = messages_after(driver, [message("m1", "Thinking...")], [message("m1", "The answer is 42.")])
 
-    assert got == [("m1", "The answer is 42.")]
+    assert messages == [("m1", "The answer is 42.")]
 
 
 def test_case_10_upsert_and_append(driver: Any) -> None:
-    got = messages_after(
+    messages = messages_after(
         driver,
         [message("1", "1"), message("2", "2")],
         [message("1", "1'"), message("3", "3")],
@@ -151,15 +151,15 @@ def test_case_10_upsert_and_append(driver: Any) -> None:
         message(None, "x"),
     )
 
-    assert got[:3] == [("1", "1'"), ("2", "2"), ("3", "3")]
-    assert [text for _, text in got[3:]] == ["x", "x"]
-    assert len({identity for identity, _ in got}) == 5
+    assert messages[:3] == [("1", "1'"), ("2", "2"), ("3", "3")]
+    assert [text for _, text in messages[3:]] == ["x", "x"]
+    assert len({identity for identity, _ in messages}) == 5
 
 
 def test_case_11_command_goto(driver: Any, paint: Any) -> None:
     ran: list[str] = []
 
-    def adding(name: str, amount: int) -> Any:
+    def add(name: str, amount: int) -> Any:
         def node(state: Any) -> Any:
             ran.append(name)
             return {"count": amount}
@@ -168,9 +168,9 @@ def test_case_11_command_goto(driver: Any, paint: Any) -> None:
 
     graph = StateGraph({"count": lambda old, new: old + new})
     graph.add_node("A", paint(lambda s: Command(goto="C", update={"count": 1})))
-    graph.add_node("B", adding("B", 10)).add_node("C", adding("C", 100))
+    graph.add_node("B", add("B", 10)).add_node("C", add("C", 100))
 
-    assert driver.invoke(linked(graph, "A", "B", "C").compile(), {"count": 0}) == {"count": 101}
+    assert driver.invoke(connect(graph, "A", "B", "C").compile(), {"count": 0}) == {"count": 101}
     assert ran == ["C"]
 
 
@@ -180,5 +180,5 @@ def test_case_12_command_end_with_update(driver: Any, goto: Any) -> None:
     graph = StateGraph({"key": OverwriteReducer})
     graph.add_node("A", lambda s: Command(goto=goto, update={"key": "value"})).add_node("B", lambda s: ran.append("B"))
 
-    assert driver.invoke(linked(graph, "A", "B").compile(), {"key": ""}) == {"key": "value"}
+    assert driver.invoke(connect(graph, "A", "B").compile(), {"key": ""}) == {"key": "value"}
     assert ran == []

@@ -1,4 +1,4 @@
-"""An answer is never passed to another question: the question of a task is compared with the answered one."""
+"""An answer is never given to another question: questions are compared when a task runs again."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ THREAD = {"configurable": {"thread_id": "1"}}
 
 
 def asking_graph(ask: Callable[[], Any], saver: Any, **options: Any) -> Any:
-    """A graph of one node that logs what `ask` returns."""
+    """Compile a graph of one node that logs the result of `ask`."""
 
     def node(state: State) -> dict[str, Any]:
         return {"log": [ask()]}
@@ -52,7 +52,7 @@ def asking_graph(ask: Callable[[], Any], saver: Any, **options: Any) -> Any:
 
 @dataclass
 class Node:
-    """What the node asks; tests replace it between asking and answering."""
+    """The node's question; tests replace it between asking and answering."""
 
     ask: Callable[[], Any]
 
@@ -60,11 +60,11 @@ class Node:
         return self.ask()
 
 
-def answered(driver: Any, app: Any, resume: Any = "yes") -> Any:
-    return driver.invoke(app, Command(resume=resume), THREAD)
+def send_answer(driver: Any, app: Any, answer: Any = "yes") -> Any:
+    return driver.invoke(app, Command(resume=answer), THREAD)
 
 
-# -- what has changed
+# -- other questions
 
 
 class Answer(BaseModel):
@@ -74,8 +74,8 @@ class Answer(BaseModel):
 CHANGED: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any]] = {
     "kind": (lambda: interrupt("Ship?"), lambda: wait_for_event("Ship?"), "yes"),
     "schema": (lambda: interrupt("Ship?", schema=str), lambda: interrupt("Ship?", schema=bool), "yes"),
-    "no schema any more": (lambda: interrupt("Ship?", schema=str), lambda: interrupt("Ship?"), "yes"),
-    "a schema now": (lambda: interrupt("Ship?"), lambda: interrupt("Ship?", schema=str), "yes"),
+    "schema removed": (lambda: interrupt("Ship?", schema=str), lambda: interrupt("Ship?"), "yes"),
+    "schema added": (lambda: interrupt("Ship?"), lambda: interrupt("Ship?", schema=str), "yes"),
     "constraint": (
         lambda: interrupt("How many?", schema=Annotated[int, Field(gt=0)]),
         lambda: interrupt("How many?", schema=Annotated[int, Field(gt=10)]),
@@ -87,60 +87,56 @@ CHANGED: dict[str, tuple[Callable[[], Any], Callable[[], Any], Any]] = {
         "yes",
     ),
     "key": (lambda: interrupt("Ship?", key="a"), lambda: interrupt("Ship?", key="b"), "yes"),
-    "a key now": (lambda: interrupt("Ship?"), lambda: interrupt("Ship?", key="b"), "yes"),
-    "no key any more": (lambda: interrupt("Ship?", key="a"), lambda: interrupt("Ship?"), "yes"),
+    "key added": (lambda: interrupt("Ship?"), lambda: interrupt("Ship?", key="b"), "yes"),
+    "key removed": (lambda: interrupt("Ship?", key="a"), lambda: interrupt("Ship?"), "yes"),
 }
 
 
 @pytest.mark.parametrize(("before", "now", "answer"), CHANGED.values(), ids=CHANGED)
-def test_an_answer_is_refused_if_the_question_is_another_one(
-    driver: Any, saver: Any, before: Any, now: Any, answer: Any
-) -> None:
+def test_an_answer_to_another_question_is_refused(driver: Any, saver: Any, before: Any, now: Any, answer: Any) -> None:
     node = Node(before)
     app = asking_graph(node, saver)
     (asked,) = driver.invoke(app, {}, THREAD)["__interrupt__"]
     node.ask = now
     with pytest.raises(QuestionMismatch, match="'node'") as caught:
-        answered(driver, app, answer)
+        send_answer(driver, app, answer)
     assert caught.value.before.id == asked.id
     assert (caught.value.now.key, caught.value.now.kind) != (asked.key, asked.kind) or "schema" in str(caught.value)
     node.ask = before
-    assert driver.invoke(app, None, THREAD) == {"log": [answer]}  # the answer was kept
+    assert driver.invoke(app, None, THREAD) == {"log": [answer]}  # the answer is kept
 
 
-def test_an_event_of_another_name_is_another_question(driver: Any, saver: Any) -> None:
+def test_an_event_with_another_name_is_another_question(driver: Any, saver: Any) -> None:
     node = Node(lambda: wait_for_event("paid"))
     app = asking_graph(node, saver)
     driver.invoke(app, {}, THREAD)
     node.ask = lambda: wait_for_event("refunded")
     (wait,) = app.get_state(THREAD).interrupts
     with pytest.raises(QuestionMismatch, match=r"\(event\).*'paid'.*'refunded'"):
-        answered(driver, app, {wait.id: 1})
+        send_answer(driver, app, {wait.id: 1})
 
 
-def test_questions_that_changed_their_order_are_distinguished_although_only_one_was_answered(
-    driver: Any, saver: Any
-) -> None:
+def test_reordered_questions_are_detected_although_only_one_was_answered(driver: Any, saver: Any) -> None:
     order = ["Name?", "Age?"]
-    node = Node(lambda: [interrupt(one) for one in order])
+    node = Node(lambda: [interrupt(question) for question in order])
     app = asking_graph(node, saver)
     driver.invoke(app, {}, THREAD)
-    answered(driver, app, "Ada")
+    send_answer(driver, app, "Ada")
     order.reverse()
     with pytest.raises(QuestionMismatch, match=r"\(place\).*'Name\?'.*'Age\?'"):
-        answered(driver, app, 36)
+        send_answer(driver, app, 36)
     order.reverse()
     assert driver.invoke(app, None, THREAD) == {"log": [["Ada", 36]]}
 
 
-def test_a_question_that_a_new_one_has_pushed_on_does_not_go_by_unseen(driver: Any, saver: Any) -> None:
+def test_a_new_question_before_the_answered_one_is_detected(driver: Any, saver: Any) -> None:
     questions = ["Ship?"]
-    node = Node(lambda: [interrupt(one) for one in questions])
+    node = Node(lambda: [interrupt(question) for question in questions])
     app = asking_graph(node, saver)
     driver.invoke(app, {}, THREAD)
     questions.insert(0, "Bill?")
     with pytest.warns(QuestionChanged), pytest.raises(QuestionMismatch, match=r"\(place\)"):
-        answered(driver, app, "yes")
+        send_answer(driver, app, "yes")
 
 
 def test_keys_distinguish_questions_whatever_their_order(driver: Any, saver: Any) -> None:
@@ -148,22 +144,22 @@ def test_keys_distinguish_questions_whatever_their_order(driver: Any, saver: Any
     node = Node(lambda: {key: interrupt(f"{key}?", key=key) for key in order})
     app = asking_graph(node, saver)
     driver.invoke(app, {}, THREAD)
-    answered(driver, app, "Ada")
+    send_answer(driver, app, "Ada")
     order[:] = ["city", "age", "name"]
-    (city,) = answered(driver, app, 36)["__interrupt__"]
+    (city,) = send_answer(driver, app, 36)["__interrupt__"]
     assert (city.value, city.key) == ("city?", "city")
-    assert answered(driver, app, "London") == {"log": [{"city": "London", "age": 36, "name": "Ada"}]}
+    assert send_answer(driver, app, "London") == {"log": [{"city": "London", "age": 36, "name": "Ada"}]}
 
 
-# -- another value
+# -- other values
 
 
-def test_a_question_in_other_words_gets_the_answer_with_a_warning_and_an_event(driver: Any, saver: Any) -> None:
+def test_a_reworded_question_gets_the_answer_with_a_warning_and_an_event(driver: Any, saver: Any) -> None:
     drafts = iter(["Dear Ada", "Hello Ada", "Hi Ada"])
     app = asking_graph(lambda: interrupt(next(drafts)), saver)
     driver.invoke(app, {}, THREAD)
     with pytest.warns(QuestionChanged, match="'Hello Ada' now, 'Dear Ada' when") as caught:
-        assert answered(driver, app) == {"log": ["yes"]}
+        assert send_answer(driver, app) == {"log": ["yes"]}
     assert len(caught) == 1
     assert caught[0].filename == __file__
     assert [part in str(caught[0].message) for part in ("runtime.step", "earlier node")] == [True, True]
@@ -171,21 +167,21 @@ def test_a_question_in_other_words_gets_the_answer_with_a_warning_and_an_event(d
     assert (event.data["before"], event.data["now"], event.node) == ("Dear Ada", "Hello Ada", "node")
 
 
-def test_a_question_in_other_words_can_be_an_error(driver: Any, saver: Any) -> None:
+def test_a_reworded_question_can_be_an_error(driver: Any, saver: Any) -> None:
     drafts = iter(["Dear Ada", "Hello Ada"])
     app = asking_graph(lambda: interrupt(next(drafts)), saver, changed_questions="error")
     driver.invoke(app, {}, THREAD)
     with pytest.raises(QuestionMismatch, match=r"\(value\).*'Dear Ada'.*'Hello Ada'"):
-        answered(driver, app)
+        send_answer(driver, app)
 
 
-def test_a_wrong_choice_is_a_problem_of_the_graph() -> None:
+def test_an_unknown_value_of_changed_questions_is_a_problem_of_the_graph() -> None:
     with pytest.raises(InvalidGraph, match="changed_questions= is 'never'"):
         asking_graph(lambda: 1, None, changed_questions="never")
 
 
 class Odd:
-    """Equal to nothing, and not to be asked."""
+    """A value that can be neither compared nor pickled."""
 
     def __init__(self, name: str = "odd") -> None:
         self.name = name
@@ -199,7 +195,7 @@ class Odd:
         raise TypeError("no")
 
 
-def test_values_are_compared_without_ever_failing() -> None:
+def test_comparing_values_never_fails() -> None:
     import numpy
 
     deep: list[Any] = []
@@ -220,16 +216,16 @@ def test_values_are_compared_without_ever_failing() -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), {"parts": [float("nan")]}, (1, 2), {3, 4}, b"x", None, 10**30])
-def test_the_same_value_is_the_same_after_it_was_stored(driver: Any, saver: Any, value: Any) -> None:
+def test_a_stored_value_equals_the_original(driver: Any, saver: Any, value: Any) -> None:
     app = asking_graph(lambda: interrupt(value), saver, changed_questions="error")
     driver.invoke(app, {}, THREAD)
-    assert answered(driver, app) == {"log": ["yes"]}
+    assert send_answer(driver, app) == {"log": ["yes"]}
 
 
-def test_values_that_cannot_be_compared_are_not_a_change(driver: Any) -> None:
+def test_values_that_cannot_be_compared_count_as_unchanged(driver: Any) -> None:
     app = asking_graph(lambda: interrupt(Odd()), InMemorySaver(), changed_questions="error")
     driver.invoke(app, {}, THREAD)
-    assert answered(driver, app) == {"log": ["yes"]}
+    assert send_answer(driver, app) == {"log": ["yes"]}
 
 
 def test_a_changed_question_need_not_be_storable(driver: Any, saver: Any) -> None:
@@ -237,20 +233,20 @@ def test_a_changed_question_need_not_be_storable(driver: Any, saver: Any) -> Non
     app = asking_graph(lambda: interrupt(next(values)), saver)
     driver.invoke(app, {}, THREAD)
     with pytest.warns(QuestionChanged):
-        assert answered(driver, app) == {"log": ["yes"]}
+        assert send_answer(driver, app) == {"log": ["yes"]}
 
 
 # -- time
 
 
-def test_a_sleep_whose_end_is_computed_again_is_the_same(driver: Any, saver: Any) -> None:
+def test_a_sleep_with_another_end_is_the_same_question(driver: Any, saver: Any) -> None:
     delays = iter([60, 120, 180])
     app = asking_graph(lambda: sleep(next(delays)), saver, changed_questions="error")
     (timer,) = driver.invoke(app, {}, THREAD)["__interrupt__"]
     assert app.resume_due(THREAD, now=timer.due_at) == {"log": [None]}
 
 
-def test_an_instant_and_a_limit_may_move(driver: Any, saver: Any) -> None:
+def test_instants_and_timeouts_may_change(driver: Any, saver: Any) -> None:
     instants = iter(datetime(2030, 1, day, tzinfo=UTC) for day in (1, 2, 3, 4))
     limits = iter([60, 120, 180, 240])
 
@@ -261,14 +257,14 @@ def test_an_instant_and_a_limit_may_move(driver: Any, saver: Any) -> None:
     app = asking_graph(ask, saver, changed_questions="error")
     driver.invoke(app, {}, THREAD)
     app.resume_due(THREAD, now=datetime(2030, 1, 1, tzinfo=UTC))
-    assert answered(driver, app) == {"log": ["yes"]}
+    assert send_answer(driver, app) == {"log": ["yes"]}
 
 
 # -- types
 
 
 @pytest.mark.parametrize(
-    ("one", "other", "same"),
+    ("first", "second", "is_same"),
     [
         (Answer, Answer, True),
         (int | None, Literal[1] | None, False),
@@ -283,11 +279,11 @@ def test_an_instant_and_a_limit_may_move(driver: Any, saver: Any) -> None:
         (None, type(None), False),
     ],
 )
-def test_types_are_compared_by_a_text_that_is_the_same_everywhere(one: Any, other: Any, same: bool) -> None:
-    assert (schema_form(one) == schema_form(other)) is same
+def test_types_are_compared_by_their_schema(first: Any, second: Any, is_same: bool) -> None:
+    assert (schema_form(first) == schema_form(second)) is is_same
 
 
-def test_a_local_class_is_the_same_type_each_time(driver: Any, saver: Any) -> None:
+def test_a_local_class_is_the_same_type_in_each_execution(driver: Any, saver: Any) -> None:
     def ask() -> Any:
         class Local(BaseModel):
             text: str
@@ -296,14 +292,14 @@ def test_a_local_class_is_the_same_type_each_time(driver: Any, saver: Any) -> No
 
     app = asking_graph(ask, saver, changed_questions="error")
     driver.invoke(app, {}, THREAD)
-    assert answered(driver, app, {"text": "x"}) == {"log": ["x"]}
+    assert send_answer(driver, app, {"text": "x"}) == {"log": ["x"]}
 
 
-def test_a_constraint_counts_though_the_type_alone_was_stored(driver: Any, saver: Any) -> None:
+def test_an_answer_is_checked_against_the_constraints_of_its_type(driver: Any, saver: Any) -> None:
     app = asking_graph(lambda: interrupt("?", schema=Annotated[int, Field(gt=0)]), saver)
     driver.invoke(app, {}, THREAD)
     with pytest.raises((InvalidResume, InvalidUpdateError)):
-        answered(driver, app, -1)
+        send_answer(driver, app, -1)
 
 
 @pytest.mark.parametrize("schema", [5, {"type": 5}, {"$ref": "http://localhost/x"}, {"$ref": "file:///x.json"}])
@@ -320,11 +316,11 @@ def test_an_answer_is_checked_against_a_json_schema(driver: Any, saver: Any) -> 
     assert app.get_state(THREAD).interrupts[0].schema == schema
     for wrong in ({"n": 0}, {"n": "one"}, {"n": object()}):
         with pytest.raises(InvalidResume):
-            answered(driver, app, wrong)
-    assert answered(driver, app, {"n": 2}) == {"log": [{"n": 2}]}
+            send_answer(driver, app, wrong)
+    assert send_answer(driver, app, {"n": 2}) == {"log": [{"n": 2}]}
 
 
-# -- wherever a task asks
+# -- questions of called tasks, entrypoints and subgraphs
 
 
 def test_called_tasks_compare_their_questions(driver: Any, saver: Any) -> None:
@@ -339,10 +335,10 @@ def test_called_tasks_compare_their_questions(driver: Any, saver: Any) -> None:
         return [ask(name).result() for name in names]
 
     driver.invoke(flow, 1, THREAD)
-    answered(driver, flow, "A")
+    send_answer(driver, flow, "A")
     names[1] = "Bert"
     with pytest.warns(QuestionChanged):
-        assert answered(driver, flow, "B") == ["A", "B"]
+        assert send_answer(driver, flow, "B") == ["A", "B"]
 
 
 ASKING: dict[str, Callable[[], Any]] = {
@@ -354,7 +350,7 @@ ASKING: dict[str, Callable[[], Any]] = {
 
 @pytest.mark.parametrize("kind", ASKING)
 @pytest.mark.parametrize("memory", ["task", "call", "thread", "none"])
-def test_a_task_and_its_calls_may_ask_in_the_same_words(driver: Any, saver: Any, memory: Any, kind: str) -> None:
+def test_a_task_and_its_calls_may_ask_equal_questions(driver: Any, saver: Any, memory: Any, kind: str) -> None:
     ask = ASKING[kind]
     inner = StateGraph(State)
     for name, times in (("one", 1), ("two", 2)):
@@ -378,7 +374,7 @@ def test_a_task_and_its_calls_may_ask_in_the_same_words(driver: Any, saver: Any,
     for order in ("own, call", "call, own", "call, own, own", "call, call", "own, call, own, call"):
         result, asked = driver.invoke(app, {}, thread_id=order), 0
         while "__interrupt__" in result:
-            answers = {one.id: asked + number for number, one in enumerate(result["__interrupt__"])}
+            answers = {question.id: asked + number for number, question in enumerate(result["__interrupt__"])}
             asked += len(answers)
             result = driver.invoke(app, Command(resume=answers), thread_id=order)
         assert (
@@ -386,11 +382,11 @@ def test_a_task_and_its_calls_may_ask_in_the_same_words(driver: Any, saver: Any,
             == asked
             == sum(1 if who == "own" or memory == "task" else 3 for who in order.split(", "))
         )
-        if kind != "timer":  # each place got an answer of its own
+        if kind != "timer":  # each question got its own answer
             assert sorted(result["log"]) == list(range(asked))
 
 
-def test_an_entrypoint_can_refuse_other_words(driver: Any, saver: Any) -> None:
+def test_an_entrypoint_can_refuse_reworded_questions(driver: Any, saver: Any) -> None:
     drafts = iter("ab")
 
     @entrypoint(saver, changed_questions="error")
@@ -399,7 +395,7 @@ def test_an_entrypoint_can_refuse_other_words(driver: Any, saver: Any) -> None:
 
     driver.invoke(flow, 1, THREAD)
     with pytest.raises(QuestionMismatch):
-        answered(driver, flow)
+        send_answer(driver, flow)
 
 
 @pytest.mark.parametrize("memory", ["call", "thread", "none"])
@@ -412,24 +408,24 @@ def test_questions_in_subgraphs_are_compared(driver: Any, saver: Any, memory: An
         app = outer.compile(saver if level == depth - 1 else None)
     driver.invoke(app, {}, THREAD)
     node.ask = lambda: [interrupt("Name?"), interrupt("Age?", schema=int)]
-    (age,) = answered(driver, app, "Ada")["__interrupt__"]
+    (age,) = send_answer(driver, app, "Ada")["__interrupt__"]
     node.ask = lambda: [interrupt("Age?"), interrupt("Name?")]
     with pytest.raises(QuestionMismatch, match=r"'Name\?'.*'Age\?'"):
-        answered(driver, app, {age.id: 36})
+        send_answer(driver, app, {age.id: 36})
     node.ask = lambda: [interrupt("Name?"), interrupt("Age?", schema=int)]
     assert driver.invoke(app, None, THREAD) == {"log": [["Ada", 36]]}
 
 
-def test_a_graph_that_refuses_other_words_refuses_them_of_its_subgraphs(driver: Any, saver: Any) -> None:
+def test_a_graph_that_refuses_reworded_questions_refuses_them_in_subgraphs(driver: Any, saver: Any) -> None:
     drafts = iter("ab")
     inner = asking_graph(lambda: interrupt(next(drafts)), None)
     app = StateGraph(State).add_node("inner", inner).add_edge(START, "inner").compile(saver, changed_questions="error")
     driver.invoke(app, {}, THREAD)
     with pytest.raises(QuestionMismatch):
-        answered(driver, app)
+        send_answer(driver, app)
 
 
-def test_a_task_that_fails_may_ask_the_same_under_another_key(driver: Any, saver: Any) -> None:
+def test_a_retried_task_may_ask_the_same_question_with_another_key(driver: Any, saver: Any) -> None:
     tries: list[int] = []
 
     def node(state: State, runtime: Any) -> dict[str, Any]:
@@ -442,23 +438,23 @@ def test_a_task_that_fails_may_ask_the_same_under_another_key(driver: Any, saver
     graph = StateGraph(State).add_node("node", node, retry_policy=RetryPolicy(max_attempts=3, initial_interval=0))
     app = graph.add_edge(START, "node").compile(saver)
     driver.invoke(app, {}, THREAD)
-    (second,) = answered(driver, app, 1)["__interrupt__"]
+    (second,) = send_answer(driver, app, 1)["__interrupt__"]
     assert second.key == "try 2"
-    assert answered(driver, app, {second.id: 2})["log"] == [2]
+    assert send_answer(driver, app, {second.id: 2})["log"] == [2]
 
 
-def test_an_approval_that_is_asked_again_is_a_new_question(driver: Any, saver: Any) -> None:
+def test_a_repeated_approval_request_is_a_new_question(driver: Any, saver: Any) -> None:
     app = asking_graph(lambda: request_approval("text").verdict, saver, changed_questions="error")
     driver.invoke(app, {}, THREAD)
-    (again,) = answered(driver, app, "no decision")["__interrupt__"]
+    (again,) = send_answer(driver, app, "no decision")["__interrupt__"]
     assert again.value["content"] == "text"
-    assert answered(driver, app, {"decision": "approved"}) == {"log": ["approved"]}
+    assert send_answer(driver, app, {"decision": "approved"}) == {"log": ["approved"]}
 
 
 # -- random sequences
 
 
-class Asks(NamedTuple):
+class Question(NamedTuple):
     """One question of a script."""
 
     value: str
@@ -466,87 +462,89 @@ class Asks(NamedTuple):
     kind: str = "question"
 
 
-def ask_all(script: list[Asks], seen: dict[str, Any]) -> None:
-    """Ask what a script says, and keep the answer that each question got by its value."""
-    for asks in script:
-        if asks.kind == "event":
-            seen[asks.value] = wait_for_event(asks.value, key=asks.key)
+def ask_all(script: list[Question], seen: dict[str, Any]) -> None:
+    """Ask the questions of a script, and store the answer of each by its value."""
+    for question in script:
+        if question.kind == "event":
+            seen[question.value] = wait_for_event(question.value, key=question.key)
         else:
-            seen[asks.value] = interrupt(asks.value, key=asks.key)
+            seen[question.value] = interrupt(question.value, key=question.key)
 
 
-CHANGES = ["same", "value", "swap", "key", "kind", "remove", "add before"]
+CHANGES = ["same", "value", "swap", "key", "kind", "remove", "insert"]
 
 
-def changed_script(script: list[Asks], change: str, rng: random.Random, fresh: Iterator[str]) -> list[Asks]:
+def changed_script(
+    script: list[Question], change: str, rng: random.Random, fresh_names: Iterator[str]
+) -> list[Question]:
     new, at = list(script), rng.randrange(len(script))
     if change == "value":
-        new[at] = new[at]._replace(value=next(fresh))
+        new[at] = new[at]._replace(value=next(fresh_names))
     elif change == "swap":
         other = rng.randrange(len(script))
         new[at], new[other] = new[other], new[at]
     elif change == "key":
-        new[at] = new[at]._replace(key=None if new[at].key else next(fresh))
+        new[at] = new[at]._replace(key=None if new[at].key else next(fresh_names))
     elif change == "kind":
         new[at] = new[at]._replace(kind="event" if new[at].kind == "question" else "question")
     elif change == "remove":
         del new[at]
-    elif change == "add before":
-        new.insert(at, Asks(next(fresh), next(fresh) if rng.random() < 0.5 else None))
+    elif change == "insert":
+        new.insert(at, Question(next(fresh_names), next(fresh_names) if rng.random() < 0.5 else None))
     return new
 
 
-def place_of(script: list[Asks], index: int) -> Any:
-    """What a question is told by: its key, or its number among those that have none."""
+def identity_of(script: list[Question], index: int) -> Any:
+    """Return the identity of a question: its key, or its number among those without a key."""
     key = script[index].key
-    return key if key is not None else sum(1 for asks in script[:index] if asks.key is None)
+    return key if key is not None else sum(1 for question in script[:index] if question.key is None)
 
 
 class Model:
-    """The rule, written without the engine: which answer each question of a script gets."""
+    """The rule, written without the engine: the answer of each question of a script."""
 
-    def __init__(self, answered: dict[Any, tuple[Asks, Any]]) -> None:
+    def __init__(self, answered: dict[Any, tuple[Question, Any]]) -> None:
         self.answered = answered
 
-    def outcome(self, script: list[Asks]) -> tuple[str, dict[str, Any], int]:
-        """`done`, `asks` or `mismatch`; the answers that were given; and how many warnings there are."""
+    def outcome(self, script: list[Question]) -> tuple[str, dict[str, Any], int]:
+        """Return `done`, `asks` or `mismatch`, the answers, and the number of warnings."""
         seen: dict[str, Any] = {}
         taken: set[Any] = set()
-        warned = 0
-        for index, asks in enumerate(script):
-            place = place_of(script, index)
-            known = self.answered.get(place)
-            others = [(where, one) for where, (one, _) in self.answered.items() if where != place]
+        warning_count = 0
+        for index, question in enumerate(script):
+            identity = identity_of(script, index)
+            known = self.answered.get(identity)
+            others = [(key, other) for key, (other, _) in self.answered.items() if key != identity]
             if known is None:
-                if any(self._same(one, asks) and where not in taken for where, one in others):
-                    return "mismatch", seen, warned
-                return "asks", seen, warned
+                if any(self._same(other, question) and key not in taken for key, other in others):
+                    return "mismatch", seen, warning_count
+                return "asks", seen, warning_count
             before, answer = known
-            if before.kind != asks.kind or (asks.kind == "event" and before.value != asks.value):
-                return "mismatch", seen, warned
-            if before.value == asks.value:
-                taken.add(place)
-            elif any(self._same(one, asks) for _, one in others):
-                return "mismatch", seen, warned
+            if before.kind != question.kind or (question.kind == "event" and before.value != question.value):
+                return "mismatch", seen, warning_count
+            if before.value == question.value:
+                taken.add(identity)
+            elif any(self._same(other, question) for _, other in others):
+                return "mismatch", seen, warning_count
             else:
-                warned += 1
-            seen[asks.value] = answer
-        return "done", seen, warned
+                warning_count += 1
+            seen[question.value] = answer
+        return "done", seen, warning_count
 
     @staticmethod
-    def _same(one: Asks, other: Asks) -> bool:
-        return (one.value, one.kind) == (other.value, other.kind)
+    def _same(first: Question, second: Question) -> bool:
+        return (first.value, first.kind) == (second.value, second.kind)
 
 
-ROUNDS = 400 if os.environ.get("STATEWRIGHT_FULL") else 12
+SEEDS = 400 if os.environ.get("STATEWRIGHT_FULL") else 12
 
 
-@pytest.mark.parametrize("seed", range(ROUNDS))
-def test_random_questions_never_get_the_answer_of_another_one(driver: Any, saver: Any, seed: int) -> None:
+@pytest.mark.parametrize("seed", range(SEEDS))
+def test_random_questions_never_get_another_questions_answer(driver: Any, saver: Any, seed: int) -> None:
     rng = random.Random(seed)
-    fresh = (f"f{number}" for number in range(1000))
+    fresh_names = (f"f{number}" for number in range(1000))
     script = [
-        Asks(f"q{n}", f"k{n}" if rng.random() < 0.4 else None, "event" if rng.random() < 0.2 else "question")
+        Question(f"q{n}", f"k{n}" if rng.random() < 0.4 else None, "event" if rng.random() < 0.2 else "question")
         for n in range(rng.randint(1, 4))
     ]
     seen: dict[str, Any] = {}
@@ -560,20 +558,23 @@ def test_random_questions_never_get_the_answer_of_another_one(driver: Any, saver
     app: Any = inner.compile(saver)
     if rng.random() < 0.5:
         app = StateGraph(State).add_node("inner", inner.compile()).add_edge(START, "inner").compile(saver)
-    given: dict[Any, tuple[Asks, Any]] = {}
+    answered: dict[Any, tuple[Question, Any]] = {}
     result = driver.invoke(app, {}, THREAD)
     for _ in range(12):
         (asked,) = result["__interrupt__"]
         answer = f"to {asked.value}"
-        place = next(place_of(script, n) for n, one in enumerate(script) if place_of(script, n) not in given)
-        given[place] = (next(one for n, one in enumerate(script) if place_of(script, n) == place), answer)
-        script = changed_script(script, rng.choice(CHANGES), rng, fresh) if len(script) else script
-        expected, answers, warned = Model(given).outcome(script)
+        identity = next(identity_of(script, n) for n in range(len(script)) if identity_of(script, n) not in answered)
+        answered[identity] = (
+            next(question for n, question in enumerate(script) if identity_of(script, n) == identity),
+            answer,
+        )
+        script = changed_script(script, rng.choice(CHANGES), rng, fresh_names) if len(script) else script
+        expected, answers, warning_count = Model(answered).outcome(script)
         refused = pytest.raises(QuestionMismatch) if expected == "mismatch" else contextlib.nullcontext()
         with warnings.catch_warnings(record=True) as caught, refused:
             warnings.simplefilter("always")
             result = driver.invoke(app, Command(resume={asked.id: answer}), THREAD)
-        assert (seen, len(caught)) == (answers, warned)
+        assert (seen, len(caught)) == (answers, warning_count)
         if expected != "asks":
             assert expected == "mismatch" or "__interrupt__" not in result
             return

@@ -19,7 +19,7 @@ class State(TypedDict, total=False):
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
 
 
-def say(name: str) -> Any:
+def log_name(name: str) -> Any:
     def node(state: Any) -> dict[str, Any]:
         return {"log": [name]}
 
@@ -27,7 +27,7 @@ def say(name: str) -> Any:
     return node
 
 
-def beside(count: int, node: Any, paint: Any = lambda node: node) -> StateGraph:
+def concurrent(count: int, node: Any, paint: Any = lambda node: node) -> StateGraph:
     graph = StateGraph(State)
     for number in range(count):
         graph.add_node(f"n{number}", paint(node)).add_edge(START, f"n{number}")
@@ -42,7 +42,7 @@ def beside(count: int, node: Any, paint: Any = lambda node: node) -> StateGraph:
 def test_context_variables_of_the_caller_are_visible_in_nodes(
     driver: Any, paint: Any, count: int, limit: int | None
 ) -> None:
-    app = beside(count, lambda s: {"log": [variable.get()]}, paint).compile()
+    app = concurrent(count, lambda s: {"log": [variable.get()]}, paint).compile()
     token = variable.set("mine")
     try:
         assert driver.invoke(app, {"x": 1}, max_concurrency=limit)["log"] == ["mine"] * count
@@ -51,11 +51,11 @@ def test_context_variables_of_the_caller_are_visible_in_nodes(
 
 
 def test_context_variables_of_the_caller_are_visible_in_streams_and_batches(driver: Any, paint: Any) -> None:
-    app = beside(2, lambda s: {"log": [variable.get()]}, paint).compile()
+    app = concurrent(2, lambda s: {"log": [variable.get()]}, paint).compile()
     token = variable.set("mine")
     try:
         assert driver.stream(app, {"x": 1}, stream_mode="values")[-1]["log"] == ["mine", "mine"]
-        assert [one["log"] for one in driver.batch(app, [{"x": 1}, {"x": 2}])] == [["mine", "mine"]] * 2
+        assert [result["log"] for result in driver.batch(app, [{"x": 1}, {"x": 2}])] == [["mine", "mine"]] * 2
     finally:
         variable.reset(token)
 
@@ -67,13 +67,13 @@ def test_context_variables_of_a_node_are_invisible_to_its_siblings(driver: Any, 
         variable.set("changed")
         return {"log": [seen]}
 
-    app = beside(6, node, paint).compile()
+    app = concurrent(6, node, paint).compile()
 
     assert driver.invoke(app, {"x": 1}, max_concurrency=limit)["log"] == ["unset"] * 6
 
 
 def test_context_variables_of_concurrent_nodes_are_invisible_to_the_caller(driver: Any, paint: Any) -> None:
-    app = beside(3, lambda s: variable.set("changed") and None, paint).compile()
+    app = concurrent(3, lambda s: variable.set("changed") and None, paint).compile()
 
     driver.invoke(app, {"x": 1})
 
@@ -81,11 +81,11 @@ def test_context_variables_of_concurrent_nodes_are_invisible_to_the_caller(drive
 
 
 def test_context_variables_reach_the_nodes_of_subgraphs(driver: Any, paint: Any) -> None:
-    leaf = beside(2, lambda s: {"log": [variable.get()]}, paint).compile()
+    leaf = concurrent(2, lambda s: {"log": [variable.get()]}, paint).compile()
     app = (
         StateGraph(State)
         .add_node("leaf", leaf)
-        .add_node("n", paint(say("n")))
+        .add_node("n", paint(log_name("n")))
         .add_edge(START, "leaf")
         .add_edge(START, "n")
     )
@@ -97,11 +97,11 @@ def test_context_variables_reach_the_nodes_of_subgraphs(driver: Any, paint: Any)
         variable.reset(token)
 
 
-# -- loops in loops
+# -- nested event loops
 
 
 def test_invoke_works_inside_a_running_loop(paint: Any, within: Any) -> None:
-    app = beside(3, say("n"), paint).compile()
+    app = concurrent(3, log_name("n"), paint).compile()
 
     async def main() -> Any:
         return app.invoke({"x": 1})["log"]
@@ -109,7 +109,7 @@ def test_invoke_works_inside_a_running_loop(paint: Any, within: Any) -> None:
     assert within(lambda: asyncio.run(main())) == ["n"] * 3
 
 
-def test_coroutine_nodes_may_call_invoke_three_deep(driver: Any, within: Any) -> None:
+def test_coroutine_nodes_may_nest_calls_of_invoke(driver: Any, within: Any) -> None:
     inner: Any = None
     for depth in range(3):
 
@@ -117,31 +117,31 @@ def test_coroutine_nodes_may_call_invoke_three_deep(driver: Any, within: Any) ->
             await asyncio.sleep(0)
             return {"log": [depth, *(inner.invoke({"x": 1})["log"] if inner else [])]}
 
-        inner = beside(1, node).compile()
+        inner = concurrent(1, node).compile()
 
     assert within(lambda: driver.invoke(inner, {"x": 1}))["log"] == [2, 1, 0]
 
 
-def test_a_run_in_a_worker_thread_of_a_run_on_a_private_loop_does_not_deadlock(driver: Any, within: Any) -> None:
+def test_invoke_on_a_worker_thread_of_a_nested_run_does_not_deadlock(driver: Any, within: Any) -> None:
     async def leaf(state: Any) -> Any:
         await asyncio.sleep(0)
         return {"log": ["leaf"]}
 
-    bottom = beside(1, leaf).compile()
-    middle = beside(2, lambda s: {"log": bottom.invoke({"x": 1})["log"]}).compile()
+    bottom = concurrent(1, leaf).compile()
+    middle = concurrent(2, lambda s: {"log": bottom.invoke({"x": 1})["log"]}).compile()
 
     async def call(state: Any) -> Any:
         return {"log": middle.invoke({"x": 1})["log"]}
 
-    assert within(lambda: driver.invoke(beside(1, call).compile(), {"x": 1}))["log"] == ["leaf", "leaf"]
+    assert within(lambda: driver.invoke(concurrent(1, call).compile(), {"x": 1}))["log"] == ["leaf", "leaf"]
 
 
-def test_many_threads_may_run_coroutine_nodes_at_once(within: Any) -> None:
+def test_many_threads_may_run_coroutine_nodes_concurrently(within: Any) -> None:
     async def node(state: Any) -> Any:
         await asyncio.sleep(0)
         return {"log": [state["x"]]}
 
-    app = beside(3, node).compile()
+    app = concurrent(3, node).compile()
 
     def run_all() -> list[Any]:
         results: list[Any] = [None] * 10
@@ -157,7 +157,7 @@ def test_many_threads_may_run_coroutine_nodes_at_once(within: Any) -> None:
     assert within(run_all) == [[n] * 3 for n in range(10)]
 
 
-def test_many_runs_may_share_one_loop(within: Any) -> None:
+def test_many_runs_may_share_one_event_loop(within: Any) -> None:
     async def node(state: Any) -> Any:
         await asyncio.sleep(0)
         return {"x": state["x"] + 1}
@@ -166,16 +166,16 @@ def test_many_runs_may_share_one_loop(within: Any) -> None:
 
     async def main() -> list[int]:
         results = await asyncio.gather(*(app.ainvoke({"x": n}) for n in range(50)))
-        return [one["x"] for one in results]
+        return [result["x"] for result in results]
 
     assert within(lambda: asyncio.run(main())) == [n + 3 for n in range(50)]
 
 
-def test_runs_on_a_loop_with_eager_tasks_or_debug_behave_the_same(within: Any) -> None:
+def test_coroutine_nodes_run_on_an_event_loop_in_debug_mode(within: Any) -> None:
     async def node(state: Any) -> Any:
         return {"log": ["n"]}
 
-    app = beside(3, node).compile()
+    app = concurrent(3, node).compile()
 
     assert within(lambda: asyncio.run(app.ainvoke({"x": 1}), debug=True))["log"] == ["n"] * 3
 
@@ -183,7 +183,7 @@ def test_runs_on_a_loop_with_eager_tasks_or_debug_behave_the_same(within: Any) -
 # -- failures and cancellation
 
 
-def test_a_failure_returns_without_waiting_for_plain_siblings(driver: Any, within: Any) -> None:
+def test_a_failure_does_not_wait_for_plain_siblings(driver: Any, within: Any) -> None:
     release = threading.Event()
     started = threading.Barrier(3)
 
@@ -195,13 +195,13 @@ def test_a_failure_returns_without_waiting_for_plain_siblings(driver: Any, withi
         started.wait(600)
         raise ValueError("now")
 
-    graph = beside(2, slow).add_node("bad", bad).add_edge(START, "bad")
+    graph = concurrent(2, slow).add_node("bad", bad).add_edge(START, "bad")
     with pytest.raises(ValueError, match="now"):
         within(lambda: driver.invoke(graph.compile(), {"x": 1}))
     release.set()
 
 
-def test_a_failure_stops_what_has_not_started(driver: Any, paint: Any, within: Any) -> None:
+def test_a_failure_starts_no_further_tasks(driver: Any, paint: Any, within: Any) -> None:
     started: list[int] = []
 
     def work(n: int) -> None:
@@ -218,7 +218,7 @@ def test_a_failure_stops_what_has_not_started(driver: Any, paint: Any, within: A
     assert len(started) < 10
 
 
-def test_a_cancelled_run_cancels_its_nodes_and_their_subgraphs_and_waits_for_their_cleanup(within: Any) -> None:
+def test_a_cancelled_run_waits_for_the_cleanup_of_its_nodes_and_subgraphs(within: Any) -> None:
     cleaned: list[str] = []
     started = asyncio.Event()
 
@@ -230,7 +230,7 @@ def test_a_cancelled_run_cancels_its_nodes_and_their_subgraphs_and_waits_for_the
             await asyncio.sleep(0)
             cleaned.append("inner")
 
-    child = beside(2, forever).compile()
+    child = concurrent(2, forever).compile()
     app = StateGraph(State).add_node("child", child).add_node("other", forever).add_edge(START, "child")
     app = app.add_edge(START, "other").compile()
 
@@ -247,17 +247,17 @@ def test_a_cancelled_run_cancels_its_nodes_and_their_subgraphs_and_waits_for_the
 
 
 def test_a_cancelled_run_can_continue_later(within: Any) -> None:
-    patience = [False]
+    completes = [False]
 
     begun = asyncio.Event()
 
     async def wait(state: Any) -> Any:
         begun.set()
-        if not patience[0]:
+        if not completes[0]:
             await asyncio.Event().wait()
         return {"log": ["waited"]}
 
-    app = StateGraph(State).add_sequence([say("a"), wait]).add_edge(START, "a").compile(InMemorySaver())
+    app = StateGraph(State).add_sequence([log_name("a"), wait]).add_edge(START, "a").compile(InMemorySaver())
 
     async def main() -> Any:
         running = asyncio.create_task(app.ainvoke({"x": 1}, thread_id="1"))
@@ -265,17 +265,17 @@ def test_a_cancelled_run_can_continue_later(within: Any) -> None:
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
-        patience[0] = True
+        completes[0] = True
         return await app.ainvoke(None, thread_id="1")
 
     assert within(lambda: asyncio.run(main()))["log"] == ["a", "waited"]
 
 
-def test_a_timeout_around_a_run_is_not_mistaken_for_a_failure_of_a_node(within: Any) -> None:
+def test_a_timeout_around_a_run_is_not_a_failure_of_a_node(within: Any) -> None:
     async def forever(state: Any) -> None:
         await asyncio.Event().wait()
 
-    app = beside(1, forever).compile()
+    app = concurrent(1, forever).compile()
 
     async def main() -> None:
         with pytest.raises(TimeoutError):
@@ -285,7 +285,7 @@ def test_a_timeout_around_a_run_is_not_mistaken_for_a_failure_of_a_node(within: 
     within(lambda: asyncio.run(main()))
 
 
-def test_a_late_interrupt_or_failure_of_an_abandoned_node_changes_nothing(driver: Any, within: Any) -> None:
+def test_a_late_failure_of_an_abandoned_node_is_ignored(driver: Any, within: Any) -> None:
     release, done = threading.Event(), threading.Event()
 
     def late(state: Any) -> None:
@@ -313,14 +313,14 @@ def test_a_late_interrupt_or_failure_of_an_abandoned_node_changes_nothing(driver
     assert [task.error for task in app.get_state(thread_id="1").tasks] == [None, "ValueError: now"]
 
 
-def test_a_wide_fan_out_of_plain_functions_lands_in_order(driver: Any, within: Any) -> None:
+def test_results_of_many_plain_functions_are_applied_in_order(driver: Any, within: Any) -> None:
     graph = StateGraph(State).add_node("s", lambda s: [Send("w", n) for n in range(500)], destinations=["w"])
     app = graph.add_node("w", lambda n: {"log": [n]}).add_edge(START, "s").compile()
 
     assert within(lambda: driver.invoke(app, {"x": 1}))["log"] == list(range(500))
 
 
-def test_a_wide_fan_out_of_coroutines_lands_in_order(driver: Any, within: Any) -> None:
+def test_results_of_many_coroutines_are_applied_in_order(driver: Any, within: Any) -> None:
     async def work(n: int) -> Any:
         await asyncio.sleep(0)
         return {"log": [n]}

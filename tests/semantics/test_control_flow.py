@@ -15,7 +15,7 @@ class State(TypedDict, total=False):
     x: int
 
 
-def say(name: str) -> Any:
+def log_name(name: str) -> Any:
     def node(state: Any) -> dict[str, Any]:
         return {"log": [name]}
 
@@ -26,12 +26,12 @@ def say(name: str) -> Any:
 def graph_of(*names: str) -> StateGraph:
     graph = StateGraph(State)
     for name in names:
-        graph.add_node(name, say(name))
+        graph.add_node(name, log_name(name))
     return graph
 
 
-def linked(graph: StateGraph, *edges: str) -> StateGraph:
-    """The graph with edges written as "a>b" and joins as "a+b>c"; "^" is START."""
+def add_edges(graph: StateGraph, *edges: str) -> StateGraph:
+    """Add edges written as "a>b" and joins as "a+b>c", where "^" is START."""
     for edge in edges:
         start, end = edge.split(">")
         starts = [START if name == "^" else name for name in start.split("+")]
@@ -43,20 +43,20 @@ def log_of(driver: Any, graph: StateGraph, **options: Any) -> list[Any]:
     return driver.invoke(graph.compile(), {"x": 1}, **options)["log"]
 
 
-def frontiers(app: Any, given: Any = None) -> list[tuple[str, ...]]:
-    return [step.nodes for step in app.iter(given or {"x": 1})]
+def frontiers(app: Any, value: Any = None) -> list[tuple[str, ...]]:
+    return [step.nodes for step in app.iter(value or {"x": 1})]
 
 
-# -- 4.1 answers
+# -- 4.1 results
 
 
-class Pair:
+class ObjectWithFields:
     def __init__(self) -> None:
         self.x = 5
 
 
 @pytest.mark.parametrize(
-    ("answer", "expected"),
+    ("result", "expected"),
     [
         (None, []),
         ({}, []),
@@ -70,65 +70,65 @@ class Pair:
     ],
     ids=["none", "empty", "mapping", "empty command", "command", "mixed list", "mappings", "none first", "pairs"],
 )
-def test_valid_results_of_a_node(driver: Any, answer: Any, expected: list[str]) -> None:
-    assert log_of(driver, linked(StateGraph(State).add_node("a", lambda s: answer), "^>a")) == expected
+def test_valid_results_of_a_node(driver: Any, result: Any, expected: list[str]) -> None:
+    assert log_of(driver, add_edges(StateGraph(State).add_node("a", lambda s: result), "^>a")) == expected
 
 
-@pytest.mark.parametrize("answer", ["text", 7, object(), {1, 2}, [1, 2], ["text"], Pair(), True])
-def test_any_other_answer_is_refused(driver: Any, answer: Any) -> None:
+@pytest.mark.parametrize("result", ["text", 7, object(), {1, 2}, [1, 2], ["text"], ObjectWithFields(), True])
+def test_an_invalid_result_is_refused(driver: Any, result: Any) -> None:
     with pytest.raises(InvalidUpdateError, match="'a'"):
-        log_of(driver, linked(StateGraph(State).add_node("a", lambda s: answer), "^>a"))
+        log_of(driver, add_edges(StateGraph(State).add_node("a", lambda s: result), "^>a"))
 
 
 @pytest.mark.parametrize("goto", [7, [None], [["b"]], [Command(goto="b")]])
 def test_a_goto_that_is_neither_a_name_nor_a_send_is_refused(driver: Any, goto: Any) -> None:
-    graph = linked(graph_of("b").add_node("a", lambda s: Command(goto=goto)), "^>a", "a>b")
+    graph = add_edges(graph_of("b").add_node("a", lambda s: Command(goto=goto)), "^>a", "a>b")
 
     with pytest.raises((InvalidUpdateError, UnknownTarget), match="'a'"):
         log_of(driver, graph)
 
 
-def test_a_node_cannot_answer_questions(driver: Any) -> None:
+def test_a_node_cannot_return_a_command_with_resume(driver: Any) -> None:
     with pytest.raises(InvalidUpdateError, match="resume"):
-        log_of(driver, linked(StateGraph(State).add_node("a", lambda s: Command(resume=1)), "^>a"))
+        log_of(driver, add_edges(StateGraph(State).add_node("a", lambda s: Command(resume=1)), "^>a"))
 
 
 # -- 4.2 unknown targets
 
 
 @pytest.mark.parametrize(
-    "answer", [Command(goto="reveiw"), Send("reveiw", {}), Command(goto=[Send("reveiw", {}), END])]
+    "result", [Command(goto="reveiw"), Send("reveiw", {}), Command(goto=[Send("reveiw", {}), END])]
 )
-def test_a_target_that_does_not_exist_is_named_with_the_nearest_one(driver: Any, answer: Any) -> None:
-    graph = linked(graph_of("review").add_node("a", lambda s: answer), "^>a", "a>review")
+def test_an_unknown_target_is_refused_with_the_nearest_name(driver: Any, result: Any) -> None:
+    graph = add_edges(graph_of("review").add_node("a", lambda s: result), "^>a", "a>review")
 
     with pytest.raises(UnknownTarget, match=r"'a'.*'reveiw'.*Did you mean 'review'"):
         log_of(driver, graph)
 
 
 @pytest.mark.parametrize("target", [START, "", Send(END, {}), Send(STOP, {}), Send(START, {})])
-def test_unreachable_targets_are_refused(driver: Any, target: Any) -> None:
+def test_invalid_targets_are_refused(driver: Any, target: Any) -> None:
     with pytest.raises(UnknownTarget, match="'a'"):
-        log_of(driver, linked(StateGraph(State).add_node("a", lambda s: Command(goto=target)), "^>a"))
+        log_of(driver, add_edges(StateGraph(State).add_node("a", lambda s: Command(goto=target)), "^>a"))
 
 
-def test_a_conditional_edge_that_names_no_node_is_refused_with_the_nearest(driver: Any) -> None:
-    graph = linked(graph_of("a", "publish"), "^>a", "a>publish").add_conditional_edges("a", lambda s: "publsh")
+def test_an_unknown_target_of_a_conditional_edge_is_refused_with_the_nearest_name(driver: Any) -> None:
+    graph = add_edges(graph_of("a", "publish"), "^>a", "a>publish").add_conditional_edges("a", lambda s: "publsh")
 
     with pytest.raises(UnknownTarget, match=r"'a'.*conditional edge.*'publsh'.*Did you mean 'publish'"):
         log_of(driver, graph)
 
 
-@pytest.mark.parametrize("choice", [None, 3, {"b": 1}, Send("nobody", {})])
-def test_a_conditional_edge_that_answers_nonsense_is_refused(driver: Any, choice: Any) -> None:
-    graph = linked(graph_of("a", "b"), "^>a").add_conditional_edges("a", lambda s: choice, ["b"])
+@pytest.mark.parametrize("choice", [None, 3, {"b": 1}, Send("unknown", {})])
+def test_an_invalid_result_of_a_conditional_edge_is_refused(driver: Any, choice: Any) -> None:
+    graph = add_edges(graph_of("a", "b"), "^>a").add_conditional_edges("a", lambda s: choice, ["b"])
 
     with pytest.raises(UnknownTarget):
         log_of(driver, graph)
 
 
-def test_a_declaring_node_may_send_only_where_it_declares(driver: Any) -> None:
-    graph = linked(graph_of("b", "c").add_node("a", lambda s: Send("c", {}), destinations=["b"]), "^>a", "b>c")
+def test_a_node_may_only_send_to_its_declared_destinations(driver: Any) -> None:
+    graph = add_edges(graph_of("b", "c").add_node("a", lambda s: Send("c", {}), destinations=["b"]), "^>a", "b>c")
 
     with pytest.raises(UnknownTarget, match="'c'"):
         log_of(driver, graph)
@@ -137,157 +137,157 @@ def test_a_declaring_node_may_send_only_where_it_declares(driver: Any) -> None:
 # -- 4.3 goto
 
 
-def test_goto_replaces_the_nodes_own_edges(driver: Any) -> None:
-    graph = linked(graph_of("b", "c", "d").add_node("a", lambda s: Command(goto="c")), "^>a", "a>b")
+def test_a_goto_replaces_the_edges_of_its_node(driver: Any) -> None:
+    graph = add_edges(graph_of("b", "c", "d").add_node("a", lambda s: Command(goto="c")), "^>a", "a>b")
     graph.add_conditional_edges("a", lambda s: "d", ["d"])
 
-    assert log_of(driver, linked(graph, "b>c")) == ["c"]
+    assert log_of(driver, add_edges(graph, "b>c")) == ["c"]
 
 
 def test_a_command_without_goto_follows_the_edges(driver: Any) -> None:
     graph = graph_of("b").add_node("a", lambda s: Command(update={"log": ["a"]}))
 
-    assert log_of(driver, linked(graph, "^>a", "a>b")) == ["a", "b"]
+    assert log_of(driver, add_edges(graph, "^>a", "a>b")) == ["a", "b"]
 
 
-def test_goto_of_one_node_leaves_the_edges_of_its_siblings_alone(driver: Any) -> None:
+def test_a_goto_does_not_replace_the_edges_of_siblings(driver: Any) -> None:
     graph = graph_of("b", "c", "d").add_node("a", lambda s: Command(goto="c"), destinations=["c"])
 
-    assert log_of(driver, linked(graph, "^>a", "^>b", "a>d", "b>d")) == ["b", "c", "d"]
+    assert log_of(driver, add_edges(graph, "^>a", "^>b", "a>d", "b>d")) == ["b", "c", "d"]
 
 
-def test_goto_may_name_several_nodes_and_sends(driver: Any) -> None:
+def test_a_goto_may_name_several_nodes_and_sends(driver: Any) -> None:
     graph = graph_of("b", "c").add_node("w", lambda arg: {"log": [arg]})
     graph.add_node("a", lambda s: Command(goto=["c", Send("w", 1), "b"]))
 
-    assert log_of(driver, linked(graph, "^>a", "c>b", "b>w"))[:3] == ["b", "c", 1]
+    assert log_of(driver, add_edges(graph, "^>a", "c>b", "b>w"))[:3] == ["b", "c", 1]
 
 
-def test_a_bare_send_is_a_goto(driver: Any) -> None:
+def test_a_send_as_a_result_is_a_goto(driver: Any) -> None:
     graph = graph_of("b").add_node("w", lambda arg: {"log": [arg]}).add_node("a", lambda s: Send("w", 1))
 
-    assert log_of(driver, linked(graph, "^>a", "a>b", "b>w")) == [1]
+    assert log_of(driver, add_edges(graph, "^>a", "a>b", "b>w")) == [1]
 
 
-def test_goto_end_ends_that_path_only(driver: Any) -> None:
+def test_a_goto_to_end_ends_only_its_path(driver: Any) -> None:
     graph = graph_of("b", "c", "d").add_node("a", lambda s: Command(update={"log": ["a"]}, goto=END))
 
-    assert log_of(driver, linked(graph, "^>a", "^>b", "a>c", "b>d", "d>c")) == ["b", "a", "d", "c"]
+    assert log_of(driver, add_edges(graph, "^>a", "^>b", "a>c", "b>d", "d>c")) == ["b", "a", "d", "c"]
 
 
-def test_goto_stop_ends_the_run_after_this_superstep_and_keeps_the_updates(driver: Any) -> None:
-    graph = graph_of("b", "c").add_node("late", say("late"), defer=True)
+def test_a_goto_to_stop_ends_the_run_after_the_superstep_and_keeps_its_updates(driver: Any) -> None:
+    graph = graph_of("b", "c").add_node("late", log_name("late"), defer=True)
     graph.add_node("a", lambda s: Command(update={"log": ["a"]}, goto=STOP))
-    app = linked(graph, "^>a", "^>b", "^>late", "b>c", "a+c>late").compile(InMemorySaver())
+    app = add_edges(graph, "^>a", "^>b", "^>late", "b>c", "a+c>late").compile(InMemorySaver())
 
     assert driver.invoke(app, {"x": 1}, thread_id="1")["log"] == ["b", "a"]
     saved = app.checkpointer.load("1").checkpoint
     assert (saved.frontier, saved.deferred, dict(saved.joins)) == ((), (), {})
 
 
-def test_stop_together_with_other_targets_still_stops(driver: Any) -> None:
+def test_a_goto_to_stop_and_other_targets_ends_the_run(driver: Any) -> None:
     graph = graph_of("b").add_node("a", lambda s: Command(goto=["b", STOP]))
 
-    assert log_of(driver, linked(graph, "^>a", "a>b")) == []
+    assert log_of(driver, add_edges(graph, "^>a", "a>b")) == []
 
 
 def test_a_conditional_edge_may_stop_the_run(driver: Any) -> None:
-    graph = linked(graph_of("a", "b", "c"), "^>a", "^>b", "b>c").add_conditional_edges("a", lambda s: STOP)
-    mapped = linked(graph_of("a", "b", "c"), "^>a", "^>b", "b>c")
+    graph = add_edges(graph_of("a", "b", "c"), "^>a", "^>b", "b>c").add_conditional_edges("a", lambda s: STOP)
+    mapped = add_edges(graph_of("a", "b", "c"), "^>a", "^>b", "b>c")
     mapped.add_conditional_edges("a", lambda s: True, {True: STOP, False: "c"})
 
     assert log_of(driver, graph) == ["a", "b"]
     assert log_of(driver, mapped) == ["a", "b"]
 
 
-def test_in_a_list_of_answers_edges_are_replaced_if_any_of_them_has_a_goto(driver: Any) -> None:
+def test_any_goto_in_a_list_of_results_replaces_the_edges(driver: Any) -> None:
     graph = graph_of("b", "c", "d")
     graph.add_node("a", lambda s: [{"log": ["1"]}, Command(update={"log": ["2"]}), Command(goto="c"), Send("d", {})])
 
-    assert log_of(driver, linked(graph, "^>a", "a>b", "b>c", "c>d")) == ["1", "2", "c", "d", "d"]
+    assert log_of(driver, add_edges(graph, "^>a", "a>b", "b>c", "c>d")) == ["1", "2", "c", "d", "d"]
 
 
-def test_in_a_list_of_answers_without_goto_edges_are_followed(driver: Any) -> None:
+def test_a_list_of_results_without_a_goto_follows_the_edges(driver: Any) -> None:
     graph = graph_of("b").add_node("a", lambda s: [{"log": ["1"]}, Command(update={"log": ["2"]})])
 
-    assert log_of(driver, linked(graph, "^>a", "a>b")) == ["1", "2", "b"]
+    assert log_of(driver, add_edges(graph, "^>a", "a>b")) == ["1", "2", "b"]
 
 
-def test_parent_is_refused_without_a_parent(driver: Any) -> None:
+def test_parent_is_refused_without_a_parent_graph(driver: Any) -> None:
     with pytest.raises(InvalidUpdateError, match=r"'a'.*parent"):
-        log_of(driver, linked(StateGraph(State).add_node("a", lambda s: Command(graph=Command.PARENT)), "^>a"))
+        log_of(driver, add_edges(StateGraph(State).add_node("a", lambda s: Command(graph=Command.PARENT)), "^>a"))
 
 
 # -- 4.4 join lists
 
 
-def test_a_join_list_runs_once_when_all_have_arrived(driver: Any) -> None:
-    graph = linked(graph_of("a", "b1", "b2", "c"), "^>a", "^>b1", "b1>b2", "a+b2>c")
+def test_the_end_of_a_join_list_runs_once_when_all_nodes_have_arrived(driver: Any) -> None:
+    graph = add_edges(graph_of("a", "b1", "b2", "c"), "^>a", "^>b1", "b1>b2", "a+b2>c")
 
     assert log_of(driver, graph) == ["a", "b1", "b2", "c"]
 
 
-def test_without_a_join_list_a_node_runs_in_each_superstep_in_which_a_predecessor_finished(driver: Any) -> None:
-    assert log_of(driver, linked(graph_of("a", "b1", "b2", "c"), "^>a", "^>b1", "b1>b2", "a>c", "b2>c")) == [
+def test_without_a_join_list_a_node_runs_after_each_predecessor(driver: Any) -> None:
+    assert log_of(driver, add_edges(graph_of("a", "b1", "b2", "c"), "^>a", "^>b1", "b1>b2", "a>c", "b2>c")) == [
         *("a", "b1", "b2", "c", "c"),
     ]
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
-def test_arriving_twice_counts_once(driver: Any) -> None:
-    graph = linked(graph_of("a", "b", "c"), "^>a", "^>b", "a+b>c")
+def test_repeated_arrivals_of_one_node_count_once(driver: Any) -> None:
+    graph = add_edges(graph_of("a", "b", "c"), "^>a", "^>b", "a+b>c")
     graph.add_conditional_edges("a", lambda s: "a" if s["log"].count("a") < 3 else END, ["a", END])
 
     assert log_of(driver, graph) == ["a", "b", "a", "c", "a"]
 
 
-def test_a_join_list_counts_again_after_it_has_run(driver: Any) -> None:
-    graph = linked(graph_of("a", "b", "c"), "^>a", "^>b", "a+b>c")
+def test_a_join_list_starts_over_after_it_has_run(driver: Any) -> None:
+    graph = add_edges(graph_of("a", "b", "c"), "^>a", "^>b", "a+b>c")
     graph.add_conditional_edges("c", lambda s: ["a", "b"] if s["log"].count("c") < 2 else END, ["a", "b", END])
 
     assert log_of(driver, graph) == ["a", "b", "c", "a", "b", "c"]
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
-def test_a_join_list_that_never_completes_never_runs(driver: Any) -> None:
-    graph = linked(graph_of("a", "b", "c"), "^>a", "a+b>c").add_conditional_edges("a", lambda s: END, ["b", END])
+def test_an_incomplete_join_list_does_not_run(driver: Any) -> None:
+    graph = add_edges(graph_of("a", "b", "c"), "^>a", "a+b>c").add_conditional_edges("a", lambda s: END, ["b", END])
 
     assert log_of(driver, graph) == ["a"]
 
 
 def test_start_may_be_in_a_join_list(driver: Any) -> None:
-    assert log_of(driver, linked(graph_of("a", "c"), "^>a", "^+a>c")) == ["a", "c"]
+    assert log_of(driver, add_edges(graph_of("a", "c"), "^>a", "^+a>c")) == ["a", "c"]
 
 
-def test_goto_to_the_end_of_a_join_list_counts_as_an_arrival(driver: Any) -> None:
+def test_a_goto_to_the_end_of_a_join_list_counts_as_an_arrival(driver: Any) -> None:
     graph = graph_of("b1", "b2", "c").add_node("a", lambda s: Command(update={"log": ["a"]}, goto="c"))
 
-    assert log_of(driver, linked(graph, "^>a", "^>b1", "b1>b2", "a+b2>c")) == ["b1", "a", "b2", "c"]
+    assert log_of(driver, add_edges(graph, "^>a", "^>b1", "b1>b2", "a+b2>c")) == ["b1", "a", "b2", "c"]
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
-def test_goto_elsewhere_is_not_an_arrival(driver: Any) -> None:
+def test_a_goto_to_another_node_is_not_an_arrival(driver: Any) -> None:
     graph = graph_of("b", "c", "d").add_node("a", lambda s: Command(goto="d"), destinations=["d"])
 
-    assert log_of(driver, linked(graph, "^>a", "^>b", "a+b>c")) == ["b", "d"]
+    assert log_of(driver, add_edges(graph, "^>a", "^>b", "a+b>c")) == ["b", "d"]
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
-def test_a_send_to_the_end_of_a_join_list_is_a_task_and_no_arrival(driver: Any) -> None:
+def test_a_send_to_the_end_of_a_join_list_is_a_task_and_not_an_arrival(driver: Any) -> None:
     graph = graph_of("b", "c").add_node("a", lambda s: Send("c", {}))
 
-    assert log_of(driver, linked(graph, "^>a", "^>b", "a+b>c")) == ["b", "c"]
+    assert log_of(driver, add_edges(graph, "^>a", "^>b", "a+b>c")) == ["b", "c"]
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
 def test_a_goto_from_outside_the_join_list_runs_its_end_at_once(driver: Any) -> None:
     graph = graph_of("a", "b", "c").add_node("o", lambda s: Command(goto="c"))
 
-    assert log_of(driver, linked(graph, "^>a", "^>o", "a+b>c", "c>b"))[:2] == ["a", "c"]
+    assert log_of(driver, add_edges(graph, "^>a", "^>o", "a+b>c", "c>b"))[:2] == ["a", "c"]
 
 
 def test_arrivals_are_part_of_the_checkpoint(driver: Any) -> None:
-    graph = linked(graph_of("a", "b1", "b2", "c"), "^>a", "^>b1", "b1>b2", "a+b2>c")
+    graph = add_edges(graph_of("a", "b1", "b2", "c"), "^>a", "^>b1", "b1>b2", "a+b2>c")
     app = graph.compile(InMemorySaver(), interrupt_before="b2")
 
     assert driver.invoke(app, {"x": 1}, thread_id="1")["log"] == ["a", "b1"]
@@ -297,20 +297,20 @@ def test_arrivals_are_part_of_the_checkpoint(driver: Any) -> None:
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
 def test_arrivals_are_cleared_when_a_run_ends(driver: Any) -> None:
     graph = graph_of("a", "b", "c").add_conditional_edges(START, lambda s: "a" if s["x"] == 1 else "b", ["a", "b"])
-    app = linked(graph, "a+b>c").compile(InMemorySaver())
+    app = add_edges(graph, "a+b>c").compile(InMemorySaver())
 
     driver.invoke(app, {"x": 1}, thread_id="1")
     assert driver.invoke(app, {"x": 2}, thread_id="1")["log"] == ["a", "b"]
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
-def test_arrivals_are_cleared_when_new_input_starts_over_after_a_failure(driver: Any) -> None:
+def test_arrivals_are_cleared_by_new_input_after_a_failure(driver: Any) -> None:
     def fail(state: Any) -> None:
         raise ValueError
 
     graph = graph_of("a", "b", "c").add_node("f", fail).add_edge("a", "f")
     graph.add_conditional_edges(START, lambda s: "a" if s["x"] == 1 else "b", ["a", "b"])
-    app = linked(graph, "a+b>c").compile(InMemorySaver())
+    app = add_edges(graph, "a+b>c").compile(InMemorySaver())
 
     with pytest.raises(ValueError):  # noqa: PT011
         driver.invoke(app, {"x": 1}, thread_id="1")
@@ -318,7 +318,7 @@ def test_arrivals_are_cleared_when_new_input_starts_over_after_a_failure(driver:
 
 
 def test_two_join_lists_to_one_node_are_counted_separately(driver: Any) -> None:
-    graph = linked(graph_of("a", "b", "c", "d", "e"), "^>a", "^>b", "b>c", "c>d", "a+b>e", "a+d>e")
+    graph = add_edges(graph_of("a", "b", "c", "d", "e"), "^>a", "^>b", "b>c", "c>d", "a+b>e", "a+d>e")
 
     assert log_of(driver, graph) == ["a", "b", "c", "e", "d", "e"]
 
@@ -333,77 +333,82 @@ def test_join_lists_with_similar_names_are_counted_separately(driver: Any) -> No
 # -- join="idle"
 
 
-def test_an_idle_node_runs_when_nothing_else_is_due_anywhere(driver: Any) -> None:
-    graph = StateGraph(State).add_node("late", say("late"), join="idle")
+def test_an_idle_node_runs_when_no_other_task_is_due(driver: Any) -> None:
+    graph = StateGraph(State).add_node("late", log_name("late"), join="idle")
     for name in "abc":
-        graph.add_node(name, say(name))
+        graph.add_node(name, log_name(name))
 
-    assert log_of(driver, linked(graph, "^>late", "^>a", "a>b", "b>c")) == ["a", "b", "c", "late"]
+    assert log_of(driver, add_edges(graph, "^>late", "^>a", "a>b", "b>c")) == ["a", "b", "c", "late"]
 
 
 def test_defer_means_idle(driver: Any) -> None:
-    graph = StateGraph(State).add_node("late", say("late"), defer=True).add_node("a", say("a"))
+    graph = StateGraph(State).add_node("late", log_name("late"), defer=True).add_node("a", log_name("a"))
 
     assert graph.nodes["late"].join == "idle"
-    assert log_of(driver, linked(graph, "^>late", "^>a")) == ["a", "late"]
+    assert log_of(driver, add_edges(graph, "^>late", "^>a")) == ["a", "late"]
 
 
 def test_an_idle_node_waits_for_pending_sends(driver: Any) -> None:
-    graph = StateGraph(State).add_node("late", say("late"), defer=True)
+    graph = StateGraph(State).add_node("late", log_name("late"), defer=True)
     graph.add_node("a", lambda s: [Send("w", 1), Send("w", 2)], destinations=["w"])
-    graph.add_node("w", lambda arg: {"log": [f"w{arg}"]}).add_node("b", say("b"))
+    graph.add_node("w", lambda arg: {"log": [f"w{arg}"]}).add_node("b", log_name("b"))
 
-    assert log_of(driver, linked(graph, "^>a", "^>b", "b>late")) == ["b", "w1", "w2", "late"]
+    assert log_of(driver, add_edges(graph, "^>a", "^>b", "b>late")) == ["b", "w1", "w2", "late"]
 
 
-def test_an_idle_node_to_which_several_paths_lead_runs_once(driver: Any) -> None:
-    graph = StateGraph(State).add_node("late", say("late"), defer=True)
+def test_an_idle_node_at_the_end_of_several_paths_runs_once(driver: Any) -> None:
+    graph = StateGraph(State).add_node("late", log_name("late"), defer=True)
     for name in ("a", "b1", "b2"):
-        graph.add_node(name, say(name))
+        graph.add_node(name, log_name(name))
 
-    assert log_of(driver, linked(graph, "^>a", "^>b1", "b1>b2", "a>late", "b2>late")) == ["a", "b1", "b2", "late"]
+    assert log_of(driver, add_edges(graph, "^>a", "^>b1", "b1>b2", "a>late", "b2>late")) == ["a", "b1", "b2", "late"]
 
 
-def test_among_idle_nodes_those_that_no_other_can_reach_start_together(driver: Any) -> None:
+def test_idle_nodes_that_no_other_idle_node_can_reach_start_together(driver: Any) -> None:
     graph = StateGraph(State)
     for name in ("third", "first", "second"):
-        graph.add_node(name, say(name), defer=True)
-    app = linked(graph, "^>first", "^>second", "^>third", "first>third").compile()
+        graph.add_node(name, log_name(name), defer=True)
+    app = add_edges(graph, "^>first", "^>second", "^>third", "first>third").compile()
 
     assert frontiers(app) == [("first", "second"), ("third",)]
     assert driver.invoke(app, {"x": 1})["log"] == ["first", "second", "third"]
 
 
-def test_of_idle_nodes_in_a_cycle_the_first_declared_starts_alone(driver: Any) -> None:
+def test_idle_nodes_in_a_cycle_start_in_the_order_of_declaration(driver: Any) -> None:
     graph = StateGraph(State)
     for name in ("b", "a"):
-        graph.add_node(name, say(name), defer=True)
+        graph.add_node(name, log_name(name), defer=True)
     graph.add_conditional_edges("a", lambda s: END, ["b", END]).add_conditional_edges("b", lambda s: END, ["a", END])
-    app = linked(graph, "^>a", "^>b").compile()
+    app = add_edges(graph, "^>a", "^>b").compile()
 
     assert frontiers(app) == [("b",), ("a",)]
     assert driver.invoke(app, {"x": 1})["log"] == ["b", "a"]
 
 
-def test_sends_to_an_idle_node_wait_and_are_tasks_of_their_own(driver: Any) -> None:
+def test_sends_to_an_idle_node_wait_and_are_separate_tasks(driver: Any) -> None:
     graph = StateGraph(State).add_node("late", lambda arg: {"log": [f"late{arg}"]}, defer=True)
     graph.add_node("a", lambda s: [Send("late", 1), Send("late", 2)], destinations=["late"])
-    graph.add_node("b", say("b")).add_node("c", say("c"))
+    graph.add_node("b", log_name("b")).add_node("c", log_name("c"))
 
-    assert log_of(driver, linked(graph, "^>a", "^>b", "b>c")) == ["b", "c", "late1", "late2"]
+    assert log_of(driver, add_edges(graph, "^>a", "^>b", "b>c")) == ["b", "c", "late1", "late2"]
 
 
 def test_tasks_started_by_an_idle_node_run_before_the_next_idle_node(driver: Any) -> None:
-    graph = StateGraph(State).add_node("one", say("one"), defer=True).add_node("two", say("two"), defer=True)
-    graph.add_node("after", say("after"))
+    graph = StateGraph(State).add_node("one", log_name("one"), defer=True).add_node("two", log_name("two"), defer=True)
+    graph.add_node("after", log_name("after"))
     graph.add_conditional_edges("one", lambda s: "after", ["after", "two"])
 
-    assert log_of(driver, linked(graph, "^>one", "^>two")) == ["one", "after", "two"]
+    assert log_of(driver, add_edges(graph, "^>one", "^>two")) == ["one", "after", "two"]
 
 
-def test_an_idle_node_that_waits_is_in_the_checkpoint(driver: Any) -> None:
-    graph = StateGraph(State).add_node("late", say("late"), defer=True).add_node("a", say("a")).add_node("b", say("b"))
-    app = linked(graph, "^>late", "^>a", "a>b").compile(InMemorySaver(), interrupt_before="b")
+def test_a_waiting_idle_node_is_part_of_the_checkpoint(driver: Any) -> None:
+    graph = (
+        StateGraph(State)
+        .add_node("late", log_name("late"), defer=True)
+        .add_node("a", log_name("a"))
+        .add_node("b", log_name("b"))
+    )
+    app = add_edges(graph, "^>late", "^>a", "a>b").compile(InMemorySaver(), interrupt_before="b")
 
     driver.invoke(app, {"x": 1}, thread_id="1")
     assert app.get_state(thread_id="1").next == ("b", "late")
@@ -414,27 +419,29 @@ def test_an_idle_node_that_waits_is_in_the_checkpoint(driver: Any) -> None:
 
 
 def reachable_graph() -> StateGraph:
-    graph = StateGraph(State).add_node("c", say("c"), join="reachable")
+    graph = StateGraph(State).add_node("c", log_name("c"), join="reachable")
     for name in ("a", "b1", "b2"):
-        graph.add_node(name, say(name))
+        graph.add_node(name, log_name(name))
     return graph
 
 
 def test_a_reachable_node_waits_while_a_task_can_still_reach_it(driver: Any) -> None:
-    graph = linked(reachable_graph(), "^>a", "^>b1", "b1>b2", "a>c", "b2>c")
+    graph = add_edges(reachable_graph(), "^>a", "^>b1", "b1>b2", "a>c", "b2>c")
 
     assert log_of(driver, graph) == ["a", "b1", "b2", "c"]
 
 
-def test_a_reachable_node_does_not_wait_for_what_cannot_reach_it(driver: Any) -> None:
-    app = linked(reachable_graph().add_node("far", say("far")), "^>a", "^>far", "far>b1", "b1>b2", "a>c").compile()
+def test_a_reachable_node_does_not_wait_for_tasks_that_cannot_reach_it(driver: Any) -> None:
+    app = add_edges(
+        reachable_graph().add_node("far", log_name("far")), "^>a", "^>far", "far>b1", "b1>b2", "a>c"
+    ).compile()
 
     assert frontiers(app) == [("a", "far"), ("c", "b1"), ("b2",)]
     assert driver.invoke(app, {"x": 1})["log"] == ["a", "far", "c", "b1", "b2"]
 
 
-def test_a_reachable_node_waits_for_a_branch_that_only_might_lead_to_it(driver: Any) -> None:
-    graph = linked(reachable_graph(), "^>a", "^>b1", "a>c").add_conditional_edges("b1", lambda s: "b2", ["b2", "c"])
+def test_a_reachable_node_waits_for_a_conditional_edge_that_may_lead_to_it(driver: Any) -> None:
+    graph = add_edges(reachable_graph(), "^>a", "^>b1", "a>c").add_conditional_edges("b1", lambda s: "b2", ["b2", "c"])
     graph.add_conditional_edges("b2", lambda s: END, ["c", END])
 
     assert log_of(driver, graph) == ["a", "b1", "b2", "c"]
@@ -442,72 +449,79 @@ def test_a_reachable_node_waits_for_a_branch_that_only_might_lead_to_it(driver: 
 
 def test_a_reachable_node_waits_for_a_node_whose_destinations_lead_to_it(driver: Any) -> None:
     graph = (
-        StateGraph(State).add_node("c", say("c"), join="reachable").add_node("a", say("a")).add_node("far", say("far"))
+        StateGraph(State)
+        .add_node("c", log_name("c"), join="reachable")
+        .add_node("a", log_name("a"))
+        .add_node("far", log_name("far"))
     )
     graph.add_node("b", lambda s: Command(update={"log": ["b"]}, goto="far"), destinations=["c", "far"])
-    app = linked(graph, "^>a", "a>c", "^>b").compile()
+    app = add_edges(graph, "^>a", "a>c", "^>b").compile()
 
     assert frontiers(app) == [("a", "b"), ("c", "far")]
 
 
-def test_a_reachable_node_waits_for_another_one_that_waits_and_can_reach_it(driver: Any) -> None:
+def test_a_reachable_node_waits_for_a_waiting_node_that_can_reach_it(driver: Any) -> None:
     graph = (
-        StateGraph(State).add_node("late", say("late"), join="reachable").add_node("mid", say("mid"), join="reachable")
+        StateGraph(State)
+        .add_node("late", log_name("late"), join="reachable")
+        .add_node("mid", log_name("mid"), join="reachable")
     )
     for name in ("a", "b"):
-        graph.add_node(name, say(name))
-    app = linked(graph, "^>a", "a>b", "b>mid", "^>mid", "^>late", "mid>late").compile()
+        graph.add_node(name, log_name(name))
+    app = add_edges(graph, "^>a", "a>b", "b>mid", "^>mid", "^>late", "mid>late").compile()
 
     assert frontiers(app) == [("a",), ("b",), ("mid",), ("late",)]
     assert driver.invoke(app, {"x": 1})["log"] == ["a", "b", "mid", "late"]
 
 
-def test_a_cycle_among_waiting_nodes_is_broken_by_declaration_order(driver: Any) -> None:
+def test_reachable_nodes_in_a_cycle_start_in_the_order_of_declaration(driver: Any) -> None:
     graph = StateGraph(State)
     for name in ("second", "first"):
-        graph.add_node(name, say(name), join="reachable")
+        graph.add_node(name, log_name(name), join="reachable")
     graph.add_conditional_edges("first", lambda s: END, ["second", END])
     graph.add_conditional_edges("second", lambda s: END, ["first", END])
-    app = linked(graph, "^>first", "^>second").compile()
+    app = add_edges(graph, "^>first", "^>second").compile()
 
     assert frontiers(app) == [("second",), ("first",)]
     assert driver.invoke(app, {"x": 1})["log"] == ["second", "first"]
 
 
-def test_a_reachable_node_in_a_loop_waits_for_its_own_loop(driver: Any) -> None:
-    graph = StateGraph(State).add_node("c", say("c"), join="reachable").add_node("a", say("a"))
+def test_a_reachable_node_waits_for_the_loop_that_leads_to_it(driver: Any) -> None:
+    graph = StateGraph(State).add_node("c", log_name("c"), join="reachable").add_node("a", log_name("a"))
     graph.add_conditional_edges("a", lambda s: "a" if s["log"].count("a") < 3 else "c", ["a", "c"])
 
-    assert log_of(driver, linked(graph, "^>a", "^>c")) == ["a", "a", "a", "c"]
+    assert log_of(driver, add_edges(graph, "^>a", "^>c")) == ["a", "a", "a", "c"]
 
 
-def test_a_reachable_node_goes_before_an_idle_one(driver: Any) -> None:
+def test_a_reachable_node_runs_before_an_idle_node(driver: Any) -> None:
     graph = (
-        StateGraph(State).add_node("idle", say("idle"), join="idle").add_node("reach", say("reach"), join="reachable")
+        StateGraph(State)
+        .add_node("idle", log_name("idle"), join="idle")
+        .add_node("reach", log_name("reach"), join="reachable")
     )
-    graph.add_node("a", say("a"))
-    app = linked(graph, "^>a", "^>idle", "^>reach", "a>reach").compile()
+    graph.add_node("a", log_name("a"))
+    app = add_edges(graph, "^>a", "^>idle", "^>reach", "a>reach").compile()
 
     assert frontiers(app) == [("a",), ("reach",), ("idle",)]
 
 
-def test_sends_to_a_reachable_node_wait_likewise(driver: Any) -> None:
+def test_sends_to_a_reachable_node_wait(driver: Any) -> None:
     graph = StateGraph(State).add_node("c", lambda arg: {"log": [f"c{arg}"]}, join="reachable")
     graph.add_node("s", lambda s: [Send("c", 1), Send("c", 2)], destinations=["c"])
-    graph.add_node("a", say("a")).add_node("b", lambda s: {"log": ["b"]})
+    graph.add_node("a", log_name("a")).add_node("b", lambda s: {"log": ["b"]})
     graph.add_conditional_edges("b", lambda s: END, ["c", END])
 
-    assert log_of(driver, linked(graph, "^>s", "^>a", "a>b")) == ["a", "b", "c1", "c2"]
+    assert log_of(driver, add_edges(graph, "^>s", "^>a", "a>b")) == ["a", "b", "c1", "c2"]
 
 
 # -- gathered Sends
 
 
-def gathering(order: Sequence[str] = ("a", "b", "w", "g")) -> StateGraph:
+def graph_with_gathered_sends(order: Sequence[str] = ("a", "b", "w", "g")) -> StateGraph:
     nodes: dict[str, Any] = {
         "a": lambda s: [{"log": ["a"]}, Send("g", "a1", gather=True), Send("g", "a2", gather=True)],
         "b": lambda s: [{"log": ["b"]}, Send("g", "b1", gather=True)],
-        "w": say("w"),
+        "w": log_name("w"),
         "g": lambda args: {"log": [("g", *args)]},
     }
     graph = StateGraph(State)
@@ -516,49 +530,53 @@ def gathering(order: Sequence[str] = ("a", "b", "w", "g")) -> StateGraph:
     return graph
 
 
-def test_gathered_sends_to_a_node_become_one_task_with_the_list_of_their_arguments(driver: Any, paint: Any) -> None:
-    graph = linked(gathering(), "^>b", "^>a")
+def test_gathered_sends_become_one_task_with_a_list_of_arguments(driver: Any, paint: Any) -> None:
+    graph = add_edges(graph_with_gathered_sends(), "^>b", "^>a")
 
     assert log_of(driver, graph) == ["a", "b", ("g", "a1", "a2", "b1")]
 
 
 def test_gathered_sends_wait_while_a_task_can_still_reach_the_node(driver: Any) -> None:
-    app = linked(gathering(), "^>a", "^>w", "w>b").compile()
+    app = add_edges(graph_with_gathered_sends(), "^>a", "^>w", "w>b").compile()
 
     assert frontiers(app) == [("a", "w"), ("b",), ("g",)]
     assert driver.invoke(app, {"x": 1})["log"][-1] == ("g", "a1", "a2", "b1")
 
 
-def test_gathered_arguments_are_in_the_order_of_their_senders_declaration(driver: Any) -> None:
-    assert log_of(driver, linked(gathering(), "^>b", "^>w", "w>a"))[-1] == ("g", "a1", "a2", "b1")
+def test_gathered_arguments_are_in_the_order_in_which_senders_are_declared(driver: Any) -> None:
+    assert log_of(driver, add_edges(graph_with_gathered_sends(), "^>b", "^>w", "w>a"))[-1] == ("g", "a1", "a2", "b1")
 
 
-def test_gathered_sends_of_many_sends_are_in_their_order(driver: Any, paint: Any) -> None:
+def test_gathered_sends_of_many_tasks_are_in_task_order(driver: Any, paint: Any) -> None:
     graph = StateGraph(State).add_node("plan", lambda s: [Send("work", n) for n in range(20)], destinations=["work"])
     graph.add_node("work", paint(lambda n: Send("total", n * n, gather=True)), destinations=["total"])
     graph.add_node("total", paint(lambda squares: {"log": squares}))
 
-    assert log_of(driver, linked(graph, "^>plan")) == [n * n for n in range(20)]
+    assert log_of(driver, add_edges(graph, "^>plan")) == [n * n for n in range(20)]
 
 
-def test_a_plain_send_next_to_gathered_ones_is_a_separate_task(driver: Any) -> None:
+def test_a_plain_send_among_gathered_sends_is_a_separate_task(driver: Any) -> None:
     graph = StateGraph(State).add_node(
         "a", lambda s: [Send("g", 1, gather=True), Send("g", 2), Send("g", 3, gather=True)]
     )
     graph.add_node("g", lambda arg: {"log": [arg if isinstance(arg, int) else tuple(arg)]})
 
-    assert log_of(driver, linked(graph, "^>a", "a>g")) == [2, (1, 3)]
+    assert log_of(driver, add_edges(graph, "^>a", "a>g")) == [2, (1, 3)]
 
 
 def test_gathered_sends_to_an_idle_node_are_one_task(driver: Any) -> None:
     graph = StateGraph(State).add_node("a", lambda s: [Send("g", n, gather=True) for n in (1, 2)], destinations=["g"])
-    graph.add_node("g", lambda args: {"log": [tuple(args)]}, defer=True).add_node("b", say("b")).add_node("c", say("c"))
+    graph.add_node("g", lambda args: {"log": [tuple(args)]}, defer=True).add_node("b", log_name("b")).add_node(
+        "c", log_name("c")
+    )
 
-    assert log_of(driver, linked(graph, "^>a", "^>b", "b>c"))[-1] == (1, 2)
+    assert log_of(driver, add_edges(graph, "^>a", "^>b", "b>c"))[-1] == (1, 2)
 
 
-def test_gathered_sends_that_wait_are_in_the_checkpoint(driver: Any) -> None:
-    app = linked(gathering(), "^>a", "^>w", "w>b").compile(InMemorySaver(), interrupt_before=["b", "g"])
+def test_waiting_gathered_sends_are_part_of_the_checkpoint(driver: Any) -> None:
+    app = add_edges(graph_with_gathered_sends(), "^>a", "^>w", "w>b").compile(
+        InMemorySaver(), interrupt_before=["b", "g"]
+    )
 
     driver.invoke(app, {"x": 1}, thread_id="1")
     driver.invoke(app, None, thread_id="1")
@@ -566,8 +584,8 @@ def test_gathered_sends_that_wait_are_in_the_checkpoint(driver: Any) -> None:
     assert driver.invoke(app, None, thread_id="1")["log"] == ["a", "w", "b", ("g", "a1", "a2", "b1")]
 
 
-def test_a_gathering_node_runs_again_for_what_is_gathered_later(driver: Any) -> None:
-    graph = linked(gathering(), "^>a", "w>b")
+def test_later_gathered_sends_start_another_task(driver: Any) -> None:
+    graph = add_edges(graph_with_gathered_sends(), "^>a", "w>b")
     graph.add_conditional_edges("g", lambda s: "w" if "w" not in s["log"] else END, ["w", END])
 
     assert log_of(driver, graph) == ["a", ("g", "a1", "a2"), "w", "b", ("g", "b1")]
@@ -576,14 +594,14 @@ def test_a_gathering_node_runs_again_for_what_is_gathered_later(driver: Any) -> 
 # -- on=
 
 
-def test_a_node_wakes_when_a_channel_it_subscribes_to_is_written(driver: Any) -> None:
+def test_a_node_runs_when_a_channel_that_it_subscribes_to_is_written(driver: Any) -> None:
     graph = StateGraph(State).add_node("watch", lambda s: {"log": [f"saw {s['x']}"]}, on=["x"])
-    graph.add_node("a", say("a")).add_node("b", lambda s: {"x": 2}).add_node("c", say("c"))
+    graph.add_node("a", log_name("a")).add_node("b", lambda s: {"x": 2}).add_node("c", log_name("c"))
 
-    assert log_of(driver, linked(graph, "^>a", "a>b", "b>c")) == ["saw 1", "a", "saw 2", "c"]
+    assert log_of(driver, add_edges(graph, "^>a", "a>b", "b>c")) == ["saw 1", "a", "saw 2", "c"]
 
 
-def test_a_subscriber_of_several_channels_runs_once_a_superstep(driver: Any) -> None:
+def test_a_subscriber_of_several_channels_runs_once_per_superstep(driver: Any) -> None:
     class Two(TypedDict, total=False):
         log: Annotated[list[Any], append]
         x: int
@@ -592,22 +610,23 @@ def test_a_subscriber_of_several_channels_runs_once_a_superstep(driver: Any) -> 
     graph = StateGraph(Two).add_node("watch", lambda s: {"log": ["w"]}, on=["x", "y"]).add_node("a", lambda s: {"x": 1})
     graph.add_node("b", lambda s: {"y": 1})
 
-    assert driver.invoke(linked(graph, "^>a", "^>b").compile(), {})["log"] == ["w"]
+    assert driver.invoke(add_edges(graph, "^>a", "^>b").compile(), {})["log"] == ["w"]
 
 
-def test_a_subscriber_is_reachable_without_edges() -> None:
-    linked(StateGraph(State).add_node("watch", say("w"), on=["x"]).add_node("a", say("a")), "^>a").compile()
+def test_a_subscriber_needs_no_edges() -> None:
+    add_edges(
+        StateGraph(State).add_node("watch", log_name("w"), on=["x"]).add_node("a", log_name("a")), "^>a"
+    ).compile()
 
 
-def test_a_subscriber_runs_together_with_a_goto(driver: Any) -> None:
-    graph = StateGraph(State).add_node("watch", say("watch"), on=["x"]).add_node("b", say("b"))
+def test_a_subscriber_runs_in_the_superstep_of_a_goto(driver: Any) -> None:
+    graph = StateGraph(State).add_node("watch", log_name("watch"), on=["x"]).add_node("b", log_name("b"))
     graph.add_node("a", lambda s: Command(update={"x": 2}, goto="b"))
 
-    assert driver.invoke(linked(graph, "^>a", "b>watch").compile(), {"log": []})["log"][:2] == ["watch", "b"]
+    assert driver.invoke(add_edges(graph, "^>a", "b>watch").compile(), {"log": []})["log"][:2] == ["watch", "b"]
 
 
-def test_nothing_is_dropped_in_silence(driver: Any) -> None:
-    """A graph in which everything is right gives no warning."""
+def test_a_valid_graph_causes_no_warnings(driver: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert log_of(driver, linked(graph_of("a", "b"), "^>a", "a>b")) == ["a", "b"]
+        assert log_of(driver, add_edges(graph_of("a", "b"), "^>a", "a>b")) == ["a", "b"]

@@ -1,4 +1,4 @@
-"""Part I section 3.5: the same checkpoint and the same results give the same next checkpoint, whatever the timing."""
+"""Part I section 3.5: the same checkpoint and the same results give the same next checkpoint, at any timing."""
 
 import asyncio
 import json
@@ -30,23 +30,23 @@ class State(TypedDict, total=False):
     x: int
 
 
-class Saved(InMemorySaver):
-    """Remembers the checkpoints that were committed, without what may differ."""
+class RecordingSaver(InMemorySaver):
+    """Records the committed checkpoints, without the parts that may vary."""
 
     def __init__(self) -> None:
         super().__init__()
         self.committed: list[Any] = []
-        self.places: dict[str, int] = {}
+        self.numbers: dict[str, int] = {}
 
     def commit(self, commit: Any) -> Any:
         after = commit.checkpoint
-        self.places.setdefault(after.id, len(self.places))
+        self.numbers.setdefault(after.id, len(self.numbers))
         self.committed.append(
             (
                 after.step,
                 dict(after.values),
-                [self._shown(task) for task in after.frontier],
-                [(self._shown(held.task), held.gather) for held in after.deferred],
+                [self.comparable(task) for task in after.frontier],
+                [(self.comparable(held.task), held.gather) for held in after.deferred],
                 {key: sorted(names) for key, names in after.joins.items()},
                 dict(commit.deltas or {}),
                 commit.source,
@@ -55,12 +55,12 @@ class Saved(InMemorySaver):
         )
         return super().commit(commit)
 
-    def _shown(self, task: Any) -> Any:
-        return task.node, repr(task.arg), self.places.get(task.origin), task.position
+    def comparable(self, task: Any) -> Any:
+        return task.node, repr(task.arg), self.numbers.get(task.origin), task.position
 
 
 def busy_graph(shuffle: random.Random) -> StateGraph:
-    """With every construct, and coroutines that finish in a shuffled order."""
+    """Build a graph with all constructs, and coroutines that finish in a random order."""
 
     def work(name: str) -> Any:
         async def node(given: Any) -> Any:
@@ -85,34 +85,34 @@ def busy_graph(shuffle: random.Random) -> StateGraph:
 
 
 def run(driver: Any, seed: int) -> tuple[Any, list[Any]]:
-    saver = Saved()
+    saver = RecordingSaver()
     app = busy_graph(random.Random(seed)).compile(saver)
     return driver.invoke(app, {"x": 1}, thread_id="1"), saver.committed
 
 
-def test_every_commit_is_the_same_whatever_the_timing_and_the_driver(driver: Any) -> None:
+def test_commits_do_not_depend_on_timing(driver: Any) -> None:
     first = run(driver, 0)
 
     assert len(first[1]) > 4
     assert all(run(driver, seed) == first for seed in range(1, 10))
 
 
-def test_both_drivers_commit_the_same() -> None:
+def test_both_drivers_make_the_same_commits() -> None:
     from types import SimpleNamespace
 
-    by_calls = SimpleNamespace(invoke=lambda app, given, **options: app.invoke(given, **options))
-    on_a_loop = SimpleNamespace(invoke=lambda app, given, **options: asyncio.run(app.ainvoke(given, **options)))
+    sync_driver = SimpleNamespace(invoke=lambda app, given, **options: app.invoke(given, **options))
+    async_driver = SimpleNamespace(invoke=lambda app, given, **options: asyncio.run(app.ainvoke(given, **options)))
 
-    assert run(by_calls, 1) == run(on_a_loop, 2)
+    assert run(sync_driver, 1) == run(async_driver, 2)
 
 
 def task_ids(state: Any) -> list[str]:
     return [task.id for task in state.tasks]
 
 
-@pytest.mark.parametrize("saves", [False, True])
+@pytest.mark.parametrize("is_saved", [False, True])
 @pytest.mark.parametrize("given", [{"x": 0}, Command(update={"x": 0}, goto="n")])
-def test_no_two_tasks_of_a_run_share_an_id(driver: Any, saves: bool, given: Any) -> None:
+def test_task_ids_of_a_run_are_unique(driver: Any, is_saved: bool, given: Any) -> None:
     ids: list[str] = []
 
     def node(state: Any, runtime: Runtime) -> Any:
@@ -122,28 +122,28 @@ def test_no_two_tasks_of_a_run_share_an_id(driver: Any, saves: bool, given: Any)
     child = StateGraph(State).add_sequence([("n", node), ("m", node)]).add_edge(START, "n").compile()
     graph = StateGraph(State).add_node("n", node).add_node("child", child).add_edge(START, "n").add_edge("n", "child")
     graph.add_conditional_edges("child", lambda s: "n" if s["x"] < 12 else END, ["n", END])
-    app = graph.compile(InMemorySaver() if saves else None)
-    driver.invoke(app, given, **({"thread_id": "1"} if saves else {}))
-    if saves:
+    app = graph.compile(InMemorySaver() if is_saved else None)
+    driver.invoke(app, given, **({"thread_id": "1"} if is_saved else {}))
+    if is_saved:
         driver.invoke(app, {"x": 0}, thread_id="1")
 
-    assert len(ids) == (24 if saves else 12)
+    assert len(ids) == (24 if is_saved else 12)
     assert len(set(ids)) == len(ids)
 
 
-@pytest.mark.parametrize("saves", [False, True])
-def test_no_two_messages_of_a_run_share_an_id(driver: Any, saves: bool) -> None:
+@pytest.mark.parametrize("is_saved", [False, True])
+def test_message_ids_of_a_run_are_unique(driver: Any, is_saved: bool) -> None:
     graph = StateGraph(MessagesState)
     graph.add_sequence([(f"n{n}", lambda s, n=n: {"messages": [f"a{n}", f"b{n}"]}) for n in range(6)])
-    app = graph.add_edge(START, "n0").compile(InMemorySaver() if saves else None)
+    app = graph.add_edge(START, "n0").compile(InMemorySaver() if is_saved else None)
 
-    messages = driver.invoke(app, {"messages": ["in"]}, **({"thread_id": "1"} if saves else {}))["messages"]
+    messages = driver.invoke(app, {"messages": ["in"]}, **({"thread_id": "1"} if is_saved else {}))["messages"]
 
     assert len(messages) == 13
-    assert len({one.id for one in messages}) == 13
+    assert len({message.id for message in messages}) == 13
 
 
-def test_the_same_run_id_without_a_saver_gives_the_same_ids(driver: Any) -> None:
+def test_the_same_run_id_without_a_saver_gives_the_same_task_ids(driver: Any) -> None:
     def ids() -> list[Any]:
         seen: list[Any] = []
 
@@ -158,8 +158,8 @@ def test_the_same_run_id_without_a_saver_gives_the_same_ids(driver: Any) -> None
     assert len(set(ids())) == 2
 
 
-def test_a_resumed_run_gives_its_tasks_the_ids_that_it_would_have_had(driver: Any) -> None:
-    """Planning is a pure function of the checkpoint: looking at it any number of times changes nothing."""
+def test_a_resumed_run_keeps_the_ids_of_its_tasks(driver: Any) -> None:
+    """Planning is a pure function of the checkpoint: reading the state changes nothing."""
     graph = StateGraph(State).add_node("a", lambda s: {"log": [interrupt("?")]}).add_node("b", lambda s: None)
     app = graph.add_edge(START, "a").add_edge(START, "b").compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, thread_id="1")
@@ -171,7 +171,7 @@ def test_a_resumed_run_gives_its_tasks_the_ids_that_it_would_have_had(driver: An
     assert len(seen) == 1
 
 
-def test_the_order_of_events_of_a_lone_chain_is_the_same_in_both_drivers(driver: Any) -> None:
+def test_events_of_a_chain_have_the_same_order_in_both_drivers(driver: Any) -> None:
     kinds: list[str] = []
 
     class Recorder(Instrument):
@@ -215,7 +215,7 @@ print(json.dumps([app.invoke({"log": []}), sorted(app.graph.successors["mu"]), a
 """
 
 
-def test_nothing_depends_on_the_hash_seed_of_the_process() -> None:
+def test_results_do_not_depend_on_the_hash_seed() -> None:
     def printed(seed: str) -> Any:
         environment = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
         done = subprocess.run(

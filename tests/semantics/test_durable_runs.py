@@ -48,7 +48,7 @@ class State(TypedDict, total=False):
 
 
 def chain(name: str, *nodes: Any, **options: Any) -> StateGraph:
-    """A graph of nodes after each other."""
+    """Build a graph of consecutive nodes."""
     graph = StateGraph(State, name=name)
     before = START
     for node in nodes:
@@ -84,10 +84,10 @@ def sleeps(state: State) -> State:
     return {"log": ["slept"]}
 
 
-# -- from the input to the end
+# -- input, output and failures
 
 
-async def test_a_run_goes_from_its_input_to_its_output_and_reports_each_step(place: Places) -> None:
+async def test_a_run_computes_its_output_and_reports_each_step(place: Places) -> None:
     async with serving(place, chain("three", first, second, third)) as service:
         run = await run_to_rest(service, "three", {"n": 1})
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"n": 2, "log": ["first", "second", "third"]})
@@ -104,7 +104,7 @@ async def test_a_run_goes_from_its_input_to_its_output_and_reports_each_step(pla
         ]
 
 
-async def test_a_failed_run_says_where_and_continues_from_there_when_it_is_retried(place: Places) -> None:
+async def test_a_failed_run_names_its_step_and_a_retry_continues_there(place: Places) -> None:
     healthy, calls = threading.Event(), list[str]()
 
     def before(state: State) -> State:
@@ -114,7 +114,7 @@ async def test_a_failed_run_says_where_and_continues_from_there_when_it_is_retri
     def breaks(state: State) -> State:
         if not healthy.is_set():
             raise ValueError("not yet")
-        return {"log": ["mended"]}
+        return {"log": ["fixed"]}
 
     async with serving(place, chain("fragile", before, breaks)) as service:
         run = await run_to_rest(service, "fragile")
@@ -124,10 +124,10 @@ async def test_a_failed_run_says_where_and_continues_from_there_when_it_is_retri
         assert (step.name, step.status, step.error["message"]) == ("breaks", StepStatus.FAILED, "ValueError: not yet")
         healthy.set()
         await service.retry(WS, run.id)
-        again = await rested(service, run)
-        assert (again.status, again.output, again.error) == (
+        done = await rested(service, run)
+        assert (done.status, done.output, done.error) == (
             RunStatus.COMPLETED,
-            {"log": ["before", "mended"]},
+            {"log": ["before", "fixed"]},
             None,
         )
         assert calls == ["before"]
@@ -160,11 +160,11 @@ async def test_attempts_are_counted_and_reported(place: Places) -> None:
         assert (step.attempt, step.status, step.error) == (3, StepStatus.COMPLETED, None)
 
 
-async def test_input_that_the_graph_refuses_fails_the_run_and_says_why(place: Places) -> None:
+async def test_invalid_input_fails_the_run_with_a_message(place: Places) -> None:
     async with serving(place, chain("three", first)) as service:
         run = await run_to_rest(service, "three", {"n": "many"})
         assert run.status is RunStatus.FAILED
-        assert "'n'" in run.error["message"] or "n" in run.error["message"]
+        assert "'n'" in run.error["message"]
         assert await types_of(service, run) == ["WORKFLOW_STARTED", "WORKFLOW_FAILED"]
 
 
@@ -178,13 +178,13 @@ async def test_a_question_is_saved_and_its_answer_resumes_the_run(place: Places)
         [wait] = (await service.waits(WS)).items
         assert (wait.run_id, wait.kind, wait.value) == (run.id, "question", {"question": "go on?"})
         with pytest.raises(NotFound, match="no open question"):
-            await service.answer(WS, run.id, {"nobody": 1})
+            await service.answer(WS, run.id, {"unknown": 1})
         await service.answer(WS, run.id, {wait.id: "yes"})
         assert (await rested(service, run)).output == {"log": ["yes", "second"]}
         assert (await service.waits(WS)).total == 0
 
 
-async def test_a_wrong_signal_is_refused_and_the_right_one_continues(place: Places) -> None:
+async def test_a_signal_of_another_type_is_refused(place: Places) -> None:
     async with serving(place, chain("pays", waits_for_payment)) as service:
         run = await run_to_rest(service, "pays")
         with pytest.raises(SignalMismatch, match="payment_confirmed"):
@@ -196,12 +196,12 @@ async def test_a_wrong_signal_is_refused_and_the_right_one_continues(place: Plac
         assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
 
 
-async def test_an_early_signal_waits_for_the_step_that_wants_it(place: Places) -> None:
-    holds, begun = threading.Event(), threading.Event()
+async def test_an_early_signal_is_kept_for_the_step_that_waits_for_it(place: Places) -> None:
+    go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
         begun.set()
-        holds.wait(PATIENCE)
+        go_on.wait(PATIENCE)
         return {"log": ["slow"]}
 
     async with serving(place, chain("early", slow, waits_for_payment)) as service:
@@ -209,17 +209,17 @@ async def test_an_early_signal_waits_for_the_step_that_wants_it(place: Places) -
         await asyncio.to_thread(begun.wait, PATIENCE)
         await service.signal(WS, started.run.id, "payment_confirmed", {"amount": 1}, key="once")
         await service.signal(WS, started.run.id, "payment_confirmed", {"amount": 2}, key="once")
-        holds.set()
-        run = await until(lambda: _ended(service, started.run.id))
+        go_on.set()
+        run = await until(lambda: ended_run(service, started.run.id))
         assert run.output == {"log": ["slow", {"amount": 1}]}
 
 
-async def _ended(service: Any, run_id: str) -> Any:
+async def ended_run(service: Any, run_id: str) -> Any:
     run = await service.run(WS, run_id)
     return run if run.status in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED) else None
 
 
-async def test_a_timer_fires_on_time_also_after_a_restart(place: Places) -> None:
+async def test_a_timer_fires_on_time_after_a_restart(place: Places) -> None:
     clock = FakeClock()
     async with serving(place, chain("sleepy", sleeps), clock=clock) as service:
         run = await run_to_rest(service, "sleepy")
@@ -227,18 +227,18 @@ async def test_a_timer_fires_on_time_also_after_a_restart(place: Places) -> None
     async with serving(place, chain("sleepy", sleeps), clock=clock) as service:
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
         clock.advance(timedelta(minutes=59))
-        service.wake_background_tasks()  # the clock may have gone on before anybody set an alarm
+        service.wake_background_tasks()  # the clock may have advanced before an alarm was set
         await asyncio.sleep(0.05)
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
         clock.advance(timedelta(minutes=1))
         service.wake_background_tasks()
-        done = await until(lambda: _ended(service, run.id))
+        done = await until(lambda: ended_run(service, run.id))
         assert done.output == {"log": ["slept"]}
         assert [event.type for event in await events_of(service, run, "TIMER_FIRED")] == ["TIMER_FIRED"]
 
 
 @pytest.mark.parametrize("payload", [None, 1, "text", ["list"], {"__nextStep": "x"}])
-async def test_a_signal_is_a_map_without_hidden_keys(place: Places, payload: Any) -> None:
+async def test_a_signal_payload_must_be_a_map_without_reserved_keys(place: Places, payload: Any) -> None:
     async with serving(place, chain("pays", waits_for_payment)) as service:
         run = await run_to_rest(service, "pays")
         with pytest.raises(InvalidRequest):
@@ -246,7 +246,7 @@ async def test_a_signal_is_a_map_without_hidden_keys(place: Places, payload: Any
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
 
 
-async def test_payloads_have_limits(place: Places) -> None:
+async def test_payloads_are_limited_in_size(place: Places) -> None:
     settings = ServiceSettings(max_input=100, max_payload=100)
     async with serving(place, chain("pays", waits_for_payment), settings=settings) as service:
         with pytest.raises(PayloadTooLarge):
@@ -256,15 +256,15 @@ async def test_payloads_have_limits(place: Places) -> None:
             await service.signal(WS, run.id, "payment_confirmed", {"text": "x" * 100})
 
 
-# -- stopped
+# -- cancelling, pausing, timeouts
 
 
-async def test_a_cancelled_run_ends_at_once_and_what_it_does_then_has_no_effect(place: Places) -> None:
-    holds, begun = threading.Event(), threading.Event()
+async def test_a_cancelled_run_ends_at_once_and_its_late_results_are_dropped(place: Places) -> None:
+    go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
         begun.set()
-        holds.wait(PATIENCE)
+        go_on.wait(PATIENCE)
         return {"log": ["too late"]}
 
     async with serving(place, chain("slow", slow, second)) as service:
@@ -272,21 +272,21 @@ async def test_a_cancelled_run_ends_at_once_and_what_it_does_then_has_no_effect(
         await asyncio.to_thread(begun.wait, PATIENCE)
         run = await service.cancel(WS, started.run.id, "enough")
         assert (run.status, run.claim) == (RunStatus.CANCELLED, None)
-        holds.set()
+        go_on.set()
         assert service.worker is not None
-        await until(lambda: _idle(service))
+        await until(lambda: is_idle(service))
         run = await service.run(WS, started.run.id)
         assert (run.status, run.output) == (RunStatus.CANCELLED, None)
         assert (await types_of(service, run))[-1] == "WORKFLOW_CANCELLED"
         assert [step.status for step in await service.steps(WS, run.id)] == [StepStatus.CANCELLED]
-        assert (await service.cancel(WS, run.id)).version == run.version  # once more changes nothing
+        assert (await service.cancel(WS, run.id)).version == run.version  # cancelling again changes nothing
 
 
-async def _idle(service: Any) -> bool:
+async def is_idle(service: Any) -> bool:
     return service.worker.active_runs == 0
 
 
-async def test_a_waiting_run_is_cancelled_and_takes_no_answer(place: Places) -> None:
+async def test_a_cancelled_run_takes_no_answer(place: Places) -> None:
     async with serving(place, chain("asks", asks)) as service:
         run = await run_to_rest(service, "asks")
         [wait] = (await service.waits(WS)).items
@@ -299,25 +299,25 @@ async def test_a_waiting_run_is_cancelled_and_takes_no_answer(place: Places) -> 
 
 
 async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: Places) -> None:
-    holds, begun = threading.Event(), threading.Event()
+    go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
         begun.set()
-        holds.wait(PATIENCE)
+        go_on.wait(PATIENCE)
         return {"log": ["slow"]}
 
     async with serving(place, chain("slow", slow, second)) as service:
         started = await service.start(WS, StartRun(graph="slow"))
         await asyncio.to_thread(begun.wait, PATIENCE)
         await service.pause(WS, started.run.id)
-        holds.set()
+        go_on.set()
         run = await rested(service, started.run)
         assert (run.status, run.claim) == (RunStatus.PAUSED, None)
         assert [step.status for step in await service.steps(WS, run.id)] == [StepStatus.COMPLETED, StepStatus.PENDING]
         with pytest.raises(InvalidTransition):
             await service.retry(WS, run.id)
         await service.resume(WS, run.id)
-        done = await until(lambda: _ended(service, run.id))
+        done = await until(lambda: ended_run(service, run.id))
         assert done.output == {"log": ["slow", "second"]}
         assert (await types_of(service, run))[-5:] == [
             "WORKFLOW_PAUSED",
@@ -328,33 +328,33 @@ async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: P
         ]
 
 
-@pytest.mark.parametrize("act", ["pause", "resume", "retry"])
-async def test_invalid_operations_on_a_completed_run_are_refused(place: Places, act: str) -> None:
+@pytest.mark.parametrize("operation", ["pause", "resume", "retry"])
+async def test_invalid_operations_on_a_completed_run_are_refused(place: Places, operation: str) -> None:
     async with serving(place, chain("three", first)) as service:
         run = await run_to_rest(service, "three")
         with pytest.raises(InvalidTransition, match="completed"):
-            await getattr(service, act)(WS, run.id)
+            await getattr(service, operation)(WS, run.id)
         assert (await service.run(WS, run.id)).version == run.version
 
 
-async def test_a_run_that_has_no_more_time_has_failed(place: Places) -> None:
+async def test_a_run_that_exceeds_its_timeout_fails(place: Places) -> None:
     clock = FakeClock()
     async with serving(place, chain("asks", asks), clock=clock) as service:
         run = await run_to_rest(service, "asks", timeout=60)
         clock.advance(61)
         service.wake_background_tasks()
-        done = await until(lambda: _ended(service, run.id))
+        done = await until(lambda: ended_run(service, run.id))
         assert (done.status, done.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
         assert (await service.waits(WS)).total == 0
 
 
-# -- once
+# -- idempotency and claims
 
 
-async def test_the_same_key_gives_the_same_run(place: Places) -> None:
+async def test_the_same_idempotency_key_gives_the_same_run(place: Places) -> None:
     async with serving(place, chain("three", first)) as service:
-        wanted = StartRun(graph="three", idempotency_key="k-1")
-        one, two = await service.start(WS, wanted), await service.start(WS, wanted)
+        request = StartRun(graph="three", idempotency_key="k-1")
+        one, two = await service.start(WS, request), await service.start(WS, request)
         assert (one.created, two.created, one.run.id) == (True, False, two.run.id)
         starts = await asyncio.gather(
             *(service.start(WS, StartRun(graph="three", idempotency_key="k-2")) for _ in range(20))
@@ -363,25 +363,25 @@ async def test_the_same_key_gives_the_same_run(place: Places) -> None:
         assert len({start.run.id for start in starts}) == 1
 
 
-async def test_of_two_workers_with_one_run_only_the_one_with_the_valid_claim_changes_anything(place: Places) -> None:
-    holds, begun = threading.Event(), threading.Event()
+async def test_only_the_worker_with_the_valid_claim_changes_a_run(place: Places) -> None:
+    go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
         begun.set()
-        holds.wait(PATIENCE)
+        go_on.wait(PATIENCE)
         return {"log": ["slow"]}
 
     async with serving(place, chain("slow", slow, second)) as service:
         started = await service.start(WS, StartRun(graph="slow"))
         await asyncio.to_thread(begun.wait, PATIENCE)
         run = await service.run(WS, started.run.id)
-        # Another worker holds the first one for gone, and takes the run over: as `RunWorker` does it.
-        taken = Advance(run.id, service.clock.now(), {"claim": "other", "worker_id": "other"}, (), [])
-        await service.context.write([taken])
+        # Another worker considers the first one dead, and takes over the run, as `RunWorker` does.
+        takeover = Advance(run.id, service.clock.now(), {"claim": "other", "worker_id": "other"}, (), [])
+        await service.context.write([takeover])
         before = await service.run(WS, run.id)
         events = len(await service.events(WS, run.id))
-        holds.set()
-        await until(lambda: _idle(service))
+        go_on.set()
+        await until(lambda: is_idle(service))
         after = await service.run(WS, run.id)
         assert (after.version, after.status, after.claim) == (before.version, before.status, "other")
         assert len(await service.events(WS, run.id)) == events
@@ -390,7 +390,7 @@ async def test_of_two_workers_with_one_run_only_the_one_with_the_valid_claim_cha
             await service.context.write([stale])
 
 
-async def test_many_runs_at_once_end_once_each(place: Places) -> None:
+async def test_many_concurrent_runs_complete_once_each(place: Places) -> None:
     async with serving(place, chain("three", first, second, third)) as service:
         runs = await asyncio.gather(*(run_to_rest(service, "three", {"n": n}) for n in range(60)))
         assert [run.output["n"] for run in runs] == list(range(1, 61))
@@ -398,15 +398,15 @@ async def test_many_runs_at_once_end_once_each(place: Places) -> None:
             assert (await types_of(service, run)).count("WORKFLOW_COMPLETED") == 1
 
 
-# -- who may
+# -- workspaces
 
 
-async def test_objects_of_other_workspaces_do_not_exist(place: Places) -> None:
+async def test_objects_of_other_workspaces_are_not_found(place: Places) -> None:
     async with serving(place, chain("asks", asks)) as service:
         run = await run_to_rest(service, "asks")
-        for act in (service.run, service.cancel, service.pause, service.retry, service.steps, service.cost):
+        for operation in (service.run, service.cancel, service.pause, service.retry, service.steps, service.cost):
             with pytest.raises(NotFound):
-                await act("other", run.id)
+                await operation("other", run.id)
         with pytest.raises(NotFound):
             await service.signal("other", run.id, "x", {})
         assert (await service.runs("other", RunFilter())).total == 0
@@ -415,7 +415,7 @@ async def test_objects_of_other_workspaces_do_not_exist(place: Places) -> None:
             await service.threads.state("other", run.thread_id)
 
 
-async def test_the_same_thread_id_names_another_thread_in_another_workspace(place: Places) -> None:
+async def test_threads_of_two_workspaces_may_have_the_same_id(place: Places) -> None:
     def talks(state: State) -> State:
         return {"log": [len(state.get("log", ()))]}
 
@@ -426,7 +426,7 @@ async def test_the_same_thread_id_names_another_thread_in_another_workspace(plac
         started = [
             await service.start_and_wait("other", StartRun(graph="talks", thread_id="t"), PATIENCE) for _ in range(2)
         ]
-        assert [one.run.output["log"] for one in started] == [[0], [0, 1]]
+        assert [start.run.output["log"] for start in started] == [[0], [0, 1]]
         assert (await service.threads.state("other", "t"))["values"]["log"] == [0, 1]
         assert (await service.threads.state(WS, "t"))["tasks"][0]["name"] == "asks"
         await service.threads.update("other", "t", {"log": ["edited"]}, as_node="talks")
@@ -435,18 +435,18 @@ async def test_the_same_thread_id_names_another_thread_in_another_workspace(plac
         assert (await service.run(WS, waiting.id)).status is RunStatus.WAITING
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, waiting.id, {wait.interrupt_id: "yes"})
-        assert (await until(lambda: _ended(service, waiting.id))).status is RunStatus.COMPLETED
+        assert (await until(lambda: ended_run(service, waiting.id))).status is RunStatus.COMPLETED
 
 
-async def test_a_failed_run_is_retried_though_another_workspace_continues_with_a_thread_of_that_id(
+async def test_a_retry_is_independent_of_another_workspaces_thread_of_that_id(
     place: Places,
 ) -> None:
     broken = [True]
 
     def fails(state: State) -> State:
         if broken[0]:
-            raise ValueError("no luck")
-        return {"log": ["mended"]}
+            raise ValueError("failed")
+        return {"log": ["fixed"]}
 
     async with serving(place, chain("fails", fails), chain("three", first)) as service:
         failed = await run_to_rest(service, "fails", thread_id="t")
@@ -455,7 +455,7 @@ async def test_a_failed_run_is_retried_though_another_workspace_continues_with_a
         broken.clear()
         broken.append(False)
         await service.retry(WS, failed.id)
-        assert (await until(lambda: _ended(service, failed.id))).output["log"] == ["mended"]
+        assert (await until(lambda: ended_run(service, failed.id))).output["log"] == ["fixed"]
 
 
 async def test_runs_are_found_by_their_attributes(place: Places) -> None:
@@ -463,21 +463,21 @@ async def test_runs_are_found_by_their_attributes(place: Places) -> None:
         one = await run_to_rest(service, "three", tags=["red", "big"], metadata={"customer": "ann", "n": 1})
         two = await run_to_rest(service, "asks", tags=["red"], metadata={"customer": "bob"})
 
-        async def found(**wanted: Any) -> list[str]:
-            return [run.id for run in (await service.runs(WS, RunFilter(**wanted))).items]
+        async def find(**criteria: Any) -> list[str]:
+            return [run.id for run in (await service.runs(WS, RunFilter(**criteria))).items]
 
-        assert await found() == [two.id, one.id]
-        assert await found(tags=["red"]) == [two.id, one.id]
-        assert await found(tags=["red", "big"]) == [one.id]
-        assert await found(metadata={"customer": "bob"}) == [two.id]
-        assert await found(metadata={"n": "1"}) == [one.id]
-        assert await found(status=[RunStatus.WAITING]) == [two.id]
-        assert await found(graph="three") == [one.id]
-        assert await found(created_to=one.created_at) == []
+        assert await find() == [two.id, one.id]
+        assert await find(tags=["red"]) == [two.id, one.id]
+        assert await find(tags=["red", "big"]) == [one.id]
+        assert await find(metadata={"customer": "bob"}) == [two.id]
+        assert await find(metadata={"n": "1"}) == [one.id]
+        assert await find(status=[RunStatus.WAITING]) == [two.id]
+        assert await find(graph="three") == [one.id]
+        assert await find(created_to=one.created_at) == []
         assert await service.cancel_all(WS, RunFilter(tags=["red"])) == [two.id]
 
 
-async def test_an_unknown_graph_is_named_with_the_nearest(place: Places) -> None:
+async def test_an_unknown_graph_is_refused_with_the_nearest_name(place: Places) -> None:
     async with serving(place, chain("three", first)) as service:
         with pytest.raises(NotFound, match="Did you mean 'three'"):
             await service.start(WS, StartRun(graph="thre"))
@@ -485,10 +485,10 @@ async def test_an_unknown_graph_is_named_with_the_nearest(place: Places) -> None
             await service.start(WS, StartRun())
 
 
-# -- threads that runs share
+# -- shared threads
 
 
-async def test_a_second_run_on_a_thread_is_refused_or_waits_its_turn(place: Places) -> None:
+async def test_a_second_run_on_a_thread_is_refused_or_enqueued(place: Places) -> None:
     async with serving(place, chain("asks", asks)) as service:
         one = await run_to_rest(service, "asks", thread_id="shared")
         with pytest.raises(RequestConflict, match="busy"):
@@ -499,20 +499,20 @@ async def test_a_second_run_on_a_thread_is_refused_or_waits_its_turn(place: Plac
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, one.id, {wait.id: "first"})
         await rested(service, one)
-        waiting = await until(lambda: _waiting(service, two.id))
+        waiting = await until(lambda: waiting_run(service, two.id))
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, waiting.id, {wait.id: "second"})
-        done = await until(lambda: _ended(service, two.id))
+        done = await until(lambda: ended_run(service, two.id))
         assert done.output == {"log": ["first", "second"]}
 
 
-async def _waiting(service: Any, run_id: str) -> Any:
+async def waiting_run(service: Any, run_id: str) -> Any:
     run = await service.run(WS, run_id)
     return run if run.status is RunStatus.WAITING else None
 
 
 @pytest.mark.parametrize(("on_busy", "log"), [("interrupt", ["first", "again"]), ("rollback", ["again"])])
-async def test_a_run_takes_a_thread_over(place: Places, on_busy: str, log: list[str]) -> None:
+async def test_a_run_may_take_over_a_busy_thread(place: Places, on_busy: str, log: list[str]) -> None:
     def again(state: State) -> State:
         return {"log": ["again"]}
 
@@ -536,58 +536,58 @@ async def test_a_run_takes_a_thread_over(place: Places, on_busy: str, log: list[
         assert (await service.run(WS, one.id)).status is RunStatus.CANCELLED
 
 
-# -- runs that start runs
+# -- child runs
 
 
-async def test_a_run_waits_for_a_run_that_it_has_started(place: Places) -> None:
+async def test_a_run_waits_for_its_child(place: Places) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("three", {"n": 41})["n"]]}
 
     async with serving(place, chain("parent", parent), chain("three", first, second)) as service:
         run = await run_to_rest(service, "parent")
-        done = await until(lambda: _ended(service, run.id))
+        done = await until(lambda: ended_run(service, run.id))
         assert done.output == {"log": [42]}
         [child] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
         assert (child.status, child.source) == (RunStatus.COMPLETED, f"run:{run.id}")
 
 
-async def test_a_child_gets_the_thread_of_its_own_workspace(place: Places) -> None:
+async def test_a_child_uses_the_thread_of_its_own_workspace(place: Places) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("three", {"n": 41}, thread_id="same")["n"]]}
 
     async with serving(place, chain("parent", parent), chain("three", first, second), chain("asks", asks)) as service:
         held = (await service.start_and_wait("other", StartRun(graph="asks", thread_id="same"), PATIENCE)).run
         run = await run_to_rest(service, "parent")
-        assert (await until(lambda: _ended(service, run.id))).output == {"log": [42]}
+        assert (await until(lambda: ended_run(service, run.id))).output == {"log": [42]}
         [child] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
         assert (child.workspace_id, child.thread_id) == (WS, "same")
         assert (await service.run("other", held.id)).status is RunStatus.WAITING
 
 
-async def test_a_failed_child_fails_its_parent_with_a_word_of_why(place: Places) -> None:
+async def test_a_failed_child_fails_its_parent_with_its_error(place: Places) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("breaks")]}
 
     def breaks(state: State) -> State:
-        raise ValueError("no luck")
+        raise ValueError("failed")
 
     async with serving(place, chain("parent", parent), chain("breaks", breaks)) as service:
         run = await run_to_rest(service, "parent")
-        done = await until(lambda: _ended(service, run.id))
+        done = await until(lambda: ended_run(service, run.id))
         assert done.status is RunStatus.FAILED
-        assert "no luck" in done.error["message"]
+        assert "failed" in done.error["message"]
 
 
-class Breaks:
-    """A node of a child that fails until it is mended, and the node of its parent."""
+class FailingChild:
+    """A child whose node fails until it is fixed, and its parent."""
 
     def __init__(self) -> None:
-        self.is_whole, self.calls = False, 0
+        self.is_fixed, self.calls = False, 0
 
     def child(self, state: State) -> State:
         self.calls += 1
-        if not self.is_whole:
-            raise ValueError(f"no luck {self.calls}")
+        if not self.is_fixed:
+            raise ValueError(f"failure {self.calls}")
         return {"n": 7}
 
     def parent(self, state: State, runtime: Runtime[Any]) -> State:
@@ -597,155 +597,151 @@ class Breaks:
     def graphs(self) -> list[StateGraph]:
         return [chain("parent", self.parent), chain("child", self.child)]
 
-    async def both_failed(self, service: Service) -> tuple[Run, Run]:
-        """A parent and its child that have failed."""
-        run = await _ended_of(service, "parent")
+    async def run_both_to_failure(self, service: Service) -> tuple[Run, Run]:
+        """Run a parent and its child until both have failed."""
+        run = await run_to_end(service, "parent")
         [child] = (await service.runs(WS, RunFilter(parent_id=run.id))).items
         assert (run.status, child.status) == (RunStatus.FAILED, RunStatus.FAILED)
         return run, child
 
-    async def retried(self, service: Service, run: Run) -> Run:
+    async def retry_to_end(self, service: Service, run: Run) -> Run:
         await service.retry(WS, run.id)
-        return await until(lambda: _ended(service, run.id))
+        return await until(lambda: ended_run(service, run.id))
 
 
-async def test_a_run_that_failed_because_of_its_child_is_retried_with_the_childs_new_result(place: Places) -> None:
-    breaks = Breaks()
-    async with serving(place, *breaks.graphs) as service:
-        run, child = await breaks.both_failed(service)
-        done = await breaks.retried(service, run)  # the child has failed still
-        assert (done.status, breaks.calls) == (RunStatus.FAILED, 1)
-        assert "no luck 1" in done.error["message"]
+async def test_a_retried_parent_uses_the_new_result_of_its_retried_child(place: Places) -> None:
+    failing = FailingChild()
+    async with serving(place, *failing.graphs) as service:
+        run, child = await failing.run_both_to_failure(service)
+        done = await failing.retry_to_end(service, run)  # the child is still failed
+        assert (done.status, failing.calls) == (RunStatus.FAILED, 1)
+        assert "failure 1" in done.error["message"]
         for number in (2, 3):
-            assert (await breaks.retried(service, child)).status is RunStatus.FAILED
-            assert breaks.calls == number
-        done = await breaks.retried(service, run)  # of several ends the last one counts
-        assert "no luck 3" in done.error["message"]
-        assert (await breaks.retried(service, child)).status is RunStatus.FAILED
-        breaks.is_whole = True
-        assert (await breaks.retried(service, child)).status is RunStatus.COMPLETED
-        done = await breaks.retried(service, run)
-        assert (done.status, done.output, breaks.calls) == (RunStatus.COMPLETED, {"log": [7]}, 5)
+            assert (await failing.retry_to_end(service, child)).status is RunStatus.FAILED
+            assert failing.calls == number
+        done = await failing.retry_to_end(service, run)  # the last result counts
+        assert "failure 3" in done.error["message"]
+        assert (await failing.retry_to_end(service, child)).status is RunStatus.FAILED
+        failing.is_fixed = True
+        assert (await failing.retry_to_end(service, child)).status is RunStatus.COMPLETED
+        done = await failing.retry_to_end(service, run)
+        assert (done.status, done.output, failing.calls) == (RunStatus.COMPLETED, {"log": [7]}, 5)
         assert (await service.runs(WS, RunFilter(parent_id=run.id))).total == 1
 
 
-async def test_a_run_that_failed_by_its_child_waits_for_it_if_both_are_retried(place: Places) -> None:
-    breaks, held = Breaks(), threading.Event()
+async def test_a_retried_parent_waits_for_its_retried_child(place: Places) -> None:
+    failing, go_on = FailingChild(), threading.Event()
 
     def child(state: State) -> State:
-        if breaks.is_whole:
-            held.wait(PATIENCE)
-        return breaks.child(state)
+        if failing.is_fixed:
+            go_on.wait(PATIENCE)
+        return failing.child(state)
 
-    async with serving(place, chain("parent", breaks.parent), chain("child", child)) as service:
-        run, kid = await breaks.both_failed(service)
-        breaks.is_whole = True
-        await service.retry(WS, kid.id)
+    async with serving(place, chain("parent", failing.parent), chain("child", child)) as service:
+        run, child_run = await failing.run_both_to_failure(service)
+        failing.is_fixed = True
+        await service.retry(WS, child_run.id)
         await service.retry(WS, run.id)
         try:
-            await until(lambda: _waits(service, run))
+            await until(lambda: waiting_run(service, run.id))
         finally:
-            held.set()
-        done = await until(lambda: _ended(service, run.id))
+            go_on.set()
+        done = await until(lambda: ended_run(service, run.id))
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": [7]})
 
 
-async def _waits(service: Any, run: Any) -> bool:
-    return (await service.run(WS, run.id)).status is RunStatus.WAITING
-
-
-async def test_children_that_have_completed_are_not_asked_again_when_their_parent_is(place: Places) -> None:
-    breaks = Breaks()
+async def test_a_retried_parent_does_not_repeat_completed_children(place: Places) -> None:
+    failing = FailingChild()
 
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("three", {"n": 41})["n"], runtime.start_run("child")["n"]]}
 
-    async with serving(place, chain("parent", parent), chain("three", first, second), breaks.graphs[1]) as service:
-        run = await _ended_of(service, "parent")
-        kids = {one.graph: one for one in (await service.runs(WS, RunFilter(parent_id=run.id))).items}
-        breaks.is_whole = True
-        await breaks.retried(service, kids["child"])
-        done = await breaks.retried(service, run)
+    async with serving(place, chain("parent", parent), chain("three", first, second), failing.graphs[1]) as service:
+        run = await run_to_end(service, "parent")
+        children = {child.graph: child for child in (await service.runs(WS, RunFilter(parent_id=run.id))).items}
+        failing.is_fixed = True
+        await failing.retry_to_end(service, children["child"])
+        done = await failing.retry_to_end(service, run)
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": [42, 7]})
-        told = [event.payload["signalType"] for event in await events_of(service, run, "SIGNAL_RECEIVED")]
-        assert told.count(f"__run_ended:{kids['three'].id}") == 1
+        received = [event.payload["signalType"] for event in await events_of(service, run, "SIGNAL_RECEIVED")]
+        assert received.count(f"__run_ended:{children['three'].id}") == 1
 
 
-async def _ended_of(service: Any, graph: str) -> Any:
-    """A new run of a graph, once it has ended."""
+async def run_to_end(service: Any, graph: str) -> Any:
+    """Run a graph to its end."""
     run = await run_to_rest(service, graph)
-    return await until(lambda: _ended(service, run.id))
+    return await until(lambda: ended_run(service, run.id))
 
 
-async def test_children_that_are_not_awaited_start_once_and_are_cancelled_with_their_parent(place: Places) -> None:
+async def test_children_without_wait_start_once_and_are_cancelled_with_their_parent(place: Places) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         child = runtime.start_run("asks", wait=False)
         return {"log": [child, interrupt("and now?")]}
 
     async with serving(place, chain("parent", parent), chain("asks", asks)) as service:
         run = await run_to_rest(service, "parent")
-        child = await until(lambda: _child_waiting(service, run.id))
+        child = await until(lambda: waiting_child(service, run.id))
         await service.cancel(WS, run.id)
         assert (await service.run(WS, child.id)).status is RunStatus.CANCELLED
         assert (await service.runs(WS, RunFilter(parent_id=run.id))).total == 1
 
 
-async def _child_waiting(service: Any, parent_id: str) -> Any:
-    found = (await service.runs(WS, RunFilter(parent_id=parent_id))).items
-    return found[0] if found and found[0].status is RunStatus.WAITING else None
+async def waiting_child(service: Any, parent_id: str) -> Any:
+    runs = (await service.runs(WS, RunFilter(parent_id=parent_id))).items
+    return runs[0] if runs and runs[0].status is RunStatus.WAITING else None
 
 
-async def test_the_on_failure_graph_is_started(place: Places) -> None:
+async def test_a_failed_run_starts_its_on_failure_graph(place: Places) -> None:
     def breaks(state: State) -> State:
-        raise ValueError("no luck")
+        raise ValueError("failed")
 
-    class Told(TypedDict, total=False):
+    class FailureInput(TypedDict, total=False):
         runId: str
         graph: str
         input: Any
         error: Any
 
-    def tells(state: Told) -> None: ...
+    def tells(state: FailureInput) -> None: ...
 
-    after = StateGraph(Told, name="tells")
+    after = StateGraph(FailureInput, name="tells")
     after.add_node("tells", tells)
     after.add_edge(START, "tells")
     after.add_edge("tells", END)
     async with serving(place, chain("breaks", breaks), after) as service:
         run = await run_to_rest(service, "breaks", {"n": 1}, settings={"onFailure": "tells"})
-        told = await until(lambda: _of_graph(service, "tells"))
-        assert (told.input["runId"], told.input["error"]["code"]) == (run.id, "ValueError")
+        received = await until(lambda: completed_run_of(service, "tells"))
+        assert (received.input["runId"], received.input["error"]["code"]) == (run.id, "ValueError")
 
 
-async def _of_graph(service: Any, graph: str) -> Any:
-    found = (await service.runs(WS, RunFilter(graph=graph, status=[RunStatus.COMPLETED]))).items
-    return found[0] if found else None
+async def completed_run_of(service: Any, graph: str) -> Any:
+    runs = (await service.runs(WS, RunFilter(graph=graph, status=[RunStatus.COMPLETED]))).items
+    return runs[0] if runs else None
 
 
-# -- many, few, later
+# -- limits, schedules, events, approvals
 
 
 async def test_runs_with_a_concurrency_key_are_limited(place: Places) -> None:
-    at_work, most = [0], [0]
+    running, peak = [0], [0]
     lock = threading.Lock()
 
     def counts(state: State) -> State:
         with lock:
-            at_work[0] += 1
-            most[0] = max(most[0], at_work[0])
+            running[0] += 1
+            peak[0] = max(peak[0], running[0])
         threading.Event().wait(0.01)
         with lock:
-            at_work[0] -= 1
+            running[0] -= 1
         return {"log": ["done"]}
 
     async with serving(place, chain("counts", counts)) as service:
         await asyncio.gather(
             *(run_to_rest(service, "counts", concurrency_key="k", concurrency_limit=2) for _ in range(10))
         )
-        assert most[0] == 2
+        assert peak[0] == 2
 
 
-async def test_a_run_that_is_for_later_begins_then(place: Places) -> None:
+async def test_a_scheduled_run_begins_at_its_time(place: Places) -> None:
     clock = FakeClock()
     async with serving(place, chain("three", first), clock=clock) as service:
         started = await service.start(WS, StartRun(graph="three", after=clock.now() + timedelta(days=30)))
@@ -753,10 +749,10 @@ async def test_a_run_that_is_for_later_begins_then(place: Places) -> None:
         assert (await service.run(WS, started.run.id)).status is RunStatus.PENDING
         clock.advance(timedelta(days=30))
         service.wake_background_tasks()
-        assert (await until(lambda: _ended(service, started.run.id))).status is RunStatus.COMPLETED
+        assert (await until(lambda: ended_run(service, started.run.id))).status is RunStatus.COMPLETED
 
 
-async def test_events_are_followed_as_they_happen_and_from_any_position(place: Places) -> None:
+async def test_events_can_be_followed_live_from_any_position(place: Places) -> None:
     async with serving(place, chain("asks", first, asks, third)) as service:
         started = await service.start(WS, StartRun(graph="asks"))
 
@@ -773,14 +769,14 @@ async def test_events_are_followed_as_they_happen_and_from_any_position(place: P
         assert await followed(0) == whole
 
 
-async def test_the_runs_of_a_worker_that_has_gone_continue_elsewhere(place: Places) -> None:
+async def test_runs_of_a_dead_worker_continue_in_another_service(place: Places) -> None:
     async with serving(place, chain("three", first, second)) as service:
         run = await run_to_rest(service, "three", thread_id="mine")
         thread = "left"
         started = await service.start(
             WS, StartRun(graph="three", thread_id=thread, after=service.clock.now() + timedelta(days=1))
         )
-        # As a process leaves it that was killed after its first superstep.
+        # The state that a process leaves when it is killed after its first superstep.
         app = service.context.catalog.require("three").app.with_services(checkpointer=service.context.saver)
         await app.ainvoke({"n": 1}, thread_id=thread, run_id=started.run.id, interrupt_after="first")
         lease = LeaseRequest(
@@ -810,11 +806,11 @@ async def test_the_runs_of_a_worker_that_has_gone_continue_elsewhere(place: Plac
     if hasattr(answer, "result"):
         await asyncio.to_thread(answer.result)
     async with serving(place, chain("three", first, second)) as service:
-        done = await until(lambda: _ended(service, started.run.id))
+        done = await until(lambda: ended_run(service, started.run.id))
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"n": 2, "log": ["first", "second"]})
 
 
-async def test_an_answer_of_the_wrong_type_changes_nothing(place: Places) -> None:
+async def test_an_answer_of_the_wrong_type_is_refused(place: Places) -> None:
     def asks_for_a_number(state: State) -> State:
         return {"n": interrupt("how many?", schema=int)}
 
@@ -833,7 +829,7 @@ async def test_an_answer_of_the_wrong_type_changes_nothing(place: Places) -> Non
         await until(lambda: events_of(service, run, "SIGNAL_IGNORED"))
         assert (await rested(service, run)).status is RunStatus.WAITING
         await service.signal(WS, run.id, "count", {"n": 4})
-        assert (await until(lambda: _ended(service, run.id))).output["n"] == 4
+        assert (await until(lambda: ended_run(service, run.id))).output["n"] == 4
 
 
 async def test_an_approval_is_decided_once(place: Places) -> None:
@@ -849,12 +845,12 @@ async def test_an_approval_is_decided_once(place: Places) -> None:
             *(service.decide(WS, request.id, "approved", decided_by=name) for name in ("ann", "bob")),
             return_exceptions=True,
         )
-        assert sum(isinstance(one, InvalidTransition) for one in decided) == 1
+        assert sum(isinstance(result, InvalidTransition) for result in decided) == 1
         assert (await rested(service, run)).output == {"log": ["approved"]}
         assert len(await events_of(service, run, "APPROVAL_DECIDED")) == 1
 
 
-async def test_an_approval_that_its_run_does_not_live_to_see_is_closed(place: Places) -> None:
+async def test_an_open_approval_expires_with_its_run(place: Places) -> None:
     clock = FakeClock()
 
     def approved(state: State) -> State:
@@ -864,12 +860,12 @@ async def test_an_approval_that_its_run_does_not_live_to_see_is_closed(place: Pl
         run = await run_to_rest(service, "letter", timeout=60)
         clock.advance(61)
         service.wake_background_tasks()
-        assert (await until(lambda: _ended(service, run.id))).status is RunStatus.FAILED
+        assert (await until(lambda: ended_run(service, run.id))).status is RunStatus.FAILED
         [request] = (await service.approvals(WS)).items
         assert request.decision == "expired"
 
 
-async def test_a_result_that_is_too_large_fails_the_run(place: Places) -> None:
+async def test_an_oversized_output_fails_the_run(place: Places) -> None:
     def writes(state: State) -> State:
         return {"log": ["x" * 500]}
 
@@ -878,7 +874,7 @@ async def test_a_result_that_is_too_large_fails_the_run(place: Places) -> None:
         assert (run.status, run.error["code"], run.output) == (RunStatus.FAILED, "OUTPUT_TOO_LARGE", None)
 
 
-async def test_live_followers_see_events_that_are_not_stored(place: Places) -> None:
+async def test_live_followers_receive_events_that_are_not_stored(place: Places) -> None:
     def talks(state: State, runtime: Runtime[Any]) -> State:
         runtime.stream_writer({"half": "way"})
         return {"log": ["done"]}
@@ -894,16 +890,16 @@ async def test_live_followers_see_events_that_are_not_stored(place: Places) -> N
         while service.hub.listeners < 2:
             await asyncio.sleep(0.005)
         await service.answer(WS, run.id, {wait.id: "yes"})
-        live, kept = await asyncio.gather(*following)
-        told = [event for event in live if isinstance(event, LiveEvent)]
-        assert [(event.type, event.payload, event.step) for event in told] == [("custom", {"half": "way"}, "talks")]
-        assert [event for event in live if not isinstance(event, LiveEvent)] == kept
+        live, durable = await asyncio.gather(*following)
+        received = [event for event in live if isinstance(event, LiveEvent)]
+        assert [(event.type, event.payload, event.step) for event in received] == [("custom", {"half": "way"}, "talks")]
+        assert [event for event in live if not isinstance(event, LiveEvent)] == durable
 
 
 # -- versions
 
 
-def steps_of(version: str, last: str) -> dict[str, Any]:
+def definition_of(version: str, last: str) -> dict[str, Any]:
     return {
         "name": "order",
         "version": version,
@@ -919,55 +915,55 @@ HANDLERS = Handlers(
 )
 
 
-@pytest.mark.parametrize("stored", [True, False], ids=["by the API", "by the project"])
-async def test_a_run_ends_on_the_version_that_it_began_with(place: Places, stored: bool) -> None:
-    async with serving(place, *([] if stored else [steps_of("1", "old")]), handlers=HANDLERS) as service:
-        if stored:
-            await service.add_definition(WS, steps_of("1", "old"))
+@pytest.mark.parametrize("is_stored", [True, False], ids=["added by the API", "served by the project"])
+async def test_a_run_keeps_the_version_that_it_began_with(place: Places, is_stored: bool) -> None:
+    async with serving(place, *([] if is_stored else [definition_of("1", "old")]), handlers=HANDLERS) as service:
+        if is_stored:
+            await service.add_definition(WS, definition_of("1", "old"))
         before = await run_to_rest(service, "order")
         assert before.status is RunStatus.WAITING
-        if stored:
-            await service.add_definition(WS, steps_of("2", "new"))
-    async with serving(place, *([] if stored else [steps_of("2", "new")]), handlers=HANDLERS) as service:
+        if is_stored:
+            await service.add_definition(WS, definition_of("2", "new"))
+    async with serving(place, *([] if is_stored else [definition_of("2", "new")]), handlers=HANDLERS) as service:
         after = await run_to_rest(service, "order")
         assert before.definition_id != after.definition_id
         for run, name in ((before, "old"), (after, "new")):
             await service.signal(WS, run.id, "paid", {"sum": 1})
-            assert (await until(lambda run=run: _ended(service, run.id))).output == {"sum": 1, "by": name}
+            assert (await until(lambda run=run: ended_run(service, run.id))).output == {"sum": 1, "by": name}
 
 
-async def test_a_version_never_changes(place: Places) -> None:
+async def test_a_version_of_a_definition_is_immutable(place: Places) -> None:
     async with serving(place, handlers=HANDLERS) as service:
-        one = await service.add_definition(WS, steps_of("1", "old"))
-        same = await service.add_definition(WS, steps_of("1", "old"))
+        one = await service.add_definition(WS, definition_of("1", "old"))
+        same = await service.add_definition(WS, definition_of("1", "old"))
         assert (one.created, same.created, same.definition.id) == (True, False, one.definition.id)
         with pytest.raises(RequestConflict, match="another version"):
-            await service.add_definition(WS, steps_of("1", "new"))
-        elsewhere = await service.add_definition("other", steps_of("1", "new"))
+            await service.add_definition(WS, definition_of("1", "new"))
+        elsewhere = await service.add_definition("other", definition_of("1", "new"))
         assert elsewhere.definition.id != one.definition.id
         with pytest.raises(NotFound):
             await service.start(WS, StartRun(definition_id=elsewhere.definition.id))
 
 
-async def test_a_run_waits_for_its_graph_to_be_served_again(place: Places) -> None:
+async def test_a_run_is_postponed_until_its_graph_is_served_again(place: Places) -> None:
     async with serving(place, chain("pays", waits_for_payment)) as service:
         run = await run_to_rest(service, "pays")
     clock = FakeClock(run.created_at + timedelta(hours=1))
     async with serving(place, clock=clock) as service:
         await service.signal(WS, run.id, "payment_confirmed", {"amount": 1})
-        put_off = await until(lambda: _due_later(service, run.id))
-        assert put_off.status is RunStatus.WAITING
+        postponed = await until(lambda: postponed_run(service, run.id))
+        assert postponed.status is RunStatus.WAITING
     clock.advance(60)
     async with serving(place, chain("pays", waits_for_payment), clock=clock) as service:
-        assert (await until(lambda: _ended(service, run.id))).output == {"log": [{"amount": 1}]}
+        assert (await until(lambda: ended_run(service, run.id))).output == {"log": [{"amount": 1}]}
 
 
-async def _due_later(service: Any, run_id: str) -> Any:
+async def postponed_run(service: Any, run_id: str) -> Any:
     run = await service.run(WS, run_id)
     return run if run.claim is None and run.due_at is not None and run.due_at > service.clock.now() else None
 
 
-async def test_secrets_are_redacted_in_events_but_not_in_the_data_of_runs(place: Places) -> None:
+async def test_secrets_are_redacted_in_events_but_not_in_run_data(place: Places) -> None:
     def breaks(state: State) -> State:
         raise ValueError("the key sk-123 is wrong")
 
@@ -981,7 +977,7 @@ async def test_secrets_are_redacted_in_events_but_not_in_the_data_of_runs(place:
         assert (run.input, await service.state(WS, run.id)) == ({"log": ["sk-123"]}, {"log": ["sk-123"]})
 
 
-async def test_a_service_that_stops_does_not_wait_for_runs_that_back_off(place: Places) -> None:
+async def test_a_stopping_service_does_not_wait_for_scheduled_retries(place: Places) -> None:
     healthy, calls = threading.Event(), list[int]()
 
     def flaky(state: State) -> State:
@@ -994,10 +990,10 @@ async def test_a_service_that_stops_does_not_wait_for_runs_that_back_off(place: 
     async with serving(place, chain("flaky", flaky, retry_policy=policy)) as service:
         started = await service.start(WS, StartRun(graph="flaky"))
         await until(lambda: events_of(service, started.run, "STEP_RETRY_SCHEDULED"))
-    assert len(calls) == 1  # it was not waited for until it had tried again
+    assert len(calls) == 1  # the service did not wait for the next attempt
     healthy.set()
     async with serving(place, chain("flaky", flaky, retry_policy=policy)) as service:
-        done = await until(lambda: _ended(service, started.run.id))
+        done = await until(lambda: ended_run(service, started.run.id))
         assert done.output == {"log": ["through"]}
         [step] = await service.steps(WS, done.id)
         assert (step.status, step.attempt) == (StepStatus.COMPLETED, 2)

@@ -38,7 +38,7 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], operator.add]
 
 
-def entered_by(path: Any) -> StateGraph:
+def graph_with_entry(path: Any) -> StateGraph:
     graph = StateGraph(State).add_node("a", lambda s: {"log": ["a"]}).add_node("b", lambda s: {"log": ["b"]})
     return graph.add_conditional_edges(START, path, ["a", "b"])
 
@@ -46,42 +46,42 @@ def entered_by(path: Any) -> StateGraph:
 # -- conditional entries
 
 
-def test_a_conditional_entry_may_ask_for_what_a_node_may_ask_for(driver: Any) -> None:
+def test_a_conditional_entry_may_access_the_runtime(driver: Any) -> None:
     def path(state: Any) -> str:
-        get_stream_writer()("heard")
+        get_stream_writer()("hello")
         return get_config()["configurable"]["thread_id"]
 
-    app = entered_by(path).compile(InMemorySaver())
+    app = graph_with_entry(path).compile(InMemorySaver())
 
-    assert driver.stream(app, {"x": 1}, {"thread_id": "b"}, stream_mode="custom") == ["heard"]
+    assert driver.stream(app, {"x": 1}, {"thread_id": "b"}, stream_mode="custom") == ["hello"]
     assert app.get_state({"thread_id": "b"}).values["log"] == ["b"]
 
 
 @pytest.mark.parametrize("nested", [False, True])
 @pytest.mark.parametrize("answer", ["a", "b"])
-def test_a_conditional_entry_may_ask_and_continues_with_the_answer(driver: Any, answer: str, nested: bool) -> None:
-    asked: list[Any] = []
+def test_a_conditional_entry_may_ask_a_question(driver: Any, answer: str, nested: bool) -> None:
+    seen: list[Any] = []
 
     def path(state: Any) -> str:
-        asked.append(state["log"])
+        seen.append(state["log"])
         return interrupt("where to?")
 
-    app = entered_by(path).compile(InMemorySaver())
+    app = graph_with_entry(path).compile(InMemorySaver())
     if nested:
         app = StateGraph(State).add_node("inner", app).add_edge(START, "inner").compile(InMemorySaver())
 
-    waiting = driver.invoke(app, {"log": ["in"]}, THREAD)
-    assert (waiting["log"], waiting["__interrupt__"][0].value) == (["in"], "where to?")
+    result = driver.invoke(app, {"log": ["in"]}, THREAD)
+    assert (result["log"], result["__interrupt__"][0].value) == (["in"], "where to?")
     assert driver.invoke(app, Command(resume=answer), THREAD) == {"log": ["in", answer]}
-    assert all(log == ["in"] for log in asked)
+    assert all(log == ["in"] for log in seen)
 
 
 def test_a_thread_that_waits_at_its_entry_is_saved(driver: Any, tmp_path: Any) -> None:
     with SqliteSaver(tmp_path / "threads.db") as saver:
-        app = entered_by(lambda state: interrupt("where to?")).compile(saver)
+        app = graph_with_entry(lambda state: interrupt("where to?")).compile(saver)
         driver.invoke(app, {"x": 1}, THREAD)
     with SqliteSaver(tmp_path / "threads.db") as saver:
-        app = entered_by(lambda state: interrupt("where to?")).compile(saver)
+        app = graph_with_entry(lambda state: interrupt("where to?")).compile(saver)
         assert driver.invoke(app, Command(resume="b"), THREAD) == {"x": 1, "log": ["b"]}
 
 
@@ -90,7 +90,7 @@ def test_a_conditional_entry_may_be_a_coroutine(driver: Any) -> None:
         await asyncio.sleep(0)
         return "b"
 
-    assert driver.invoke(entered_by(path).compile(), {"x": 1})["log"] == ["b"]
+    assert driver.invoke(graph_with_entry(path).compile(), {"x": 1})["log"] == ["b"]
 
 
 # -- contexts
@@ -109,17 +109,17 @@ class ModelContext(BaseModel):
     user: str = Field("nobody", validation_alias="name")
 
 
-class ChoosyContext(BaseModel):
+class AliasedContext(BaseModel):
     user: str = Field("nobody", validation_alias=AliasChoices("name", "login"))
 
 
-class LaxContext(BaseModel):
+class OpenContext(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     user: str = "nobody"
 
 
-def with_context(schema: Any) -> Any:
+def compile_with_context(schema: Any) -> Any:
     def node(state: Any, runtime: Runtime[Any]) -> Any:
         context = runtime.context
         return {"log": [context["user"] if isinstance(context, dict) else context.user]}
@@ -128,9 +128,9 @@ def with_context(schema: Any) -> Any:
 
 
 @pytest.mark.parametrize("schema", [Context, TypedContext, ModelContext])
-def test_a_wrong_key_of_a_context_is_an_error_with_a_near_miss(driver: Any, schema: Any) -> None:
+def test_an_unknown_key_of_a_context_is_refused_with_a_suggestion(driver: Any, schema: Any) -> None:
     with pytest.raises(InvalidConfig, match=r"'usr'.*Did you mean 'user'"):
-        driver.invoke(with_context(schema), {"x": 1}, context={"usr": "bob"})
+        driver.invoke(compile_with_context(schema), {"x": 1}, context={"usr": "bob"})
 
 
 @pytest.mark.parametrize(
@@ -139,19 +139,19 @@ def test_a_wrong_key_of_a_context_is_an_error_with_a_near_miss(driver: Any, sche
         (Context, {"user": "bob"}),
         (TypedContext, {"user": "bob"}),
         (ModelContext, {"name": "bob"}),
-        (ChoosyContext, {"login": "bob"}),
-        (LaxContext, {"user": "bob", "more": 1}),
+        (AliasedContext, {"login": "bob"}),
+        (OpenContext, {"user": "bob", "more": 1}),
         (None, {"user": "bob", "more": 1}),
     ],
 )
-def test_the_keys_that_a_context_may_have(driver: Any, schema: Any, context: Any) -> None:
-    assert driver.invoke(with_context(schema), {"x": 1}, context=context)["log"] == ["bob"]
+def test_a_context_accepts_the_keys_of_its_schema(driver: Any, schema: Any, context: Any) -> None:
+    assert driver.invoke(compile_with_context(schema), {"x": 1}, context=context)["log"] == ["bob"]
 
 
 # -- entrypoints
 
 
-def test_an_entrypoint_may_be_annotated_with_what_it_returns_and_saves(driver: Any) -> None:
+def test_an_entrypoint_may_be_annotated_with_its_result_and_saved_value(driver: Any) -> None:
     @entrypoint(InMemorySaver())
     def accumulate(n: int, *, previous: int | None = None) -> entrypoint.final[int, int]:
         return entrypoint.final(value=previous or 0, save=(previous or 0) + n)
@@ -162,24 +162,26 @@ def test_an_entrypoint_may_be_annotated_with_what_it_returns_and_saves(driver: A
 # -- cached messages
 
 
-class Talk(MessagesState):
+class TopicState(MessagesState):
     topic: int
 
 
-def cached(node: Any) -> Any:
-    graph = StateGraph(Talk).add_node("say", node, cache_policy=CachePolicy(key_func=lambda state: state["topic"]))
+def compile_cached(node: Any) -> Any:
+    graph = StateGraph(TopicState).add_node(
+        "say", node, cache_policy=CachePolicy(key_func=lambda state: state["topic"])
+    )
     return graph.add_edge(START, "say").compile(InMemorySaver(), cache=InMemoryCache())
 
 
-def talk(driver: Any, app: Any) -> list[Any]:
+def run_three_turns(driver: Any, app: Any) -> list[Any]:
     for _ in range(3):
-        given = {"messages": [{"role": "user", "content": "hi"}], "topic": 1}
-        messages = driver.invoke(app, given, THREAD)["messages"]
+        turn = {"messages": [{"role": "user", "content": "hi"}], "topic": 1}
+        messages = driver.invoke(app, turn, THREAD)["messages"]
     return messages
 
 
 def inner_graph() -> Any:
-    graph = StateGraph(Talk).add_sequence(
+    graph = StateGraph(TopicState).add_sequence(
         [("one", lambda s: {"messages": ["hello"]}), ("two", lambda s: {"messages": ["bye"]})]
     )
     return graph.add_edge(START, "one").compile()
@@ -195,15 +197,15 @@ def inner_graph() -> Any:
         (inner_graph(), ["hello", "bye"]),
     ],
 )
-def test_a_cached_answer_appends_messages_of_its_own_each_time(driver: Any, node: Any, texts: list[str]) -> None:
-    messages = talk(driver, cached(node))
+def test_a_cached_result_appends_new_messages_each_time(driver: Any, node: Any, texts: list[str]) -> None:
+    messages = run_three_turns(driver, compile_cached(node))
 
     assert [message.text for message in messages] == ["hi", *texts] * 3
     assert len({message.id for message in messages}) == len(messages)
 
 
-def test_a_cached_answer_keeps_the_ids_that_its_node_chose(driver: Any) -> None:
-    messages = talk(driver, cached(lambda s: {"messages": Message("summary", id="summary")}))
+def test_a_cached_result_keeps_explicit_message_ids(driver: Any) -> None:
+    messages = run_three_turns(driver, compile_cached(lambda s: {"messages": Message("summary", id="summary")}))
 
     assert [message.text for message in messages] == ["hi", "summary", "hi", "hi"]
 
@@ -213,36 +215,36 @@ def test_a_cached_answer_keeps_the_ids_that_its_node_chose(driver: Any) -> None:
 
 @pytest.mark.parametrize("reducer", [overwrite, OverwriteReducer])
 @pytest.mark.parametrize("is_dict", [False, True])
-def test_overwrite_takes_several_writers_and_the_last_in_task_order_stays(
-    driver: Any, reducer: Any, is_dict: bool
-) -> None:
+def test_overwrite_keeps_the_last_of_several_writes_in_task_order(driver: Any, reducer: Any, is_dict: bool) -> None:
     schema: Any = {"who": reducer} if is_dict else TypedDict("Who", {"who": Annotated[str, reducer]})
     graph = StateGraph(schema).add_node("a", lambda s: {"who": "a"}).add_node("b", lambda s: {"who": "b"})
 
     assert driver.invoke(graph.add_edge(START, "b").add_edge(START, "a").compile(), {"who": "in"}) == {"who": "b"}
 
 
-def test_a_field_without_an_annotation_still_takes_one(driver: Any) -> None:
+def test_a_field_without_a_reducer_takes_one_write_per_superstep(driver: Any) -> None:
     graph = StateGraph(State).add_node("a", lambda s: {"x": 1}).add_node("b", lambda s: {"x": 2})
 
     with pytest.raises(ConflictingWrites):
         driver.invoke(graph.add_edge(START, "a").add_edge(START, "b").compile(), {"x": 0})
 
 
-def wrong(only: Any) -> Any:
-    return only
+def invalid_reducer(value: Any) -> Any:
+    return value
 
 
-def test_bad_reducers_are_some_of_the_problems_and_not_the_only_one() -> None:
+def test_invalid_reducers_are_reported_with_all_other_problems() -> None:
     class Bad(TypedDict):
-        first: Annotated[int, wrong]
+        first: Annotated[int, invalid_reducer]
         second: Annotated[list[int], operator.add, max]
 
-    graph = StateGraph(Bad, input_schema={"third": wrong}).add_node("node", lambda s: None).add_edge(START, "nod")
+    graph = (
+        StateGraph(Bad, input_schema={"third": invalid_reducer}).add_node("node", lambda s: None).add_edge(START, "nod")
+    )
 
     with pytest.raises(InvalidGraph) as caught:
         graph.compile(checkpointer=3)  # type: ignore[arg-type]
-    said = "\n".join(caught.value.problems)
+    problems = "\n".join(caught.value.problems)
     assert len(caught.value.problems) == 5
     for part in ("checkpointer=", "'first'", "'second'", "'third'", "'nod'"):
-        assert part in said
+        assert part in problems

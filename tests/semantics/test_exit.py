@@ -23,8 +23,8 @@ class State(TypedDict, total=False):
     seen: int
 
 
-class Counting(InMemorySaver):
-    """Counts the commits to each namespace."""
+class NamespaceRecorder(InMemorySaver):
+    """Records the namespace of each commit."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,15 +35,15 @@ class Counting(InMemorySaver):
         return super().commit(commit, **options)
 
 
-def calling(inner: StateGraph, after: Any = lambda state: None, memory: Any = "call") -> StateGraph:
-    """`before`, then a subgraph, then `after`."""
+def around(inner: StateGraph, after: Any = lambda state: None, memory: Any = "call") -> StateGraph:
+    """Build a graph of `before`, a subgraph and `after`."""
     graph = StateGraph(State).add_node("before", lambda state: {"log": ["before"]})
     graph.add_node("sub", inner.compile(), memory=memory).add_node("after", after)
     return graph.add_edge(START, "before").add_edge("before", "sub").add_edge("sub", "after").add_edge("after", END)
 
 
-def paying(paid: list[str], last: Any = lambda state: {"log": ["last"]}) -> StateGraph:
-    """A subgraph that does a step, and then something else."""
+def paying_subgraph(paid: list[str], last: Any = lambda state: {"log": ["last"]}) -> StateGraph:
+    """Build a subgraph of a node with a step, and a last node."""
 
     def pay(state: State, runtime: Runtime) -> dict[str, Any]:
         runtime.step("pay", paid.append, "paid")
@@ -54,10 +54,10 @@ def paying(paid: list[str], last: Any = lambda state: {"log": ["last"]}) -> Stat
 
 
 class Crash(BaseException):
-    """Ends a run as the end of its process does: nothing more is saved."""
+    """Ends a run like the death of its process: nothing more is saved."""
 
 
-def crashing(crashes: list[bool]) -> Any:
+def crash_or_end(crashes: list[bool]) -> Any:
     def node(state: State) -> dict[str, Any]:
         if crashes.pop():
             raise Crash
@@ -66,56 +66,56 @@ def crashing(crashes: list[bool]) -> Any:
     return node
 
 
-def test_a_call_that_completes_saves_nothing_of_its_own(driver: Any) -> None:
-    saver = Counting()
+def test_a_completed_call_writes_no_checkpoints(driver: Any) -> None:
+    saver = NamespaceRecorder()
     inner = StateGraph(State).add_node("in", lambda state: {"log": ["in"]}).add_edge(START, "in")
-    app = calling(inner, lambda state: {"log": ["end"]}).compile(saver)
+    app = around(inner, lambda state: {"log": ["end"]}).compile(saver)
     assert driver.invoke(app, {}, THREAD, durability="exit")["log"] == ["before", "in", "end"]
-    assert saver.namespaces_written == ["", ""]  # the input, and the end
+    assert saver.namespaces_written == ["", ""]  # the input and the final state
 
 
-def test_a_step_in_a_call_is_done_once_though_the_run_was_lost(driver: Any) -> None:
+def test_a_step_in_a_call_is_not_repeated_after_a_crash(driver: Any) -> None:
     paid: list[str] = []
-    app = calling(paying(paid, crashing([False, True]))).compile(InMemorySaver())
+    app = around(paying_subgraph(paid, crash_or_end([False, True]))).compile(InMemorySaver())
     with pytest.raises(Crash):
         driver.invoke(app, {}, THREAD, durability="exit")
-    result = _next(driver, app)
+    result = continue_after_crash(driver, app)
     assert result["log"] == ["before", "pay", "end"]
     assert paid == ["paid"]
 
 
-def test_a_call_that_asks_continues_where_it_was(driver: Any) -> None:
+def test_a_call_that_asks_continues_after_the_answer(driver: Any) -> None:
     paid: list[str] = []
-    app = calling(paying(paid, lambda state: {"log": [interrupt("how?")]})).compile(InMemorySaver())
+    app = around(paying_subgraph(paid, lambda state: {"log": [interrupt("how?")]})).compile(InMemorySaver())
     driver.invoke(app, {}, THREAD, durability="exit")
     result = driver.invoke(app, Command(resume="so"), THREAD, durability="exit")
     assert result["log"] == ["before", "pay", "so"]
     assert paid == ["paid"]
 
 
-def test_the_memory_of_a_call_across_runs_counts_once_although_its_run_was_lost(driver: Any) -> None:
+def test_the_memory_of_a_call_counts_once_despite_a_crash(driver: Any) -> None:
     inner = StateGraph(State).add_node("count", lambda state: {"visits": 1})
     inner.add_node("show", lambda state: {"seen": state["visits"]})
     inner.add_edge(START, "count").add_edge("count", "show")
-    app = calling(inner, crashing([False, True]), "thread").compile(InMemorySaver())
+    app = around(inner, crash_or_end([False, True]), "thread").compile(InMemorySaver())
     with pytest.raises(Crash):
         driver.invoke(app, {}, THREAD, durability="exit")
-    assert _next(driver, app)["seen"] == 1
+    assert continue_after_crash(driver, app)["seen"] == 1
 
 
-def test_a_run_keeps_back_what_no_call_needs() -> None:
-    saver = Counting()
+def test_a_waiting_run_saves_each_namespace_once() -> None:
+    saver = NamespaceRecorder()
     inner = StateGraph(State).add_node("ask", lambda state: {"log": [interrupt("?")]}).add_edge(START, "ask")
-    app = calling(inner).compile(saver)
+    app = around(inner).compile(saver)
     app.invoke({}, THREAD, durability="exit")
-    assert saver.namespaces_written == ["", "", "sub"]  # the caller where it waits, before the call that it waits for
+    assert saver.namespaces_written == ["", "", "sub"]  # the waiting caller is saved before its call
 
 
-# -- a call that has ended does not run again, whatever becomes of the task that made it
+# -- completed calls of unfinished tasks
 
 
-def counting(ran: list[str], depth: int = 1) -> Any:
-    """A subgraph of two supersteps that notes its nodes as they run; deeper, its second node calls such a one."""
+def tracked_graph(ran: list[str], depth: int = 1) -> Any:
+    """Compile a graph of two nodes that are noted as they run; the second one calls `depth - 1` more of them."""
 
     def one(state: State) -> dict[str, Any]:
         ran.append(f"one {depth}")
@@ -123,7 +123,7 @@ def counting(ran: list[str], depth: int = 1) -> Any:
 
     def two(state: State) -> dict[str, Any]:
         ran.append(f"two {depth}")
-        return {"log": ["two"]} if depth == 1 else {"log": counting(ran, depth - 1).invoke({})["log"]}
+        return {"log": ["two"]} if depth == 1 else {"log": tracked_graph(ran, depth - 1).invoke({})["log"]}
 
     return StateGraph(State).add_sequence([one, two]).add_edge(START, "one").compile()
 
@@ -140,20 +140,20 @@ FORMS: dict[str, Any] = {
 @pytest.mark.parametrize("form", [*FORMS, "ainvoke"])
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_a_call_that_has_ended_does_not_run_again_though_its_node_asks(
+def test_a_completed_call_is_not_repeated_when_its_node_asks(
     driver: Any, saver: Any, durability: str, depth: int, form: str
 ) -> None:
     ran: list[str] = []
-    inner = counting(ran, depth)
+    inner = tracked_graph(ran, depth)
 
-    def calling_it(state: State) -> dict[str, Any]:
+    def plain(state: State) -> dict[str, Any]:
         return {"log": [*FORMS[form](inner), interrupt("first"), interrupt("second")]}
 
-    async def awaiting(state: State) -> dict[str, Any]:
+    async def coroutine(state: State) -> dict[str, Any]:
         result = await inner.ainvoke({})
         return {"log": [*result["log"], interrupt("first"), interrupt("second")]}
 
-    node = awaiting if form == "ainvoke" else calling_it
+    node = coroutine if form == "ainvoke" else plain
     app = StateGraph(State).add_node("node", node).add_edge(START, "node").compile(saver)
     driver.invoke(app, {}, THREAD, durability=durability)
     ran_once = list(ran)
@@ -167,11 +167,11 @@ def test_a_call_that_has_ended_does_not_run_again_though_its_node_asks(
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_a_subgraph_that_has_ended_does_not_run_again_though_the_way_on_asks(
+def test_a_completed_subgraph_is_not_repeated_when_its_conditional_edge_asks(
     driver: Any, saver: Any, durability: str
 ) -> None:
     ran: list[str] = []
-    graph = StateGraph(State).add_node("sub", counting(ran)).add_edge(START, "sub")
+    graph = StateGraph(State).add_node("sub", tracked_graph(ran)).add_edge(START, "sub")
     graph.add_node("end", lambda state: {"log": ["end"]})
     app = graph.add_conditional_edges("sub", lambda state: interrupt("where?"), ["end", END]).compile(saver)
     driver.invoke(app, {}, THREAD, durability=durability)
@@ -179,30 +179,30 @@ def test_a_subgraph_that_has_ended_does_not_run_again_though_the_way_on_asks(
     assert ran == ["one 1", "two 1"]
 
 
-@pytest.mark.parametrize("tries_again", [False, True])
+@pytest.mark.parametrize("is_retried", [False, True])
 @pytest.mark.parametrize("depth", [1, 2])
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_a_call_that_has_ended_does_not_run_again_though_its_node_fails(
-    driver: Any, saver: Any, durability: str, depth: int, tries_again: bool
+def test_a_completed_call_is_not_repeated_when_its_node_fails(
+    driver: Any, saver: Any, durability: str, depth: int, is_retried: bool
 ) -> None:
     ran: list[str] = []
-    fails = [True]
-    inner = counting(ran, depth)
+    failures = [True]
+    inner = tracked_graph(ran, depth)
 
     def node(state: State) -> dict[str, Any]:
         log = inner.invoke({})["log"]
-        if fails:
-            fails.pop()
+        if failures:
+            failures.pop()
             raise ConnectionError("gone")
         return {"log": log}
 
-    retries = RetryPolicy(initial_interval=0.0, jitter=False) if tries_again else None
+    retries = RetryPolicy(initial_interval=0.0, jitter=False) if is_retried else None
     graph = StateGraph(State).add_node("node", node, retry_policy=retries).add_edge(START, "node")
     app = graph.compile(saver)
-    if not tries_again:
+    if not is_retried:
         with pytest.raises(ConnectionError):
             driver.invoke(app, {}, THREAD, durability=durability)
-    result = driver.invoke(app, {} if tries_again else None, THREAD, durability=durability)
+    result = driver.invoke(app, {} if is_retried else None, THREAD, durability=durability)
 
     assert result["log"] == [*["one"] * depth, "two"]
     assert sorted(ran) == sorted(f"{name} {level + 1}" for name in ("one", "two") for level in range(depth))
@@ -210,21 +210,19 @@ def test_a_call_that_has_ended_does_not_run_again_though_its_node_fails(
 
 
 @pytest.mark.parametrize("durability", ["sync", "exit"])
-def test_a_call_that_has_ended_does_not_run_again_though_its_node_is_abandoned(
-    driver: Any, saver: Any, durability: str
-) -> None:
+def test_a_completed_call_is_not_repeated_when_its_node_times_out(driver: Any, saver: Any, durability: str) -> None:
     ran: list[str] = []
-    clock, is_tried_again, attempts = FakeClock(), Event(), list[int]()
-    inner = counting(ran)
+    clock, has_retried, attempts = FakeClock(), Event(), list[int]()
+    inner = tracked_graph(ran)
 
     def node(state: State) -> dict[str, Any]:
         attempts.append(1)
         log = inner.invoke({})["log"]
         if len(attempts) > 1:
-            is_tried_again.set()
+            has_retried.set()
             return {"log": log}
         clock.advance(10)
-        assert is_tried_again.wait(LONG)
+        assert has_retried.wait(LONG)
         return {"log": ["too late"]}
 
     retries = RetryPolicy(initial_interval=0.0, jitter=False, retry_on=NodeTimeoutError)
@@ -234,7 +232,7 @@ def test_a_call_that_has_ended_does_not_run_again_though_its_node_is_abandoned(
     assert ran == ["one 1", "two 1"]
 
 
-def test_a_call_that_asked_and_then_ended_does_not_run_again(driver: Any, saver: Any) -> None:
+def test_a_call_that_completed_after_an_answer_is_not_repeated(driver: Any, saver: Any) -> None:
     ran: list[str] = []
 
     def after(state: State) -> dict[str, Any]:
@@ -248,15 +246,15 @@ def test_a_call_that_asked_and_then_ended_does_not_run_again(driver: Any, saver:
         return {"log": [*inner_app.invoke({})["log"], interrupt("own")]}
 
     app = StateGraph(State).add_node("node", node).add_edge(START, "node").compile(saver)
-    for given in ({}, Command(resume="a")):
-        driver.invoke(app, given, THREAD, durability="exit")
+    for value in ({}, Command(resume="a")):
+        driver.invoke(app, value, THREAD, durability="exit")
     assert driver.invoke(app, Command(resume="b"), THREAD, durability="exit")["log"] == ["a", "after", "b"]
     assert ran == ["after"]
 
 
-def test_of_concurrent_tasks_only_the_calls_of_unfinished_ones_are_saved(driver: Any) -> None:
-    saver, ran = Counting(), list[str]()
-    inner = counting(ran)
+def test_only_calls_of_unfinished_tasks_are_saved(driver: Any) -> None:
+    saver, ran = NamespaceRecorder(), list[str]()
+    inner = tracked_graph(ran)
     graph = StateGraph(State).add_node("lands", lambda state: inner.invoke({})).add_edge(START, "lands")
     graph.add_node("asks", lambda state: {"log": [*inner.invoke({})["log"], interrupt("?")]}).add_edge(START, "asks")
     app = graph.compile(saver)
@@ -266,7 +264,7 @@ def test_of_concurrent_tasks_only_the_calls_of_unfinished_ones_are_saved(driver:
     assert sorted(ran) == ["one 1"] * 2 + ["two 1"] * 2
 
 
-def test_a_call_that_cannot_be_saved_does_not_hide_why_its_node_failed(driver: Any, tmp_path: Path) -> None:
+def test_an_unsaveable_call_does_not_hide_the_error_of_its_node(driver: Any, tmp_path: Path) -> None:
     inner = (
         StateGraph({"lock": None}).add_node("take", lambda state: {"lock": Lock()}).add_edge(START, "take").compile()
     )
@@ -286,8 +284,8 @@ def test_a_call_that_cannot_be_saved_does_not_hide_why_its_node_failed(driver: A
             driver.invoke(app, {}, thread_id="another", durability="exit")
 
 
-def _next(driver: Any, app: Any) -> Any:
-    """What comes of going on: whoever crashed has let go of the thread by now."""
+def continue_after_crash(driver: Any, app: Any) -> Any:
+    """Continue the thread, as if the lease of the crashed run had lapsed."""
     lease = app.checkpointer.lease("t")
     if lease is not None:
         app.checkpointer._threads["t"].owner = None

@@ -15,8 +15,8 @@ class State(TypedDict, total=False):
     log: Annotated[list[str], append]
 
 
-def asking(paid: list[str]) -> StateGraph:
-    """Pays once, and asks twice."""
+def paying_graph(paid: list[str]) -> StateGraph:
+    """Build a graph that pays once, and asks twice."""
 
     def pay(state: State, runtime: Runtime) -> dict[str, Any]:
         runtime.step("pay", paid.append, "paid")
@@ -35,9 +35,9 @@ def nested(graph: StateGraph, depth: int) -> StateGraph:
 
 
 @pytest.mark.parametrize("depth", [1, 2])
-def test_a_fork_continues_with_the_call_and_leaves_that_of_its_origin(driver: Any, depth: int) -> None:
+def test_a_fork_continues_its_own_copy_of_a_call(driver: Any, depth: int) -> None:
     paid: list[str] = []
-    app = nested(asking(paid), depth).compile(InMemorySaver())
+    app = nested(paying_graph(paid), depth).compile(InMemorySaver())
     driver.invoke(app, {}, MAIN)
     app.fork(app.get_state(MAIN).config, branch="other")
     driver.invoke(app, Command(resume="other 1"), OTHER)
@@ -48,8 +48,8 @@ def test_a_fork_continues_with_the_call_and_leaves_that_of_its_origin(driver: An
     assert paid == ["paid"]
 
 
-def test_a_fork_is_left_nothing_when_its_tasks_are_done(driver: Any) -> None:
-    app = nested(asking([]), 2).compile(InMemorySaver())
+def test_calls_of_a_fork_are_deleted_when_its_tasks_are_done(driver: Any) -> None:
+    app = nested(paying_graph([]), 2).compile(InMemorySaver())
     driver.invoke(app, {}, MAIN)
     app.fork(app.get_state(MAIN).config, branch="other")
     for config in (MAIN, OTHER):
@@ -58,8 +58,8 @@ def test_a_fork_is_left_nothing_when_its_tasks_are_done(driver: Any) -> None:
     assert list(app.checkpointer.namespaces("t")) == [""]
 
 
-def test_a_fork_of_a_fork_has_calls_of_its_own_too(driver: Any) -> None:
-    app = nested(asking([]), 1).compile(InMemorySaver())
+def test_a_fork_of_a_fork_has_its_own_calls(driver: Any) -> None:
+    app = nested(paying_graph([]), 1).compile(InMemorySaver())
     driver.invoke(app, {}, MAIN)
     app.fork(app.get_state(MAIN).config, branch="other")
     driver.invoke(app, Command(resume="other 1"), OTHER)

@@ -40,7 +40,7 @@ RUNS: list[Any] = []
 
 @pytest.fixture(autouse=True)
 def runs() -> list[Any]:
-    """What tasks were really run in this test."""
+    """Clear and return the log of executed tasks."""
     RUNS.clear()
     return RUNS
 
@@ -58,8 +58,8 @@ async def double_async(x: int) -> int:
     return x * 2
 
 
-def flow_of(colour: str, *, saver: Any = None) -> Any:
-    """Doubles numbers, asks, and doubles again."""
+def flow_of(kind: str, *, saver: Any = None) -> Any:
+    """Return an entrypoint that doubles numbers, asks, and doubles again."""
 
     @entrypoint(saver)
     def plain(numbers: list[int]) -> Any:
@@ -78,12 +78,12 @@ def flow_of(colour: str, *, saver: Any = None) -> Any:
         doubled = [await future for future in futures]
         return [*doubled, interrupt("go on?"), await double_async(100)]
 
-    return {"plain": plain, "coroutine": coroutine, "mixed": mixed}[colour]
+    return {"plain": plain, "coroutine": coroutine, "mixed": mixed}[kind]
 
 
-@pytest.mark.parametrize("colour", ["plain", "coroutine", "mixed"])
-def test_4_6_tasks_that_were_done_are_not_repeated(driver: Any, colour: str) -> None:
-    flow = flow_of(colour, saver=InMemorySaver())
+@pytest.mark.parametrize("kind", ["plain", "coroutine", "mixed"])
+def test_4_6_completed_tasks_are_not_repeated(driver: Any, kind: str) -> None:
+    flow = flow_of(kind, saver=InMemorySaver())
 
     (question,) = driver.invoke(flow, [1, 2, 3], THREAD)["__interrupt__"]
     assert (question.value, sorted(RUNS)) == ("go on?", [1, 2, 3])
@@ -109,7 +109,7 @@ def test_4_6_final_distinguishes_the_result_from_the_saved_value(driver: Any) ->
     assert [driver.invoke(count, "call", THREAD) for _ in range(3)] == ["call 1", "call 2", "call 3"]
 
 
-def test_4_6_an_entrypoint_asks_for_more_by_parameter(driver: Any) -> None:
+def test_4_6_an_entrypoint_requests_values_by_parameter(driver: Any) -> None:
     @dataclass
     class Context:
         name: str
@@ -125,11 +125,11 @@ def test_4_6_an_entrypoint_asks_for_more_by_parameter(driver: Any) -> None:
 
 
 def test_4_6_tasks_of_plain_functions_run_concurrently(driver: Any) -> None:
-    together = threading.Barrier(3, timeout=600)
+    barrier = threading.Barrier(3, timeout=600)
 
     @task
     def meet(n: int) -> int:
-        together.wait()
+        barrier.wait()
         return n
 
     @entrypoint()
@@ -166,7 +166,7 @@ def test_4_6_an_exception_of_a_task_is_raised_by_result(driver: Any) -> None:
     assert [driver.invoke(flow, 1) for flow in (plain, coroutine)] == ["caught 'inside'"] * 2
 
 
-def test_4_6_a_task_that_failed_runs_again_and_those_that_were_done_do_not(driver: Any) -> None:
+def test_4_6_only_failed_tasks_run_again(driver: Any) -> None:
     @task
     def third_time(x: int) -> int:
         RUNS.append("tried")
@@ -178,14 +178,14 @@ def test_4_6_a_task_that_failed_runs_again_and_those_that_were_done_do_not(drive
     def flow(x: int) -> Any:
         return double(x).result(), third_time(x).result()
 
-    for given in (5, None):
+    for value in (5, None):
         with pytest.raises(ConnectionError):
-            driver.invoke(flow, given, THREAD)
+            driver.invoke(flow, value, THREAD)
     assert driver.invoke(flow, None, THREAD) == (10, 5)
     assert RUNS == [5, "tried", "tried", "tried"]
 
 
-def test_4_6_calls_in_another_order_are_an_error_and_not_swapped(driver: Any) -> None:
+def test_4_6_reordered_calls_are_an_error(driver: Any) -> None:
     order = [1, 2]
 
     @entrypoint(InMemorySaver())
@@ -237,7 +237,7 @@ def test_4_6_tasks_have_policies(driver: Any) -> None:
         driver.invoke(late, 1)
 
 
-def test_4_6_a_task_may_ask(driver: Any) -> None:
+def test_4_6_a_task_may_ask_a_question(driver: Any) -> None:
     @task
     def ask(what: str) -> Any:
         return interrupt(what)
@@ -273,12 +273,12 @@ class Tally(TypedDict, total=False):
     title: str
 
 
-def tallying(node: Any) -> Any:
+def compile_tally(node: Any) -> Any:
     return StateGraph(Tally).add_node("tally", node).add_edge(START, "tally").compile(InMemorySaver())
 
 
-ANSWERS: dict[str, Any] = {
-    "what the state holds already": lambda state: {"log": ["seen"], "total": 1, "title": "same"},
+RESULTS: dict[str, Any] = {
+    "values equal to the state": lambda state: {"log": ["seen"], "total": 1, "title": "same"},
     "the state itself": lambda state: state,
     "returns_command": lambda state: Command(update={"log": ["seen"], "total": 1}),
     "pairs": lambda state: [("total", 1), ("total", 1)],
@@ -286,19 +286,19 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("answer", ANSWERS)
-def test_4_6_an_entrypoint_as_a_node_returns_the_result_of_its_function(driver: Any, answer: str) -> None:
-    function = ANSWERS[answer]
+@pytest.mark.parametrize("result", RESULTS)
+def test_4_6_an_entrypoint_as_a_node_returns_the_result_of_its_function(driver: Any, result: str) -> None:
+    function = RESULTS[result]
 
     async def coroutine(state: Any) -> Any:
         return function(state)
 
     nodes = [lambda state: function(state), entrypoint()(function), entrypoint()(coroutine)]
-    told = [[driver.invoke(app, {}, THREAD) for _ in range(3)] for app in map(tallying, nodes)]
-    assert told[1:] == told[:1] * 2
+    outputs = [[driver.invoke(app, {}, THREAD) for _ in range(3)] for app in map(compile_tally, nodes)]
+    assert outputs[1:] == outputs[:1] * 2
 
 
-def test_4_6_two_entrypoints_that_write_one_field_are_in_conflict_as_functions_are(driver: Any) -> None:
+def test_4_6_two_entrypoints_that_write_one_field_conflict(driver: Any) -> None:
     @entrypoint()
     def title(state: Tally) -> dict[str, str]:
         return {"title": "same"}
@@ -308,23 +308,23 @@ def test_4_6_two_entrypoints_that_write_one_field_are_in_conflict_as_functions_a
         driver.invoke(app.compile(), {"title": "same"})
 
 
-def test_4_6_a_field_that_the_graph_around_an_entrypoint_does_not_know_is_reported(driver: Any) -> None:
-    app = tallying(entrypoint()(lambda state: {"totl": 1}))
+def test_4_6_an_unknown_field_in_the_result_of_an_entrypoint_is_reported(driver: Any) -> None:
+    app = compile_tally(entrypoint()(lambda state: {"totl": 1}))
     with pytest.warns(UnknownKeyWarning, match="'totl'"):
         driver.invoke(app, {}, THREAD)
 
 
-def test_4_6_an_entrypoint_may_answer_a_message_to_a_conversation(driver: Any) -> None:
+def test_4_6_an_entrypoint_may_return_a_message(driver: Any) -> None:
     @entrypoint()
     def say(state: Any) -> dict[str, str]:
         return {"role": "assistant", "content": "hello"}
 
     app = MessagesStateGraph().add_node("say", say).add_edge(START, "say").compile()
-    assert [one.text for one in driver.invoke(app, {"messages": []})["messages"]] == ["hello"]
+    assert [message.text for message in driver.invoke(app, {"messages": []})["messages"]] == ["hello"]
 
 
 @pytest.mark.parametrize("limit", [1, 2])
-def test_4_6_no_limit_deadlocks_tasks_that_wait_for_tasks(driver: Any, within: Any, limit: int) -> None:
+def test_4_6_a_concurrency_limit_does_not_deadlock_nested_tasks(driver: Any, within: Any, limit: int) -> None:
     @task
     async def leaf(n: int) -> int:
         await asyncio.sleep(0)
@@ -332,11 +332,11 @@ def test_4_6_no_limit_deadlocks_tasks_that_wait_for_tasks(driver: Any, within: A
 
     @task
     async def branch(n: int) -> int:
-        return sum([await one for one in [leaf(n), leaf(n)]])
+        return sum([await future for future in [leaf(n), leaf(n)]])
 
     @entrypoint()
     async def flow(n: int) -> int:
-        return sum([await one for one in [branch(k) for k in range(n)]])
+        return sum([await future for future in [branch(k) for k in range(n)]])
 
     @task
     def plain_leaf(n: int) -> int:
@@ -344,11 +344,11 @@ def test_4_6_no_limit_deadlocks_tasks_that_wait_for_tasks(driver: Any, within: A
 
     @task
     def plain_branch(n: int) -> int:
-        return sum(one.result() for one in [plain_leaf(n), plain_leaf(n)])
+        return sum(future.result() for future in [plain_leaf(n), plain_leaf(n)])
 
     @entrypoint()
     def plain(n: int) -> int:
-        return sum(one.result() for one in [plain_branch(k) for k in range(n)])
+        return sum(future.result() for future in [plain_branch(k) for k in range(n)])
 
     for app in (flow, plain):
         assert within(lambda app=app: driver.invoke(app, 4, max_concurrency=limit)) == 12
@@ -362,7 +362,7 @@ def test_4_6_a_stream_reports_tasks_and_the_result(driver: Any) -> None:
     assert driver.stream(flow, 3) == [{"double": 6}, {"flow": 7}]
 
 
-def test_4_6_a_task_that_is_not_awaited_does_not_outlive_its_run() -> None:
+def test_4_6_an_unawaited_task_is_cancelled_with_its_run() -> None:
     ended: list[str] = []
 
     @task
@@ -392,10 +392,10 @@ def test_4_6_a_task_outside_a_graph_and_an_entrypoint_that_yields_are_refused() 
             yield x
 
 
-def test_4_6_the_state_of_an_entrypoint_can_be_looked_at() -> None:
+def test_4_6_the_state_of_an_entrypoint_can_be_read() -> None:
     flow = flow_of("plain", saver=InMemorySaver())
     flow.invoke([1], THREAD)
 
     snapshot = flow.get_state(THREAD)
     assert snapshot.next == ("plain",)
-    assert [one.value for one in snapshot.interrupts] == ["go on?"]
+    assert [question.value for question in snapshot.interrupts] == ["go on?"]

@@ -14,7 +14,7 @@ class State(TypedDict, total=False):
     x: int
 
 
-def say(name: str) -> Any:
+def log_name(name: str) -> Any:
     def node(state: Any) -> dict[str, Any]:
         return {"log": [name]}
 
@@ -22,8 +22,8 @@ def say(name: str) -> Any:
     return node
 
 
-def ask(name: str, **options: Any) -> Any:
-    """A node that asks one question and logs the answer."""
+def ask_name(name: str, **options: Any) -> Any:
+    """Return a node that asks one question and logs the answer."""
 
     def node(state: Any) -> dict[str, Any]:
         return {"log": [(name, interrupt(f"{name}?", **options))]}
@@ -33,7 +33,7 @@ def ask(name: str, **options: Any) -> Any:
 
 
 def app_of(*nodes: Any, saver: Any = None, **options: Any) -> Any:
-    """A graph whose nodes run beside each other."""
+    """Compile a graph of concurrent nodes."""
     graph = StateGraph(State)
     for node in nodes:
         graph.add_node(node).add_edge(START, node.__name__)
@@ -41,15 +41,15 @@ def app_of(*nodes: Any, saver: Any = None, **options: Any) -> Any:
 
 
 def questions(result: Any) -> dict[Any, str]:
-    """The open questions of a result: id by value."""
-    return {one.value: one.id for one in result["__interrupt__"]}
+    """Return the ids of the open questions of a result, by value."""
+    return {question.value: question.id for question in result["__interrupt__"]}
 
 
-# -- 6.1
+# -- 6.1 questions
 
 
-def test_an_interrupt_stops_its_node_and_the_answer_comes_back_from_the_call(driver: Any, paint: Any) -> None:
-    app = app_of(paint(ask("a")))
+def test_an_interrupt_pauses_its_node_and_returns_the_answer(driver: Any, paint: Any) -> None:
+    app = app_of(paint(ask_name("a")))
 
     first = driver.invoke(app, {"x": 1}, thread_id="1")
     (question,) = first["__interrupt__"]
@@ -59,7 +59,7 @@ def test_an_interrupt_stops_its_node_and_the_answer_comes_back_from_the_call(dri
     assert driver.invoke(app, Command(resume="yes"), thread_id="1") == {"x": 1, "log": [("a", "yes")]}
 
 
-def test_the_node_runs_again_from_its_first_line(driver: Any) -> None:
+def test_a_resumed_node_runs_again_from_its_first_line(driver: Any) -> None:
     lines: list[str] = []
 
     def node(state: Any) -> Any:
@@ -75,7 +75,7 @@ def test_the_node_runs_again_from_its_first_line(driver: Any) -> None:
     assert lines == ["before", "before", "after"]
 
 
-def test_except_exception_in_a_node_does_not_swallow_the_pause(driver: Any) -> None:
+def test_catching_exception_in_a_node_does_not_swallow_an_interrupt(driver: Any) -> None:
     def careful(state: Any) -> Any:
         try:
             return {"log": [interrupt("?")]}
@@ -85,7 +85,7 @@ def test_except_exception_in_a_node_does_not_swallow_the_pause(driver: Any) -> N
     assert questions(driver.invoke(app_of(careful), {"x": 1}, thread_id="1"))
 
 
-def test_several_questions_of_one_node_come_one_after_another_with_ids_of_their_own(driver: Any, paint: Any) -> None:
+def test_several_questions_of_one_node_are_asked_in_turn_with_different_ids(driver: Any, paint: Any) -> None:
     def many(state: Any) -> Any:
         return {"log": [interrupt("one"), interrupt("two"), interrupt("three")]}
 
@@ -100,8 +100,8 @@ def test_several_questions_of_one_node_come_one_after_another_with_ids_of_their_
     assert len(ids) == 3
 
 
-def test_the_id_is_stable_across_re_execution_and_changes_with_the_task(driver: Any) -> None:
-    app = app_of(ask("a"), ask("b"))
+def test_the_id_of_a_question_is_stable_for_its_task(driver: Any) -> None:
+    app = app_of(ask_name("a"), ask_name("b"))
     first = questions(driver.invoke(app, {"x": 1}, thread_id="1"))
     again = questions(driver.invoke(app, None, thread_id="1"))
     other = questions(driver.invoke(app, {"x": 1}, thread_id="2"))
@@ -110,11 +110,11 @@ def test_the_id_is_stable_across_re_execution_and_changes_with_the_task(driver: 
     assert len({*first.values(), *other.values()}) == 4
 
 
-def test_a_key_names_a_question_whatever_its_place(driver: Any) -> None:
-    flips = iter([["a", "b"], ["b", "a"], ["b", "a"], ["a", "b"]])
+def test_a_key_identifies_a_question_in_any_order(driver: Any) -> None:
+    orders = iter([["a", "b"], ["b", "a"], ["b", "a"], ["a", "b"]])
 
     def node(state: Any) -> Any:
-        answers = {key: interrupt(f"{key}?", key=key) for key in next(flips)}
+        answers = {key: interrupt(f"{key}?", key=key) for key in next(orders)}
         return {"log": [answers["a"], answers["b"]]}
 
     app = app_of(node)
@@ -140,47 +140,47 @@ def test_interrupt_outside_a_node_is_an_error() -> None:
         interrupt("?")
 
 
-def test_siblings_finish_and_everything_open_is_reported_together(driver: Any, paint: Any) -> None:
-    app = app_of(paint(ask("a")), paint(say("b")), paint(ask("c")))
+def test_siblings_finish_and_all_open_questions_are_reported_together(driver: Any, paint: Any) -> None:
+    app = app_of(paint(ask_name("a")), paint(log_name("b")), paint(ask_name("c")))
 
     result = driver.invoke(app, {"x": 1}, thread_id="1")
     assert list(questions(result)) == ["a?", "c?"]
     assert [task.result for task in app.get_state(thread_id="1").tasks] == [None, {"log": ["b"]}, None]
-    assert [one.value for one in app.get_state(thread_id="1").interrupts] == ["a?", "c?"]
+    assert [question.value for question in app.get_state(thread_id="1").interrupts] == ["a?", "c?"]
 
 
 def test_open_questions_are_reported_in_the_stream(driver: Any) -> None:
-    app = app_of(ask("a"), say("b"))
+    app = app_of(ask_name("a"), log_name("b"))
 
     updates = driver.stream(app, {"x": 1}, thread_id="1", stream_mode="updates")
     values = driver.stream(app, {"x": 1}, thread_id="2", stream_mode="values")
 
     assert updates[0] == {"b": {"log": ["b"]}}
-    assert [one.value for one in updates[-1]["__interrupt__"]] == ["a?"]
-    assert [one.value for one in values[-1]["__interrupt__"]] == ["a?"]
+    assert [question.value for question in updates[-1]["__interrupt__"]] == ["a?"]
+    assert [question.value for question in values[-1]["__interrupt__"]] == ["a?"]
 
 
-# -- 6.2
+# -- 6.2 answers
 
 
 @pytest.mark.parametrize("answer", [None, False, 0, "", {}, [], {"a": 1}, "text"])
-def test_any_value_is_an_answer(driver: Any, answer: Any) -> None:
-    app = app_of(ask("a"))
+def test_any_value_can_be_an_answer(driver: Any, answer: Any) -> None:
+    app = app_of(ask_name("a"))
     driver.invoke(app, {"x": 1}, thread_id="1")
 
     assert driver.invoke(app, Command(resume=answer), thread_id="1")["log"] == [("a", answer)]
 
 
-def test_a_mapping_is_read_as_answers_by_id_only_if_all_its_keys_have_the_form_of_an_id(driver: Any) -> None:
-    app = app_of(ask("a"))
+def test_a_mapping_has_answers_by_id_only_if_all_its_keys_look_like_ids(driver: Any) -> None:
+    app = app_of(ask_name("a"))
     question = questions(driver.invoke(app, {"x": 1}, thread_id="1"))["a?"]
     mapping = {question: "no", "text": "yes"}
 
     assert driver.invoke(app, Command(resume=mapping), thread_id="1")["log"] == [("a", mapping)]
 
 
-def test_answers_by_id(driver: Any, paint: Any) -> None:
-    app = app_of(paint(ask("a")), paint(ask("b")))
+def test_several_questions_can_be_answered_by_id(driver: Any, paint: Any) -> None:
+    app = app_of(paint(ask_name("a")), paint(ask_name("b")))
     ids = questions(driver.invoke(app, {"x": 1}, thread_id="1"))
 
     result = driver.invoke(app, Command(resume={ids["b?"]: "B", ids["a?"]: "A"}), thread_id="1")
@@ -188,10 +188,10 @@ def test_answers_by_id(driver: Any, paint: Any) -> None:
     assert result["log"] == [("a", "A"), ("b", "B")]
 
 
-def test_answers_are_kept_and_a_task_is_not_run_again_until_its_questions_are_answered(driver: Any) -> None:
+def test_a_task_does_not_run_again_until_its_question_is_answered(driver: Any) -> None:
     runs: list[str] = []
 
-    def counting(name: str) -> Any:
+    def recording(name: str) -> Any:
         def node(state: Any) -> Any:
             runs.append(name)
             return {"log": [interrupt(name)]}
@@ -199,7 +199,7 @@ def test_answers_are_kept_and_a_task_is_not_run_again_until_its_questions_are_an
         node.__name__ = name
         return node
 
-    app = app_of(counting("a"), counting("b"))
+    app = app_of(recording("a"), recording("b"))
     ids = questions(driver.invoke(app, {"x": 1}, thread_id="1"))
     second = driver.invoke(app, Command(resume={ids["a"]: "A"}), thread_id="1")
 
@@ -209,7 +209,7 @@ def test_answers_are_kept_and_a_task_is_not_run_again_until_its_questions_are_an
     assert sorted(runs) == ["a", "a", "b", "b"]
 
 
-def test_continuing_without_an_answer_asks_again_and_runs_nothing(driver: Any) -> None:
+def test_continuing_without_an_answer_reports_the_question_again(driver: Any) -> None:
     runs: list[int] = []
 
     def node(state: Any) -> Any:
@@ -224,7 +224,7 @@ def test_continuing_without_an_answer_asks_again_and_runs_nothing(driver: Any) -
 
 
 def test_an_ambiguous_answer_is_refused_and_lists_the_open_questions(driver: Any) -> None:
-    app = app_of(ask("a"), ask("b"))
+    app = app_of(ask_name("a"), ask_name("b"))
     ids = questions(driver.invoke(app, {"x": 1}, thread_id="1"))
 
     with pytest.raises(InvalidResume, match="2 questions are open") as caught:
@@ -234,7 +234,7 @@ def test_an_ambiguous_answer_is_refused_and_lists_the_open_questions(driver: Any
 
 
 def test_an_unknown_id_is_refused_and_nothing_changes(driver: Any) -> None:
-    app = app_of(ask("a"))
+    app = app_of(ask_name("a"))
     ids = questions(driver.invoke(app, {"x": 1}, thread_id="1"))
     before = app.get_state(thread_id="1")
 
@@ -244,8 +244,8 @@ def test_an_unknown_id_is_refused_and_nothing_changes(driver: Any) -> None:
     assert app.get_state(thread_id="1") == before
 
 
-def test_an_answer_where_nothing_was_asked_is_refused(driver: Any) -> None:
-    app = app_of(say("a"))
+def test_an_answer_without_an_open_question_is_refused(driver: Any) -> None:
+    app = app_of(log_name("a"))
     driver.invoke(app, {"x": 1}, thread_id="1")
 
     with pytest.raises(InvalidResume, match="No question is open"):
@@ -255,7 +255,7 @@ def test_an_answer_where_nothing_was_asked_is_refused(driver: Any) -> None:
 
 
 def test_an_answered_question_cannot_be_answered_again(driver: Any) -> None:
-    app = app_of(ask("a"), ask("b"))
+    app = app_of(ask_name("a"), ask_name("b"))
     ids = questions(driver.invoke(app, {"x": 1}, thread_id="1"))
     driver.invoke(app, Command(resume={ids["a?"]: 1}), thread_id="1")
 
@@ -264,8 +264,8 @@ def test_an_answered_question_cannot_be_answered_again(driver: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.NoCheckpointerWarning")
-def test_without_a_saver_questions_are_reported_and_resuming_says_what_is_missing(driver: Any) -> None:
-    graph = StateGraph(State).add_node("a", ask("a")).add_edge(START, "a")
+def test_resuming_without_a_saver_is_refused(driver: Any) -> None:
+    graph = StateGraph(State).add_node("a", ask_name("a")).add_edge(START, "a")
     app = graph.compile()
 
     assert list(questions(driver.invoke(app, {"x": 1}))) == ["a?"]
@@ -273,16 +273,16 @@ def test_without_a_saver_questions_are_reported_and_resuming_says_what_is_missin
         driver.invoke(app, Command(resume=1))
 
 
-def test_an_empty_command_says_nothing(driver: Any) -> None:
-    app = app_of(ask("a"))
+def test_an_empty_command_is_refused(driver: Any) -> None:
+    app = app_of(ask_name("a"))
     driver.invoke(app, {"x": 1}, thread_id="1")
 
     with pytest.raises(EmptyInputError, match="resume"):
         driver.invoke(app, Command(), thread_id="1")
 
 
-def test_an_answer_must_have_the_type_that_was_asked_for(driver: Any) -> None:
-    app = app_of(ask("a", schema=int))
+def test_an_answer_must_fit_the_schema_of_its_question(driver: Any) -> None:
+    app = app_of(ask_name("a", schema=int))
     driver.invoke(app, {"x": 1}, thread_id="1")
 
     with pytest.raises(InvalidResume, match="does not fit"):
@@ -308,7 +308,7 @@ def test_a_failure_after_the_answer_keeps_the_answer(driver: Any) -> None:
     assert driver.invoke(app, None, thread_id="1")["log"] == ["kept"]
 
 
-def test_sends_ask_questions_of_their_own(driver: Any) -> None:
+def test_sends_ask_separate_questions(driver: Any) -> None:
     graph = StateGraph(State).add_node("s", lambda s: [Send("w", n) for n in range(3)], destinations=["w"])
     app = graph.add_node("w", lambda n: {"log": [interrupt(n)]}).add_edge(START, "s").compile(InMemorySaver())
 
@@ -320,7 +320,13 @@ def test_sends_ask_questions_of_their_own(driver: Any) -> None:
 
 
 def test_a_resume_may_include_an_update_and_a_goto(driver: Any) -> None:
-    graph = StateGraph(State).add_node("a", ask("a")).add_node("b", say("b")).add_edge(START, "a").add_edge("b", END)
+    graph = (
+        StateGraph(State)
+        .add_node("a", ask_name("a"))
+        .add_node("b", log_name("b"))
+        .add_edge(START, "a")
+        .add_edge("b", END)
+    )
     graph.add_conditional_edges("a", lambda s: END, ["b", END])
     app = graph.compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, thread_id="1")
@@ -331,41 +337,41 @@ def test_a_resume_may_include_an_update_and_a_goto(driver: Any) -> None:
     assert sorted(map(str, result["log"])) == ["('a', 'yes')", "b"]
 
 
-def test_the_caller_of_a_question_can_be_another_process(driver: Any) -> None:
+def test_a_question_can_be_answered_by_another_process(driver: Any) -> None:
     saver = InMemorySaver()
-    ids = questions(driver.invoke(app_of(ask("a"), saver=saver), {"x": 1}, thread_id="1"))
+    ids = questions(driver.invoke(app_of(ask_name("a"), saver=saver), {"x": 1}, thread_id="1"))
 
-    assert driver.invoke(app_of(ask("a"), saver=saver), Command(resume={ids["a?"]: 1}), thread_id="1")["log"] == [
+    assert driver.invoke(app_of(ask_name("a"), saver=saver), Command(resume={ids["a?"]: 1}), thread_id="1")["log"] == [
         ("a", 1)
     ]
 
 
-def test_with_version_two_the_result_says_its_interrupts(driver: Any) -> None:
-    app = app_of(ask("a"))
+def test_a_result_of_version_2_has_interrupts(driver: Any) -> None:
+    app = app_of(ask_name("a"))
 
     output = driver.invoke(app, {"x": 1}, thread_id="1", version="v2")
 
     assert output.value == {"x": 1, "log": []}
-    assert [one.value for one in output.interrupts] == ["a?"]
+    assert [question.value for question in output.interrupts] == ["a?"]
 
 
-# -- 6.3
+# -- 6.3 breakpoints
 
 
 def chain() -> GraphBuilder:
     graph = StateGraph(State)
-    return graph.add_sequence([say("a"), say("b"), say("c")]).add_edge(START, "a")
+    return graph.add_sequence([log_name("a"), log_name("b"), log_name("c")]).add_edge(START, "a")
 
 
-@pytest.mark.parametrize("where", ["compile", "call"])
+@pytest.mark.parametrize("set_by", ["compile", "call"])
 @pytest.mark.parametrize(
     ("option", "first", "due"), [("interrupt_before", ["a"], ("b",)), ("interrupt_after", ["a", "b"], ("c",))]
 )
 def test_a_run_stops_before_or_after_a_node_and_continues_with_none(
-    driver: Any, where: str, option: str, first: list[str], due: tuple[str, ...]
+    driver: Any, set_by: str, option: str, first: list[str], due: tuple[str, ...]
 ) -> None:
-    app = chain().compile(InMemorySaver(), **({option: ["b"]} if where == "compile" else {}))
-    options = {option: "b"} if where == "call" else {}
+    app = chain().compile(InMemorySaver(), **({option: ["b"]} if set_by == "compile" else {}))
+    options = {option: "b"} if set_by == "call" else {}
 
     assert driver.invoke(app, {"x": 1}, thread_id="1", **options)["log"] == first
     assert app.get_state(thread_id="1").next == due
@@ -381,13 +387,13 @@ def test_a_star_stops_at_every_node(driver: Any) -> None:
         assert logs == [*stops, ["a", "b", "c"]]
 
 
-def test_a_result_at_a_breakpoint_carries_no_question(driver: Any) -> None:
+def test_a_result_at_a_breakpoint_has_no_question(driver: Any) -> None:
     app = chain().compile(InMemorySaver(), interrupt_before="b")
 
     assert "__interrupt__" not in driver.invoke(app, {"x": 1}, thread_id="1")
 
 
-def test_a_breakpoint_in_a_loop_stops_each_time_round(driver: Any) -> None:
+def test_a_breakpoint_in_a_loop_stops_in_each_iteration(driver: Any) -> None:
     graph = StateGraph(State).add_node("a", lambda s: {"x": s["x"] + 1})
     graph.add_conditional_edges("a", lambda s: "a" if s["x"] < 3 else END, ["a", END])
     app = graph.add_edge(START, "a").compile(InMemorySaver(), interrupt_before="a")
@@ -398,8 +404,8 @@ def test_a_breakpoint_in_a_loop_stops_each_time_round(driver: Any) -> None:
     assert seen == [0, 1, 2, 3]
 
 
-def test_a_breakpoint_before_one_of_several_nodes_holds_them_all(driver: Any) -> None:
-    app = app_of(say("a"), say("b"), interrupt_before="b")
+def test_a_breakpoint_before_one_of_several_nodes_stops_them_all(driver: Any) -> None:
+    app = app_of(log_name("a"), log_name("b"), interrupt_before="b")
 
     assert driver.invoke(app, {"x": 1}, thread_id="1")["log"] == []
     assert driver.invoke(app, None, thread_id="1")["log"] == ["a", "b"]
@@ -410,7 +416,7 @@ def test_a_drain_at_a_breakpoint_does_not_skip_it(driver: Any) -> None:
     from statewright.errors import GraphDrained
 
     control = RunControl()
-    graph = StateGraph(State).add_node("a", lambda s: control.request_drain()).add_node("b", say("b"))
+    graph = StateGraph(State).add_node("a", lambda s: control.request_drain()).add_node("b", log_name("b"))
     app = graph.add_edge(START, "a").add_edge("a", "b").compile(InMemorySaver(), interrupt_before="b")
     with pytest.raises(GraphDrained):
         driver.invoke(app, {"x": 1}, thread_id="1", control=control)
@@ -419,8 +425,14 @@ def test_a_drain_at_a_breakpoint_does_not_skip_it(driver: Any) -> None:
     assert driver.invoke(app, None, thread_id="1")["log"] == ["b"]
 
 
-def test_a_question_behind_a_breakpoint_is_asked_after_it(driver: Any) -> None:
-    graph = StateGraph(State).add_node("a", say("a")).add_node("b", ask("b")).add_edge(START, "a").add_edge("a", "b")
+def test_a_question_after_a_breakpoint_is_asked_after_resuming(driver: Any) -> None:
+    graph = (
+        StateGraph(State)
+        .add_node("a", log_name("a"))
+        .add_node("b", ask_name("b"))
+        .add_edge(START, "a")
+        .add_edge("a", "b")
+    )
     app = graph.compile(InMemorySaver(), interrupt_before="b")
 
     assert "__interrupt__" not in driver.invoke(app, {"x": 1}, thread_id="1")
@@ -428,41 +440,43 @@ def test_a_question_behind_a_breakpoint_is_asked_after_it(driver: Any) -> None:
     assert driver.invoke(app, Command(resume="yes"), thread_id="1")["log"] == ["a", ("b", "yes")]
 
 
-class Told(TypedDict, total=False):
+class Conversation(TypedDict, total=False):
     log: Annotated[list[str], append]
-    said: str
+    reply: str
 
 
-def test_an_answer_at_a_breakpoint_is_written_to_the_field_that_takes_it(driver: Any) -> None:
-    graph = StateGraph(Told, answers_to="said").add_node("a", lambda state: {"log": ["a"]})
-    graph.add_node("b", lambda state: {"log": [f"b {state.get('said')}"]})
+def test_an_answer_at_a_breakpoint_is_written_to_the_answers_to_field(driver: Any) -> None:
+    graph = StateGraph(Conversation, answers_to="reply").add_node("a", lambda state: {"log": ["a"]})
+    graph.add_node("b", lambda state: {"log": [f"b {state.get('reply')}"]})
     app = graph.add_edge(START, "a").add_edge("a", "b").compile(InMemorySaver(), interrupt_before=["b"])
     driver.invoke(app, {}, {"configurable": {"thread_id": "t"}})
     result = driver.invoke(app, Command(resume="go on"), {"configurable": {"thread_id": "t"}})
-    assert result == {"log": ["a", "b go on"], "said": "go on"}
+    assert result == {"log": ["a", "b go on"], "reply": "go on"}
 
 
-def test_without_such_a_field_nothing_is_asked_at_a_breakpoint(driver: Any) -> None:
-    graph = StateGraph(Told).add_node("a", lambda state: {"log": ["a"]}).add_edge(START, "a")
+def test_an_answer_at_a_breakpoint_is_refused_without_an_answers_to_field(driver: Any) -> None:
+    graph = StateGraph(Conversation).add_node("a", lambda state: {"log": ["a"]}).add_edge(START, "a")
     app = graph.compile(InMemorySaver(), interrupt_before=["a"])
     driver.invoke(app, {}, {"configurable": {"thread_id": "t"}})
     with pytest.raises(InvalidResume, match="No question is open"):
         driver.invoke(app, Command(resume="go on"), {"configurable": {"thread_id": "t"}})
 
 
-def test_the_field_for_answers_must_exist() -> None:
-    graph = StateGraph(Told, answers_to="sad").add_node("a", lambda state: {}).add_edge(START, "a")
-    with pytest.raises(InvalidGraph, match=r"answers_to='sad'.*Did you mean 'said'"):
+def test_the_answers_to_field_must_exist() -> None:
+    graph = StateGraph(Conversation, answers_to="repl").add_node("a", lambda state: {}).add_edge(START, "a")
+    with pytest.raises(InvalidGraph, match=r"answers_to='repl'.*Did you mean 'reply'"):
         graph.compile()
 
 
-def test_a_node_that_was_sent_its_input_can_read_the_state(driver: Any) -> None:
+def test_a_node_started_by_a_send_can_read_the_state(driver: Any) -> None:
     seen: list[Any] = []
 
     def sent(arg: dict[str, int], runtime: Runtime) -> None:
         seen.append((arg, dict(runtime.state)))
 
-    graph = StateGraph(Told).add_node("go", lambda state: Command(goto=[Send("sent", {"n": 1})]), destinations=["sent"])
+    graph = StateGraph(Conversation).add_node(
+        "go", lambda state: Command(goto=[Send("sent", {"n": 1})]), destinations=["sent"]
+    )
     app = graph.add_node("sent", sent).add_edge(START, "go").compile()
-    driver.invoke(app, {"said": "x"})
-    assert seen == [({"n": 1}, {"log": [], "said": "x"})]
+    driver.invoke(app, {"reply": "x"})
+    assert seen == [({"n": 1}, {"log": [], "reply": "x"})]

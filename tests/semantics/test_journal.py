@@ -31,7 +31,7 @@ class State(TypedDict, total=False):
 
 
 class Service:
-    """Counts how often it was really called."""
+    """A service that records its calls."""
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
@@ -50,13 +50,13 @@ def service() -> Service:
     return Service()
 
 
-def one(node: Any, saver: Any = None, **options: Any) -> Any:
+def compile_node(node: Any, saver: Any = None, **options: Any) -> Any:
     clock = options.pop("clock", None)
     return StateGraph(State).add_node("node", node, **options).add_edge(START, "node").compile(saver, clock=clock)
 
 
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_5_2_a_step_is_done_once_however_often_its_node_runs(driver: Any, service: Service, colour: str) -> None:
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_5_2_a_step_is_done_once_however_often_its_node_runs(driver: Any, service: Service, kind: str) -> None:
     def plain(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         receipt = runtime.step("charge", service.charge, 10)
         return {"log": [receipt, interrupt("ok?"), interrupt("sure?")]}
@@ -65,7 +65,7 @@ def test_5_2_a_step_is_done_once_however_often_its_node_runs(driver: Any, servic
         receipt = await runtime.step("charge", service.charge_async, 10)
         return {"log": [receipt, interrupt("ok?"), interrupt("sure?")]}
 
-    app = one(plain if colour == "plain" else coroutine, InMemorySaver())
+    app = compile_node(plain if kind == "plain" else coroutine, InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     driver.invoke(app, Command(resume="yes"), THREAD)
 
@@ -73,42 +73,44 @@ def test_5_2_a_step_is_done_once_however_often_its_node_runs(driver: Any, servic
     assert service.calls == [10]
 
 
-def test_5_2_calls_of_one_name_are_distinguished_by_their_order(driver: Any, service: Service) -> None:
+def test_5_2_steps_with_one_name_are_distinguished_by_their_order(driver: Any, service: Service) -> None:
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         receipts = [runtime.step("charge", service.charge, amount) for amount in (1, 2, 2)]
         interrupt("ok?")
         return {"log": receipts}
 
-    app = one(node, InMemorySaver())
+    app = compile_node(node, InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
 
     assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["receipt 1", "receipt 2", "receipt 3"]
     assert service.calls == [1, 2, 2]
 
 
-def ask_anew(service: Service, runtime: Runtime[Any]) -> str:
+def charge_by_get_runtime(service: Service, runtime: Runtime[Any]) -> str:
     return get_runtime().step("charge", service.charge, 1)
 
 
-def ask_given(service: Service, runtime: Runtime[Any]) -> str:
+def charge_by_parameter(service: Service, runtime: Runtime[Any]) -> str:
     return runtime.step("charge", service.charge, 1)
 
 
-def ask_by_task(service: Service, runtime: Runtime[Any]) -> str:
+def charge_by_task(service: Service, runtime: Runtime[Any]) -> str:
     return task(service.charge, name="charge")(1).result()
 
 
 @pytest.mark.parametrize("options", [{}, {"timeout": 3600}], ids=["", "timeout"])
-@pytest.mark.parametrize("ways", list(itertools.product([ask_anew, ask_given, ask_by_task], repeat=3)))
-def test_5_2_calls_of_one_name_are_counted_whatever_they_are_made_by(
-    driver: Any, service: Service, ways: Any, options: Any
+@pytest.mark.parametrize(
+    "callers", list(itertools.product([charge_by_get_runtime, charge_by_parameter, charge_by_task], repeat=3))
+)
+def test_5_2_steps_and_tasks_with_one_name_are_counted_together(
+    driver: Any, service: Service, callers: Any, options: Any
 ) -> None:
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
-        receipts = [way(service, runtime) for way in ways]
+        receipts = [caller(service, runtime) for caller in callers]
         interrupt("ok?")
         return {"log": receipts}
 
-    app = one(node, InMemorySaver(), **options)
+    app = compile_node(node, InMemorySaver(), **options)
     driver.invoke(app, {"x": 1}, THREAD)
 
     assert driver.invoke(app, Command(resume=1), THREAD)["log"] == ["receipt 1", "receipt 2", "receipt 3"]
@@ -122,7 +124,7 @@ def test_5_2_a_changed_argument_is_an_error(driver: Any, service: Service) -> No
         runtime.step("charge", service.charge, next(amounts))
         return {"log": [interrupt("ok?")]}
 
-    app = one(node, InMemorySaver())
+    app = compile_node(node, InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
 
     with pytest.raises(NonDeterminismError, match="'charge'"):
@@ -130,8 +132,10 @@ def test_5_2_a_changed_argument_is_an_error(driver: Any, service: Service) -> No
     assert service.calls == [10]
 
 
-@pytest.mark.parametrize("saved", [True, False])
-def test_5_2_an_attempt_finds_the_results_of_the_previous_one(driver: Any, service: Service, saved: bool) -> None:
+@pytest.mark.parametrize("is_saved", [True, False])
+def test_5_2_an_attempt_uses_the_step_results_of_the_previous_one(
+    driver: Any, service: Service, is_saved: bool
+) -> None:
     attempts: list[int] = []
 
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
@@ -142,9 +146,9 @@ def test_5_2_an_attempt_finds_the_results_of_the_previous_one(driver: Any, servi
         return {"log": [receipt]}
 
     policy = RetryPolicy(jitter=False)
-    app = one(node, InMemorySaver() if saved else None, retry_policy=policy, clock=FakeClock(jumps=True))
+    app = compile_node(node, InMemorySaver() if is_saved else None, retry_policy=policy, clock=FakeClock(jumps=True))
 
-    assert driver.invoke(app, {"x": 1}, THREAD if saved else None)["log"] == ["receipt 1"]
+    assert driver.invoke(app, {"x": 1}, THREAD if is_saved else None)["log"] == ["receipt 1"]
     assert service.calls == [10]
 
 
@@ -157,9 +161,9 @@ def test_5_2_an_entry_is_saved_before_the_step_returns(driver: Any, service: Ser
 
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         runtime.step("charge", service.charge, 10)
-        saved = saver.load("1")
-        assert saved is not None
-        seen.append([entry.value for entry in saved.pending.journal.values()])
+        is_saved = saver.load("1")
+        assert is_saved is not None
+        seen.append([entry.value for entry in is_saved.pending.journal.values()])
         return {}
 
     graph = StateGraph(State).add_node(first).add_node(node).add_edge(START, "first").add_edge("first", "node")
@@ -168,7 +172,7 @@ def test_5_2_an_entry_is_saved_before_the_step_returns(driver: Any, service: Ser
     assert seen == [["receipt 1"]]
 
 
-def test_5_2_a_step_that_fails_is_not_done(driver: Any) -> None:
+def test_5_2_a_failed_step_is_repeated(driver: Any) -> None:
     calls: list[int] = []
 
     def fails(n: int) -> str:
@@ -177,20 +181,20 @@ def test_5_2_a_step_that_fails_is_not_done(driver: Any) -> None:
             raise KeyError("first")
         return "done"
 
-    app = one(lambda s, runtime: {"log": [runtime.step("f", fails, 1)]}, InMemorySaver())
+    app = compile_node(lambda s, runtime: {"log": [runtime.step("f", fails, 1)]}, InMemorySaver())
     with pytest.raises(KeyError):
         driver.invoke(app, {"x": 1}, THREAD)
 
     assert driver.invoke(app, None, THREAD)["log"] == ["done"]
 
 
-def test_5_2_rows_go_when_their_task_is_consumed(driver: Any, service: Service) -> None:
+def test_5_2_entries_are_deleted_with_their_completed_task(driver: Any, service: Service) -> None:
     saver = InMemorySaver()
-    app = one(lambda s, runtime: {"log": [runtime.step("charge", service.charge, s["x"])]}, saver)
+    app = compile_node(lambda s, runtime: {"log": [runtime.step("charge", service.charge, s["x"])]}, saver)
 
     for x in (1, 2):
         driver.invoke(app, {"x": x}, THREAD)
-    assert [one.pending.journal for one in saver.history("1")] == [{}] * 4
+    assert [is_saved.pending.journal for is_saved in saver.history("1")] == [{}] * 4
     assert service.calls == [1, 2]
 
 
@@ -198,7 +202,7 @@ def test_5_2_a_fork_copies_the_entries_of_unfinished_tasks(driver: Any, service:
     def node(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         return {"log": [runtime.step("charge", service.charge, 10), interrupt("ok?")]}
 
-    app = one(node, InMemorySaver())
+    app = compile_node(node, InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     app.fork(THREAD, branch="other")
 
@@ -208,11 +212,11 @@ def test_5_2_a_fork_copies_the_entries_of_unfinished_tasks(driver: Any, service:
     assert service.calls == [10]
 
 
-def test_5_2_steps_in_subgraphs_have_a_journal_too(driver: Any, service: Service) -> None:
+def test_5_2_steps_in_subgraphs_are_journalled(driver: Any, service: Service) -> None:
     def inner(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         return {"log": [runtime.step("charge", service.charge, 10), interrupt("ok?")]}
 
-    app = one(one(inner), InMemorySaver())
+    app = compile_node(compile_node(inner), InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
 
     assert driver.invoke(app, Command(resume="yes"), THREAD)["log"] == ["receipt 1", "yes"]
@@ -228,7 +232,7 @@ def test_5_2_the_idempotency_key_is_the_same_for_every_attempt_and_execution(dri
             raise ConnectionError
         return {"log": [interrupt("ok?")]}
 
-    app = one(node, InMemorySaver(), retry_policy=RetryPolicy(jitter=False), clock=FakeClock(jumps=True))
+    app = compile_node(node, InMemorySaver(), retry_policy=RetryPolicy(jitter=False), clock=FakeClock(jumps=True))
     driver.invoke(app, {"x": 1}, THREAD)
     driver.invoke(app, Command(resume=1), THREAD)
 
@@ -236,14 +240,14 @@ def test_5_2_the_idempotency_key_is_the_same_for_every_attempt_and_execution(dri
     assert len(set(keys)) == 1
 
 
-def test_5_2_arguments_that_have_no_fingerprint_are_refused(driver: Any) -> None:
-    app = one(lambda s, runtime: {"log": [runtime.step("f", len, (x for x in ()))]})
+def test_5_2_arguments_without_a_fingerprint_are_refused(driver: Any) -> None:
+    app = compile_node(lambda s, runtime: {"log": [runtime.step("f", len, (x for x in ()))]})
 
     with pytest.raises(InvalidUpdateError, match="generator"):
         driver.invoke(app, {"x": 1})
 
 
-def test_a_runtime_outlives_its_task_without_doing_harm(driver: Any, service: Service) -> None:
+def test_a_runtime_can_be_read_after_its_task(driver: Any, service: Service) -> None:
     kept: list[Runtime[Any]] = []
 
     def first(state: State, runtime: Runtime[Any]) -> None:
@@ -257,26 +261,24 @@ def test_a_runtime_outlives_its_task_without_doing_harm(driver: Any, service: Se
 
 
 def slow_saver(clock: FakeClock) -> Any:
-    """A saver that saves the first step at once, and answers when nobody waits for it any more."""
+    """Return a saver that confirms the first saved step only after its attempt has timed out."""
 
     class SlowSaver(InMemorySaver):
         answer: LightFuture[None] | None = None
 
         def save_results(self, *args: Any, **options: Any) -> Any:
-            saved = super().save_results(*args, **options)
+            is_saved = super().save_results(*args, **options)
             if self.answer is None and args[2].journal:
                 self.answer = LightFuture()
                 clock.advance(61)
                 return self.answer
-            return saved
+            return is_saved
 
     return SlowSaver()
 
 
-@pytest.mark.parametrize("colour", ["plain", "coroutine"])
-def test_5_2_a_result_that_was_saved_after_its_attempt_was_abandoned_is_used(
-    driver: Any, service: Service, colour: str
-) -> None:
+@pytest.mark.parametrize("kind", ["plain", "coroutine"])
+def test_5_2_a_step_result_saved_after_its_attempt_timed_out_is_used(driver: Any, service: Service, kind: str) -> None:
     def plain(state: State, runtime: Runtime[Any]) -> dict[str, Any]:
         runtime.record("tool_called", {"attempt": runtime.execution_info.attempt})
         return {"log": [runtime.step("charge", service.charge, 10)]}
@@ -288,13 +290,13 @@ def test_5_2_a_result_that_was_saved_after_its_attempt_was_abandoned_is_used(
     clock = FakeClock()
     saver = slow_saver(clock)
     policy = RetryPolicy(initial_interval=0, jitter=False, retry_on=NodeTimeoutError)
-    app = one(plain if colour == "plain" else coroutine, saver, clock=clock, timeout=60, retry_policy=policy)
+    app = compile_node(plain if kind == "plain" else coroutine, saver, clock=clock, timeout=60, retry_policy=policy)
     try:
         assert driver.invoke(app, {}, THREAD)["log"] == ["receipt 1"]
     finally:
         assert saver.answer is not None
         saver.answer.set_result(None)
     assert service.calls == [10]
-    # What both attempts have noted is in the log, each entry once.
-    noted = [event.data["attempt"] for event in saver.events("1") if event.kind == "tool_called"]
-    assert noted == [1, 2]
+    # The log has the records of both attempts, each once.
+    recorded_attempts = [event.data["attempt"] for event in saver.events("1") if event.kind == "tool_called"]
+    assert recorded_attempts == [1, 2]

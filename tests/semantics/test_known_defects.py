@@ -31,25 +31,25 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
 
 
-def say(*words: Any) -> Any:
+def log_words(*words: Any) -> Any:
     return lambda state: {"log": list(words)}
 
 
-def linked(graph: StateGraph, *edges: tuple[Any, str]) -> StateGraph:
+def add_edges(graph: StateGraph, *edges: tuple[Any, str]) -> StateGraph:
     for start, end in edges:
         graph.add_edge(start, end)
     return graph
 
 
-def test_concurrent_runs_on_one_thread_lose_no_update_in_silence(driver: Any) -> None:
+def test_concurrent_runs_on_one_thread_lose_no_update(driver: Any) -> None:
     app = StateGraph(State).add_node("n", lambda s: time.sleep(0.002) or {"log": [s["x"]]}).add_edge(START, "n")
     app = app.compile(InMemorySaver())
-    done: list[int] = []
+    completed: list[int] = []
 
     def run(x: int) -> None:
         try:
             driver.invoke(app, {"x": x}, THREAD)
-            done.append(x)
+            completed.append(x)
         except ThreadBusy:
             pass
 
@@ -58,7 +58,7 @@ def test_concurrent_runs_on_one_thread_lose_no_update_in_silence(driver: Any) ->
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(app.get_state(THREAD).values["log"]) == sorted(done)
+    assert sorted(app.get_state(THREAD).values["log"]) == sorted(completed)
 
 
 def test_a_handled_error_is_not_raised_because_a_sibling_is_running(driver: Any) -> None:
@@ -73,11 +73,11 @@ def test_a_handled_error_is_not_raised_because_a_sibling_is_running(driver: Any)
         return {"log": ["handled"]}
 
     graph = StateGraph(State).add_node("bad", bad, error_handler=handle).add_node("slow", slow)
-    app = linked(graph, (START, "bad"), (START, "slow")).compile()
+    app = add_edges(graph, (START, "bad"), (START, "slow")).compile()
     assert driver.invoke(app, {"x": 1})["log"] == ["slow", "handled"]
 
 
-def test_a_handler_does_not_run_again_on_resume(driver: Any) -> None:
+def test_an_error_handler_does_not_run_again_on_resume(driver: Any) -> None:
     handled: list[int] = []
 
     def bad(state: State) -> None:
@@ -85,18 +85,18 @@ def test_a_handler_does_not_run_again_on_resume(driver: Any) -> None:
 
     graph = StateGraph(State).add_node("bad", bad, error_handler=lambda s: handled.append(1) or {"log": ["handled"]})
     graph.add_node("ask", lambda s: {"log": [interrupt("?")]})
-    app = linked(graph, (START, "bad"), ("bad", "ask")).compile(InMemorySaver())
+    app = add_edges(graph, (START, "bad"), ("bad", "ask")).compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     assert driver.invoke(app, Command(resume=2), THREAD)["log"] == ["handled", 2]
     assert handled == [1]
 
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
-def test_siblings_that_had_finished_in_a_subgraph_do_not_run_again(driver: Any, depth: int) -> None:
+def test_finished_siblings_in_a_subgraph_do_not_run_again(driver: Any, depth: int) -> None:
     ran: list[str] = []
     graph = StateGraph(State).add_node("ok", lambda s: ran.append("ok") or {"log": ["ok"]})
     graph.add_node("ask", lambda s: {"log": [interrupt("?")]})
-    app = linked(graph, (START, "ok"), (START, "ask")).compile()
+    app = add_edges(graph, (START, "ok"), (START, "ask")).compile()
     for _ in range(depth):
         app = StateGraph(State).add_node("child", app).add_edge(START, "child").compile(InMemorySaver())
 
@@ -115,13 +115,13 @@ def test_a_deferred_node_waits_for_pending_sends(driver: Any) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.UnfinishedJoinWarning")
-def test_a_join_that_one_run_left_half_full_does_not_fire_in_the_next(driver: Any) -> None:
+def test_a_join_half_reached_by_one_run_does_not_fire_in_the_next(driver: Any) -> None:
     def route(state: State) -> Any:
         return Command(goto="a" if state["x"] == 1 else "b")
 
     graph = StateGraph(State).add_node("route", route, destinations=["a", "b"])
     for name in "abj":
-        graph.add_node(name, say(name))
+        graph.add_node(name, log_words(name))
     app = graph.add_edge(["a", "b"], "j").add_edge(START, "route").compile(InMemorySaver())
     for x in (1, 2):
         driver.invoke(app, {"x": x}, THREAD)
@@ -134,7 +134,7 @@ def test_a_limit_of_one_does_not_deadlock_a_stream(driver: Any, within: Any) -> 
         return {"log": [1]}
 
     graph = StateGraph(State).add_node("a", node).add_node("b", node)
-    app = linked(graph, (START, "a"), (START, "b")).compile()
+    app = add_edges(graph, (START, "a"), (START, "b")).compile()
     parts = within(lambda: driver.stream(app, {"x": 1}, stream_mode="custom", max_concurrency=1))
     assert parts == ["hello", "hello"]
 
@@ -168,14 +168,14 @@ def test_an_interrupt_is_not_swallowed_by_a_node_that_catches_exceptions(driver:
 
 
 @pytest.mark.parametrize("answer", [None, {}, "", 0, [], False])
-def test_every_value_is_an_answer(driver: Any, answer: Any) -> None:
+def test_any_value_can_be_an_answer(driver: Any, answer: Any) -> None:
     app = StateGraph(State).add_node("ask", lambda s: {"log": [interrupt("?")]}).add_edge(START, "ask")
     app = app.compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
     assert driver.invoke(app, Command(resume=answer), THREAD)["log"] == [answer]
 
 
-def test_an_unknown_question_is_refused(driver: Any) -> None:
+def test_an_answer_to_an_unknown_question_is_refused(driver: Any) -> None:
     app = StateGraph(State).add_node("ask", lambda s: {"log": [interrupt("?")]}).add_edge(START, "ask")
     app = app.compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD)
@@ -183,7 +183,7 @@ def test_an_unknown_question_is_refused(driver: Any) -> None:
         driver.invoke(app, Command(resume={"0" * 32: 1}), THREAD)
 
 
-def test_two_questions_of_one_node_have_ids_of_their_own(driver: Any) -> None:
+def test_two_questions_of_one_node_have_different_ids(driver: Any) -> None:
     app = (
         StateGraph(State).add_node("ask", lambda s: {"log": [interrupt("a?"), interrupt("b?")]}).add_edge(START, "ask")
     )
@@ -193,8 +193,8 @@ def test_two_questions_of_one_node_have_ids_of_their_own(driver: Any) -> None:
     assert first.id != second.id
 
 
-def test_results_of_tasks_are_not_swapped_when_calls_change_their_order(driver: Any) -> None:
-    order = ["a", "b"]
+def test_reordered_task_calls_are_an_error(driver: Any) -> None:
+    words = ["a", "b"]
 
     @task
     def echo(word: str) -> str:
@@ -202,11 +202,11 @@ def test_results_of_tasks_are_not_swapped_when_calls_change_their_order(driver: 
 
     @entrypoint(InMemorySaver())
     def flow(x: int) -> Any:
-        words = [echo(word).result() for word in order]
-        return [*words, interrupt("?")]
+        results = [echo(word).result() for word in words]
+        return [*results, interrupt("?")]
 
     driver.invoke(flow, 1, THREAD)
-    order.reverse()
+    words.reverse()
     with pytest.raises(NonDeterminismError):
         driver.invoke(flow, Command(resume=1), THREAD)
 
@@ -239,8 +239,8 @@ def test_an_abandoned_stream_does_not_hang_the_process(driver: Any, within: Any)
 
 def test_a_goto_replaces_the_edges_of_its_node(driver: Any) -> None:
     graph = StateGraph(State).add_node("a", lambda s: Command(goto="c"), destinations=["c"])
-    graph.add_node("b", say("b")).add_node("c", say("c"))
-    assert driver.invoke(linked(graph, (START, "a"), ("a", "b")).compile(), {"x": 1})["log"] == ["c"]
+    graph.add_node("b", log_words("b")).add_node("c", log_words("c"))
+    assert driver.invoke(add_edges(graph, (START, "a"), ("a", "b")).compile(), {"x": 1})["log"] == ["c"]
 
 
 def test_an_unknown_target_is_an_error(driver: Any) -> None:
@@ -250,10 +250,10 @@ def test_an_unknown_target_is_an_error(driver: Any) -> None:
 
 
 def test_updating_as_one_node_does_not_cancel_another(driver: Any) -> None:
-    graph = StateGraph(State).add_node("a", say("a"))
+    graph = StateGraph(State).add_node("a", log_words("a"))
     for name in "bcd":
-        graph.add_node(name, say(name))
-    app = linked(graph, (START, "a"), ("a", "b"), ("a", "c"), ("b", "d"), ("d", END)).compile(InMemorySaver())
+        graph.add_node(name, log_words(name))
+    app = add_edges(graph, (START, "a"), ("a", "b"), ("a", "c"), ("b", "d"), ("d", END)).compile(InMemorySaver())
     driver.invoke(app, {"x": 1}, THREAD, interrupt_before=["b"])
     app.update_state(THREAD, {"log": ["b by hand"]}, as_node="b")
 
@@ -261,14 +261,14 @@ def test_updating_as_one_node_does_not_cancel_another(driver: Any) -> None:
     assert driver.invoke(app, None, THREAD)["log"] == ["a", "b by hand", "c", "d"]
 
 
-def test_new_input_after_a_partial_failure_keeps_what_siblings_wrote(driver: Any) -> None:
+def test_new_input_after_a_partial_failure_keeps_the_writes_of_siblings(driver: Any) -> None:
     def bad(state: State) -> dict[str, Any]:
         if state["x"] == 1:
             raise KeyError("x")
         return {"log": ["recovered"]}
 
-    graph = linked(
-        StateGraph(State).add_node("ok", say("ok")).add_node(bad), (START, "ok"), ("ok", "bad"), (START, "bad")
+    graph = add_edges(
+        StateGraph(State).add_node("ok", log_words("ok")).add_node(bad), (START, "ok"), ("ok", "bad"), (START, "bad")
     )
     app = graph.compile(InMemorySaver())
     with pytest.raises(KeyError):
@@ -283,7 +283,7 @@ def test_a_failure_does_not_wait_for_a_slow_plain_sibling(driver: Any, within: A
         raise KeyError("x")
 
     graph = StateGraph(State).add_node("slow", lambda s: gate.wait(600)).add_node(bad)
-    app = linked(graph, (START, "slow"), (START, "bad")).compile()
+    app = add_edges(graph, (START, "slow"), (START, "bad")).compile()
     with pytest.raises(KeyError):
         within(lambda: driver.invoke(app, {"x": 1}))
     gate.set()

@@ -18,7 +18,7 @@ class State(TypedDict, total=False):
 
 
 def fan_out(gate: threading.Event, ran: list[int]) -> StateGraph:
-    """Three tasks, of which the last one waits for the gate."""
+    """Build a graph with three tasks; the last one waits for the gate."""
 
     def work(n: int) -> dict[str, Any]:
         ran.append(n)
@@ -32,15 +32,15 @@ def fan_out(gate: threading.Event, ran: list[int]) -> StateGraph:
     return graph.add_edge(START, "plan").add_edge("work", END)
 
 
-def until(holds: Any) -> None:
-    """Wait until something holds; fail if it never does."""
+def wait_until(condition: Any) -> None:
+    """Wait until a condition is true."""
     end = time.monotonic() + 600
-    while not holds():
-        assert time.monotonic() < end, "it never came true"
+    while not condition():
+        assert time.monotonic() < end, "The condition never became true."
         time.sleep(0.01)
 
 
-def landed(saver: Any) -> int:
+def saved_count(saver: Any) -> int:
     head = saver.load("t")
     return len(head.pending.completed) if head is not None else 0
 
@@ -50,20 +50,20 @@ def test_7_3_results_are_saved_while_siblings_still_run(driver: Any, saver: Any)
     app = fan_out(gate, ran).compile(saver)
     running = threading.Thread(target=lambda: driver.invoke(app, {}, thread_id="t"))
     running.start()
-    until(lambda: landed(saver) == 2)
+    wait_until(lambda: saved_count(saver) == 2)
     gate.set()
     running.join(600)
     assert app.get_state(thread_id="t").values == {"log": [1, 2, 3]}
 
 
-def test_7_3_saved_results_are_not_computed_again(driver: Any, saver: Any) -> None:
+def test_7_3_saved_results_are_not_recomputed(driver: Any, saver: Any) -> None:
     gate, ran = threading.Event(), list[int]()
     graph = fan_out(gate, ran)
-    broken = graph.compile(saver)
-    running = threading.Thread(target=lambda: broken.invoke({}, thread_id="t"), daemon=True)
+    first_app = graph.compile(saver)
+    running = threading.Thread(target=lambda: first_app.invoke({}, thread_id="t"), daemon=True)
     running.start()
-    until(lambda: landed(saver) == 2)
-    copied = "copy"  # the thread as a crash would leave it
+    wait_until(lambda: saved_count(saver) == 2)
+    copied = "copy"  # the state that a crash would leave
     saver.copy_thread("t", copied)
     gate.set()
     running.join(600)
@@ -72,8 +72,8 @@ def test_7_3_saved_results_are_not_computed_again(driver: Any, saver: Any) -> No
     assert ran == [3]
 
 
-def test_7_3_a_superstep_that_is_soon_over_writes_no_separate_results(driver: Any) -> None:
-    class Counting(InMemorySaver):
+def test_7_3_a_short_superstep_writes_no_separate_results(driver: Any) -> None:
+    class ResultRecorder(InMemorySaver):
         def save_results(self, *args: Any, **options: Any) -> None:
             written.append(args[2])
             super().save_results(*args, **options)
@@ -81,11 +81,11 @@ def test_7_3_a_superstep_that_is_soon_over_writes_no_separate_results(driver: An
     written: list[Any] = []
     gate = threading.Event()
     gate.set()
-    driver.invoke(fan_out(gate, []).compile(Counting()), {}, thread_id="t")
+    driver.invoke(fan_out(gate, []).compile(ResultRecorder()), {}, thread_id="t")
     assert [pending.completed for pending in written if pending.completed] == []
 
 
-def test_7_3_under_sync_a_task_counts_as_finished_when_it_is_saved(driver: Any, saver: Any) -> None:
+def test_7_3_with_durability_sync_a_task_is_reported_after_it_is_saved(driver: Any, saver: Any) -> None:
     graph = StateGraph(State).add_node("a", lambda state: {"log": ["a"]}).add_node("b", lambda state: {"log": ["b"]})
     app = graph.add_edge(START, "a").add_edge("a", "b").add_edge("b", END).compile(saver)
     seen: list[Any] = []
@@ -95,33 +95,33 @@ def test_7_3_under_sync_a_task_counts_as_finished_when_it_is_saved(driver: Any, 
     assert all(name in saved for name, saved in seen)
 
 
-def test_7_3_tasks_that_ended_after_a_failure_are_not_reported(driver: Any) -> None:
-    noticed = threading.Event()
+def test_7_3_tasks_that_end_after_a_failure_are_not_reported(driver: Any) -> None:
+    has_failed = threading.Event()
 
-    class Notices(Instrument):
+    class FailureListener(Instrument):
         def on_task_finished(self, event: Any) -> None:
             if event.node == "fragile":
-                noticed.set()
+                has_failed.set()
 
     def fragile(state: State) -> None:
         raise ValueError("fragile")
 
     def steady(state: State) -> State:
-        assert noticed.wait(600)
+        assert has_failed.wait(600)
         return {"log": ["steady"]}
 
     graph = StateGraph(State).add_node(fragile).add_node(steady)
     graph.add_edge(START, "fragile").add_edge(START, "steady")
-    app = graph.compile(InMemorySaver(), sibling_grace=0, instruments=[Notices()])
+    app = graph.compile(InMemorySaver(), sibling_grace=0, instruments=[FailureListener()])
     seen: list[str] = []
     with pytest.raises(ValueError, match="fragile"):
-        driver.stream(Telling(app, seen), {}, thread_id="t", durability="sync")
+        driver.stream(RecordingApp(app, seen), {}, thread_id="t", durability="sync")
     assert app.get_state(thread_id="t").tasks[1].result is None
     assert seen == []
 
 
-class Telling:
-    """An app whose stream notes what it tells before it fails."""
+class RecordingApp:
+    """An app whose stream records its parts before it fails."""
 
     def __init__(self, app: Any, seen: list[str]) -> None:
         self._app = app
@@ -138,7 +138,7 @@ class Telling:
             yield part
 
 
-def test_7_1_a_subgraph_that_remembers_reads_what_is_still_being_saved(driver: Any, tmp_path: Path) -> None:
+def test_7_1_a_subgraph_with_memory_reads_state_that_is_still_being_saved(driver: Any, tmp_path: Path) -> None:
     class Inner(TypedDict, total=False):
         k: Annotated[int, lambda old, new: old + new]
         seen: int

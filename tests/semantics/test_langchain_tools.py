@@ -1,4 +1,4 @@
-"""LangChain tools, and functions with LangChain annotations, in our agents: parameters are injected as in LangGraph."""
+"""LangChain tools, and functions with LangChain annotations, in agents: arguments are injected as in LangGraph."""
 
 from __future__ import annotations
 
@@ -42,41 +42,41 @@ class LangChainShop(LangChainState):
     basket: list[str]
 
 
-def app(tool: Any, *, state: Any = Shop, **options: Any) -> Any:
+def compile_tool(tool: Any, *, state: Any = Shop, **options: Any) -> Any:
     graph = StateGraph(state)
     graph.add_node("tools", ToolNode([tool]))
     graph.add_edge(START, "tools")
     return graph.compile(InMemorySaver(), **options)
 
 
-def answer(tool: Any, arguments: dict[str, Any] | None = None, **options: Any) -> Message:
-    """The message with the result of one call, which both drivers must agree about."""
+def call_tool(tool: Any, arguments: dict[str, Any] | None = None, **options: Any) -> Message:
+    """Call a tool with both drivers, which must agree; return the message."""
     name = getattr(tool, "name", None) or tool.__name__
     call = ToolCall("c1", name, arguments if arguments is not None else {"city": "Rome"})
-    given = {"messages": [Message("", "assistant", tool_calls=(call,))], "basket": ["tea"]}
+    state_input = {"messages": [Message("", "assistant", tool_calls=(call,))], "basket": ["tea"]}
     results = [
-        app(tool, **options).invoke(given, CONFIG),
-        asyncio.run(app(tool, **options).ainvoke(given, CONFIG)),
+        compile_tool(tool, **options).invoke(state_input, CONFIG),
+        asyncio.run(compile_tool(tool, **options).ainvoke(state_input, CONFIG)),
     ]
     first, second = (cast("Message", as_message(result["messages"][-1])) for result in results)
     assert (first.content, first.metadata) == (second.content, second.metadata)
     return first
 
 
-def shown(tool: Any) -> list[str]:
-    """The arguments that a model is shown."""
-    (made,) = ToolNode([tool]).tools_by_name.values()
-    assert set(made.parameters.get("required", ())) <= set(made.parameters["properties"])
-    return list(made.parameters["properties"])
+def visible_parameters(tool: Any) -> list[str]:
+    """Return the parameters that the model sees."""
+    (adapted,) = ToolNode([tool]).tools_by_name.values()
+    assert set(adapted.parameters.get("required", ())) <= set(adapted.parameters["properties"])
+    return list(adapted.parameters["properties"])
 
 
 def every_form(function: Any, coroutine: Any = None) -> list[Any]:
-    """A function as a plain one, by the decorator, and as a StructuredTool."""
+    """Return a function as itself, as a decorated tool and as a StructuredTool."""
     forms = [function, langchain_tool(function), StructuredTool.from_function(function)]
     return [*forms, StructuredTool.from_function(coroutine=coroutine)] if coroutine else forms
 
 
-def with_all(
+def with_injected(
     city: str,
     state: Annotated[dict[str, Any], InjectedState],
     basket: Annotated[list[str], InjectedState("basket")],
@@ -99,7 +99,7 @@ def with_all(
     )
 
 
-async def with_all_later(
+async def with_injected_async(
     city: str,
     state: Annotated[dict[str, Any], InjectedState],
     basket: Annotated[list[str], InjectedState("basket")],
@@ -109,10 +109,10 @@ async def with_all_later(
     runtime: ToolRuntime,
 ) -> str:
     """Say what is there."""
-    return with_all(city, state, basket, call_id, store, config, runtime)
+    return with_injected(city, state, basket, call_id, store, config, runtime)
 
 
-class Place(BaseModel):
+class InjectedArguments(BaseModel):
     city: str
     state: Annotated[dict[str, Any], InjectedState]
     basket: Annotated[list[str], InjectedState("basket")]
@@ -120,20 +120,20 @@ class Place(BaseModel):
     store: Annotated[Any, InjectedStore()]
 
 
-class WithAll(BaseTool):
-    name: str = "with_all"
+class WithInjected(BaseTool):
+    name: str = "with_injected"
     description: str = "Say what is there."
-    args_schema: Any = Place
+    args_schema: Any = InjectedArguments
 
-    def _run(self, city: str, config: RunnableConfig, runtime: ToolRuntime, **given: Any) -> str:
-        return with_all(city, config=config, runtime=runtime, **given)
+    def _run(self, city: str, config: RunnableConfig, runtime: ToolRuntime, **injected: Any) -> str:
+        return with_injected(city, config=config, runtime=runtime, **injected)
 
 
-class WithAllLater(WithAll):
-    name: str = "with_all_later"
+class WithInjectedAsync(WithInjected):
+    name: str = "with_injected_async"
 
-    async def _arun(self, city: str, config: RunnableConfig, runtime: ToolRuntime, **given: Any) -> str:
-        return with_all(city, config=config, runtime=runtime, **given)
+    async def _arun(self, city: str, config: RunnableConfig, runtime: ToolRuntime, **injected: Any) -> str:
+        return with_injected(city, config=config, runtime=runtime, **injected)
 
 
 class WithoutSchema(BaseTool):
@@ -150,47 +150,49 @@ class WithoutSchema(BaseTool):
         config: RunnableConfig,
         runtime: ToolRuntime,
     ) -> str:
-        return with_all(city, state, basket, call_id, store, config, runtime)
+        return with_injected(city, state, basket, call_id, store, config, runtime)
 
 
 JSON = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 FORMS = [
-    *every_form(with_all, with_all_later),
-    StructuredTool.from_function(with_all, with_all_later, name="both"),
-    StructuredTool.from_function(with_all, args_schema=JSON, name="by_json"),
+    *every_form(with_injected, with_injected_async),
+    StructuredTool.from_function(with_injected, with_injected_async, name="both"),
+    StructuredTool.from_function(with_injected, args_schema=JSON, name="by_json"),
     StructuredTool.from_function(
-        with_all, args_schema={**JSON, "properties": {**JSON["properties"], "state": {"type": "object"}}}, name="shows"
+        with_injected,
+        args_schema={**JSON, "properties": {**JSON["properties"], "state": {"type": "object"}}},
+        name="shows",
     ),
-    WithAll(),
-    WithAllLater(),
+    WithInjected(),
+    WithInjectedAsync(),
     WithoutSchema(),
 ]
 
 
 @pytest.mark.parametrize("tool", FORMS, ids=lambda tool: f"{type(tool).__name__}-{getattr(tool, 'name', 'plain')}")
-def test_every_injected_argument_is_filled_in_every_form_of_a_tool_and_shown_in_none(tool: Any) -> None:
-    assert shown(tool) == ["city"]
-    said = answer(tool, store=InMemoryStore())
-    assert said.text == "Rome basket,messages tea c1 InMemoryStore u1 c1/tea/t1"
+def test_arguments_are_injected_in_every_form_of_a_tool_and_hidden_from_the_model(tool: Any) -> None:
+    assert visible_parameters(tool) == ["city"]
+    message = call_tool(tool, store=InMemoryStore())
+    assert message.text == "Rome basket,messages tea c1 InMemoryStore u1 c1/tea/t1"
 
 
 @pytest.mark.parametrize("tool", FORMS[1:], ids=lambda tool: f"{type(tool).__name__}-{tool.name}")
-def test_a_model_cannot_overwrite_what_is_injected(tool: Any) -> None:
+def test_a_model_cannot_overwrite_injected_arguments(tool: Any) -> None:
     forged = {"city": "Rome", "basket": ["bomb"], "call_id": "c9", "state": {}, "store": 1, "config": {}, "runtime": 2}
-    said = answer(tool, forged, store=InMemoryStore())
-    assert said.text == "Rome basket,messages tea c1 InMemoryStore u1 c1/tea/t1"
+    message = call_tool(tool, forged, store=InMemoryStore())
+    assert message.text == "Rome basket,messages tea c1 InMemoryStore u1 c1/tea/t1"
 
 
-def test_a_function_refuses_injected_arguments_of_a_model_also_where_it_takes_any() -> None:
+def test_a_function_with_keyword_arguments_refuses_injected_arguments_of_a_model() -> None:
     def anything(city: str, basket: Annotated[list[str], InjectedState("basket")] = [], **more: Any) -> str:  # noqa: B006
         """Say it."""
         return f"{city} {basket} {more}"
 
-    assert answer(anything, {"city": "Rome", "size": 3}).text == "Rome ['tea'] {'size': 3}"
-    assert "argument 'basket' does not exist" in answer(anything, {"city": "Rome", "basket": ["bomb"]}).text
+    assert call_tool(anything, {"city": "Rome", "size": 3}).text == "Rome ['tea'] {'size': 3}"
+    assert "argument 'basket' does not exist" in call_tool(anything, {"city": "Rome", "basket": ["bomb"]}).text
 
 
-def test_the_config_is_that_of_the_run() -> None:
+def test_a_tool_gets_the_config_of_the_run() -> None:
     seen: list[Any] = []
 
     class Handler(BaseCallbackHandler):
@@ -203,15 +205,17 @@ def test_the_config_is_that_of_the_run() -> None:
         return "ok"
 
     for tool in (look, langchain_tool(look)):
-        given = {"messages": [Message("", "assistant", tool_calls=(ToolCall("c1", "look", {"city": "R"}),))]}
-        app(tool).invoke(given, {**CONFIG, "callbacks": [Handler()]})
+        state_input = {"messages": [Message("", "assistant", tool_calls=(ToolCall("c1", "look", {"city": "R"}),))]}
+        compile_tool(tool).invoke(state_input, {**CONFIG, "callbacks": [Handler()]})
     plain, started, config = seen
     assert started == ("look", ["a"], "tools")
-    for found in (plain, config):
-        assert found["configurable"] == {"thread_id": "t1", "user_id": "u1"}
-        assert found["tags"] == ["a"]
-        facts = {name: found["metadata"][name] for name in ("team", "thread_id", "langgraph_node", "langgraph_step")}
-        assert facts == {"team": "x", "thread_id": "t1", "langgraph_node": "tools", "langgraph_step": 1}
+    for run_config in (plain, config):
+        assert run_config["configurable"] == {"thread_id": "t1", "user_id": "u1"}
+        assert run_config["tags"] == ["a"]
+        metadata = {
+            name: run_config["metadata"][name] for name in ("team", "thread_id", "langgraph_node", "langgraph_step")
+        }
+        assert metadata == {"team": "x", "thread_id": "t1", "langgraph_node": "tools", "langgraph_step": 1}
 
 
 def optional_config(city: str, config: Optional[RunnableConfig] = None) -> str:  # noqa: UP045
@@ -249,14 +253,14 @@ def our_markers(
 )
 def test_the_same_annotations_mean_the_same_in_functions_and_tools(function: Any, text: str) -> None:
     for tool in every_form(function):
-        assert shown(tool) == ["city"]
-        assert answer(tool).text == text
+        assert visible_parameters(tool) == ["city"]
+        assert call_tool(tool).text == text
 
 
-def test_a_parameter_named_runtime_is_filled_in_a_tool_of_langchain() -> None:
+def test_a_parameter_named_runtime_is_injected_in_a_langchain_tool() -> None:
     tool = langchain_tool(named_runtime)
-    assert shown(tool) == ["city"]
-    assert answer(tool).text == "c1"
+    assert visible_parameters(tool) == ["city"]
+    assert call_tool(tool).text == "c1"
 
 
 class Old(BaseModelV1):
@@ -277,16 +281,16 @@ def aliased(city: str, basket: list[str]) -> str:
     return f"{city} {basket}"
 
 
-def test_schemas_of_pydantic_1_and_with_aliases() -> None:
+def test_schemas_may_use_pydantic_1_or_aliases() -> None:
     old = StructuredTool.from_function(old_style, args_schema=Old, description="Old.")
-    assert shown(old) == ["city"]
-    assert answer(old).text == "Rome c1"
+    assert visible_parameters(old) == ["city"]
+    assert call_tool(old).text == "Rome c1"
     renamed = StructuredTool.from_function(aliased, args_schema=Aliased, description="Aliased.")
-    assert shown(renamed) == ["city"]
-    assert answer(renamed, {"city": "Rome", "things": ["bomb"]}).text == "Rome ['tea']"
+    assert visible_parameters(renamed) == ["city"]
+    assert call_tool(renamed, {"city": "Rome", "things": ["bomb"]}).text == "Rome ['tea']"
 
 
-# -- what cannot be filled
+# -- arguments that cannot be injected
 
 
 def needs_store(city: str, memory: Annotated[Any, InjectedStore()]) -> str:
@@ -300,28 +304,28 @@ def needs_field(city: str, owner: Annotated[str, InjectedState("owner")]) -> str
 
 
 @pytest.mark.parametrize(
-    ("function", "said"),
+    ("function", "message"),
     [
         (needs_store, "'needs_store' cannot be called: its injected argument 'memory' needs the store.*with store="),
         (needs_field, "'needs_field' cannot be called: its injected argument 'owner' needs the field 'owner'"),
     ],
 )
-def test_a_parameter_that_cannot_be_injected_fails_the_run_with_a_remedy(function: Any, said: str) -> None:
+def test_an_argument_that_cannot_be_injected_fails_the_run_with_a_remedy(function: Any, message: str) -> None:
     for tool in every_form(function):
-        with pytest.raises(InvalidConfig, match=said):
-            answer(tool)
+        with pytest.raises(InvalidConfig, match=message):
+            call_tool(tool)
 
 
-def test_a_field_that_is_missing_keeps_its_default() -> None:
+def test_an_injected_field_that_is_missing_keeps_its_default() -> None:
     def owned(city: str, owner: Annotated[str, InjectedState("owner")] = "nobody") -> str:
         """Look."""
         return owner
 
     for tool in every_form(owned):
-        assert answer(tool).text == "nobody"
+        assert call_tool(tool).text == "nobody"
 
 
-def test_a_marker_that_says_nothing_needs_a_default() -> None:
+def test_a_parameter_marked_only_as_injected_needs_a_default() -> None:
     def secret(city: str, key: Annotated[str, InjectedToolArg]) -> str:
         """Look."""
         return key
@@ -334,12 +338,12 @@ def test_a_marker_that_says_nothing_needs_a_default() -> None:
         with pytest.raises(InvalidConfig, match="Tool 'secret': the parameter 'key' is marked with InjectedToolArg"):
             ToolNode([tool])
     for tool in every_form(with_default):
-        assert shown(tool) == ["city"]
-        assert answer(tool).text == "k"
-    assert answer(every_form(with_default)[1], {"city": "Rome", "key": "forged"}).text == "k"
+        assert visible_parameters(tool) == ["city"]
+        assert call_tool(tool).text == "k"
+    assert call_tool(every_form(with_default)[1], {"city": "Rome", "key": "forged"}).text == "k"
 
 
-def test_an_annotation_that_cannot_be_resolved_is_not_passed_over() -> None:
+def test_an_annotation_that_cannot_be_resolved_is_refused() -> None:
     class Hidden(BaseTool):
         name: str = "hidden"
         description: str = "Look."
@@ -352,31 +356,31 @@ def test_an_annotation_that_cannot_be_resolved_is_not_passed_over() -> None:
         ToolNode([Hidden()])
 
 
-def test_a_state_that_does_not_fit_its_annotation_is_not_the_models_fault() -> None:
+def test_a_state_that_does_not_fit_its_annotation_fails_the_run() -> None:
     @langchain_tool
     def counts(city: str, basket: Annotated[dict[str, int], InjectedState("basket")]) -> str:
         """Look."""
         return "never"
 
     with pytest.raises(InvalidConfig, match="injected argument 'basket' does not fit the annotation"):
-        answer(counts)
+        call_tool(counts)
     with pytest.raises(InvalidConfig, match="injected argument 'basket' does not fit the annotation"):
-        answer(counts, {"cities": 1, "city": "Rome"})
+        call_tool(counts, {"cities": 1, "city": "Rome"})
 
 
 # -- the state
 
 
-def test_tools_of_langchain_see_messages_of_langchain_and_functions_those_of_the_state() -> None:
+def test_langchain_tools_get_langchain_messages_and_functions_those_of_the_state() -> None:
     def look(city: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
         """Look."""
         return type(state["messages"][-1]).__name__
 
-    assert [answer(tool).text for tool in every_form(look)] == ["Message", "AIMessage", "AIMessage"]
-    assert [answer(tool, state=LangChainShop).text for tool in every_form(look)] == ["AIMessage"] * 3
+    assert [call_tool(tool).text for tool in every_form(look)] == ["Message", "AIMessage", "AIMessage"]
+    assert [call_tool(tool, state=LangChainShop).text for tool in every_form(look)] == ["AIMessage"] * 3
 
 
-def test_the_state_is_an_instance_of_the_class_that_is_asked_for() -> None:
+def test_the_injected_state_is_an_instance_of_the_annotated_class() -> None:
     class Cart(BaseModel):
         basket: list[str]
 
@@ -385,10 +389,10 @@ def test_the_state_is_an_instance_of_the_class_that_is_asked_for() -> None:
         return f"{type(state).__name__} {state.basket}"
 
     look.__annotations__["state"] = Annotated[Cart, InjectedState]
-    assert [answer(tool).text for tool in every_form(look)] == ["Cart ['tea']"] * 3
+    assert [call_tool(tool).text for tool in every_form(look)] == ["Cart ['tea']"] * 3
 
 
-def test_an_agent_of_a_network_gives_its_data_as_the_state() -> None:
+def test_an_agent_of_a_network_injects_its_data_as_the_state() -> None:
     @langchain_tool
     def look(city: str, state: Annotated[dict[str, Any], InjectedState]) -> str:
         """Look."""
@@ -405,15 +409,15 @@ def test_an_agent_of_a_network_gives_its_data_as_the_state() -> None:
 # -- answers
 
 
-def test_content_and_artifact_are_both_kept() -> None:
+def test_content_and_artifact_of_a_tool_are_kept() -> None:
     @langchain_tool(response_format="content_and_artifact")
     def look(city: str) -> tuple[str, dict[str, int]]:
         """Look."""
         return f"{city} is big", {"people": 3}
 
-    said = answer(look)
-    assert (said.text, said.metadata) == ("Rome is big", {"artifact": {"people": 3}})
-    result = app(look, state=LangChainState).invoke(
+    message = call_tool(look)
+    assert (message.text, message.metadata) == ("Rome is big", {"artifact": {"people": 3}})
+    result = compile_tool(look, state=LangChainState).invoke(
         {"messages": [Message("", "assistant", tool_calls=(ToolCall("c1", "look", {"city": "Rome"}),))]}, CONFIG
     )
     last = result["messages"][-1]
@@ -421,24 +425,24 @@ def test_content_and_artifact_are_both_kept() -> None:
     assert (last.content, last.artifact, last.status, last.name) == ("Rome is big", {"people": 3}, "success", "look")
 
 
-def test_a_message_is_the_answer_with_its_status() -> None:
+def test_a_tool_may_return_a_message_with_a_status() -> None:
     @langchain_tool
-    def theirs(city: str, call_id: Annotated[str, InjectedToolCallId]) -> ToolMessage:
+    def langchain_message(city: str, call_id: Annotated[str, InjectedToolCallId]) -> ToolMessage:
         """Look."""
         return ToolMessage([{"type": "text", "text": city}], tool_call_id=call_id, status="error")
 
     @langchain_tool
-    def ours(city: str) -> Message:
+    def statewright_message(city: str) -> Message:
         """Look."""
         return Message(city, "tool", metadata={"status": "error"})
 
-    for tool in (theirs, ours):
-        said = answer(tool)
-        assert (said.text, said.name, said.tool_call_id) == ("Rome", tool.name, "c1")
-        assert (said.metadata or {})["status"] == "error"
+    for tool in (langchain_message, statewright_message):
+        message = call_tool(tool)
+        assert (message.text, message.name, message.tool_call_id) == ("Rome", tool.name, "c1")
+        assert (message.metadata or {})["status"] == "error"
 
 
-def test_a_command_changes_the_state() -> None:
+def test_a_tool_may_return_a_command() -> None:
     @langchain_tool
     def buy(city: str, call_id: Annotated[str, InjectedToolCallId]) -> Command[Any]:
         """Buy."""
@@ -446,12 +450,12 @@ def test_a_command_changes_the_state() -> None:
         return Command(update={"basket": ["milk"], "messages": [done]})
 
     call = ToolCall("c1", "buy", {"city": "Rome"})
-    result = app(buy).invoke({"messages": [Message("", "assistant", tool_calls=(call,))]}, CONFIG)
+    result = compile_tool(buy).invoke({"messages": [Message("", "assistant", tool_calls=(call,))]}, CONFIG)
     assert result["basket"] == ["milk"]
     assert [message.text for message in result["messages"]] == ["", "bought"]
 
 
-def test_a_tool_keeps_its_memory_in_one_place() -> None:
+def test_a_tool_keeps_its_fields_between_calls() -> None:
     class Counter(BaseTool):
         name: str = "counter"
         description: str = "Count."
@@ -463,9 +467,9 @@ def test_a_tool_keeps_its_memory_in_one_place() -> None:
 
     counter = Counter()
     call = ToolCall("c1", "counter", {"city": "Rome"})
-    given = {"messages": [Message("", "assistant", tool_calls=(call,))]}
-    made = app(counter)
-    assert [made.invoke(given, CONFIG)["messages"][-1].text for _ in range(2)] == ["1", "2"]
+    state_input = {"messages": [Message("", "assistant", tool_calls=(call,))]}
+    compiled = compile_tool(counter)
+    assert [compiled.invoke(state_input, CONFIG)["messages"][-1].text for _ in range(2)] == ["1", "2"]
     assert counter.count == 2
 
 
@@ -473,14 +477,14 @@ def test_a_tool_keeps_its_memory_in_one_place() -> None:
     ("handling", "text"),
     [(True, "closed"), ("Try later.", "Try later."), (lambda error: f"no: {error}", "no: closed")],
 )
-def test_a_tool_exception_is_handled_as_the_tool_says(handling: Any, text: str) -> None:
+def test_a_tool_exception_is_handled_by_the_setting_of_the_tool(handling: Any, text: str) -> None:
     def look(city: str) -> str:
         """Look."""
         raise ToolException("closed")
 
-    said = answer(StructuredTool.from_function(look, handle_tool_error=handling))
-    assert (said.text, said.metadata) == (text, {"status": "error"})
-    unhandled = answer(langchain_tool(look))
+    message = call_tool(StructuredTool.from_function(look, handle_tool_error=handling))
+    assert (message.text, message.metadata) == (text, {"status": "error"})
+    unhandled = call_tool(langchain_tool(look))
     assert (unhandled.text, unhandled.metadata) == ("Error: ToolException: closed", {"status": "error"})
 
 
@@ -490,12 +494,12 @@ def test_wrong_arguments_are_reported_to_the_model_without_injected_values() -> 
         """Count."""
         return str(number)
 
-    said = answer(count, {"number": "x"})
-    assert "'count' was called with wrong arguments: number: " in said.text
-    assert "state" not in said.text
+    message = call_tool(count, {"number": "x"})
+    assert "'count' was called with wrong arguments: number: " in message.text
+    assert "state" not in message.text
 
 
-def test_an_error_of_validation_inside_a_tool_is_its_own() -> None:
+def test_a_validation_error_inside_a_tool_is_reported_as_its_error() -> None:
     class Inner(BaseModel):
         size: int
 
@@ -504,33 +508,33 @@ def test_an_error_of_validation_inside_a_tool_is_its_own() -> None:
         """Look."""
         return str(Inner.model_validate({"size": city}))
 
-    assert "ValidationError" in answer(look).text
+    assert "ValidationError" in call_tool(look).text
 
 
-def test_a_tool_of_langchain_can_ask() -> None:
+def test_a_langchain_tool_can_ask_a_question() -> None:
     @langchain_tool
     def sell(city: str) -> str:
         """Sell."""
         return f"{city}: {interrupt('Really?')}"
 
-    given = {"messages": [Message("", "assistant", tool_calls=(ToolCall("c1", "sell", {"city": "Rome"}),))]}
-    made = app(sell)
-    assert [one.value for one in made.invoke(given, CONFIG)["__interrupt__"]] == ["Really?"]
-    assert made.invoke(Command(resume="yes"), CONFIG)["messages"][-1].text == "Rome: yes"
+    state_input = {"messages": [Message("", "assistant", tool_calls=(ToolCall("c1", "sell", {"city": "Rome"}),))]}
+    compiled = compile_tool(sell)
+    assert [question.value for question in compiled.invoke(state_input, CONFIG)["__interrupt__"]] == ["Really?"]
+    assert compiled.invoke(Command(resume="yes"), CONFIG)["messages"][-1].text == "Rome: yes"
 
 
-def test_an_agent_runs_on_a_state_with_messages_of_langchain() -> None:
-    model = ScriptedModel([ToolCall("c1", "with_all", {"city": "Rome"}), "end"])
+def test_an_agent_runs_on_a_state_with_langchain_messages() -> None:
+    model = ScriptedModel([ToolCall("c1", "with_injected", {"city": "Rome"}), "end"])
 
-    made = create_agent(model, [langchain_tool(with_all)], state_schema=LangChainShop, store=InMemoryStore())
-    result = made.invoke({"messages": [HumanMessage("go")], "basket": ["tea"]}, CONFIG)
+    compiled = create_agent(model, [langchain_tool(with_injected)], state_schema=LangChainShop, store=InMemoryStore())
+    result = compiled.invoke({"messages": [HumanMessage("go")], "basket": ["tea"]}, CONFIG)
     assert [message.type for message in result["messages"]] == ["human", "ai", "tool", "ai"]
     assert result["messages"][2].content == "Rome basket,messages tea c1 InMemoryStore u1 c1/tea/t1"
     assert [message.role for message in model.requests[1].messages] == ["user", "assistant", "tool"]
 
 
-def test_markers_and_runtime_of_langgraph_mean_the_same() -> None:
-    theirs = pytest.importorskip("langgraph.prebuilt", reason="langgraph is not installed")
+def test_langgraph_markers_and_runtime_are_supported() -> None:
+    langgraph = pytest.importorskip("langgraph.prebuilt", reason="langgraph is not installed")
     types = pytest.importorskip("langgraph.types")
 
     def look(city: str, state: Any, basket: Any, runtime: Any, store: Any) -> Any:
@@ -540,11 +544,11 @@ def test_markers_and_runtime_of_langgraph_mean_the_same() -> None:
         return types.Command(update={"messages": [message], "basket": ["milk"]})
 
     look.__annotations__ |= {
-        "state": Annotated[dict[str, Any], theirs.InjectedState],
-        "basket": Annotated[list[str], theirs.InjectedState("basket")],
-        "runtime": theirs.ToolRuntime,
-        "store": Annotated[Any, theirs.InjectedStore()],
+        "state": Annotated[dict[str, Any], langgraph.InjectedState],
+        "basket": Annotated[list[str], langgraph.InjectedState("basket")],
+        "runtime": langgraph.ToolRuntime,
+        "store": Annotated[Any, langgraph.InjectedStore()],
     }
     tool = langchain_tool(look)
-    assert shown(tool) == ["city"]
-    assert answer(tool, store=InMemoryStore()).text == "['basket', 'messages'] ['tea'] c1 InMemoryStore"
+    assert visible_parameters(tool) == ["city"]
+    assert call_tool(tool, store=InMemoryStore()).text == "['basket', 'messages'] ['tea'] c1 InMemoryStore"

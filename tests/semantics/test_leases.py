@@ -37,7 +37,7 @@ class State(TypedDict, total=False):
 
 
 class Holder:
-    """A run that stands still in its node until it is let."""
+    """A run whose node waits until the test opens it."""
 
     def __init__(self, saver: Any, **options: Any) -> None:
         self.begun, self.open = threading.Event(), threading.Event()
@@ -80,39 +80,39 @@ def holder(saver: Any) -> Any:
     holder.end()
 
 
-# -- how long
+# -- the duration
 
 
 @pytest.mark.parametrize(
-    ("of_saver", "of_graph", "seconds"),
+    ("saver_lease", "graph_lease", "seconds"),
     [(None, None, 60), (5, None, 5), (5, 2.5, 2.5), (None, timedelta(minutes=2), 120)],
 )
-def test_the_lease_is_that_of_the_graph_else_that_of_its_saver(
-    tmp_path: Path, of_saver: Any, of_graph: Any, seconds: float
+def test_the_lease_of_a_graph_overrides_that_of_its_saver(
+    tmp_path: Path, saver_lease: Any, graph_lease: Any, seconds: float
 ) -> None:
     clock = FakeClock()
-    for saver in (InMemorySaver(lease=of_saver), SqliteSaver(tmp_path / "t.db", lease=of_saver)):
+    for saver in (InMemorySaver(lease=saver_lease), SqliteSaver(tmp_path / "t.db", lease=saver_lease)):
         with saver:
-            holder = Holder(saver, clock=clock, lease=of_graph)
+            holder = Holder(saver, clock=clock, lease=graph_lease)
             holder.start()
             lease = saver.lease("t")
             assert lease is not None
             assert lease.until - clock.now() == timedelta(seconds=seconds)  # type: ignore[union-attr]
-            clock.advance(seconds / 3)  # it is renewed at a third, while its node runs
+            clock.advance(seconds / 3)  # it is renewed after a third of its duration
             assert saver.lease("t").until - clock.now() == timedelta(seconds=seconds)  # type: ignore[union-attr]
             holder.end()
             assert saver.lease("t") is None
 
 
 @pytest.mark.parametrize("lease", [0, -1, timedelta(0), float("nan")])
-def test_a_lease_that_is_not_a_duration_is_refused(lease: Any) -> None:
+def test_a_lease_must_be_a_positive_duration(lease: Any) -> None:
     with pytest.raises(InvalidConfig, match="lease="):
         InMemorySaver(lease=lease)
     with pytest.raises(InvalidConfig, match="lease="):
         graph_of(lambda state: None).compile(InMemorySaver(), lease=lease)
 
 
-# -- who is gone
+# -- takeover
 
 
 def test_a_thread_can_be_taken_from_its_holder(driver: Any, holder: Holder) -> None:
@@ -123,7 +123,7 @@ def test_a_thread_can_be_taken_from_its_holder(driver: Any, holder: Holder) -> N
     other.release("t")
     assert driver.invoke(other, {"x": 2}, THREAD)["log"] == [2]
     assert isinstance(holder.end(), LeaseLost)
-    other.release("t")  # nothing holds it
+    other.release("t")  # it has no owner
     other.release("unknown")
 
 
@@ -160,32 +160,30 @@ graph_of(node).compile(SqliteSaver(sys.argv[1])).invoke({"x": 1}, thread_id="t",
 
 
 @pytest.mark.parametrize("method", ["commit", "save_results", "renew"])
-def test_a_run_that_could_not_write_its_end_keeps_its_own_process_from_nothing(
-    driver: Any, saver: Any, method: str
-) -> None:
-    """A full disk, say: its lease stays behind, and its process knows better."""
-    broken = Breaking(saver)
+def test_a_run_that_could_not_save_its_end_does_not_block_its_process(driver: Any, saver: Any, method: str) -> None:
+    """Its lease is left behind, for example when the disk is full."""
+    broken = Unwritable(saver)
 
     def node(state: State) -> dict[str, Any]:
-        broken.is_broken = state["x"] == 1
+        broken.is_full = state["x"] == 1
         return {"log": [state["x"]]}
 
     app = graph_of(node).compile(broken)
     with pytest.raises(StorageUnavailable):
         driver.invoke(app, {"x": 1}, THREAD, durability="sync")
-    broken.is_broken = False
+    broken.is_full = False
     assert driver.invoke(app, {"x": 2}, THREAD)["log"][-1] == 2
 
 
-class Breaking:
-    """A saver that cannot write for a while."""
+class Unwritable:
+    """A saver that can be made unable to write."""
 
     def __init__(self, saver: Any) -> None:
         self._saver = saver
-        self.is_broken = False
+        self.is_full = False
 
     def __getattr__(self, name: str) -> Any:
-        if self.is_broken and name in ("commit", "save_results", "renew"):
+        if self.is_full and name in ("commit", "save_results", "renew"):
             return self._refuse
         return getattr(self._saver, name)
 
@@ -193,8 +191,8 @@ class Breaking:
         raise StorageUnavailable("The disk is full.")
 
 
-def test_a_claim_that_was_interrupted_leaves_nothing_held(saver: Any) -> None:
-    """The write may have happened, so it is undone."""
+def test_an_interrupted_claim_releases_the_thread(saver: Any) -> None:
+    """The claim may have been written, so it is released."""
     original = saver.commit
 
     def commit(commit: Any, **options: Any) -> Any:
@@ -210,8 +208,8 @@ def test_a_claim_that_was_interrupted_leaves_nothing_held(saver: Any) -> None:
     assert app.invoke(None, THREAD) == {"x": 1, "log": [1]}
 
 
-def test_a_call_returns_when_its_thread_is_released(driver: Any, saver: Any) -> None:
-    """Also if the saver answers later; who is told of a failure may go on at once, from another process too."""
+def test_a_call_returns_after_its_thread_is_released(driver: Any, saver: Any) -> None:
+    """This also holds if the saver releases it on another thread, so that the caller may continue at once."""
 
     class Late:
         def __getattr__(self, name: str) -> Any:
@@ -232,18 +230,18 @@ def test_a_call_returns_when_its_thread_is_released(driver: Any, saver: Any) -> 
 
 
 class InterruptedRelease:
-    """A saver whose first release is interrupted, as by a second Ctrl-C; it says when somebody looks at a lease."""
+    """A saver whose first release is interrupted, as by Ctrl-C; it calls a function when a lease is read."""
 
-    def __init__(self, saver: Any, on_look: Any) -> None:
+    def __init__(self, saver: Any, on_read: Any) -> None:
         self._saver = saver
-        self._on_look = on_look
+        self._on_read = on_read
         self.interrupts, self.released = True, threading.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._saver, name)
 
     def lease(self, thread_id: str) -> Any:
-        self._on_look()
+        self._on_read()
         return self._saver.lease(thread_id)
 
     def renew(self, thread_id: str, hold: Any) -> Any:
@@ -257,8 +255,8 @@ class InterruptedRelease:
                 self.released.set()
 
 
-def test_a_release_that_is_interrupted_is_done_all_the_same(driver: Any, saver: Any) -> None:
-    """The run had waited its turn, so it has a place in the queue, too."""
+def test_an_interrupted_release_is_completed(driver: Any, saver: Any) -> None:
+    """The run has also waited in the queue of the thread."""
 
     def node(state: State) -> dict[str, Any]:
         if state["x"] == 2:
@@ -285,7 +283,7 @@ def test_a_release_that_is_interrupted_is_done_all_the_same(driver: Any, saver: 
     assert app.get_state(THREAD).values["log"] == [1, 3, 1, 4]
 
 
-# -- changes from outside, in their turn
+# -- changes of a busy thread
 
 CHANGES = {
     "update_state": lambda app, **options: app.update_state(THREAD, {"log": ["changed"]}, as_node="node", **options),
@@ -295,7 +293,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_a_change_of_a_thread_is_refused_waits_or_stops_the_holder(saver: Any, change: Any) -> None:
+def test_a_change_of_a_busy_thread_follows_its_on_busy_policy(saver: Any, change: Any) -> None:
     for on_busy in (None, "reject"):
         holder = Holder(saver)
         holder.start()
@@ -322,36 +320,36 @@ def test_a_change_of_a_thread_is_refused_waits_or_stops_the_holder(saver: Any, c
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_an_unknown_policy_of_a_change_is_refused(saver: Any, change: Any) -> None:
+def test_an_unknown_on_busy_policy_of_a_change_is_refused(saver: Any, change: Any) -> None:
     app = graph_of(lambda state: {"log": [state["x"]]}).compile(saver)
     app.invoke({"x": 0}, THREAD)
     with pytest.raises(InvalidConfig, match="enqueue"):
         change(app, on_busy="enqeue")
 
 
-WRONG = {
-    "no node": lambda app, **options: app.update_state(THREAD, {"log": ["x"]}, as_node="nobody", **options),
-    "no update": lambda app, **options: app.update_state(THREAD, 7, as_node="node", **options),
+INVALID_CALLS = {
+    "unknown node": lambda app, **options: app.update_state(THREAD, {"log": ["x"]}, as_node="nobody", **options),
+    "invalid update": lambda app, **options: app.update_state(THREAD, 7, as_node="node", **options),
     "several without as_node": lambda app, **options: app.bulk_update_state(
         THREAD, [({"x": 1}, None), ({"x": 2}, None)], **options
     ),
-    "no input": lambda app, **options: app.invoke(7, THREAD, **options),
-    "no input of a coroutine": lambda app, **options: asyncio.run(app.ainvoke(7, THREAD, **options)),
+    "invalid input": lambda app, **options: app.invoke(7, THREAD, **options),
+    "invalid input of a coroutine": lambda app, **options: asyncio.run(app.ainvoke(7, THREAD, **options)),
 }
 
 
 @pytest.mark.parametrize("on_busy", ["interrupt", "rollback"])
-@pytest.mark.parametrize("ask", WRONG.values(), ids=WRONG)
-def test_a_call_that_is_refused_anyway_stops_no_owner(holder: Holder, ask: Any, on_busy: str) -> None:
+@pytest.mark.parametrize("invalid_call", INVALID_CALLS.values(), ids=INVALID_CALLS)
+def test_an_invalid_call_does_not_stop_the_owner_of_the_thread(holder: Holder, invalid_call: Any, on_busy: str) -> None:
     with pytest.raises(InvalidUpdateError):
-        ask(holder.app, on_busy=on_busy)
+        invalid_call(holder.app, on_busy=on_busy)
     assert holder.end() == {"x": 1, "log": [1]}
     assert holder.app.checkpointer.lease("t") is None
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
-def test_a_change_that_is_refused_after_a_rollback_holds_nothing(saver: Any, interrupted: bool) -> None:
-    """What only the state can tell is known too late. Other processes would wait for the lease."""
+def test_a_change_that_fails_after_a_rollback_releases_the_thread(saver: Any, interrupted: bool) -> None:
+    """The error is found only after the rollback; the lease is released all the same."""
     holder = Holder(saver)
     holder.app.invoke({"x": 7}, THREAD)
 
@@ -371,68 +369,66 @@ def test_a_change_that_is_refused_after_a_rollback_holds_nothing(saver: Any, int
 
 
 @pytest.mark.parametrize(("request_stop", "error"), [("cancel", RunCancelled), ("drain", GraphDrained)])
-def test_a_run_that_waits_for_its_turn_can_be_stopped(
-    driver: Any, holder: Holder, request_stop: str, error: type[Exception]
-) -> None:
-    control, met = RunControl(), list[BaseException]()
-    asked = threading.Event()
+def test_a_queued_run_can_be_stopped(driver: Any, holder: Holder, request_stop: str, error: type[Exception]) -> None:
+    control, errors = RunControl(), list[BaseException]()
+    is_queued = threading.Event()
     saver = holder.app.checkpointer
-    before = list(holder.app.get_state_history(THREAD))
+    configs = [snapshot.config for snapshot in holder.app.get_state_history(THREAD)]
 
-    class Looking(SqliteSaver if isinstance(saver, SqliteSaver) else InMemorySaver):  # type: ignore[misc]
+    class LeaseReads(SqliteSaver if isinstance(saver, SqliteSaver) else InMemorySaver):  # type: ignore[misc]
         def __init__(self) -> None:
             self.__dict__ = saver.__dict__
 
         def lease(self, thread_id: str) -> Any:
-            asked.set()
+            is_queued.set()
             return super().lease(thread_id)
 
-    waiting_app = graph_of(lambda state: {"log": [state["x"]]}).compile(Looking())
+    waiting_app = graph_of(lambda state: {"log": [state["x"]]}).compile(LeaseReads())
 
     def wait() -> None:
         try:
             driver.invoke(waiting_app, {"x": 2}, THREAD, on_busy="enqueue", control=control)
         except Exception as raised:
-            met.append(raised)
+            errors.append(raised)
 
     thread = threading.Thread(target=wait, daemon=True)
     thread.start()
-    assert asked.wait(GUARD)
+    assert is_queued.wait(GUARD)
     getattr(control, f"request_{request_stop}")()
     thread.join(GUARD)
     assert not thread.is_alive()
-    assert [type(one) for one in met] == [error]
-    assert [one.config for one in holder.app.get_state_history(THREAD)] == [one.config for one in before]
+    assert [type(raised) for raised in errors] == [error]
+    assert [snapshot.config for snapshot in holder.app.get_state_history(THREAD)] == configs
     assert isinstance(holder.end(), dict)
 
 
-def test_a_run_that_waits_is_reported_started_once(driver: Any, saver: Any) -> None:
-    told: list[str] = []
+def test_a_queued_run_is_reported_started_once(driver: Any, saver: Any) -> None:
+    events: list[str] = []
 
-    class Listening(Instrument):
+    class RunListener(Instrument):
         def on_run_started(self, event: Any) -> None:
-            told.append("started")
+            events.append("started")
 
         def on_run_broken_off(self, event: Any) -> None:
-            told.append("broken off")
+            events.append("broken off")
 
         def on_run_finished(self, event: Any) -> None:
-            told.append("finished")
+            events.append("finished")
 
     holder = Holder(saver)
     holder.start()
-    app = graph_of(lambda state: {"log": [state["x"]]}).compile(saver, instruments=[Listening()])
+    app = graph_of(lambda state: {"log": [state["x"]]}).compile(saver, instruments=[RunListener()])
     thread = threading.Thread(target=lambda: driver.invoke(app, {"x": 2}, THREAD, on_busy="enqueue"), daemon=True)
     thread.start()
     holder.end()
     thread.join(GUARD)
-    assert told == ["started", "finished"]
+    assert events == ["started", "finished"]
 
 
 # -- answers
 
 
-def test_a_timer_that_an_answer_has_overtaken_is_not_due(driver: Any, saver: Any) -> None:
+def test_the_timer_of_an_answered_question_is_not_due(driver: Any, saver: Any) -> None:
     clock = FakeClock()
     app = graph_of(lambda state: {"log": [interrupt("?", timeout=10)]}).compile(saver, clock=clock)
     app.invoke({"x": 1}, THREAD)
@@ -442,7 +438,7 @@ def test_a_timer_that_an_answer_has_overtaken_is_not_due(driver: Any, saver: Any
     def load(*args: Any, **options: Any) -> Any:
         loaded = original(*args, **options)
         calls.append(1)
-        if len(calls) == 1:  # it is seen to be due, and answered before it can be resumed
+        if len(calls) == 1:  # the timer is due, and the question is answered before it is resumed
             app.invoke(Command(resume="answer"), THREAD, durability="sync")
         return loaded
 

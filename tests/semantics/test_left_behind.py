@@ -42,7 +42,7 @@ class State(TypedDict, total=False):
 
 
 class Gate:
-    """A function that waits to be let go."""
+    """A function that waits until the test lets it continue."""
 
     def __init__(self) -> None:
         self.began, self.go_on = threading.Semaphore(0), threading.Event()
@@ -66,78 +66,78 @@ def gate() -> Iterator[Gate]:
     gate.go_on.set()
 
 
-def one(node: Callable[..., Any], **options: Any) -> Any:
+def compile_node(node: Callable[..., Any], **options: Any) -> Any:
     return StateGraph(State).add_node("node", node, **options).add_edge(START, "node").compile(InMemorySaver())
 
 
 def start(call: Callable[..., Any], *args: Any, **options: Any) -> tuple[threading.Thread, list[Any]]:
-    """Call on a thread; what it answers or raises is in the list once it has ended."""
-    brought: list[Any] = []
+    """Call a function on a thread; its result or exception is in the list once it has ended."""
+    results: list[Any] = []
 
     def run() -> None:
         try:
-            brought.append(call(*args, **options))
+            results.append(call(*args, **options))
         except BaseException as error:
-            brought.append(error)
+            results.append(error)
 
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
-    return thread, brought
+    return thread, results
 
 
-def waits(clock: FakeClock) -> bool:
-    """Whether somebody waits for time to pass."""
+def has_alarm(clock: FakeClock) -> bool:
+    """Return whether an alarm is set."""
     return any(alarm.callback is not None for alarm in clock._alarms.copy())
 
 
-# -- a cancellation by asyncio
+# -- cancellation by asyncio
 
 
-def in_result(gate: Gate) -> Any:
-    waits = task(gate.wait)
+def waiting_for_a_result(gate: Gate) -> Any:
+    blocking = task(gate.wait)
 
     def node(state: State) -> Any:
-        called = waits(1)
-        assert gate.began.acquire(timeout=LONG)  # else `result` does the work itself
+        future = blocking(1)
+        assert gate.began.acquire(timeout=LONG)  # otherwise `result` does the work itself
         gate.began.release()
-        return called.result()
+        return future.result()
 
     return node
 
 
-def in_result_of_a_task_with_a_timeout(gate: Gate) -> Any:
-    waits = task(timeout=LONG)(gate.wait)
-    return lambda state: waits(1).result()
+def waiting_for_a_task_with_a_timeout(gate: Gate) -> Any:
+    blocking = task(timeout=LONG)(gate.wait)
+    return lambda state: blocking(1).result()
 
 
-def in_a_subgraph_with_a_timeout(gate: Gate) -> Any:
-    inner = one(gate.wait, timeout=LONG)
+def waiting_for_a_subgraph_with_a_timeout(gate: Gate) -> Any:
+    inner = compile_node(gate.wait, timeout=LONG)
     return lambda state: inner.invoke({})
 
 
-def in_a_back_off_of_a_subgraph(gate: Gate) -> Any:
-    inner = one(gate.fail, retry_policy=RetryPolicy(initial_interval=LONG, max_interval=LONG))
+def waiting_for_a_retry_in_a_subgraph(gate: Gate) -> Any:
+    inner = compile_node(gate.fail, retry_policy=RetryPolicy(initial_interval=LONG, max_interval=LONG))
     return lambda state: inner.invoke({})
 
 
-def with_a_call_that_nobody_waits_for(gate: Gate) -> Any:
-    waits = task(timeout=LONG)(gate.wait)
-    return lambda state: (waits(1), gate.go_on.wait(LONG))[0]
+def not_waiting_for_its_call(gate: Gate) -> Any:
+    blocking = task(timeout=LONG)(gate.wait)
+    return lambda state: (blocking(1), gate.go_on.wait(LONG))[0]
 
 
 @pytest.mark.parametrize(
     "build",
     [
-        in_result,
-        in_result_of_a_task_with_a_timeout,
-        in_a_subgraph_with_a_timeout,
-        in_a_back_off_of_a_subgraph,
-        with_a_call_that_nobody_waits_for,
+        waiting_for_a_result,
+        waiting_for_a_task_with_a_timeout,
+        waiting_for_a_subgraph_with_a_timeout,
+        waiting_for_a_retry_in_a_subgraph,
+        not_waiting_for_its_call,
     ],
     ids=lambda build: build.__name__,
 )
 def test_5_5_a_cancelled_asyncio_task_ends_its_run_at_once(gate: Gate, build: Callable[[Gate], Any]) -> None:
-    app = one(build(gate))
+    app = compile_node(build(gate))
 
     async def run() -> None:
         running = asyncio.ensure_future(app.ainvoke({}, thread_id="1"))
@@ -155,56 +155,56 @@ def test_5_5_a_cancelled_asyncio_task_ends_its_run_at_once(gate: Gate, build: Ca
 
 
 @pytest.mark.parametrize("timeout", [None, LONG])
-def test_5_5_a_call_that_was_left_behind_is_taken_over_and_not_begun_again(gate: Gate, timeout: float | None) -> None:
-    waits, taken = task(timeout=timeout)(gate.wait), threading.Event()
+def test_5_5_the_next_run_takes_over_a_call_left_behind(gate: Gate, timeout: float | None) -> None:
+    blocking, is_resumed = task(timeout=timeout)(gate.wait), threading.Event()
 
     @entrypoint(InMemorySaver())
-    def flow(given: Any) -> Any:
-        called = waits(1)
+    def flow(value: Any) -> Any:
+        future = blocking(1)
         if control.cancel_requested:
-            taken.set()
+            is_resumed.set()
         else:
             assert gate.began.acquire(timeout=LONG)
             control.request_cancel("stop")
-        return called.result()
+        return future.result()
 
     control = RunControl()
     with pytest.raises(RunCancelled):
         flow.invoke(1, thread_id="1", control=control)
-    thread, brought = start(flow.invoke, None, thread_id="1")
-    assert taken.wait(LONG)
+    thread, results = start(flow.invoke, None, thread_id="1")
+    assert is_resumed.wait(LONG)
     gate.go_on.set()
     thread.join(LONG)
-    assert (brought, gate.calls) == ([{"log": ["waited"]}], 1)
+    assert (results, gate.calls) == ([{"log": ["waited"]}], 1)
 
 
 class Interruption(BaseException):
-    """What a signal handler raises."""
+    """The exception that a signal handler raises."""
 
 
-@pytest.mark.parametrize("of_outer", [None, LONG])
-@pytest.mark.parametrize("of_inner", [None, LONG])
-def test_5_5_the_calls_of_a_call_that_was_left_behind_go_with_it(
-    gate: Gate, of_outer: float | None, of_inner: float | None
+@pytest.mark.parametrize("outer_timeout", [None, LONG])
+@pytest.mark.parametrize("inner_timeout", [None, LONG])
+def test_5_5_the_next_run_takes_over_nested_calls_left_behind(
+    gate: Gate, outer_timeout: float | None, inner_timeout: float | None
 ) -> None:
-    inner, taken = task(timeout=of_inner)(gate.wait), threading.Event()
-    runs, begun = list[int](), list[int]()
+    inner, is_resumed = task(timeout=inner_timeout)(gate.wait), threading.Event()
+    runs, started = list[int](), list[int]()
 
-    @task(timeout=of_outer)
+    @task(timeout=outer_timeout)
     def outer(x: int) -> Any:
-        begun.append(x)
+        started.append(x)
         return inner(x).result()
 
     @entrypoint(InMemorySaver())
-    def flow(given: Any) -> Any:
-        called = outer(1)
-        runs.append(given)
+    def flow(value: Any) -> Any:
+        future = outer(1)
+        runs.append(value)
         if len(runs) > 1:
-            taken.set()
+            is_resumed.set()
         else:
             assert gate.began.acquire(timeout=LONG)
             signal.raise_signal(signal.SIGUSR1)
-        return called.result()
+        return future.result()
 
     def interrupt(*_: Any) -> None:
         raise Interruption
@@ -215,20 +215,20 @@ def test_5_5_the_calls_of_a_call_that_was_left_behind_go_with_it(
             flow.invoke(1, thread_id="1")
     finally:
         signal.signal(signal.SIGUSR1, before)
-    thread, brought = start(flow.invoke, None, thread_id="1")
-    assert taken.wait(LONG)
+    thread, results = start(flow.invoke, None, thread_id="1")
+    assert is_resumed.wait(LONG)
     gate.go_on.set()
     thread.join(LONG)
-    assert (brought, gate.calls, begun) == ([{"log": ["waited"]}], 1, [1])
+    assert (results, gate.calls, started) == ([{"log": ["waited"]}], 1, [1])
 
 
-def test_5_2_a_call_with_an_idle_timeout_is_taken_over_by_the_next_attempt(gate: Gate) -> None:
-    """It gives signs of life while the attempt that made it is given up and the next one is waited for."""
+def test_5_2_the_next_attempt_takes_over_a_call_with_an_idle_timeout(gate: Gate) -> None:
+    """It sends heartbeats while its attempt is abandoned and the next one is due."""
     clock = FakeClock()
     calls: list[int] = []
 
     @task(timeout=TimeoutPolicy(idle_timeout=5))
-    def lively(x: int) -> int:
+    def heartbeating(x: int) -> int:
         calls.append(x)
         gate.began.release()
         while not gate.go_on.wait(0.005):
@@ -239,10 +239,10 @@ def test_5_2_a_call_with_an_idle_timeout_is_taken_over_by_the_next_attempt(gate:
 
     def node(state: State) -> Any:
         attempts.append(1)
-        called = lively(1)
+        future = heartbeating(1)
         if len(attempts) > 1:
             gate.go_on.set()
-        return {"log": [called.result()]}
+        return {"log": [future.result()]}
 
     policy = RetryPolicy(max_attempts=3, initial_interval=20, jitter=False, retry_on=NodeTimeoutError)
     app = (
@@ -251,23 +251,23 @@ def test_5_2_a_call_with_an_idle_timeout_is_taken_over_by_the_next_attempt(gate:
         .add_edge(START, "node")
         .compile(InMemorySaver(), clock=clock)
     )
-    thread, brought = start(app.invoke, {}, thread_id="1")
+    thread, results = start(app.invoke, {}, thread_id="1")
     assert gate.began.acquire(timeout=LONG)
     while thread.is_alive():
         clock.advance(1)
         thread.join(0.05)
-    assert (brought[0]["log"], calls) == ([1], [1])
+    assert (results[0]["log"], calls) == ([1], [1])
 
 
-def test_5_5_calls_that_were_left_behind_take_no_thread_from_others(gate: Gate) -> None:
-    waits = task(gate.wait)
+def test_5_5_calls_left_behind_occupy_no_pool_threads(gate: Gate) -> None:
+    blocking = task(gate.wait)
 
     @entrypoint()
-    def flow(given: Any) -> Any:
-        called = waits(1)
+    def flow(value: Any) -> Any:
+        future = blocking(1)
         assert gate.began.acquire(timeout=LONG)
-        given.request_cancel("stop")
-        return called.result()
+        value.request_cancel("stop")
+        return future.result()
 
     @task
     def quick(x: int) -> int:
@@ -289,7 +289,7 @@ def test_5_5_calls_that_were_left_behind_take_no_thread_from_others(gate: Gate) 
 
 @pytest.mark.parametrize("loop", [False, True])
 def test_5_3_a_slot_suspended_by_a_cancelled_task_is_released_once(gate: Gate, loop: bool) -> None:
-    """A waits for its child and lends its place to B; A is cancelled; C must still wait for B."""
+    """A waits for its child and lends its slot to B; A is cancelled; C must still wait for B."""
     child = task(gate.wait)
     began = {name: threading.Event() for name in "BC"}
     go_on = threading.Event()
@@ -302,25 +302,25 @@ def test_5_3_a_slot_suspended_by_a_cancelled_task_is_released_once(gate: Gate, l
         assert go_on.wait(LONG)
         return {}
 
-    app = one(node, max_concurrency=1, timeout=LONG)
+    app = compile_node(node, max_concurrency=1, timeout=LONG)
 
     def run(name: str, control: RunControl | None = None) -> tuple[threading.Thread, list[Any]]:
-        given = {"log": [name]}
+        value = {"log": [name]}
         if loop:
-            return start(lambda: asyncio.run(app.ainvoke(given, thread_id=name, control=control)))
-        return start(app.invoke, given, thread_id=name, control=control)
+            return start(lambda: asyncio.run(app.ainvoke(value, thread_id=name, control=control)))
+        return start(app.invoke, value, thread_id=name, control=control)
 
     control = RunControl()
-    first, brought = run("A", control)
+    first, results = run("A", control)
     assert gate.began.acquire(timeout=LONG)
     second, _ = run("B")
     assert began["B"].wait(LONG)
     control.request_cancel("stop")
     first.join(LONG)
-    assert isinstance(brought[0], RunCancelled)
+    assert isinstance(results[0], RunCancelled)
     gate.go_on.set()
     third, _ = run("C")
-    assert not began["C"].wait(0.3)  # too short a wait finds nothing, and fails nobody
+    assert not began["C"].wait(0.3)  # on a slow machine this may miss a defect, but never fails without one
     go_on.set()
     second.join(LONG)
     third.join(LONG)
@@ -338,24 +338,24 @@ def test_5_3_a_task_cancelled_while_waiting_for_a_rate_limit_frees_its_slot(driv
     assert driver.invoke(app, {})["log"] == [0]
     for _ in range(5):
         control = RunControl()
-        thread, brought = start(driver.invoke, app, {}, control=control)
-        while not waits(clock):
+        thread, results = start(driver.invoke, app, {}, control=control)
+        while not has_alarm(clock):
             thread.join(0.005)
         control.request_cancel("stop")
         thread.join(LONG)
-        assert isinstance(brought[0], RunCancelled)
-    thread, brought = start(driver.invoke, app, {})
+        assert isinstance(results[0], RunCancelled)
+    thread, results = start(driver.invoke, app, {})
     while thread.is_alive():
         clock.advance(0.5)
         thread.join(0.01)
-    assert brought[0]["log"][0] < 30  # and not 60, behind five for whom nothing was begun
+    assert results[0]["log"][0] < 30  # not 60, behind five tasks that never began
 
 
 class Stray:
-    """Work that a node has left behind, with its context, and that goes on while the next node is executed."""
+    """Work that a node has left behind, with its context, and that continues while the next node runs."""
 
-    def __init__(self, how: str) -> None:
-        self._how = how
+    def __init__(self, work: str) -> None:
+        self._work_kind = work
         self.begin, self.done = threading.Event(), threading.Event()
         self.errors: list[BaseException] = []
         self.charges: list[str] = []
@@ -377,15 +377,15 @@ class Stray:
     def next(self, state: State) -> State:
         self.begin.set()
         assert self.done.wait(LONG)
-        if self._how == "call":
-            calling(self).invoke({})
+        if self._work_kind == "call":
+            compile_call(self).invoke({})
         return {"log": [get_runtime().step("charge", self.charge, "next"), interrupt("go on?")]}
 
     async def next_async(self, state: State) -> State:
         return await asyncio.to_thread(self.next, state)
 
-    def check(self) -> None:
-        """The stray work was refused, and the node's own step was done once."""
+    def check_refused(self) -> None:
+        """Check that the stray work was refused, and that the step of the node ran once."""
         assert "stray" not in self.charges
         assert len(self.errors) == 1
         assert self.charges.count("next") == 1
@@ -393,12 +393,12 @@ class Stray:
     def _work(self) -> None:
         assert self.begin.wait(LONG)
         try:
-            if self._how == "step":
+            if self._work_kind == "step":
                 get_runtime().step("charge", self.charge, "stray")
-            elif self._how == "task":
+            elif self._work_kind == "task":
                 task(self.charge, name="charge")("stray").result()
-            elif self._how == "call":
-                calling(self).invoke({})
+            elif self._work_kind == "call":
+                compile_call(self).invoke({})
             else:
                 interrupt("stray?")
         except BaseException as error:
@@ -406,12 +406,12 @@ class Stray:
         self.done.set()
 
 
-def calling(stray: Stray) -> Any:
+def compile_call(stray: Stray) -> Any:
     return StateGraph(State).add_node("n", lambda state: {"log": [stray.charge("call")]}).add_edge(START, "n").compile()
 
 
-def answered(app: Any, driver: str) -> Any:
-    """The result of a run that is resumed once, all on one event loop if there is one."""
+def invoke_and_resume(app: Any, driver: str) -> Any:
+    """Run and resume once, all on one event loop if there is one; return the result."""
 
     async def run() -> Any:
         await app.ainvoke({}, thread_id="t")
@@ -424,23 +424,26 @@ def answered(app: Any, driver: str) -> Any:
 
 
 # Without an event loop of its own, a coroutine leaves no asyncio task behind.
-COLOURS = [("sync", "plain"), *(("async", one) for one in ("plain", "coroutine", "plain coroutine", "coroutine plain"))]
+DRIVERS_AND_KINDS = [
+    ("sync", "plain"),
+    *(("async", kinds) for kinds in ("plain", "coroutine", "plain coroutine", "coroutine plain")),
+]
 
 
-@pytest.mark.parametrize(("name", "colours"), COLOURS)
-@pytest.mark.parametrize("how", ["step", "task", "call", "question"])
-def test_5_2_threads_left_by_a_node_are_not_mistaken_for_the_next_node(name: str, how: str, colours: str) -> None:
-    stray, first, second = Stray(how), colours.split()[0], colours.split()[-1]
+@pytest.mark.parametrize(("name", "kinds"), DRIVERS_AND_KINDS)
+@pytest.mark.parametrize("work", ["step", "task", "call", "question"])
+def test_5_2_threads_left_by_a_node_are_not_mistaken_for_the_next_node(name: str, work: str, kinds: str) -> None:
+    stray, first, second = Stray(work), kinds.split()[0], kinds.split()[-1]
     graph = StateGraph(State).add_node("first", stray.leave_thread if first == "plain" else stray.leave_task)
     graph.add_node("next", stray.next if second == "plain" else stray.next_async)
     app = graph.add_edge(START, "first").add_edge("first", "next").compile(InMemorySaver())
 
-    result = answered(app, name)
+    result = invoke_and_resume(app, name)
     assert result["log"] == ["first", "receipt of next", "yes"]
-    stray.check()
+    stray.check_refused()
 
 
-class Again:
+class Retried:
     """A node that leaves work behind in its first attempt, which fails, and waits for that work in its second."""
 
     def __init__(self, stray: Stray) -> None:
@@ -466,41 +469,41 @@ OPTIONS: list[dict[str, Any]] = [{}, {"timeout": LONG}]
 ATTEMPTS = [*itertools.product(NODES, OPTIONS), (NODES[0], {"inline": True}), (NODES[1], {"inline": True})]
 
 
-@pytest.mark.parametrize("beside", [False, True])
+@pytest.mark.parametrize("has_sibling", [False, True])
 @pytest.mark.parametrize(("node", "options"), ATTEMPTS)
-@pytest.mark.parametrize("how", ["step", "task", "call", "question"])
+@pytest.mark.parametrize("work", ["step", "task", "call", "question"])
 def test_5_2_threads_left_by_an_attempt_are_not_mistaken_for_the_next_attempt(
-    how: str, node: tuple[str, str], options: dict[str, Any], beside: bool
+    work: str, node: tuple[str, str], options: dict[str, Any], has_sibling: bool
 ) -> None:
-    stray, (name, colour) = Stray(how), node
-    again = RetryPolicy(initial_interval=0.001, retry_on=ConnectionError)
-    graph = StateGraph(State).add_node("node", getattr(Again(stray), colour), retry_policy=again, **options)
+    stray, (name, kind) = Stray(work), node
+    retries = RetryPolicy(initial_interval=0.001, retry_on=ConnectionError)
+    graph = StateGraph(State).add_node("node", getattr(Retried(stray), kind), retry_policy=retries, **options)
     graph.add_edge(START, "node")
-    if beside:
-        graph.add_node("beside", lambda state: {}).add_edge(START, "beside")
+    if has_sibling:
+        graph.add_node("sibling", lambda state: {}).add_edge(START, "sibling")
     app = graph.compile(InMemorySaver())
 
-    result = answered(app, name)
+    result = invoke_and_resume(app, name)
     assert result["log"] == ["receipt of next", "yes"]
-    stray.check()
+    stray.check_refused()
 
 
-@pytest.mark.parametrize("how", ["step", "task", "call", "question"])
-def test_5_2_threads_left_by_an_attempt_at_a_task_are_not_mistaken_for_the_next_attempt(how: str) -> None:
-    stray = Stray(how)
-    again = Again(stray)
-    called = task(
-        again.plain, name="called", retry_policy=RetryPolicy(initial_interval=0.001, retry_on=ConnectionError)
+@pytest.mark.parametrize("work", ["step", "task", "call", "question"])
+def test_5_2_threads_left_by_an_attempt_at_a_task_are_not_mistaken_for_the_next_attempt(work: str) -> None:
+    stray = Stray(work)
+    node = Retried(stray)
+    retried_task = task(
+        node.plain, name="task", retry_policy=RetryPolicy(initial_interval=0.001, retry_on=ConnectionError)
     )
-    app = one(lambda state: called(state).result())
-    result = answered(app, "sync")
+    app = compile_node(lambda state: retried_task(state).result())
+    result = invoke_and_resume(app, "sync")
     assert result["log"] == ["receipt of next", "yes"]
-    stray.check()
+    stray.check_refused()
 
 
-@pytest.mark.parametrize("how", ["step", "task", "call", "question"])
-def test_5_2_threads_left_by_a_node_are_not_mistaken_for_the_next_one_on_a_thread(driver: Any, how: str) -> None:
-    stray = Stray(how)
+@pytest.mark.parametrize("work", ["step", "task", "call", "question"])
+def test_5_2_threads_left_by_a_node_are_not_mistaken_for_the_next_one_on_a_thread(driver: Any, work: str) -> None:
+    stray = Stray(work)
     graph = (
         StateGraph(State).add_node("first", stray.leave_thread, inline=True).add_node("next", stray.next, inline=True)
     )
@@ -511,9 +514,9 @@ def test_5_2_threads_left_by_a_node_are_not_mistaken_for_the_next_one_on_a_threa
     assert stray.charges.count("next") == 1
 
 
-@pytest.mark.parametrize("how", ["step", "task"])
+@pytest.mark.parametrize("work", ["step", "task"])
 @pytest.mark.parametrize("timeout", [None, LONG])
-def test_5_2_calls_of_a_failed_attempt_finish_and_are_not_started_again(how: str, timeout: float | None) -> None:
+def test_5_2_calls_of_a_failed_attempt_finish_and_are_not_started_again(work: str, timeout: float | None) -> None:
     began, go_on, done = threading.Event(), threading.Event(), threading.Event()
     charges: list[str] = []
 
@@ -524,7 +527,7 @@ def test_5_2_calls_of_a_failed_attempt_finish_and_are_not_started_again(how: str
         return get_runtime().step("mail", lambda: charges.append("mail") or "mailed")
 
     def begin() -> Any:
-        return task(pay)() if how == "task" else get_runtime().step("pay", pay)
+        return task(pay)() if work == "task" else get_runtime().step("pay", pay)
 
     def leave() -> None:
         begin()
@@ -532,7 +535,7 @@ def test_5_2_calls_of_a_failed_attempt_finish_and_are_not_started_again(how: str
 
     def node(state: State) -> State:
         if not began.is_set():
-            if how == "task":
+            if work == "task":
                 begin().add_done_callback(lambda _: done.set())
             else:
                 threading.Thread(target=contextvars.copy_context().run, args=(leave,)).start()
@@ -540,9 +543,9 @@ def test_5_2_calls_of_a_failed_attempt_finish_and_are_not_started_again(how: str
             raise ConnectionError
         go_on.set()
         assert done.wait(LONG)
-        return {"log": [begin().result() if how == "task" else begin()]}
+        return {"log": [begin().result() if work == "task" else begin()]}
 
-    again = RetryPolicy(initial_interval=0.001, retry_on=ConnectionError)
-    app = one(node, retry_policy=again, timeout=timeout)
+    retries = RetryPolicy(initial_interval=0.001, retry_on=ConnectionError)
+    app = compile_node(node, retry_policy=retries, timeout=timeout)
     assert app.invoke({}, thread_id="t")["log"] == ["mailed"]
     assert charges == ["pay", "mail"]

@@ -1,4 +1,4 @@
-"""Part I section 5.5: a signal handler ends a run, wherever the main thread sleeps, on whichever thread it arrives."""
+"""Part I section 5.5: a signal handler can end a run, whatever the main thread waits for."""
 
 import asyncio
 import operator
@@ -32,7 +32,7 @@ class State(TypedDict, total=False):
 
 
 class Handler:
-    """Cancels runs in a signal handler; `send` has the signal go to a thread that does not wait for the run."""
+    """Cancels runs in a signal handler; `send` delivers the signal to a thread that does not wait for the run."""
 
     def __init__(self) -> None:
         self.control = RunControl()
@@ -43,7 +43,7 @@ class Handler:
         self.control.request_cancel("signal")
 
     def send(self) -> None:
-        """Once the main thread sleeps, if that takes no longer than it ever should."""
+        """Send the signal when the main thread probably sleeps."""
 
         def send() -> None:
             self.over.wait(SIGNAL_POLL_SECONDS / 5)
@@ -84,7 +84,7 @@ def plain_nodes(handler: Handler) -> None:
     invoke(handler, handler.build(a=handler.sleep, b=handler.sleep))
 
 
-def a_coroutine(handler: Handler) -> None:
+def one_coroutine(handler: Handler) -> None:
     invoke(handler, handler.build(a=handler.sleep_async))
 
 
@@ -92,14 +92,14 @@ def coroutines(handler: Handler) -> None:
     invoke(handler, handler.build(a=handler.sleep_async, b=handler.sleep_async))
 
 
-def a_node_with_a_timeout(handler: Handler) -> None:
+def node_with_a_timeout(handler: Handler) -> None:
     graph = StateGraph(State)
     graph.add_node("a", handler.sleep, timeout=TimeoutPolicy(run_timeout=LONG))
     graph.add_edge(START, "a")
     invoke(handler, graph.compile(checkpointer=InMemorySaver()))
 
 
-def a_back_off(handler: Handler) -> None:
+def retry_delay(handler: Handler) -> None:
     def fail(state: State) -> None:
         handler.send()
         raise ConnectionError("not now")
@@ -110,18 +110,17 @@ def a_back_off(handler: Handler) -> None:
     invoke(handler, graph.compile(checkpointer=InMemorySaver()))
 
 
-def a_subgraph(handler: Handler) -> None:
+def subgraph(handler: Handler) -> None:
     inner = handler.build(a=handler.sleep, b=handler.sleep)
     invoke(handler, handler.build(inner=lambda state: inner.invoke({}), other=lambda state: None))
 
 
-def a_stream(handler: Handler) -> None:
+def stream(handler: Handler) -> None:
     app = handler.build(a=handler.sleep, b=handler.sleep)
     list(app.stream({}, {"configurable": {"thread_id": "1"}}, stream_mode="custom", control=handler.control))
 
 
-def a_busy_thread(handler: Handler) -> None:
-    app = handler.build(a=lambda state: handler.over.wait(LONG) and None)
+def busy_thread(handler: Handler) -> None:
     config: Any = {"configurable": {"thread_id": "1"}}
     other = RunControl()
     begun = threading.Event()
@@ -140,65 +139,65 @@ def a_busy_thread(handler: Handler) -> None:
         holder.join(LONG)
 
 
-def a_task(handler: Handler) -> None:
+def called_task(handler: Handler) -> None:
     begun = threading.Event()
 
     @task
-    def sleeps() -> None:
+    def sleep_in_task() -> None:
         begun.set()
         handler.sleep()
 
     @entrypoint()
-    def flow(given: Any) -> None:
-        called = sleeps()
-        assert begun.wait(LONG)  # else `result` does the work itself
-        called.result()
+    def flow(value: Any) -> None:
+        future = sleep_in_task()
+        assert begun.wait(LONG)  # otherwise `result` does the work itself
+        future.result()
 
     flow.invoke({}, control=handler.control)
 
 
-def a_place_in_the_run(handler: Handler) -> None:
+def concurrency_limit(handler: Handler) -> None:
     app = handler.build(a=handler.sleep, b=handler.sleep, c=handler.sleep)
     app.invoke({}, {"configurable": {"thread_id": "1"}, "max_concurrency": 1}, control=handler.control)
 
 
-def a_batch(handler: Handler) -> None:
+def batch(handler: Handler) -> None:
     app = handler.build(a=handler.sleep, b=handler.sleep)
     app.batch([{}, {}], [{"configurable": {"thread_id": name}} for name in "ab"], control=handler.control)
 
 
-def a_call_of_invoke_by_a_step(handler: Handler) -> None:
+def invoke_in_a_step(handler: Handler) -> None:
     def node(state: State, runtime: Runtime[Any]) -> None:
         runtime.step("wait", handler.build(a=handler.sleep, b=handler.sleep).invoke, {})
 
     invoke(handler, handler.build(a=node))
 
 
-WAYS = [
+WAITS = [
     plain_nodes,
-    a_coroutine,
+    one_coroutine,
     coroutines,
-    a_node_with_a_timeout,
-    a_back_off,
-    a_subgraph,
-    a_stream,
-    a_busy_thread,
-    a_task,
-    a_place_in_the_run,
-    a_batch,
-    a_call_of_invoke_by_a_step,
+    node_with_a_timeout,
+    retry_delay,
+    subgraph,
+    stream,
+    busy_thread,
+    called_task,
+    concurrency_limit,
+    batch,
+    invoke_in_a_step,
 ]
 
 
-@pytest.mark.parametrize("wait", WAYS, ids=lambda wait: wait.__name__)
-def test_a_handler_ends_a_run_on_a_thread_that_did_not_get_the_signal(
+@pytest.mark.parametrize("wait", WAITS, ids=lambda wait: wait.__name__)
+def test_a_handler_ends_a_run_although_another_thread_got_the_signal(
     handler: Handler, wait: Callable[[Handler], None]
 ) -> None:
     with pytest.raises(RunCancelled, match="signal"):
         wait(handler)
 
 
-def test_a_handler_runs_while_a_coroutine_that_was_left_behind_cleans_up(handler: Handler) -> None:
+def test_a_handler_runs_while_an_abandoned_coroutine_cleans_up(handler: Handler) -> None:
     @task
     async def slow(x: int) -> None:
         started.set()
@@ -212,7 +211,7 @@ def test_a_handler_runs_while_a_coroutine_that_was_left_behind_cleans_up(handler
     started = threading.Event()
 
     @entrypoint(InMemorySaver())
-    def flow(given: Any) -> int:
+    def flow(value: Any) -> int:
         slow(1)
         assert started.wait(LONG)
         return 1

@@ -1,4 +1,4 @@
-"""Random graphs behave the same whatever the order of completion, the driver, and the stops on the way.
+"""Random graphs behave the same with any order of completion, either driver, and any stops.
 
 Each graph is made of nodes whose behaviour is a pure function of their input, with appending, summing, replacing and
 non-commutative reducers, signals, branches, Sends, join lists, waiting nodes and gathered Sends. What is compared is
@@ -48,7 +48,7 @@ MODULUS = 1_000_003
 
 
 def chained(old: int, new: int) -> int:
-    """Neither commutative nor associative: shows any other order of application."""
+    """A reducer that is neither commutative nor associative, so that its value depends on the order of updates."""
     return (old * 31 + new * new + 7) % MODULUS
 
 
@@ -63,16 +63,16 @@ class State(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class NodePlan:
-    """What one node does."""
+    """The behaviour of one node."""
 
     edges: tuple[int, ...]
     """Plain edges; only to later nodes."""
     branch: tuple[int, ...]
-    """Where its conditional edge may lead; back too, as long as visits are left."""
+    """Targets of its conditional edge; backwards too, as long as visits are left."""
     sends: tuple[tuple[int, bool], ...]
     """Sends of its Command, and whether they gather."""
     jumps: tuple[int, ...]
-    """Where its Command goes."""
+    """Targets of its Command."""
     join: str
     coroutine: bool
     signals: bool
@@ -82,7 +82,7 @@ class NodePlan:
     last: bool
     """Whether it writes the field that takes one writer."""
     stops: bool
-    """Whether it ends the run, or its path, now and then."""
+    """Whether it sometimes ends the run, or its path."""
     overwrites: bool
 
 
@@ -94,9 +94,9 @@ class GraphPlan:
 
 
 @st.composite
-def node_plans(draw: st.DrawFn, place: int, count: int) -> NodePlan:
+def node_plans(draw: st.DrawFn, index: int, count: int) -> NodePlan:
     others = st.integers(0, count - 1)
-    later = st.lists(st.integers(place + 1, count - 1), max_size=2, unique=True) if place < count - 1 else st.just([])
+    later = st.lists(st.integers(index + 1, count - 1), max_size=2, unique=True) if index < count - 1 else st.just([])
     return NodePlan(
         edges=tuple(draw(later)),
         branch=tuple(draw(st.lists(others, max_size=3, unique=True))),
@@ -116,23 +116,23 @@ def node_plans(draw: st.DrawFn, place: int, count: int) -> NodePlan:
 @st.composite
 def graph_plans(draw: st.DrawFn) -> GraphPlan:
     count = draw(st.integers(2, len(NAMES)))
-    nodes = tuple(draw(node_plans(place, count)) for place in range(count))
-    places = st.integers(0, count - 1)
+    nodes = tuple(draw(node_plans(index, count)) for index in range(count))
+    indices = st.integers(0, count - 1)
     joins = []
-    for starts in draw(st.lists(st.lists(places, min_size=2, max_size=3, unique=True), max_size=2)):
-        later = [place for place in range(count) if place > max(starts)]
+    for starts in draw(st.lists(st.lists(indices, min_size=2, max_size=3, unique=True), max_size=2)):
+        later = [index for index in range(count) if index > max(starts)]
         if later:
             joins.append((tuple(starts), draw(st.sampled_from(later))))
-    entry = tuple(draw(st.lists(places, min_size=1, max_size=3, unique=True)))
+    entry = tuple(draw(st.lists(indices, min_size=1, max_size=3, unique=True)))
     return GraphPlan(nodes, tuple(joins), entry)
 
 
 def behaviour(name: str, plan: NodePlan) -> Callable[[Any], Any]:
-    """The node: its answer depends on its input alone."""
+    """Return a node whose result depends only on its input."""
 
     def node(given: Any) -> Any:
         if isinstance(given, list):  # gathered arguments
-            key, left = sum(one["n"] for one in given) + len(given), min(one["left"] for one in given) - 1
+            key, left = sum(arg["n"] for arg in given) + len(given), min(arg["left"] for arg in given) - 1
         elif "left" in given:
             key, left = given["n"], given["left"] - 1
         else:
@@ -183,8 +183,8 @@ def no_delay() -> int:
 
 def compiled(plan: GraphPlan, delay: Delays = no_delay, **options: Any) -> Any:
     graph = StateGraph(State)
-    for place, node in enumerate(plan.nodes):
-        name = NAMES[place]
+    for index, node in enumerate(plan.nodes):
+        name = NAMES[index]
         graph.add_node(
             name,
             delayed(behaviour(name, node), delay) if node.coroutine else behaviour(name, node),
@@ -192,20 +192,20 @@ def compiled(plan: GraphPlan, delay: Delays = no_delay, **options: Any) -> Any:
             destinations=[NAMES[target] for target in {*node.jumps, *(target for target, _ in node.sends)}],
             on=["bell"] if node.subscribes and not node.rings else (),
         )
-    for place, node in enumerate(plan.nodes):
+    for index, node in enumerate(plan.nodes):
         for target in node.edges:
-            graph.add_edge(NAMES[place], NAMES[target])
+            graph.add_edge(NAMES[index], NAMES[target])
         if node.branch:
-            graph.add_conditional_edges(NAMES[place], route(node), [*(NAMES[target] for target in node.branch), END])
+            graph.add_conditional_edges(NAMES[index], route(node), [*(NAMES[target] for target in node.branch), END])
     for starts, end in plan.joins:
         graph.add_edge([NAMES[start] for start in starts], NAMES[end])
-    # Every node is an entry, so that strict graphs come out; few are taken.
-    graph.add_conditional_edges(START, lambda s: [NAMES[place] for place in plan.entry], list(NAMES[: len(plan.nodes)]))
+    # Every node is a possible entry, so that graphs are valid; few are used.
+    graph.add_conditional_edges(START, lambda s: [NAMES[index] for index in plan.entry], list(NAMES[: len(plan.nodes)]))
     return graph.compile(**options)
 
 
 def delayed(function: Callable[[Any], Any], delay: Delays) -> Callable[[Any], Any]:
-    """A coroutine that gives way as often as it is told to."""
+    """Return a coroutine function that yields to the event loop `delay()` times."""
 
     async def node(given: Any) -> Any:
         for _ in range(delay()):
@@ -217,16 +217,16 @@ def delayed(function: Callable[[Any], Any], delay: Delays) -> Callable[[Any], An
 
 
 class Frontiers(Instrument):
-    """Remembers the tasks of each superstep."""
+    """Records the tasks of each superstep."""
 
     def __init__(self) -> None:
         self.seen: list[list[tuple[str, str]]] = []
 
     def on_superstep(self, event: Any) -> None:
-        self.seen.append(shown(event.data))
+        self.seen.append(comparable(event.data))
 
 
-def shown(tasks: Any) -> list[tuple[str, str]]:
+def comparable(tasks: Any) -> list[tuple[str, str]]:
     return [(task.node, "" if task.arg is NO_ARG else repr(task.arg)) for task in tasks]
 
 
@@ -236,7 +236,7 @@ Outcome = tuple[list[list[tuple[str, str]]], Any]
 
 
 def outcome_of(frontiers: Frontiers, run: Callable[[], Any]) -> Outcome:
-    """The frontiers and the final state, or the error."""
+    """Return the frontiers and the final state, or the error."""
     try:
         result: Any = run()
     except RunError as error:
@@ -245,14 +245,14 @@ def outcome_of(frontiers: Frontiers, run: Callable[[], Any]) -> Outcome:
 
 
 def reference(plan: GraphPlan) -> Outcome:
-    """By the sync driver, from start to end."""
+    """Run a plan from start to end with the sync driver."""
     frontiers = Frontiers()
     app = compiled(plan, instruments=[frontiers])
     return outcome_of(frontiers, lambda: app.invoke(GIVEN, recursion_limit=LIMIT))
 
 
-def by_hand(plan: GraphPlan, order: random.Random) -> Outcome:
-    """By a driver of this test, which performs the tasks of each superstep in a random order."""
+def run_in_random_order(plan: GraphPlan, order: random.Random) -> Outcome:
+    """Run a plan with a driver that executes the tasks of each superstep in a random order."""
     app = compiled(plan)
     run = app._run(None, {"recursion_limit": LIMIT})
     core, answer, seen = run_until_idle(run, GIVEN), None, []
@@ -265,14 +265,14 @@ def by_hand(plan: GraphPlan, order: random.Random) -> Outcome:
         if type(effect) is not RunTasks:
             answer = perform_effect(run, effect)
             continue
-        seen.append(shown(effect.tasks))
+        seen.append(comparable(effect.tasks))
         outcomes: list[Any] = [None] * len(effect.tasks)
-        for place in order.sample(range(len(outcomes)), len(outcomes)):
-            task = effect.tasks[place]
+        for index in order.sample(range(len(outcomes)), len(outcomes)):
+            task = effect.tasks[index]
             scope = Scope(run, task, effect.checkpoint)
             token = enter_scope(scope)
             try:
-                outcomes[place] = perform(scope, run.program.nodes[task.node], task, effect.checkpoint)
+                outcomes[index] = perform(scope, run.program.nodes[task.node], task, effect.checkpoint)
             finally:
                 leave_scope(token)
         answer = outcomes, None, None
@@ -288,7 +288,7 @@ def without_coroutines(plan: GraphPlan) -> GraphPlan:
 SCALE = 4 if FULL else 1
 
 
-def checked(examples: int) -> Any:
+def with_examples(examples: int) -> Any:
     return settings(
         max_examples=examples * SCALE,
         deadline=None,
@@ -301,17 +301,17 @@ def checked(examples: int) -> Any:
 # -- (a) the order of completion
 
 
-@checked(150)
+@with_examples(150)
 @given(plan=graph_plans(), seed=st.integers(0, 2**16))
-def test_the_order_in_which_tasks_are_performed_by_hand_never_matters(plan: GraphPlan, seed: int) -> None:
+def test_the_outcome_does_not_depend_on_the_order_of_plain_tasks(plan: GraphPlan, seed: int) -> None:
     plain = without_coroutines(plan)
 
-    assert by_hand(plain, random.Random(seed)) == reference(plain)
+    assert run_in_random_order(plain, random.Random(seed)) == reference(plain)
 
 
-@checked(100)
+@with_examples(100)
 @given(plan=graph_plans(), seed=st.integers(0, 2**16))
-def test_the_order_in_which_coroutines_finish_never_matters(plan: GraphPlan, seed: int) -> None:
+def test_the_outcome_does_not_depend_on_the_order_of_coroutines(plan: GraphPlan, seed: int) -> None:
     delays = random.Random(seed)
     frontiers = Frontiers()
     app = compiled(plan, lambda: delays.randrange(6), instruments=[frontiers])
@@ -322,59 +322,62 @@ def test_the_order_in_which_coroutines_finish_never_matters(plan: GraphPlan, see
 # -- (b) the driver
 
 
-@checked(60)
+@with_examples(60)
 @given(plan=graph_plans(), limit=st.sampled_from([None, 1, 2]))
-def test_both_drivers_give_the_same_whatever_the_limit(plan: GraphPlan, limit: int | None) -> None:
+def test_both_drivers_have_the_same_outcome_at_any_concurrency_limit(plan: GraphPlan, limit: int | None) -> None:
     frontiers = Frontiers()
     app = compiled(plan, instruments=[frontiers])
     expected = reference(plan)
 
     run = app.ainvoke(GIVEN, recursion_limit=LIMIT, max_concurrency=limit)
     assert outcome_of(frontiers, lambda: asyncio.run(run)) == expected
-    again = Frontiers()
-    app = compiled(plan, instruments=[again])
-    assert outcome_of(again, lambda: app.invoke(GIVEN, recursion_limit=LIMIT, max_concurrency=limit)) == expected
+    second_frontiers = Frontiers()
+    app = compiled(plan, instruments=[second_frontiers])
+    assert (
+        outcome_of(second_frontiers, lambda: app.invoke(GIVEN, recursion_limit=LIMIT, max_concurrency=limit))
+        == expected
+    )
 
 
-# -- (c) stopping after any superstep, and going on from the saver
+# -- (c) stopping after any superstep, and continuing from the saver
 
 
-def in_pieces(
-    plan: GraphPlan, saver: InMemorySaver, frontiers: Frontiers, go: Callable[[Any, Any], tuple[Any, bool]]
+def run_in_calls(
+    plan: GraphPlan, saver: InMemorySaver, frontiers: Frontiers, advance: Callable[[Any, Any], tuple[Any, bool]]
 ) -> Outcome:
-    """Call after call, each by a graph compiled anew, until the thread is at rest."""
+    """Call newly compiled graphs until the thread completes."""
 
     def run() -> Any:
         given: Any = GIVEN
         for _ in range(LIMIT + 2):
             app = compiled(plan, checkpointer=saver, instruments=[frontiers])
-            result, over = go(app, given)
-            if over or not app.get_state(thread_id="t").next:
+            result, is_done = advance(app, given)
+            if is_done or not app.get_state(thread_id="t").next:
                 return result
             given = None
-        raise AssertionError("the thread never came to rest")
+        raise AssertionError("The thread never completed.")
 
     return outcome_of(frontiers, run)
 
 
-def limited(outcome: Outcome) -> bool:
-    """Whether the run ended at its recursion limit, which counts by call."""
+def reached_limit(outcome: Outcome) -> bool:
+    """Return whether the run ended at its recursion limit, which applies to each call."""
     return isinstance(outcome[1], tuple) and outcome[1][0] == "GraphRecursionError"
 
 
-def by_breakpoints(app: Any, given: Any) -> tuple[Any, bool]:
+def stop_after(app: Any, given: Any) -> tuple[Any, bool]:
     return app.invoke(given, thread_id="t", interrupt_after="*"), False
 
 
-def by_breakpoints_before(app: Any, given: Any) -> tuple[Any, bool]:
+def stop_before(app: Any, given: Any) -> tuple[Any, bool]:
     return app.invoke(given, thread_id="t", interrupt_before="*"), False
 
 
-def by_breakpoints_async(app: Any, given: Any) -> tuple[Any, bool]:
+def stop_after_async(app: Any, given: Any) -> tuple[Any, bool]:
     return asyncio.run(app.ainvoke(given, thread_id="t", interrupt_after="*")), False
 
 
-def by_iter(app: Any, given: Any) -> tuple[Any, bool]:
+def stop_by_iter(app: Any, given: Any) -> tuple[Any, bool]:
     with app.iter(given, thread_id="t", halt=lambda step: True) as steps:
         for _ in steps:
             pass
@@ -389,7 +392,7 @@ class DrainAfterOne(Instrument):
         self.control.request_drain("test")
 
 
-def by_drain(app: Any, given: Any) -> tuple[Any, bool]:
+def stop_by_drain(app: Any, given: Any) -> tuple[Any, bool]:
     control = RunControl()
     drained = app.graph, app.checkpointer
     app = type(app)(drained[0], checkpointer=drained[1], instruments=[*APP_INSTRUMENTS, DrainAfterOne(control)])
@@ -401,31 +404,31 @@ def by_drain(app: Any, given: Any) -> tuple[Any, bool]:
 
 APP_INSTRUMENTS: list[Instrument] = []
 
-WAYS = [by_breakpoints, by_breakpoints_before, by_breakpoints_async, by_iter, by_drain]
+STOPS = [stop_after, stop_before, stop_after_async, stop_by_iter, stop_by_drain]
 
 
-@pytest.mark.parametrize("go", WAYS, ids=lambda go: go.__name__)
-@checked(40)
+@pytest.mark.parametrize("advance", STOPS, ids=lambda advance: advance.__name__)
+@with_examples(40)
 @given(plan=graph_plans())
-def test_a_run_stopped_after_every_superstep_continues_the_same(go: Any, plan: GraphPlan) -> None:
+def test_a_run_stopped_after_every_superstep_has_the_same_outcome(advance: Any, plan: GraphPlan) -> None:
     expected = reference(plan)
-    if limited(expected):
+    if reached_limit(expected):
         return
     frontiers = Frontiers()
     APP_INSTRUMENTS[:] = [frontiers]
 
-    assert in_pieces(plan, InMemorySaver(), frontiers, go) == expected
+    assert run_in_calls(plan, InMemorySaver(), frontiers, advance) == expected
 
 
-@checked(60)
+@with_examples(60)
 @given(plan=graph_plans(), stops=st.lists(st.integers(0, 5), min_size=1, max_size=3))
-def test_a_run_stopped_after_any_superstep_continues_the_same(plan: GraphPlan, stops: list[int]) -> None:
+def test_a_run_stopped_after_random_supersteps_has_the_same_outcome(plan: GraphPlan, stops: list[int]) -> None:
     expected = reference(plan)
-    if limited(expected):
+    if reached_limit(expected):
         return
     frontiers, pauses = Frontiers(), list(stops)
 
-    def go(app: Any, given: Any) -> tuple[Any, bool]:
+    def advance(app: Any, given: Any) -> tuple[Any, bool]:
         if not pauses:
             return app.invoke(given, thread_id="t"), True
         after = pauses.pop()
@@ -440,12 +443,12 @@ def test_a_run_stopped_after_any_superstep_continues_the_same(plan: GraphPlan, s
                 pass
         return app.get_state(thread_id="t").values, False
 
-    assert in_pieces(plan, InMemorySaver(), frontiers, go) == expected
+    assert run_in_calls(plan, InMemorySaver(), frontiers, advance) == expected
 
 
-@checked(40)
+@with_examples(40)
 @given(plan=graph_plans(), seed=st.integers(0, 2**16))
-def test_replaying_from_any_checkpoint_gives_the_same_end(plan: GraphPlan, seed: int) -> None:
+def test_a_replay_from_any_checkpoint_ends_in_the_same_state(plan: GraphPlan, seed: int) -> None:
     expected = reference(plan)
     if isinstance(expected[1], tuple):
         return
@@ -457,10 +460,10 @@ def test_replaying_from_any_checkpoint_gives_the_same_end(plan: GraphPlan, seed:
     assert app.invoke(None, chosen.config) == expected[1]
 
 
-@checked(60)
+@with_examples(60)
 @given(plan=graph_plans())
 def test_an_unrelated_update_between_supersteps_changes_no_frontier(plan: GraphPlan) -> None:
-    """A Command that only writes a field nobody reads leaves what is due and what waits as it is."""
+    """A Command that only writes an unread field leaves due and waiting tasks unchanged."""
     plain = without_coroutines(plan)
     expected = reference(plain)
     if isinstance(expected[1], tuple) or any(node.last for node in plain.nodes) or any(n.signals for n in plain.nodes):
@@ -475,12 +478,12 @@ def test_an_unrelated_update_between_supersteps_changes_no_frontier(plan: GraphP
     assert (frontiers.seen, result) == expected
 
 
-def test_the_random_graphs_are_worth_testing() -> None:
-    """Among the examples are runs of many supersteps, Sends, waiting nodes and errors."""
+def test_the_random_graphs_cover_all_kinds_of_runs() -> None:
+    """The examples include runs of many supersteps, Sends, waiting nodes and errors."""
     lengths: list[int] = []
     kinds: set[str] = set()
 
-    @checked(150)
+    @with_examples(150)
     @given(plan=graph_plans())
     def look(plan: GraphPlan) -> None:
         seen, result = reference(without_coroutines(plan))

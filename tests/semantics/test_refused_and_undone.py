@@ -35,11 +35,11 @@ class State(TypedDict, total=False):
     log: Annotated[list[Any], append]
 
 
-def saying(name: str) -> Any:
+def log_name(name: str) -> Any:
     return lambda state: {"log": [name]}
 
 
-def asking(name: str) -> Any:
+def ask_name(name: str) -> Any:
     return lambda state: {"log": [interrupt(f"{name}?")]}
 
 
@@ -47,25 +47,25 @@ def log_of(app: Any) -> list[Any]:
     return app.get_state(THREAD).values.get("log", [])
 
 
-# -- a command is refused whole
+# -- refused commands
 
 
-def asks_once(saver: Any) -> Any:
-    graph = StateGraph(State).add_node("ask", asking("a")).add_edge(START, "ask")
+def asking_app(saver: Any) -> Any:
+    graph = StateGraph(State).add_node("ask", ask_name("a")).add_edge(START, "ask")
     return graph.compile(saver, unknown_keys="error")
 
 
 @pytest.mark.parametrize(
-    ("more", "error"),
+    ("extra", "error"),
     [({"update": {"nope": 1}}, InvalidUpdateError), ({"goto": "nowhere"}, UnknownTarget)],
     ids=["update", "goto"],
 )
-def test_an_answer_with_an_invalid_update_is_not_saved(driver: Any, saver: Any, more: Any, error: Any) -> None:
-    app = asks_once(saver)
+def test_an_answer_with_an_invalid_update_is_not_saved(driver: Any, saver: Any, extra: Any, error: Any) -> None:
+    app = asking_app(saver)
     driver.invoke(app, {"log": []}, THREAD)
     with pytest.raises(error):
-        driver.invoke(app, Command(resume="wrong", **more), THREAD)
-    assert [one.value for one in app.get_state(THREAD).interrupts] == ["a?"]
+        driver.invoke(app, Command(resume="wrong", **extra), THREAD)
+    assert [question.value for question in app.get_state(THREAD).interrupts] == ["a?"]
     assert driver.invoke(app, Command(resume="right", update={"n": 1}), THREAD) == {"n": 1, "log": ["right"]}
 
 
@@ -74,8 +74,8 @@ def test_an_answer_with_an_invalid_update_is_not_saved(driver: Any, saver: Any, 
     [Command(resume={"0" * 32: "x"}), Command(update={"nope": 1}), Command(goto="nowhere")],
     ids=["answer", "update", "goto"],
 )
-def test_a_refused_command_to_an_old_checkpoint_moves_no_thread(driver: Any, saver: Any, command: Any) -> None:
-    app = asks_once(saver)
+def test_a_refused_command_to_an_old_checkpoint_leaves_the_head(driver: Any, saver: Any, command: Any) -> None:
+    app = asking_app(saver)
     driver.invoke(app, {"log": []}, THREAD)
     asked = app.get_state(THREAD).config
     driver.invoke(app, Command(resume="done"), THREAD)
@@ -86,11 +86,11 @@ def test_a_refused_command_to_an_old_checkpoint_moves_no_thread(driver: Any, sav
     assert (app.get_state(THREAD).values, app.get_state(THREAD).next) == ({"log": ["done"]}, ())
 
 
-# -- a rollback undoes one run
+# -- rollbacks
 
 
-class Held:
-    """A node that waits until it may go on."""
+class HeldNode:
+    """A node that waits until the test lets it continue."""
 
     def __init__(self) -> None:
         self.entered, self.go_on = threading.Event(), threading.Event()
@@ -104,35 +104,35 @@ class Held:
 BEGINNINGS = ["command", "after an update", "an old checkpoint", "input at an old checkpoint", "input"]
 
 
-@pytest.mark.parametrize("how", BEGINNINGS)
-def test_a_rollback_leaves_what_was_done_before_the_holder_began(saver: Any, how: str) -> None:
-    held = Held()
-    graph = StateGraph(State).add_node("a", saying("a")).add_node("b", saying("b")).add_node("held", held)
+@pytest.mark.parametrize("beginning", BEGINNINGS)
+def test_a_rollback_undoes_only_the_run_that_holds_the_thread(saver: Any, beginning: str) -> None:
+    held_node = HeldNode()
+    graph = StateGraph(State).add_node("a", log_name("a")).add_node("b", log_name("b")).add_node("held", held_node)
     graph.add_edge(START, "a").add_edge("a", "b")
     graph.add_conditional_edges("b", lambda state: "held" if "hold" in state["log"] else END, ["held", END])
     app = graph.compile(saver)
     app.invoke({"log": ["one"]}, THREAD)
-    old = next(one for one in app.get_state_history(THREAD) if one.next == ("b",)).config
-    given: Any = {"log": ["hold"]}
+    old = next(state for state in app.get_state_history(THREAD) if state.next == ("b",)).config
+    value: Any = {"log": ["hold"]}
     config: Any = THREAD
-    if how == "command":
-        given = Command(goto="held")
-    elif how == "after an update":
+    if beginning == "command":
+        value = Command(goto="held")
+    elif beginning == "after an update":
         app.update_state(THREAD, {"log": ["edit", "hold"]}, as_node="a")
-        given = None
-    elif how == "an old checkpoint":
-        given, config = Command(update={"log": ["hold"]}), old
-    elif how == "input at an old checkpoint":
+        value = None
+    elif beginning == "an old checkpoint":
+        value, config = Command(update={"log": ["hold"]}), old
+    elif beginning == "input at an old checkpoint":
         config = old
     before = log_of(app)
 
     def hold() -> None:
         with pytest.raises(RunCancelled):
-            app.invoke(given, config)
+            app.invoke(value, config)
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert held.entered.wait(LONG)
+    assert held_node.entered.wait(LONG)
     done: list[Any] = []
     newcomer = threading.Thread(
         target=lambda: done.append(app.invoke({"log": ["new"]}, THREAD, on_busy="rollback", on_unfinished="discard"))
@@ -140,16 +140,16 @@ def test_a_rollback_leaves_what_was_done_before_the_holder_began(saver: Any, how
     newcomer.start()
     while (lease := saver.lease("t")) is None or lease.wanted is None:
         time.sleep(0.001)
-    held.go_on.set()
+    held_node.go_on.set()
     holder.join()
     newcomer.join()
-    then = ["new", "a", "b", "held"] if "hold" in before else ["new", "a", "b"]
-    assert done[0]["log"] == [*before, *then]
+    added = ["new", "a", "b", "held"] if "hold" in before else ["new", "a", "b"]
+    assert done[0]["log"] == [*before, *added]
 
 
 @pytest.mark.parametrize("keep", [1, 2, 3])
-def test_a_rollback_past_what_was_pruned_is_refused(saver: Any, keep: int) -> None:
-    graph = StateGraph(State).add_node("a", saying("a")).add_node("b", saying("b"))
+def test_a_rollback_to_a_pruned_checkpoint_is_refused(saver: Any, keep: int) -> None:
+    graph = StateGraph(State).add_node("a", log_name("a")).add_node("b", log_name("b"))
     app = graph.add_edge(START, "a").add_edge("a", "b").compile(saver)
     app.invoke({"log": ["one"]}, THREAD)
     app.invoke({"log": ["two"]}, THREAD)
@@ -161,8 +161,8 @@ def test_a_rollback_past_what_was_pruned_is_refused(saver: Any, keep: int) -> No
     assert saver.lease("t") is None
 
 
-def test_the_first_input_can_be_rolled_back_and_a_thread_without_one_cannot(saver: Any) -> None:
-    app = StateGraph(State).add_node("a", saying("a")).add_edge(START, "a").compile(saver)
+def test_the_first_input_can_be_rolled_back_but_updates_cannot(saver: Any) -> None:
+    app = StateGraph(State).add_node("a", log_name("a")).add_edge(START, "a").compile(saver)
     app.invoke({"log": ["one"]}, THREAD)
     app.roll_back(THREAD)
     assert log_of(app) == []
@@ -174,9 +174,9 @@ def test_the_first_input_can_be_rolled_back_and_a_thread_without_one_cannot(save
 
 
 @pytest.mark.parametrize("command", [Command(update={"log": ["hold"]}, goto="held"), Command(goto="held")])
-def test_the_rollback_of_a_holder_that_began_the_thread_leaves_an_empty_one(saver: Any, command: Any) -> None:
-    held = Held()
-    graph = StateGraph(State).add_node("a", saying("a")).add_node("held", held).add_edge(START, "a")
+def test_rolling_back_the_first_run_leaves_an_empty_thread(saver: Any, command: Any) -> None:
+    held_node = HeldNode()
+    graph = StateGraph(State).add_node("a", log_name("a")).add_node("held", held_node).add_edge(START, "a")
     app = graph.compile(saver)
 
     def hold() -> None:
@@ -185,13 +185,13 @@ def test_the_rollback_of_a_holder_that_began_the_thread_leaves_an_empty_one(save
 
     holder = threading.Thread(target=hold)
     holder.start()
-    assert held.entered.wait(LONG)
+    assert held_node.entered.wait(LONG)
     done: list[Any] = []
     newcomer = threading.Thread(target=lambda: done.append(app.invoke({"log": ["new"]}, THREAD, on_busy="rollback")))
     newcomer.start()
     while (lease := saver.lease("t")) is None or lease.wanted is None:
         time.sleep(0.001)
-    held.go_on.set()
+    held_node.go_on.set()
     holder.join()
     newcomer.join()
     assert done[0]["log"] == ["new", "a"]
@@ -201,10 +201,10 @@ def test_the_rollback_of_a_holder_that_began_the_thread_leaves_an_empty_one(save
         app.roll_back(THREAD)
 
 
-# -- an update is the answer of one task
+# -- updates as the result of one task
 
 
-def fans_out(saver: Any, node: Any) -> Any:
+def fan_out_app(saver: Any, node: Any) -> Any:
     graph = StateGraph(State).add_node("split", lambda state: {}).add_node("work", node).add_edge(START, "split")
     graph.add_conditional_edges("split", lambda state: [Send("work", number) for number in range(4)], ["work"])
     return graph.compile(saver)
@@ -220,19 +220,19 @@ def test_an_update_for_a_failed_task_keeps_the_results_of_its_siblings(driver: A
             raise ConnectionError("boom")
         return {"log": [number]}
 
-    app = fans_out(saver, work)
+    app = fan_out_app(saver, work)
     with pytest.raises(ConnectionError):
         driver.invoke(app, {"log": []}, THREAD)
     landed = [task.result is not None for task in app.get_state(THREAD).tasks]
-    updates: Any = [({"log": ["by hand"]}, "work")] * landed.count(False)  # those beside it may not have begun
+    updates: Any = [({"log": ["by hand"]}, "work")] * landed.count(False)  # some siblings may not have begun
     app.bulk_update_state(THREAD, updates)
     assert app.get_state(THREAD).next == ()
     assert log_of(app) == [number if landed[number] else "by hand" for number in range(4)]
     assert len(ran) == landed.count(True) + 1
 
 
-def test_an_update_cannot_answer_for_several_tasks_of_its_node(driver: Any, saver: Any) -> None:
-    app = fans_out(saver, lambda number: {"log": [interrupt(f"{number}?")]})
+def test_one_update_cannot_replace_several_tasks_of_its_node(driver: Any, saver: Any) -> None:
+    app = fan_out_app(saver, lambda number: {"log": [interrupt(f"{number}?")]})
     driver.invoke(app, {"log": []}, THREAD)
     before = app.get_state(THREAD).config
     with pytest.raises(InvalidUpdateError, match="4 tasks of node 'work' are due"):
@@ -243,14 +243,14 @@ def test_an_update_cannot_answer_for_several_tasks_of_its_node(driver: Any, save
 
 
 def test_an_update_with_cancel_pending_drops_all_tasks_of_its_node(driver: Any, saver: Any) -> None:
-    app = fans_out(saver, lambda number: {"log": [interrupt(f"{number}?")]})
+    app = fan_out_app(saver, lambda number: {"log": [interrupt(f"{number}?")]})
     driver.invoke(app, {"log": []}, THREAD)
     app.update_state(THREAD, {"log": ["by hand"]}, as_node="work", cancel_pending=True)
     assert (app.get_state(THREAD).interrupts, log_of(app)) == ((), ["by hand"])
 
 
-def test_the_update_that_ends_the_last_open_task_applies_finished_results(driver: Any, saver: Any) -> None:
-    graph = StateGraph(State).add_node("a", saying("a")).add_node("b", asking("b")).add_node("c", saying("c"))
+def test_an_update_for_the_last_open_task_applies_finished_results(driver: Any, saver: Any) -> None:
+    graph = StateGraph(State).add_node("a", log_name("a")).add_node("b", ask_name("b")).add_node("c", log_name("c"))
     graph.add_edge(START, "a").add_edge(START, "b").add_edge(["a", "b"], "c")
     app = graph.compile(saver)
     driver.invoke(app, {"log": []}, THREAD)
@@ -262,28 +262,30 @@ def test_the_update_that_ends_the_last_open_task_applies_finished_results(driver
 def test_finished_results_are_kept_while_a_sibling_is_open(driver: Any, saver: Any) -> None:
     ran: list[int] = []
     graph = StateGraph(State).add_node("a", lambda state: ran.append(1) or {"log": ["a"]})
-    graph.add_node("b", asking("b")).add_node("c", asking("c"))
+    graph.add_node("b", ask_name("b")).add_node("c", ask_name("c"))
     app = graph.add_edge(START, "a").add_edge(START, "b").add_edge(START, "c").compile(saver)
     driver.invoke(app, {"log": []}, THREAD)
     app.update_state(THREAD, {"log": ["B"]}, as_node="b")
-    assert ([one.value for one in app.get_state(THREAD).interrupts], log_of(app)) == (["c?"], ["B"])
+    assert ([question.value for question in app.get_state(THREAD).interrupts], log_of(app)) == (["c?"], ["B"])
     assert driver.invoke(app, Command(resume="C"), THREAD)["log"] == ["B", "a", "C"]
     assert ran == [1]
 
 
 def test_an_update_of_an_old_checkpoint_asks_the_other_questions_again(driver: Any, saver: Any) -> None:
-    graph = StateGraph(State).add_node("a", asking("a")).add_node("b", asking("b"))
+    graph = StateGraph(State).add_node("a", ask_name("a")).add_node("b", ask_name("b"))
     app = graph.add_edge(START, "a").add_edge(START, "b").compile(saver)
     result = driver.invoke(app, {"log": []}, THREAD)
     asked = app.get_state(THREAD).config
-    driver.invoke(app, Command(resume={one.id: f"old {one.value}" for one in result["__interrupt__"]}), THREAD)
+    driver.invoke(
+        app, Command(resume={question.id: f"old {question.value}" for question in result["__interrupt__"]}), THREAD
+    )
     app.update_state(asked, {"log": ["by hand"]}, as_node="a")
-    assert [one.value for one in app.get_state(THREAD).interrupts] == ["b?"]
+    assert [question.value for question in app.get_state(THREAD).interrupts] == ["b?"]
     assert driver.invoke(app, Command(resume="new"), THREAD)["log"] == ["by hand", "new"]
 
 
-class Waiting:
-    """A run that holds its thread, and an awaited update that waits in line behind it."""
+class QueuedUpdate:
+    """A run that holds its thread, and an awaited update that waits in the queue."""
 
     def __init__(self, saver: Any) -> None:
         self._go_on, self._entered = asyncio.Event(), asyncio.Event()
@@ -304,7 +306,7 @@ class Waiting:
         return waiting
 
     async def check_undisturbed(self) -> None:
-        """The update has left the line, and nothing of it was written."""
+        """Check that the update has left the queue, and wrote nothing."""
         while thread_queue._queues:
             await asyncio.sleep(0.001)
         self._go_on.set()
@@ -315,43 +317,43 @@ class Waiting:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("control", [None, RunControl()], ids=["alone", "control"])
-async def test_an_update_that_is_cancelled_while_it_waits_is_not_written(saver: Any, control: Any) -> None:
-    waiting = Waiting(saver)
+async def test_a_queued_update_that_is_cancelled_is_not_written(saver: Any, control: Any) -> None:
+    waiting = QueuedUpdate(saver)
     edit = await waiting.begin(control=control)
     edit.cancel()
     with pytest.raises(asyncio.CancelledError):
         await edit
     await waiting.check_undisturbed()
-    assert control is None or not control.cancel_requested  # it may belong to other calls too
+    assert control is None or not control.cancel_requested  # the control may be shared with other calls
 
 
 @pytest.mark.anyio
-@pytest.mark.parametrize(("ask", "error"), [("request_cancel", RunCancelled), ("request_drain", GraphDrained)])
-async def test_an_awaited_update_is_stopped_by_the_control_that_it_was_given(saver: Any, ask: Any, error: Any) -> None:
-    waiting, control = Waiting(saver), RunControl()
+@pytest.mark.parametrize(("method", "error"), [("request_cancel", RunCancelled), ("request_drain", GraphDrained)])
+async def test_a_queued_update_is_stopped_by_its_control(saver: Any, method: Any, error: Any) -> None:
+    waiting, control = QueuedUpdate(saver), RunControl()
     edit = await waiting.begin(control=control)
-    getattr(control, ask)("enough")
+    getattr(control, method)("enough")
     with pytest.raises(error, match="enough"):
         await edit
     await waiting.check_undisturbed()
 
 
-def test_an_update_whose_control_is_cancelled_while_it_waits_is_not_written(saver: Any) -> None:
-    held, control = Held(), RunControl()
-    app = StateGraph(State).add_node("held", held).add_edge(START, "held").compile(saver)
+def test_an_update_with_a_cancelled_control_is_not_written(saver: Any) -> None:
+    held_node, control = HeldNode(), RunControl()
+    app = StateGraph(State).add_node("held", held_node).add_edge(START, "held").compile(saver)
     run = threading.Thread(target=lambda: app.invoke({"log": []}, THREAD))
     run.start()
-    assert held.entered.wait(LONG)
+    assert held_node.entered.wait(LONG)
     control.request_cancel("enough")
     with pytest.raises(RunCancelled, match="enough"):
         app.update_state(THREAD, {"log": ["edit"]}, as_node="held", on_busy="enqueue", control=control)
-    held.go_on.set()
+    held_node.go_on.set()
     run.join()
     assert log_of(app) == ["held"]
 
 
-def test_no_updates_and_no_branch_are_refused(saver: Any) -> None:
-    app = StateGraph(State).add_node("a", saying("a")).add_edge(START, "a").compile(saver)
+def test_an_empty_list_of_updates_or_branch_name_is_refused(saver: Any) -> None:
+    app = StateGraph(State).add_node("a", log_name("a")).add_edge(START, "a").compile(saver)
     with pytest.raises(InvalidUpdateError, match="no updates"):
         app.bulk_update_state(THREAD, [])
     assert saver.load("t") is None
@@ -361,7 +363,7 @@ def test_no_updates_and_no_branch_are_refused(saver: Any) -> None:
 
 
 @pytest.mark.parametrize("keep", [1.5, "2", True])
-def test_a_keep_last_that_is_not_an_integer_is_refused(keep: Any) -> None:
+def test_keep_last_must_be_an_integer(keep: Any) -> None:
     with pytest.raises(InvalidConfig, match="whole number"):
         PrunePolicy(keep_last=keep)
 
@@ -369,7 +371,7 @@ def test_a_keep_last_that_is_not_an_integer_is_refused(keep: Any) -> None:
 # -- input at an old checkpoint
 
 
-def test_input_at_an_old_checkpoint_takes_memories_along(driver: Any, saver: Any) -> None:
+def test_input_at_an_old_checkpoint_restores_memories(driver: Any, saver: Any) -> None:
     counting = (
         StateGraph(State).add_node("n", lambda state: {"n": state.get("n", 0) + 1}).add_edge(START, "n").compile()
     )
@@ -377,19 +379,19 @@ def test_input_at_an_old_checkpoint_takes_memories_along(driver: Any, saver: Any
     app = graph.add_edge(START, "call").compile(saver)
     for _ in range(3):
         app.invoke({}, THREAD)
-    old = [one for one in app.get_state_history(THREAD) if one.next == ()][1].config
+    old = [state for state in app.get_state_history(THREAD) if not state.next][1].config
     elsewhere = {"configurable": {**old["configurable"], "branch": "other"}}
     assert driver.invoke(app, {"n": 1}, elsewhere)["log"] == [1, 2, 3]
     assert driver.invoke(app, {"n": 1}, old)["log"] == [1, 2, 3]
     assert driver.invoke(app, {"n": 1}, THREAD)["log"] == [1, 2, 3, 4]
 
 
-def test_an_old_checkpoint_is_finished_before_input_there(driver: Any, saver: Any) -> None:
+def test_an_old_checkpoint_can_be_finished_before_its_input(driver: Any, saver: Any) -> None:
     ran: list[str] = []
-    graph = StateGraph(State).add_node("a", saying("a")).add_node("b", lambda s: ran.append("b") or {"log": ["b"]})
+    graph = StateGraph(State).add_node("a", log_name("a")).add_node("b", lambda s: ran.append("b") or {"log": ["b"]})
     app = graph.add_edge(START, "a").add_edge("a", "b").compile(saver)
     app.invoke({"log": []}, THREAD)
-    old = next(one for one in app.get_state_history(THREAD) if one.next == ("b",)).config
+    old = next(state for state in app.get_state_history(THREAD) if state.next == ("b",)).config
     ran.clear()
     assert driver.invoke(app, {"log": ["in"]}, old, on_unfinished="finish")["log"] == ["a", "b", "in", "a", "b"]
     assert ran == ["b", "b"]
@@ -398,19 +400,19 @@ def test_an_old_checkpoint_is_finished_before_input_there(driver: Any, saver: An
 # -- a run that has lost its thread
 
 
-@pytest.mark.parametrize("how", ["released", "released and taken over", "deleted"])
-def test_a_run_that_has_lost_its_thread_begins_no_step(driver: Any, saver: Any, how: str) -> None:
+@pytest.mark.parametrize("beginning", ["released", "released and taken over", "deleted"])
+def test_a_run_that_has_lost_its_lease_begins_no_step(driver: Any, saver: Any, beginning: str) -> None:
     entered, go_on = threading.Event(), threading.Event()
-    tried: list[int] = []
-    charged: list[int] = []
+    attempts: list[int] = []
+    charges: list[int] = []
 
     def pay(state: State, runtime: Runtime) -> State:
-        tried.append(1)
-        number = len(tried)
+        attempts.append(1)
+        number = len(attempts)
         if number == 1:
             entered.set()
             assert go_on.wait(LONG)
-        runtime.step("charge", lambda: charged.append(number))
+        runtime.step("charge", lambda: charges.append(number))
         return {"log": [number]}
 
     app = StateGraph(State).add_node("pay", pay).add_edge(START, "pay").compile(saver)
@@ -422,28 +424,28 @@ def test_a_run_that_has_lost_its_thread_begins_no_step(driver: Any, saver: Any, 
     run = threading.Thread(target=first)
     run.start()
     assert entered.wait(LONG)
-    if how == "deleted":
+    if beginning == "deleted":
         app.delete_thread("t")
     else:
         app.release("t")
-        if how == "released and taken over":
+        if beginning == "released and taken over":
             assert driver.invoke(app, None, THREAD)["log"] == [2]
     go_on.set()
     run.join()
-    assert charged == ([2] if how == "released and taken over" else [])
+    assert charges == ([2] if beginning == "released and taken over" else [])
 
 
 # -- a fork of the process
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
-def test_a_process_forked_in_the_middle_of_a_write_can_write(tmp_path: Path) -> None:
+def test_a_process_forked_during_a_write_can_write(tmp_path: Path) -> None:
     database = SqliteDatabase(tmp_path / "a.db")
-    graph = StateGraph(State).add_node("a", saying("a")).add_edge(START, "a")
+    graph = StateGraph(State).add_node("a", log_name("a")).add_edge(START, "a")
     app = graph.compile(SqliteSaver(database))
     app.invoke({}, THREAD)
     inside = threading.Event()
-    # The fork waits for the end of the write: it is soon, and if the fork comes after it, nothing is tested.
+    # The fork should begin during the write; if it begins later, the test passes without testing anything.
     writes = threading.Thread(target=lambda: database.write(lambda connection: (inside.set(), time.sleep(0.3))))
     writes.start()
     assert inside.wait(LONG)

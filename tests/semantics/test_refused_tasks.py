@@ -1,7 +1,7 @@
-"""Part I section 5.5: a task that receives the error that its run is over has no result, even if its node catches it.
+"""Part I section 5.5: a task that is told that its run has ended has no result, even if its node catches the error.
 
-Nodes catch exceptions: they return a fallback, or raise an error of their own. When what they caught says that the run
-was cancelled or drained, neither is kept, handled, tried again or counted, and the next run executes the task again.
+Nodes catch exceptions: they return a fallback, or raise another error. If the caught error says that the run was
+cancelled or drained, neither is saved, handled, retried or counted, and the next run executes the task again.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class State(TypedDict, total=False):
 
 
 class OwnError(Exception):
-    """What a library raises in place of any error."""
+    """Raised by a library in place of any error."""
 
 
-class Place:
-    """Where the node waits when its run is stopped."""
+class WaitingPoint:
+    """The point where the node waits when its run is stopped."""
 
     def __init__(self) -> None:
         self.began, self.go_on = threading.Event(), threading.Event()
@@ -52,29 +52,29 @@ class Place:
         assert self.go_on.wait(LONG)
         return "real"
 
-    def after_begin(self, future: TaskFuture[Any]) -> TaskFuture[Any]:
-        """The future of a call, once another thread is at work on it."""
+    def when_begun(self, future: TaskFuture[Any]) -> TaskFuture[Any]:
+        """Return the future of a call, once another thread executes it."""
         assert self.began.wait(LONG)
         return future
 
 
 @pytest.fixture
-def place() -> Iterator[Place]:
-    place = Place()
-    yield place
-    place.go_on.set()
+def point() -> Iterator[WaitingPoint]:
+    point = WaitingPoint()
+    yield point
+    point.go_on.set()
 
 
-def by_result(place: Place) -> Any:
-    fetch = task(lambda: place.wait())
-    return lambda: place.after_begin(fetch()).result()
+def by_result(point: WaitingPoint) -> Any:
+    fetch = task(lambda: point.wait())
+    return lambda: point.when_begun(fetch()).result()
 
 
-def by_exception(place: Place) -> Any:
-    fetch = task(lambda: place.wait())
+def by_exception(point: WaitingPoint) -> Any:
+    fetch = task(lambda: point.wait())
 
     def call() -> Any:
-        future = place.after_begin(fetch())
+        future = point.when_begun(fetch())
         error = future.exception()
         if error is not None:
             raise OwnError from error
@@ -83,35 +83,35 @@ def by_exception(place: Place) -> Any:
     return call
 
 
-def by_task_of_task(place: Place) -> Any:
-    """A task whose function catches the error and answers in place of the other one."""
-    inner = task(lambda: place.wait())
+def by_task_of_task(point: WaitingPoint) -> Any:
+    """A task that catches the error of an inner task and returns a fallback."""
+    inner = task(lambda: point.wait())
 
     @task
     def outer() -> Any:
         try:
-            return place.after_begin(inner()).result()
+            return point.when_begun(inner()).result()
         except Exception:
             return "fallback of the task"
 
-    return lambda: place.after_begin(outer()).result()
+    return lambda: point.when_begun(outer()).result()
 
 
-def by_step(place: Place) -> Any:
+def by_step(point: WaitingPoint) -> Any:
     def call() -> Any:
-        place.wait()
+        point.wait()
         return get_runtime().step("s", lambda: "real")
 
     return call
 
 
-def by_graph(place: Place) -> Any:
-    sub = _waiting(place).compile()
+def by_graph(point: WaitingPoint) -> Any:
+    sub = waiting_graph(point).compile()
     return lambda: sub.invoke({})["log"][0]
 
 
-def by_graph_of_graph(place: Place) -> Any:
-    inner = _waiting(place).compile()
+def by_graph_of_graph(point: WaitingPoint) -> Any:
+    inner = waiting_graph(point).compile()
 
     def calls(state: State) -> State:
         try:
@@ -123,26 +123,26 @@ def by_graph_of_graph(place: Place) -> Any:
     return lambda: sub.invoke({})["log"][0]
 
 
-def by_stream(place: Place) -> Any:
-    sub = _waiting(place).compile()
+def by_stream(point: WaitingPoint) -> Any:
+    sub = waiting_graph(point).compile()
     return lambda: list(sub.stream({}, stream_mode="values"))[-1]["log"][0]
 
 
-def by_batch(place: Place) -> Any:
-    sub = _waiting(place).compile()
+def by_batch(point: WaitingPoint) -> Any:
+    sub = waiting_graph(point).compile()
 
     def call() -> Any:
-        [found] = sub.batch([{}], return_exceptions=True)
-        if isinstance(found, Exception):
-            raise OwnError from found
-        return found["log"][0]
+        [result] = sub.batch([{}], return_exceptions=True)
+        if isinstance(result, Exception):
+            raise OwnError from result
+        return result["log"][0]
 
     return call
 
 
-def by_question(place: Place) -> Any:
-    """One that asks a person instead."""
-    call = by_step(place)
+def by_question(point: WaitingPoint) -> Any:
+    """A step whose error is replaced by a question."""
+    call = by_step(point)
 
     def asks() -> Any:
         try:
@@ -153,19 +153,19 @@ def by_question(place: Place) -> Any:
     return asks
 
 
-def nothing(state: State) -> State:
+def do_nothing(state: State) -> State:
     return {}
 
 
-def _waiting(place: Place) -> StateGraph:
+def waiting_graph(point: WaitingPoint) -> StateGraph:
     """A graph that cannot end once its run is stopped: it would need another superstep."""
     graph = (
-        StateGraph(State).add_node("waits", lambda state: {"log": [place.wait()]}).add_node("more", lambda state: {})
+        StateGraph(State).add_node("waits", lambda state: {"log": [point.wait()]}).add_node("more", lambda state: {})
     )
     return graph.add_edge(START, "waits").add_edge("waits", "more")
 
 
-WAYS = {
+CALLERS = {
     "result": by_result,
     "exception": by_exception,
     "task of a task": by_task_of_task,
@@ -195,64 +195,66 @@ def after(state: State) -> State:
     return {"log": ["after"]}
 
 
-def another(state: State) -> State:
-    return {"log": ["beside"]}
+def sibling(state: State) -> State:
+    return {"log": ["sibling"]}
 
 
 class Case:
-    """A graph in whose node something is waited for, and what the node makes of an error."""
+    """A graph whose node waits for a call, and replaces its error by a fallback or another error."""
 
-    def __init__(self, call: Callable[[], Any], answers: str, policy: str, *, beside: bool = False) -> None:
+    def __init__(self, call: Callable[[], Any], reaction: str, policy: str, *, has_sibling: bool = False) -> None:
         def node(state: State) -> State:
             try:
                 return {"log": [call()]}
             except Exception as error:
-                if answers == "an error of its own":
+                if reaction == "another error":
                     raise OwnError("it did not work") from error
                 return {"log": ["fallback"]}
 
         graph = StateGraph(State).add_node("n", node, **POLICIES[policy]())
         graph.add_node(after).add_edge(START, "n").add_edge("n", "after")
-        if beside:
-            graph.add_node("beside", another).add_edge(START, "beside")
+        if has_sibling:
+            graph.add_node("sibling", sibling).add_edge(START, "sibling")
         self.app = graph.compile(InMemorySaver())
 
     def run_and_stop(
-        self, driver: Any, place: Place, stop: Callable[[RunControl], object], *, waits_for_call: bool = False
+        self, driver: Any, point: WaitingPoint, stop: Callable[[RunControl], object], *, waits_for_call: bool = False
     ) -> BaseException | None:
-        """Run until the node waits, and stop the run; what it raised. Whoever waits for a call must not get its result
-        first."""
+        """Stop the run while the node waits, and return its error.
+
+        With `waits_for_call`, the call completes only after the run has ended.
+        """
         control = RunControl()
 
-        def stop_it() -> None:
-            assert place.began.wait(LONG)
+        def stop_when_waiting() -> None:
+            assert point.began.wait(LONG)
             stop(control)
             if not waits_for_call:
-                place.go_on.set()
+                point.go_on.set()
 
-        stopping = threading.Thread(target=stop_it)
-        stopping.start()
+        stopper = threading.Thread(target=stop_when_waiting)
+        stopper.start()
         try:
             driver.invoke(self.app, {}, thread_id="t", control=control)
         except Exception as error:
             return error
         finally:
-            stopping.join()
-            place.go_on.set()
+            stopper.join()
+            point.go_on.set()
         return None
 
 
-@pytest.mark.parametrize("answers", ["a fallback", "an error of its own"])
+@pytest.mark.parametrize("reaction", ["a fallback", "another error"])
 @pytest.mark.parametrize("policy", list(POLICIES))
-@pytest.mark.parametrize("way", list(WAYS))
-@pytest.mark.parametrize("beside", [False, True], ids=["alone", "beside another"])
+@pytest.mark.parametrize("caller", list(CALLERS))
+@pytest.mark.parametrize("has_sibling", [False, True], ids=["alone", "with a sibling"])
 def test_5_5_the_result_of_a_node_that_caught_a_cancellation_is_dropped(
-    driver: Any, place: Place, way: str, policy: str, answers: str, beside: bool
+    driver: Any, point: WaitingPoint, caller: str, policy: str, reaction: str, has_sibling: bool
 ) -> None:
-    case = Case(WAYS[way](place), answers, policy, beside=beside)
-    waits_for_call = way in ("result", "exception", "task of a task")
+    case = Case(CALLERS[caller](point), reaction, policy, has_sibling=has_sibling)
+    waits_for_call = caller in ("result", "exception", "task of a task")
     stop = operator.methodcaller("request_cancel", "enough")
-    error = case.run_and_stop(driver, place, stop, waits_for_call=waits_for_call)
+    error = case.run_and_stop(driver, point, stop, waits_for_call=waits_for_call)
     assert isinstance(error, RunCancelled)
     assert error.reason.startswith("enough")
     state = case.app.get_state(thread_id="t")
@@ -260,29 +262,29 @@ def test_5_5_the_result_of_a_node_that_caught_a_cancellation_is_dropped(
     assert state.interrupts == ()
     assert not {"fallback", "handled", "fallback of the task"}.intersection(state.values.get("log", ()))
     log = driver.invoke(case.app, None, thread_id="t")["log"]
-    assert sorted(log) == sorted(["real", "after", *(["beside"] if beside else [])])
+    assert sorted(log) == sorted(["real", "after", *(["sibling"] if has_sibling else [])])
 
 
-@pytest.mark.parametrize("way", ["graph", "graph of a graph", "stream", "batch"])
+@pytest.mark.parametrize("caller", ["graph", "graph of a graph", "stream", "batch"])
 @pytest.mark.parametrize("policy", list(POLICIES))
-@pytest.mark.parametrize("answers", ["a fallback", "an error of its own"])
+@pytest.mark.parametrize("reaction", ["a fallback", "another error"])
 def test_5_5_the_result_of_a_node_that_caught_a_drain_is_dropped(
-    driver: Any, place: Place, way: str, policy: str, answers: str
+    driver: Any, point: WaitingPoint, caller: str, policy: str, reaction: str
 ) -> None:
-    case = Case(WAYS[way](place), answers, policy)
-    error = case.run_and_stop(driver, place, operator.methodcaller("request_drain", "enough"))
+    case = Case(CALLERS[caller](point), reaction, policy)
+    error = case.run_and_stop(driver, point, operator.methodcaller("request_drain", "enough"))
     assert isinstance(error, GraphDrained)
     assert case.app.get_state(thread_id="t").next == ("n",)
     assert driver.invoke(case.app, None, thread_id="t")["log"] == ["real", "after"]
 
 
-def test_5_5_a_graph_that_the_node_cancels_itself_is_its_own_business(driver: Any) -> None:
+def test_5_5_a_node_may_catch_its_own_cancellation_of_a_subgraph(driver: Any) -> None:
     def ends(state: State, runtime: Runtime[Any]) -> State:
         own.request_cancel("not needed")
         return {"log": ["unused"]}
 
     own = RunControl()
-    sub = StateGraph(State).add_node(ends).add_node("more", nothing).add_edge(START, "ends")
+    sub = StateGraph(State).add_node(ends).add_node("more", do_nothing).add_edge(START, "ends")
     app_of_sub = sub.add_edge("ends", "more").compile()
 
     def node(state: State) -> State:
@@ -290,7 +292,7 @@ def test_5_5_a_graph_that_the_node_cancels_itself_is_its_own_business(driver: An
             app_of_sub.invoke({}, control=own)
         except RunCancelled:
             return {"log": ["fallback"]}
-        raise AssertionError("it was not cancelled")
+        raise AssertionError("The graph was not cancelled.")
 
     app = StateGraph(State).add_node(node).add_edge(START, "node").compile(InMemorySaver())
     assert driver.invoke(app, {}, thread_id="t")["log"] == ["fallback"]
