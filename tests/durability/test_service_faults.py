@@ -19,7 +19,7 @@ from typing import Any, Final, Self
 
 import pytest
 from tests.durability.served import chain, listens, one, starts, three, two
-from tests.semantics.on_services import PATIENCE, WS, Places, serving
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, serving
 
 from statewright import START, StateGraph, sleep
 from statewright.errors import DamagedDatabase, InvalidTransition, StorageError, StorageUnavailable
@@ -132,8 +132,8 @@ EXPECTED: Final[dict[str, Any]] = {
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
-    places = Places(None if request.param == "memory" else tmp_path / "runs.db")
+def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStorage]:
+    places = RunStorage(None if request.param == "memory" else tmp_path / "runs.db")
     yield places
     places.close()
 
@@ -141,7 +141,7 @@ def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
 class Faulted:
     """A storage of a service with a ledger and a saver that fail."""
 
-    def __init__(self, storage: Places) -> None:
+    def __init__(self, storage: RunStorage) -> None:
         self.fault = Fault()
         self._views = storage.views()
 
@@ -198,7 +198,7 @@ def calls_to_fail(calls: int, graph: str) -> range:
 
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("graph", [*EXPECTED, "approved"])
-async def test_a_run_ends_if_any_call_of_the_storage_fails_once(storage: Places, graph: str, when: str) -> None:
+async def test_a_run_ends_if_any_call_of_the_storage_fails_once(storage: RunStorage, graph: str, when: str) -> None:
     faulted: Any = Faulted(storage)
     fault: Fault = faulted.fault
     async with serving(faulted, *GRAPHS, APPROVED, settings=SETTINGS) as service:
@@ -211,7 +211,7 @@ async def test_a_run_ends_if_any_call_of_the_storage_fails_once(storage: Places,
     assert fault.hits
 
 
-async def test_a_run_ends_after_unexpected_errors_of_the_storage(storage: Places) -> None:
+async def test_a_run_ends_after_unexpected_errors_of_the_storage(storage: RunStorage) -> None:
     faulted: Any = Faulted(storage)
     fault: Fault = faulted.fault
     async with serving(faulted, *GRAPHS, settings=SETTINGS) as service:
@@ -323,7 +323,7 @@ async def test_a_run_ends_after_a_temporary_outage_of_the_file(
 ) -> None:
     monkeypatch.setattr("statewright.storage.sqlite.database.BUSY_TIMEOUT", 0.02)
     path = tmp_path / "runs.db"
-    storage = Places(path)
+    storage = RunStorage(path)
     faulted: Any = Faulted(storage)
     begin, end = kind(path)
     outage = faulted.fault = Outage(begin, end)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.semantics.on_services import Places
+from tests.semantics.on_services import RunStorage
 from tests.semantics.surroundings import items_for_memory_only, parametrize, repeated_items, surroundings  # noqa: F401
 from tests.work import FULL
 
@@ -95,9 +95,9 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture(params=["memory", "sqlite"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Places]:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunStorage]:
     """Yield the storage of a service: in memory, and in a SQLite file."""
-    places = Places(tmp_path / "runs.db" if request.param == "sqlite" else None)
+    places = RunStorage(tmp_path / "runs.db" if request.param == "sqlite" else None)
     yield places
     places.close()
 

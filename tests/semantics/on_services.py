@@ -19,7 +19,7 @@ PATIENCE = 600.0
 """Seconds after which a wait fails."""
 
 
-class Places:
+class RunStorage:
     """The storage of runs during a test, on which a service may be started repeatedly."""
 
     def __init__(self, path: Path | None) -> None:
@@ -40,7 +40,7 @@ class Places:
 
 
 @asynccontextmanager
-async def serving(place: Places, *graphs: Any, **options: Any) -> AsyncIterator[Service]:
+async def serving(place: RunStorage, *graphs: Any, **options: Any) -> AsyncIterator[Service]:
     """Run a service with some graphs, registered by name; dicts are workflows in JSON."""
     catalog = Catalog(**{name: options.pop(name) for name in ("handlers", "models") if name in options})
     for graph in graphs:
@@ -58,7 +58,7 @@ async def run_to_rest(service: Service, graph: str, value: Any = None, **options
     return started.run
 
 
-async def rested(service: Service, run: Run) -> Run:
+async def wait_until_idle(service: Service, run: Run) -> Run:
     """Return the run once it is idle."""
     return await service.wait(WS, run.id, PATIENCE)
 

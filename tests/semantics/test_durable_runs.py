@@ -10,7 +10,17 @@ from datetime import timedelta
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, events_of, rested, run_to_rest, serving, types_of, until
+from tests.semantics.on_services import (
+    PATIENCE,
+    WS,
+    RunStorage,
+    events_of,
+    run_to_rest,
+    serving,
+    types_of,
+    until,
+    wait_until_idle,
+)
 
 from statewright import (
     END,
@@ -87,7 +97,7 @@ def sleeps(state: State) -> State:
 # -- input, output and failures
 
 
-async def test_a_run_computes_its_output_and_reports_each_step(place: Places) -> None:
+async def test_a_run_computes_its_output_and_reports_each_step(place: RunStorage) -> None:
     async with serving(place, chain("three", first, second, third)) as service:
         run = await run_to_rest(service, "three", {"n": 1})
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"n": 2, "log": ["first", "second", "third"]})
@@ -104,7 +114,7 @@ async def test_a_run_computes_its_output_and_reports_each_step(place: Places) ->
         ]
 
 
-async def test_a_failed_run_names_its_step_and_a_retry_continues_there(place: Places) -> None:
+async def test_a_failed_run_names_its_step_and_a_retry_continues_there(place: RunStorage) -> None:
     healthy, calls = threading.Event(), list[str]()
 
     def before(state: State) -> State:
@@ -124,7 +134,7 @@ async def test_a_failed_run_names_its_step_and_a_retry_continues_there(place: Pl
         assert (step.name, step.status, step.error["message"]) == ("breaks", StepStatus.FAILED, "ValueError: not yet")
         healthy.set()
         await service.retry(WS, run.id)
-        done = await rested(service, run)
+        done = await wait_until_idle(service, run)
         assert (done.status, done.output, done.error) == (
             RunStatus.COMPLETED,
             {"log": ["before", "fixed"]},
@@ -139,7 +149,7 @@ async def test_a_failed_run_names_its_step_and_a_retry_continues_there(place: Pl
         ]
 
 
-async def test_attempts_are_counted_and_reported(place: Places) -> None:
+async def test_attempts_are_counted_and_reported(place: RunStorage) -> None:
     tries: list[int] = []
 
     def flaky(state: State) -> State:
@@ -160,7 +170,7 @@ async def test_attempts_are_counted_and_reported(place: Places) -> None:
         assert (step.attempt, step.status, step.error) == (3, StepStatus.COMPLETED, None)
 
 
-async def test_invalid_input_fails_the_run_with_a_message(place: Places) -> None:
+async def test_invalid_input_fails_the_run_with_a_message(place: RunStorage) -> None:
     async with serving(place, chain("three", first)) as service:
         run = await run_to_rest(service, "three", {"n": "many"})
         assert run.status is RunStatus.FAILED
@@ -171,7 +181,7 @@ async def test_invalid_input_fails_the_run_with_a_message(place: Places) -> None
 # -- waiting
 
 
-async def test_a_question_is_saved_and_its_answer_resumes_the_run(place: Places) -> None:
+async def test_a_question_is_saved_and_its_answer_resumes_the_run(place: RunStorage) -> None:
     async with serving(place, chain("asks", asks, second)) as service:
         run = await run_to_rest(service, "asks")
         assert (run.status, run.claim, run.due_at) == (RunStatus.WAITING, None, None)
@@ -180,23 +190,23 @@ async def test_a_question_is_saved_and_its_answer_resumes_the_run(place: Places)
         with pytest.raises(NotFound, match="no open question"):
             await service.answer(WS, run.id, {"unknown": 1})
         await service.answer(WS, run.id, {wait.id: "yes"})
-        assert (await rested(service, run)).output == {"log": ["yes", "second"]}
+        assert (await wait_until_idle(service, run)).output == {"log": ["yes", "second"]}
         assert (await service.waits(WS)).total == 0
 
 
-async def test_a_signal_of_another_type_is_refused(place: Places) -> None:
+async def test_a_signal_of_another_type_is_refused(place: RunStorage) -> None:
     async with serving(place, chain("pays", waits_for_payment)) as service:
         run = await run_to_rest(service, "pays")
         with pytest.raises(SignalMismatch, match="payment_confirmed"):
             await service.signal(WS, run.id, "payment_failed", {}, must_wait=True)
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
         await service.signal(WS, run.id, "payment_confirmed", {"amount": 3}, must_wait=True)
-        done = await rested(service, run)
+        done = await wait_until_idle(service, run)
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": [{"amount": 3}]})
         assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
 
 
-async def test_an_early_signal_is_kept_for_the_step_that_waits_for_it(place: Places) -> None:
+async def test_an_early_signal_is_kept_for_the_step_that_waits_for_it(place: RunStorage) -> None:
     go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
@@ -219,7 +229,7 @@ async def ended_run(service: Any, run_id: str) -> Any:
     return run if run.status in (RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED) else None
 
 
-async def test_a_timer_fires_on_time_after_a_restart(place: Places) -> None:
+async def test_a_timer_fires_on_time_after_a_restart(place: RunStorage) -> None:
     clock = FakeClock()
     async with serving(place, chain("sleepy", sleeps), clock=clock) as service:
         run = await run_to_rest(service, "sleepy")
@@ -238,7 +248,7 @@ async def test_a_timer_fires_on_time_after_a_restart(place: Places) -> None:
 
 
 @pytest.mark.parametrize("payload", [None, 1, "text", ["list"], {"__nextStep": "x"}])
-async def test_a_signal_payload_must_be_a_map_without_reserved_keys(place: Places, payload: Any) -> None:
+async def test_a_signal_payload_must_be_a_map_without_reserved_keys(place: RunStorage, payload: Any) -> None:
     async with serving(place, chain("pays", waits_for_payment)) as service:
         run = await run_to_rest(service, "pays")
         with pytest.raises(InvalidRequest):
@@ -246,7 +256,7 @@ async def test_a_signal_payload_must_be_a_map_without_reserved_keys(place: Place
         assert (await service.run(WS, run.id)).status is RunStatus.WAITING
 
 
-async def test_payloads_are_limited_in_size(place: Places) -> None:
+async def test_payloads_are_limited_in_size(place: RunStorage) -> None:
     settings = ServiceSettings(max_input=100, max_payload=100)
     async with serving(place, chain("pays", waits_for_payment), settings=settings) as service:
         with pytest.raises(PayloadTooLarge):
@@ -259,7 +269,7 @@ async def test_payloads_are_limited_in_size(place: Places) -> None:
 # -- cancelling, pausing, timeouts
 
 
-async def test_a_cancelled_run_ends_at_once_and_its_late_results_are_dropped(place: Places) -> None:
+async def test_a_cancelled_run_ends_at_once_and_its_late_results_are_dropped(place: RunStorage) -> None:
     go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
@@ -286,7 +296,7 @@ async def is_idle(service: Any) -> bool:
     return service.worker.active_runs == 0
 
 
-async def test_a_cancelled_run_takes_no_answer(place: Places) -> None:
+async def test_a_cancelled_run_takes_no_answer(place: RunStorage) -> None:
     async with serving(place, chain("asks", asks)) as service:
         run = await run_to_rest(service, "asks")
         [wait] = (await service.waits(WS)).items
@@ -298,7 +308,7 @@ async def test_a_cancelled_run_takes_no_answer(place: Places) -> None:
         assert (await service.waits(WS)).total == 0
 
 
-async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: Places) -> None:
+async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: RunStorage) -> None:
     go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
@@ -311,7 +321,7 @@ async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: P
         await asyncio.to_thread(begun.wait, PATIENCE)
         await service.pause(WS, started.run.id)
         go_on.set()
-        run = await rested(service, started.run)
+        run = await wait_until_idle(service, started.run)
         assert (run.status, run.claim) == (RunStatus.PAUSED, None)
         assert [step.status for step in await service.steps(WS, run.id)] == [StepStatus.COMPLETED, StepStatus.PENDING]
         with pytest.raises(InvalidTransition):
@@ -329,7 +339,7 @@ async def test_a_paused_run_stays_between_two_steps_until_it_is_resumed(place: P
 
 
 @pytest.mark.parametrize("operation", ["pause", "resume", "retry"])
-async def test_invalid_operations_on_a_completed_run_are_refused(place: Places, operation: str) -> None:
+async def test_invalid_operations_on_a_completed_run_are_refused(place: RunStorage, operation: str) -> None:
     async with serving(place, chain("three", first)) as service:
         run = await run_to_rest(service, "three")
         with pytest.raises(InvalidTransition, match="completed"):
@@ -337,7 +347,7 @@ async def test_invalid_operations_on_a_completed_run_are_refused(place: Places, 
         assert (await service.run(WS, run.id)).version == run.version
 
 
-async def test_a_run_that_exceeds_its_timeout_fails(place: Places) -> None:
+async def test_a_run_that_exceeds_its_timeout_fails(place: RunStorage) -> None:
     clock = FakeClock()
     async with serving(place, chain("asks", asks), clock=clock) as service:
         run = await run_to_rest(service, "asks", timeout=60)
@@ -351,7 +361,7 @@ async def test_a_run_that_exceeds_its_timeout_fails(place: Places) -> None:
 # -- idempotency and claims
 
 
-async def test_the_same_idempotency_key_gives_the_same_run(place: Places) -> None:
+async def test_the_same_idempotency_key_gives_the_same_run(place: RunStorage) -> None:
     async with serving(place, chain("three", first)) as service:
         request = StartRun(graph="three", idempotency_key="k-1")
         one, two = await service.start(WS, request), await service.start(WS, request)
@@ -363,7 +373,7 @@ async def test_the_same_idempotency_key_gives_the_same_run(place: Places) -> Non
         assert len({start.run.id for start in starts}) == 1
 
 
-async def test_only_the_worker_with_the_valid_claim_changes_a_run(place: Places) -> None:
+async def test_only_the_worker_with_the_valid_claim_changes_a_run(place: RunStorage) -> None:
     go_on, begun = threading.Event(), threading.Event()
 
     def slow(state: State) -> State:
@@ -390,7 +400,7 @@ async def test_only_the_worker_with_the_valid_claim_changes_a_run(place: Places)
             await service.context.write([stale])
 
 
-async def test_many_concurrent_runs_complete_once_each(place: Places) -> None:
+async def test_many_concurrent_runs_complete_once_each(place: RunStorage) -> None:
     async with serving(place, chain("three", first, second, third)) as service:
         runs = await asyncio.gather(*(run_to_rest(service, "three", {"n": n}) for n in range(60)))
         assert [run.output["n"] for run in runs] == list(range(1, 61))
@@ -401,7 +411,7 @@ async def test_many_concurrent_runs_complete_once_each(place: Places) -> None:
 # -- workspaces
 
 
-async def test_objects_of_other_workspaces_are_not_found(place: Places) -> None:
+async def test_objects_of_other_workspaces_are_not_found(place: RunStorage) -> None:
     async with serving(place, chain("asks", asks)) as service:
         run = await run_to_rest(service, "asks")
         for operation in (service.run, service.cancel, service.pause, service.retry, service.steps, service.cost):
@@ -415,7 +425,7 @@ async def test_objects_of_other_workspaces_are_not_found(place: Places) -> None:
             await service.threads.state("other", run.thread_id)
 
 
-async def test_threads_of_two_workspaces_may_have_the_same_id(place: Places) -> None:
+async def test_threads_of_two_workspaces_may_have_the_same_id(place: RunStorage) -> None:
     def talks(state: State) -> State:
         return {"log": [len(state.get("log", ()))]}
 
@@ -439,7 +449,7 @@ async def test_threads_of_two_workspaces_may_have_the_same_id(place: Places) -> 
 
 
 async def test_a_retry_is_independent_of_another_workspaces_thread_of_that_id(
-    place: Places,
+    place: RunStorage,
 ) -> None:
     broken = [True]
 
@@ -458,7 +468,7 @@ async def test_a_retry_is_independent_of_another_workspaces_thread_of_that_id(
         assert (await until(lambda: ended_run(service, failed.id))).output["log"] == ["fixed"]
 
 
-async def test_runs_are_found_by_their_attributes(place: Places) -> None:
+async def test_runs_are_found_by_their_attributes(place: RunStorage) -> None:
     async with serving(place, chain("three", first), chain("asks", asks)) as service:
         one = await run_to_rest(service, "three", tags=["red", "big"], metadata={"customer": "ann", "n": 1})
         two = await run_to_rest(service, "asks", tags=["red"], metadata={"customer": "bob"})
@@ -477,7 +487,7 @@ async def test_runs_are_found_by_their_attributes(place: Places) -> None:
         assert await service.cancel_all(WS, RunFilter(tags=["red"])) == [two.id]
 
 
-async def test_an_unknown_graph_is_refused_with_the_nearest_name(place: Places) -> None:
+async def test_an_unknown_graph_is_refused_with_the_nearest_name(place: RunStorage) -> None:
     async with serving(place, chain("three", first)) as service:
         with pytest.raises(NotFound, match="Did you mean 'three'"):
             await service.start(WS, StartRun(graph="thre"))
@@ -488,7 +498,7 @@ async def test_an_unknown_graph_is_refused_with_the_nearest_name(place: Places) 
 # -- shared threads
 
 
-async def test_a_second_run_on_a_thread_is_refused_or_enqueued(place: Places) -> None:
+async def test_a_second_run_on_a_thread_is_refused_or_enqueued(place: RunStorage) -> None:
     async with serving(place, chain("asks", asks)) as service:
         one = await run_to_rest(service, "asks", thread_id="shared")
         with pytest.raises(RequestConflict, match="busy"):
@@ -498,7 +508,7 @@ async def test_a_second_run_on_a_thread_is_refused_or_enqueued(place: Places) ->
         assert (await service.run(WS, two.id)).status is RunStatus.PENDING
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, one.id, {wait.id: "first"})
-        await rested(service, one)
+        await wait_until_idle(service, one)
         waiting = await until(lambda: waiting_run(service, two.id))
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, waiting.id, {wait.id: "second"})
@@ -512,7 +522,7 @@ async def waiting_run(service: Any, run_id: str) -> Any:
 
 
 @pytest.mark.parametrize(("on_busy", "log"), [("interrupt", ["first", "again"]), ("rollback", ["again"])])
-async def test_a_run_may_take_over_a_busy_thread(place: Places, on_busy: str, log: list[str]) -> None:
+async def test_a_run_may_take_over_a_busy_thread(place: RunStorage, on_busy: str, log: list[str]) -> None:
     def again(state: State) -> State:
         return {"log": ["again"]}
 
@@ -539,7 +549,7 @@ async def test_a_run_may_take_over_a_busy_thread(place: Places, on_busy: str, lo
 # -- child runs
 
 
-async def test_a_run_waits_for_its_child(place: Places) -> None:
+async def test_a_run_waits_for_its_child(place: RunStorage) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("three", {"n": 41})["n"]]}
 
@@ -551,7 +561,7 @@ async def test_a_run_waits_for_its_child(place: Places) -> None:
         assert (child.status, child.source) == (RunStatus.COMPLETED, f"run:{run.id}")
 
 
-async def test_a_child_uses_the_thread_of_its_own_workspace(place: Places) -> None:
+async def test_a_child_uses_the_thread_of_its_own_workspace(place: RunStorage) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("three", {"n": 41}, thread_id="same")["n"]]}
 
@@ -564,7 +574,7 @@ async def test_a_child_uses_the_thread_of_its_own_workspace(place: Places) -> No
         assert (await service.run("other", held.id)).status is RunStatus.WAITING
 
 
-async def test_a_failed_child_fails_its_parent_with_its_error(place: Places) -> None:
+async def test_a_failed_child_fails_its_parent_with_its_error(place: RunStorage) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("breaks")]}
 
@@ -609,7 +619,7 @@ class FailingChild:
         return await until(lambda: ended_run(service, run.id))
 
 
-async def test_a_retried_parent_uses_the_new_result_of_its_retried_child(place: Places) -> None:
+async def test_a_retried_parent_uses_the_new_result_of_its_retried_child(place: RunStorage) -> None:
     failing = FailingChild()
     async with serving(place, *failing.graphs) as service:
         run, child = await failing.run_both_to_failure(service)
@@ -629,7 +639,7 @@ async def test_a_retried_parent_uses_the_new_result_of_its_retried_child(place: 
         assert (await service.runs(WS, RunFilter(parent_id=run.id))).total == 1
 
 
-async def test_a_retried_parent_waits_for_its_retried_child(place: Places) -> None:
+async def test_a_retried_parent_waits_for_its_retried_child(place: RunStorage) -> None:
     failing, go_on = FailingChild(), threading.Event()
 
     def child(state: State) -> State:
@@ -650,7 +660,7 @@ async def test_a_retried_parent_waits_for_its_retried_child(place: Places) -> No
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"log": [7]})
 
 
-async def test_a_retried_parent_does_not_repeat_completed_children(place: Places) -> None:
+async def test_a_retried_parent_does_not_repeat_completed_children(place: RunStorage) -> None:
     failing = FailingChild()
 
     def parent(state: State, runtime: Runtime[Any]) -> State:
@@ -673,7 +683,7 @@ async def run_to_end(service: Any, graph: str) -> Any:
     return await until(lambda: ended_run(service, run.id))
 
 
-async def test_children_without_wait_start_once_and_are_cancelled_with_their_parent(place: Places) -> None:
+async def test_children_without_wait_start_once_and_are_cancelled_with_their_parent(place: RunStorage) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         child = runtime.start_run("asks", wait=False)
         return {"log": [child, interrupt("and now?")]}
@@ -691,7 +701,7 @@ async def waiting_child(service: Any, parent_id: str) -> Any:
     return runs[0] if runs and runs[0].status is RunStatus.WAITING else None
 
 
-async def test_a_failed_run_starts_its_on_failure_graph(place: Places) -> None:
+async def test_a_failed_run_starts_its_on_failure_graph(place: RunStorage) -> None:
     def breaks(state: State) -> State:
         raise ValueError("failed")
 
@@ -721,7 +731,7 @@ async def completed_run_of(service: Any, graph: str) -> Any:
 # -- limits, schedules, events, approvals
 
 
-async def test_runs_with_a_concurrency_key_are_limited(place: Places) -> None:
+async def test_runs_with_a_concurrency_key_are_limited(place: RunStorage) -> None:
     running, peak = [0], [0]
     lock = threading.Lock()
 
@@ -741,7 +751,7 @@ async def test_runs_with_a_concurrency_key_are_limited(place: Places) -> None:
         assert peak[0] == 2
 
 
-async def test_a_scheduled_run_begins_at_its_time(place: Places) -> None:
+async def test_a_scheduled_run_begins_at_its_time(place: RunStorage) -> None:
     clock = FakeClock()
     async with serving(place, chain("three", first), clock=clock) as service:
         started = await service.start(WS, StartRun(graph="three", after=clock.now() + timedelta(days=30)))
@@ -752,7 +762,7 @@ async def test_a_scheduled_run_begins_at_its_time(place: Places) -> None:
         assert (await until(lambda: ended_run(service, started.run.id))).status is RunStatus.COMPLETED
 
 
-async def test_events_can_be_followed_live_from_any_position(place: Places) -> None:
+async def test_events_can_be_followed_live_from_any_position(place: RunStorage) -> None:
     async with serving(place, chain("asks", first, asks, third)) as service:
         started = await service.start(WS, StartRun(graph="asks"))
 
@@ -760,7 +770,7 @@ async def test_events_can_be_followed_live_from_any_position(place: Places) -> N
             return [event.seq async for event in service.follow(WS, started.run.id, after=after)]
 
         following = [asyncio.create_task(followed(after)) for after in (0, 2)]
-        await rested(service, started.run)
+        await wait_until_idle(service, started.run)
         [wait] = (await service.waits(WS)).items
         await service.answer(WS, started.run.id, {wait.id: "yes"})
         whole, part = await asyncio.gather(*following)
@@ -769,7 +779,7 @@ async def test_events_can_be_followed_live_from_any_position(place: Places) -> N
         assert await followed(0) == whole
 
 
-async def test_runs_of_a_dead_worker_continue_in_another_service(place: Places) -> None:
+async def test_runs_of_a_dead_worker_continue_in_another_service(place: RunStorage) -> None:
     async with serving(place, chain("three", first, second)) as service:
         run = await run_to_rest(service, "three", thread_id="mine")
         thread = "left"
@@ -810,7 +820,7 @@ async def test_runs_of_a_dead_worker_continue_in_another_service(place: Places) 
         assert (done.status, done.output) == (RunStatus.COMPLETED, {"n": 2, "log": ["first", "second"]})
 
 
-async def test_an_answer_of_the_wrong_type_is_refused(place: Places) -> None:
+async def test_an_answer_of_the_wrong_type_is_refused(place: RunStorage) -> None:
     def asks_for_a_number(state: State) -> State:
         return {"n": interrupt("how many?", schema=int)}
 
@@ -823,16 +833,16 @@ async def test_an_answer_of_the_wrong_type_is_refused(place: Places) -> None:
         with pytest.raises(InvalidRequest, match="does not fit"):
             await service.answer(WS, run.id, {wait.id: "many"})
         await service.answer(WS, run.id, {wait.id: 3})
-        assert (await rested(service, run)).output["n"] == 3
+        assert (await wait_until_idle(service, run)).output["n"] == 3
         run = await run_to_rest(service, "hears")
         await service.signal(WS, run.id, "count", {"n": "many"})
         await until(lambda: events_of(service, run, "SIGNAL_IGNORED"))
-        assert (await rested(service, run)).status is RunStatus.WAITING
+        assert (await wait_until_idle(service, run)).status is RunStatus.WAITING
         await service.signal(WS, run.id, "count", {"n": 4})
         assert (await until(lambda: ended_run(service, run.id))).output["n"] == 4
 
 
-async def test_an_approval_is_decided_once(place: Places) -> None:
+async def test_an_approval_is_decided_once(place: RunStorage) -> None:
     def approved(state: State) -> State:
         return {"log": [request_approval("a letter").verdict]}
 
@@ -846,11 +856,11 @@ async def test_an_approval_is_decided_once(place: Places) -> None:
             return_exceptions=True,
         )
         assert sum(isinstance(result, InvalidTransition) for result in decided) == 1
-        assert (await rested(service, run)).output == {"log": ["approved"]}
+        assert (await wait_until_idle(service, run)).output == {"log": ["approved"]}
         assert len(await events_of(service, run, "APPROVAL_DECIDED")) == 1
 
 
-async def test_an_open_approval_expires_with_its_run(place: Places) -> None:
+async def test_an_open_approval_expires_with_its_run(place: RunStorage) -> None:
     clock = FakeClock()
 
     def approved(state: State) -> State:
@@ -865,7 +875,7 @@ async def test_an_open_approval_expires_with_its_run(place: Places) -> None:
         assert request.decision == "expired"
 
 
-async def test_an_oversized_output_fails_the_run(place: Places) -> None:
+async def test_an_oversized_output_fails_the_run(place: RunStorage) -> None:
     def writes(state: State) -> State:
         return {"log": ["x" * 500]}
 
@@ -874,7 +884,7 @@ async def test_an_oversized_output_fails_the_run(place: Places) -> None:
         assert (run.status, run.error["code"], run.output) == (RunStatus.FAILED, "OUTPUT_TOO_LARGE", None)
 
 
-async def test_live_followers_receive_events_that_are_not_stored(place: Places) -> None:
+async def test_live_followers_receive_events_that_are_not_stored(place: RunStorage) -> None:
     def talks(state: State, runtime: Runtime[Any]) -> State:
         runtime.stream_writer({"half": "way"})
         return {"log": ["done"]}
@@ -916,7 +926,7 @@ HANDLERS = Handlers(
 
 
 @pytest.mark.parametrize("is_stored", [True, False], ids=["added by the API", "served by the project"])
-async def test_a_run_keeps_the_version_that_it_began_with(place: Places, is_stored: bool) -> None:
+async def test_a_run_keeps_the_version_that_it_began_with(place: RunStorage, is_stored: bool) -> None:
     async with serving(place, *([] if is_stored else [definition_of("1", "old")]), handlers=HANDLERS) as service:
         if is_stored:
             await service.add_definition(WS, definition_of("1", "old"))
@@ -932,7 +942,7 @@ async def test_a_run_keeps_the_version_that_it_began_with(place: Places, is_stor
             assert (await until(lambda run=run: ended_run(service, run.id))).output == {"sum": 1, "by": name}
 
 
-async def test_a_version_of_a_definition_is_immutable(place: Places) -> None:
+async def test_a_version_of_a_definition_is_immutable(place: RunStorage) -> None:
     async with serving(place, handlers=HANDLERS) as service:
         one = await service.add_definition(WS, definition_of("1", "old"))
         same = await service.add_definition(WS, definition_of("1", "old"))
@@ -945,7 +955,7 @@ async def test_a_version_of_a_definition_is_immutable(place: Places) -> None:
             await service.start(WS, StartRun(definition_id=elsewhere.definition.id))
 
 
-async def test_a_run_is_postponed_until_its_graph_is_served_again(place: Places) -> None:
+async def test_a_run_is_postponed_until_its_graph_is_served_again(place: RunStorage) -> None:
     async with serving(place, chain("pays", waits_for_payment)) as service:
         run = await run_to_rest(service, "pays")
     clock = FakeClock(run.created_at + timedelta(hours=1))
@@ -963,7 +973,7 @@ async def postponed_run(service: Any, run_id: str) -> Any:
     return run if run.claim is None and run.due_at is not None and run.due_at > service.clock.now() else None
 
 
-async def test_secrets_are_redacted_in_events_but_not_in_run_data(place: Places) -> None:
+async def test_secrets_are_redacted_in_events_but_not_in_run_data(place: RunStorage) -> None:
     def breaks(state: State) -> State:
         raise ValueError("the key sk-123 is wrong")
 
@@ -977,7 +987,7 @@ async def test_secrets_are_redacted_in_events_but_not_in_run_data(place: Places)
         assert (run.input, await service.state(WS, run.id)) == ({"log": ["sk-123"]}, {"log": ["sk-123"]})
 
 
-async def test_a_stopping_service_does_not_wait_for_scheduled_retries(place: Places) -> None:
+async def test_a_stopping_service_does_not_wait_for_scheduled_retries(place: RunStorage) -> None:
     healthy, calls = threading.Event(), list[int]()
 
     def flaky(state: State) -> State:
@@ -999,7 +1009,7 @@ async def test_a_stopping_service_does_not_wait_for_scheduled_retries(place: Pla
         assert (step.status, step.attempt) == (StepStatus.COMPLETED, 2)
 
 
-async def test_a_node_may_cancel_its_run(place: Places) -> None:
+async def test_a_node_may_cancel_its_run(place: RunStorage) -> None:
     async def gives_up(state: State, runtime: Runtime[Any]) -> State:
         runtime.control.request_cancel("no use")
         await asyncio.sleep(PATIENCE)

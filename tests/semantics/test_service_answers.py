@@ -6,7 +6,7 @@ import operator
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import WS, Places, rested, run_to_rest, serving, until
+from tests.semantics.on_services import WS, RunStorage, run_to_rest, serving, until, wait_until_idle
 
 from statewright import START, StateGraph, interrupt, wait_for_event
 from statewright.async_futures import aresolve
@@ -81,7 +81,7 @@ async def send(service: Service, run: Run, form: str, by: str) -> None:
 @pytest.mark.parametrize("second", ["signal", "answer"])
 @pytest.mark.parametrize("first", ["signal", "plain signal", "answer", "event"])
 async def test_a_wait_for_an_event_takes_only_one_answer(
-    place: Places, first: str, second: str, monkeypatch: pytest.MonkeyPatch
+    place: RunStorage, first: str, second: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(place, graph_of(await_payment), settings=IDLE) as service:
         run = await run_to_rest(service, "g", {})
@@ -97,7 +97,7 @@ async def test_a_wait_for_an_event_takes_only_one_answer(
 
 @pytest.mark.parametrize("form", ["signal", "answer"])
 async def test_an_answer_between_the_read_and_the_write_of_another_is_detected(
-    place: Places, form: str, monkeypatch: pytest.MonkeyPatch
+    place: RunStorage, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(place, graph_of(await_payment), settings=IDLE) as service:
         run = await run_to_rest(service, "g", {})
@@ -117,7 +117,7 @@ async def test_an_answer_between_the_read_and_the_write_of_another_is_detected(
 
 
 async def test_a_signal_goes_to_the_unanswered_wait_for_its_type(
-    place: Places, monkeypatch: pytest.MonkeyPatch
+    place: RunStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with serving(place, graph_of(await_payment, await_shipment, is_parallel=True), settings=IDLE) as service:
         run = await run_to_rest(service, "g", {})
@@ -131,7 +131,7 @@ async def test_a_signal_goes_to_the_unanswered_wait_for_its_type(
         assert sorted(done.output["log"]) == ["answer", "signal too"]
 
 
-async def test_an_event_wakes_only_runs_without_an_answer(place: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_an_event_wakes_only_runs_without_an_answer(place: RunStorage, monkeypatch: pytest.MonkeyPatch) -> None:
     async with serving(place, graph_of(await_payment), settings=IDLE) as service:
         first, second = [await run_to_rest(service, "g", {}) for _ in range(2)]
         release = hold_workers(service, monkeypatch)
@@ -144,7 +144,7 @@ async def test_an_event_wakes_only_runs_without_an_answer(place: Places, monkeyp
 
 
 @pytest.mark.parametrize("node", [ask, await_payment])
-async def test_an_unused_answer_does_not_answer_a_repeated_question(place: Places, node: Any) -> None:
+async def test_an_unused_answer_does_not_answer_a_repeated_question(place: RunStorage, node: Any) -> None:
     """Such an answer may come from an older version, which kept a second answer next to the first."""
     async with serving(place, graph_of(node, await_shipment), settings=IDLE) as service:
         run = await run_to_rest(service, "g", {}, thread_id="t")
@@ -158,7 +158,7 @@ async def test_an_unused_answer_does_not_answer_a_repeated_question(place: Place
         await service.context.write([Insert(late)])
         await service.threads.fork(WS, "t", asked_at)
         await until(lambda: _waits_for(service, run, wait.step_name))
-        again = await rested(service, run)
+        again = await wait_until_idle(service, run)
         assert again.status is RunStatus.WAITING
         assert list(await waits_of(service, run)) == [wait.step_name]
         await service.answer(WS, run.id, {wait.id: {"by": "repeated"}})

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, serving, types_of
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, serving, types_of
 
 from statewright import END, START, Runtime, StateGraph, interrupt, sleep, wait_for_event
 from statewright.agents import tool
@@ -232,7 +232,7 @@ async def drive_run(service: Any, *, key: str = "once") -> Any:
                     await service.answer(WS, run_id, {wait.id: "yes"})
 
 
-async def serve_until_death(place: Places, life: Life, graphs: Any) -> None:
+async def serve_until_death(place: RunStorage, life: Life, graphs: Any) -> None:
     """Run a service and a client until its process dies."""
     views = place.views()
     views_until_death = {"ledger": MortalLedger(views["ledger"], life), "saver": MortalSaver(views["saver"], life)}
@@ -264,7 +264,7 @@ async def test_a_run_completes_exactly_once_wherever_its_service_dies(
 ) -> None:
     # Dying after a write is almost the same as dying before the next one.
     for number in WRITES[::2] if makes_last else WRITES:
-        place = Places(tmp_path / f"{number}.db")
+        place = RunStorage(tmp_path / f"{number}.db")
         try:
             TOOL_CALLS.clear()
             life = Life(number, makes_last=makes_last)

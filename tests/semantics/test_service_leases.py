@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Annotated, Any, Self, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, rested, until
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, until, wait_until_idle
 
 from statewright import START, StateGraph
 from statewright.async_futures import aresolve
@@ -147,7 +147,7 @@ class State(TypedDict, total=False):
 class Cluster:
     """Several services on one storage and one clock, and the calls of the node of their graph."""
 
-    def __init__(self, place: Places) -> None:
+    def __init__(self, place: RunStorage) -> None:
         self.place = place
         self.clock = BeatingClock()
         self.calls: list[tuple[str, str]] = []
@@ -251,7 +251,7 @@ async def check_calls(cluster: Cluster, *calls: tuple[str, str]) -> None:
 # -- runs of a live worker that is considered dead
 
 
-async def test_a_worker_that_renews_its_lease_late_keeps_its_runs(place: Places) -> None:
+async def test_a_worker_that_renews_its_lease_late_keeps_its_runs(place: RunStorage) -> None:
     async with Cluster(place) as cluster:
         host_a = await cluster.start("A")
         first = await host_a.start_run("first")
@@ -272,7 +272,7 @@ async def test_a_worker_that_renews_its_lease_late_keeps_its_runs(place: Places)
         claiming.open()
         host_a.go_on.set()
         for run in (first, second):
-            done = await rested(host_a.service, run)
+            done = await wait_until_idle(host_a.service, run)
             assert (done.status, done.output) == (RunStatus.COMPLETED, {"label": run.input["label"], "log": ["A"]})
         await check_calls(cluster, ("A", "first"), ("A", "second"))
         assert await host_a.record() is not None
@@ -283,7 +283,7 @@ async def has_lease(cluster: Cluster, worker_id: str) -> bool:
     return record is not None and (record.until - cluster.clock.now()).total_seconds() == SETTINGS.lease
 
 
-async def test_a_worker_that_does_not_renew_its_lease_loses_its_runs(place: Places) -> None:
+async def test_a_worker_that_does_not_renew_its_lease_loses_its_runs(place: RunStorage) -> None:
     async with Cluster(place) as cluster:
         host_a = await cluster.start("A")
         run = await host_a.start_run("first")
@@ -294,13 +294,13 @@ async def test_a_worker_that_does_not_renew_its_lease_loses_its_runs(place: Plac
         assert await host_a.record() is None
         assert (await cluster.run(run)).worker_id == host_b.worker.id
         host_b.go_on.set()
-        assert (await rested(host_b.service, run)).output == {"label": "first", "log": ["B"]}
+        assert (await wait_until_idle(host_b.service, run)).output == {"label": "first", "log": ["B"]}
 
 
 # -- runs that a worker claims while it is considered dead
 
 
-async def test_a_worker_whose_record_is_deleted_registers_before_it_begins_a_run(place: Places) -> None:
+async def test_a_worker_whose_record_is_deleted_registers_before_it_begins_a_run(place: RunStorage) -> None:
     async with Cluster(place) as cluster:
         host_a = await cluster.start("A")
         await cluster.delete_record(host_a)
@@ -309,13 +309,13 @@ async def test_a_worker_whose_record_is_deleted_registers_before_it_begins_a_run
         await cluster.start_without_claims("C")
         assert (await cluster.run(run)).worker_id == host_a.worker.id
         host_a.go_on.set()
-        assert (await rested(host_a.service, run)).output == {"label": "first", "log": ["A"]}
+        assert (await wait_until_idle(host_a.service, run)).output == {"label": "first", "log": ["A"]}
         await check_calls(cluster, ("A", "first"))
 
 
 @pytest.mark.parametrize("is_record_deleted", [True, False])
 async def test_a_worker_that_claims_runs_after_its_lease_expired_keeps_them(
-    place: Places, is_record_deleted: bool
+    place: RunStorage, is_record_deleted: bool
 ) -> None:
     async with Cluster(place) as cluster:
         claiming = Gate(claims)
@@ -331,11 +331,11 @@ async def test_a_worker_that_claims_runs_after_its_lease_expired_keeps_them(
         await cluster.start_without_claims("C")
         assert (await cluster.run(run)).worker_id == host_a.worker.id
         host_a.go_on.set()
-        assert (await rested(host_a.service, run)).output == {"label": "first", "log": ["A"]}
+        assert (await wait_until_idle(host_a.service, run)).output == {"label": "first", "log": ["A"]}
         await check_calls(cluster, ("A", "first"))
 
 
-async def test_a_run_released_before_its_worker_checks_its_lease_does_not_begin(place: Places) -> None:
+async def test_a_run_released_before_its_worker_checks_its_lease_does_not_begin(place: RunStorage) -> None:
     async with Cluster(place) as cluster:
         checking = Gate(checks_its_lease)
         host_a = await cluster.start("A", checking)
@@ -349,11 +349,11 @@ async def test_a_run_released_before_its_worker_checks_its_lease_does_not_begin(
         await host_a.service.stop()  # waits for its attempts to end
         assert (await cluster.run(run)).worker_id == host_c.worker.id
         host_c.go_on.set()
-        assert (await rested(host_c.service, run)).output == {"label": "first", "log": ["C"]}
+        assert (await wait_until_idle(host_c.service, run)).output == {"label": "first", "log": ["C"]}
         await check_calls(cluster, ("C", "first"))
 
 
-async def test_a_worker_that_registers_again_keeps_runs_that_are_about_to_be_released(place: Places) -> None:
+async def test_a_worker_that_registers_again_keeps_runs_that_are_about_to_be_released(place: RunStorage) -> None:
     async with Cluster(place) as cluster:
         checking, releasing, claiming = Gate(checks_its_lease), Gate(releases_a_run), Gate(claims)
         host_a = await cluster.start("A", checking)
@@ -368,11 +368,11 @@ async def test_a_worker_that_registers_again_keeps_runs_that_are_about_to_be_rel
         await claiming.reached()
         assert (await cluster.run(run)).worker_id == host_a.worker.id
         host_a.go_on.set()
-        assert (await rested(host_a.service, run)).output == {"label": "first", "log": ["A"]}
+        assert (await wait_until_idle(host_a.service, run)).output == {"label": "first", "log": ["A"]}
         await check_calls(cluster, ("A", "first"))
 
 
-async def test_a_run_whose_worker_cannot_check_its_lease_begins_after_the_next_beat(place: Places) -> None:
+async def test_a_run_whose_worker_cannot_check_its_lease_begins_after_the_next_beat(place: RunStorage) -> None:
     async with Cluster(place) as cluster:
         failing = threading.Event()
         host_a = await cluster.start("A", fails=lambda call: failing.is_set() and checks_its_lease(call))
@@ -385,7 +385,7 @@ async def test_a_run_whose_worker_cannot_check_its_lease_begins_after_the_next_b
         await cluster.clock.advance_to_beat(1)
         await check_calls(cluster, ("A", "first"))
         host_a.go_on.set()
-        assert (await rested(host_a.service, run)).output == {"label": "first", "log": ["A"]}
+        assert (await wait_until_idle(host_a.service, run)).output == {"label": "first", "log": ["A"]}
 
 
 async def has_room(worker: RunWorker) -> bool:
@@ -411,7 +411,7 @@ async def begin_draining(host: Host) -> tuple[str, asyncio.Task[None]]:
     return worker.id, stopping
 
 
-async def test_a_worker_that_drains_longer_than_its_lease_keeps_its_runs(place: Places) -> None:
+async def test_a_worker_that_drains_longer_than_its_lease_keeps_its_runs(place: RunStorage) -> None:
     async with Cluster(place) as cluster:
         host_a = await cluster.start("A")
         run = await host_a.start_run("first")
@@ -427,11 +427,11 @@ async def test_a_worker_that_drains_longer_than_its_lease_keeps_its_runs(place: 
         host_a.go_on.set()
         await stopping
         assert await host_a.record(worker_id) is None
-        assert (await rested(host_b.service, run)).output == {"label": "first", "log": ["A"]}
+        assert (await wait_until_idle(host_b.service, run)).output == {"label": "first", "log": ["A"]}
         await check_calls(cluster, ("A", "first"))
 
 
-async def test_a_draining_worker_claims_no_runs(place: Places) -> None:
+async def test_a_draining_worker_claims_no_runs(place: RunStorage) -> None:
     async with Cluster(place) as cluster:
         host_a = await cluster.start("A")
         await host_a.start_run("first")
@@ -447,7 +447,7 @@ async def test_a_draining_worker_claims_no_runs(place: Places) -> None:
         assert (await cluster.run(run)).claim is None
 
 
-async def test_a_run_cancelled_by_another_service_ends_on_a_draining_worker(place: Places) -> None:
+async def test_a_run_cancelled_by_another_service_ends_on_a_draining_worker(place: RunStorage) -> None:
     async with Cluster(place) as cluster:
         host_a = await cluster.start("A")
         run = await host_a.start_run("first", "await_cancellation")
@@ -460,7 +460,7 @@ async def test_a_run_cancelled_by_another_service_ends_on_a_draining_worker(plac
         assert (await cluster.run(run)).status is RunStatus.CANCELLED
 
 
-async def test_a_draining_worker_whose_record_is_deleted_registers_again(place: Places) -> None:
+async def test_a_draining_worker_whose_record_is_deleted_registers_again(place: RunStorage) -> None:
     async with Cluster(place) as cluster:
         host_a = await cluster.start("A")
         run = await host_a.start_run("first")
@@ -475,7 +475,7 @@ async def test_a_draining_worker_whose_record_is_deleted_registers_again(place: 
         assert (await cluster.run(run)).status is RunStatus.COMPLETED
 
 
-async def test_a_service_stops_even_if_its_worker_record_cannot_be_written(place: Places) -> None:
+async def test_a_service_stops_even_if_its_worker_record_cannot_be_written(place: RunStorage) -> None:
     async with Cluster(place) as cluster:
         failing, failed = threading.Event(), threading.Event()
 
@@ -506,7 +506,7 @@ async def test_a_service_stops_even_if_its_worker_record_cannot_be_written(place
 
 
 async def test_a_service_stops_even_if_a_step_ignores_its_cancellation(
-    place: Places, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    place: RunStorage, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("statewright.service.engine.worker.CANCEL_TIMEOUT", 0.05)
     monkeypatch.setattr("statewright.service.background.loop_thread.CANCEL_TIMEOUT", 0.05)

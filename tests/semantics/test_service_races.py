@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, events_of, rested, run_to_rest, serving, types_of, until
+from tests.semantics.on_services import (
+    PATIENCE,
+    WS,
+    RunStorage,
+    events_of,
+    run_to_rest,
+    serving,
+    types_of,
+    until,
+    wait_until_idle,
+)
 
 from statewright import END, START, Command, Runtime, StateGraph, interrupt, wait_for_event
 from statewright.async_futures import aresolve
@@ -27,9 +37,9 @@ LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def shared(tmp_path: Path) -> Iterator[Places]:
+def shared(tmp_path: Path) -> Iterator[RunStorage]:
     """Yield storage in a file that two services share."""
-    places = Places(tmp_path / "runs.db")
+    places = RunStorage(tmp_path / "runs.db")
     yield places
     places.close()
 
@@ -115,7 +125,7 @@ class InterceptingLedger:
 
 
 def service_with_interception(
-    place: Places,
+    place: RunStorage,
     graph: StateGraph,
     *,
     clock: FakeClock | None = None,
@@ -161,7 +171,7 @@ async def outcomes(*calls: Awaitable[Any]) -> list[str]:
 # -- input for a run whose wait times out
 
 
-async def test_an_accepted_decision_wins_over_the_timeout(place: Places) -> None:
+async def test_an_accepted_decision_wins_over_the_timeout(place: RunStorage) -> None:
     clock = FakeClock()
     ledger, service = service_with_interception(place, graph_of("await_approval", await_approval), clock=clock)
     loop = asyncio.get_running_loop()
@@ -182,7 +192,7 @@ async def test_an_accepted_decision_wins_over_the_timeout(place: Places) -> None
         assert "APPROVAL_EXPIRED" not in await types_of(service, run)
 
 
-async def test_an_accepted_signal_wins_over_the_timeout(place: Places) -> None:
+async def test_an_accepted_signal_wins_over_the_timeout(place: RunStorage) -> None:
     clock = FakeClock()
     ledger, service = service_with_interception(place, graph_of("await_payment", await_payment), clock=clock)
     loop = asyncio.get_running_loop()
@@ -199,7 +209,7 @@ async def test_an_accepted_signal_wins_over_the_timeout(place: Places) -> None:
         assert (await ended(service, run.id)).output == {"log": [7]}
 
 
-async def test_a_signal_after_a_wait_timed_out_is_stored_without_effect(place: Places) -> None:
+async def test_a_signal_after_a_wait_timed_out_is_stored_without_effect(place: RunStorage) -> None:
     clock, held = FakeClock(), BlockingNode()
     async with serving(place, graph_of("await_payment", await_payment, held), clock=clock, settings=QUICK) as service:
         run = await run_to_rest(service, "await_payment")
@@ -216,7 +226,7 @@ async def test_a_signal_after_a_wait_timed_out_is_stored_without_effect(place: P
 
 
 @pytest.mark.parametrize("form", ["signal", "answer"])
-async def test_input_is_refused_while_a_wait_times_out(place: Places, form: str) -> None:
+async def test_input_is_refused_while_a_wait_times_out(place: RunStorage, form: str) -> None:
     clock, held = FakeClock(), BlockingNode()
     ledger, service = service_with_interception(
         place, graph_of("await_payment", await_payment, held), clock=clock, kind=Wait
@@ -245,7 +255,7 @@ async def test_input_is_refused_while_a_wait_times_out(place: Places, form: str)
         assert "SIGNAL_RECEIVED" not in await types_of(service, run)
 
 
-async def test_a_signal_during_the_timeout_of_a_wait_is_kept_for_the_next_wait(place: Places) -> None:
+async def test_a_signal_during_the_timeout_of_a_wait_is_kept_for_the_next_wait(place: RunStorage) -> None:
     clock, held = FakeClock(), BlockingNode()
 
     def await_payment_again(state: State) -> State:
@@ -263,7 +273,7 @@ async def test_a_signal_during_the_timeout_of_a_wait_is_kept_for_the_next_wait(p
         assert (await ended(service, run.id)).output == {"log": ["late", "held", 7]}
 
 
-async def test_a_second_approval_can_be_decided_while_the_run_is_running(place: Places) -> None:
+async def test_a_second_approval_can_be_decided_while_the_run_is_running(place: RunStorage) -> None:
     held = threading.Event()
 
     def approve_slowly(state: State) -> State:
@@ -288,7 +298,7 @@ async def test_a_second_approval_can_be_decided_while_the_run_is_running(place: 
 # -- the same request, concurrently
 
 
-async def test_only_one_of_many_concurrent_decisions_counts(place: Places) -> None:
+async def test_only_one_of_many_concurrent_decisions_counts(place: RunStorage) -> None:
     async with serving(place, graph_of("await_approval", await_approval), settings=QUICK) as service:
         run = await run_to_rest(service, "await_approval")
         [approval_request] = (await service.approvals(WS, pending=True)).items
@@ -300,7 +310,7 @@ async def test_only_one_of_many_concurrent_decisions_counts(place: Places) -> No
         assert len(await events_of(service, run, "APPROVAL_DECIDED")) == 1
 
 
-async def test_only_one_of_many_concurrent_answers_counts(place: Places) -> None:
+async def test_only_one_of_many_concurrent_answers_counts(place: RunStorage) -> None:
     async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
         run = await run_to_rest(service, "ask")
         [wait] = (await service.waits(WS)).items
@@ -310,7 +320,7 @@ async def test_only_one_of_many_concurrent_answers_counts(place: Places) -> None
         assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
 
 
-async def test_only_one_of_many_concurrent_retries_counts(place: Places) -> None:
+async def test_only_one_of_many_concurrent_retries_counts(place: RunStorage) -> None:
     broken, held = [True], BlockingNode()
 
     def fail(state: State) -> State:
@@ -328,7 +338,7 @@ async def test_only_one_of_many_concurrent_retries_counts(place: Places) -> None
         assert (held.calls, (await types_of(service, run)).count("WORKFLOW_RETRIED")) == (1, 1)
 
 
-async def test_a_signal_sent_many_times_concurrently_counts_once(place: Places) -> None:
+async def test_a_signal_sent_many_times_concurrently_counts_once(place: RunStorage) -> None:
     def twice(state: State) -> State:
         return {"log": [wait_for_event("paid")["amount"], wait_for_event("paid", timeout=HOUR)]}
 
@@ -336,12 +346,12 @@ async def test_a_signal_sent_many_times_concurrently_counts_once(place: Places) 
         run = await run_to_rest(service, "twice")
         await asyncio.gather(*(service.signal(WS, run.id, "paid", {"amount": 1}, key="k") for _ in range(10)))
         await until(lambda: events_of(service, run, "TIMER_SCHEDULED"))
-        run = await rested(service, run)
+        run = await wait_until_idle(service, run)
         assert run.status is RunStatus.WAITING
         assert len(await events_of(service, run, "SIGNAL_RECEIVED")) == 1
 
 
-async def test_consecutive_waits_take_signals_in_order_of_arrival(place: Places) -> None:
+async def test_consecutive_waits_take_signals_in_order_of_arrival(place: RunStorage) -> None:
     async with serving(place, ticking(12), settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="ticking"))).run
         for n in range(12):
@@ -371,7 +381,7 @@ async def _idle(service: Any) -> bool:
 RARE = ServiceSettings(look_every=3600, drain=0.2)
 
 
-async def test_a_wait_takes_an_earlier_signal_without_polling(place: Places) -> None:
+async def test_a_wait_takes_an_earlier_signal_without_polling(place: RunStorage) -> None:
     held = BlockingNode()
     async with serving(place, graph_of("early", held, await_payment), settings=RARE) as service:
         run = (await service.start(WS, StartRun(graph="early"))).run
@@ -386,7 +396,7 @@ def parent(state: State, runtime: Runtime[Any]) -> State:
     return {"log": runtime.start_run("child")["log"]}
 
 
-async def test_a_child_run_starts_and_wakes_its_parent_without_polling(place: Places) -> None:
+async def test_a_child_run_starts_and_wakes_its_parent_without_polling(place: RunStorage) -> None:
     async with serving(place, graph_of("parent", parent), graph_of("child", finish), settings=RARE) as service:
         run = (await service.start(WS, StartRun(graph="parent"))).run
         assert (await ended(service, run.id)).output == {"log": ["end"]}
@@ -396,7 +406,7 @@ async def test_a_child_run_starts_and_wakes_its_parent_without_polling(place: Pl
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt", "rollback"])
-async def test_concurrent_starts_with_one_idempotency_key_create_one_run(place: Places, on_busy: str) -> None:
+async def test_concurrent_starts_with_one_idempotency_key_create_one_run(place: RunStorage, on_busy: str) -> None:
     request = StartRun(graph="ask", idempotency_key="k", on_busy=on_busy)
     async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
         started = await asyncio.gather(*(service.start(WS, request) for _ in range(10)))
@@ -406,7 +416,7 @@ async def test_concurrent_starts_with_one_idempotency_key_create_one_run(place: 
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "interrupt"])
-async def test_a_repeated_key_finds_its_run_even_if_that_run_holds_the_thread(place: Places, on_busy: str) -> None:
+async def test_a_repeated_key_finds_its_run_even_if_that_run_holds_the_thread(place: RunStorage, on_busy: str) -> None:
     request = StartRun(graph="ask", idempotency_key="k", on_busy=on_busy, thread_id="t")
     views = place.views()
     ledger = InterceptingLedger(views["ledger"], matches=lambda kind, where: kind is Run and _has_key_condition(where))
@@ -423,7 +433,7 @@ async def test_a_repeated_key_finds_its_run_even_if_that_run_holds_the_thread(pl
         ledger.callback = start_first
         again = await asyncio.to_thread(lambda: asyncio.run(service.start(WS, request)))
         assert (again.created, again.run.id) == (False, first[0].run.id)
-        run = await rested(service, first[0].run)
+        run = await wait_until_idle(service, first[0].run)
         assert run.status is RunStatus.WAITING
 
 
@@ -434,7 +444,7 @@ def _has_key_condition(where: Any) -> bool:
 # -- one thread, requested concurrently
 
 
-async def test_only_one_of_many_concurrent_starts_gets_the_thread(place: Places) -> None:
+async def test_only_one_of_many_concurrent_starts_gets_the_thread(place: RunStorage) -> None:
     request = StartRun(graph="ask", thread_id="t")
     async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
         results = await asyncio.gather(*(service.start(WS, request) for _ in range(10)), return_exceptions=True)
@@ -446,7 +456,7 @@ async def test_only_one_of_many_concurrent_starts_gets_the_thread(place: Places)
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt", "rollback"])
-async def test_two_workspaces_can_use_the_same_thread_id_concurrently(place: Places, on_busy: str) -> None:
+async def test_two_workspaces_can_use_the_same_thread_id_concurrently(place: RunStorage, on_busy: str) -> None:
     request = StartRun(graph="ask", thread_id="t", on_busy=on_busy)
     async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
         for started in await asyncio.gather(*(service.start(workspace, request) for workspace in (WS, "other"))):
@@ -458,7 +468,7 @@ async def test_two_workspaces_can_use_the_same_thread_id_concurrently(place: Pla
 # -- runs that are stopped at an inconvenient moment
 
 
-async def test_a_run_cancelled_in_its_last_step_has_one_outcome(place: Places) -> None:
+async def test_a_run_cancelled_in_its_last_step_has_one_outcome(place: RunStorage) -> None:
     async with serving(place, graph_of("quick", finish), settings=QUICK) as service:
         for wait in range(12):
             run = (await service.start(WS, StartRun(graph="quick"))).run
@@ -472,7 +482,7 @@ async def test_a_run_cancelled_in_its_last_step_has_one_outcome(place: Places) -
             assert (run.output is None) is (run.status is RunStatus.CANCELLED)
 
 
-async def test_a_run_paused_before_its_interrupt_waits_once_it_is_resumed(place: Places) -> None:
+async def test_a_run_paused_before_its_interrupt_waits_once_it_is_resumed(place: RunStorage) -> None:
     held = BlockingNode()
 
     def block_and_ask(state: State) -> State:
@@ -495,7 +505,7 @@ async def test_a_run_paused_before_its_interrupt_waits_once_it_is_resumed(place:
         assert (await service.waits(WS)).total == 0
 
 
-async def test_a_child_does_not_outlive_its_cancelled_parent(place: Places) -> None:
+async def test_a_child_does_not_outlive_its_cancelled_parent(place: RunStorage) -> None:
     async with serving(place, graph_of("parent", parent), graph_of("child", ask), settings=QUICK) as service:
         for wait in range(8):
             run = (await service.start(WS, StartRun(graph="parent"))).run
@@ -506,7 +516,7 @@ async def test_a_child_does_not_outlive_its_cancelled_parent(place: Places) -> N
             assert [child.status for child in children] in ([], [RunStatus.CANCELLED])
 
 
-async def test_children_are_cancelled_even_if_the_service_dies_after_cancelling_the_parent(shared: Places) -> None:
+async def test_children_are_cancelled_even_if_the_service_dies_after_cancelling_the_parent(shared: RunStorage) -> None:
     graphs = (graph_of("parent", parent), graph_of("child", ask))
     async with serving(shared, *graphs, settings=QUICK) as service:
         run = await run_to_rest(service, "parent")
@@ -543,7 +553,7 @@ class _OneWriteLedger:
 # -- threads that runs take from each other
 
 
-async def test_a_pending_run_is_cancelled_by_a_run_that_takes_its_thread(place: Places) -> None:
+async def test_a_pending_run_is_cancelled_by_a_run_that_takes_its_thread(place: RunStorage) -> None:
     later = datetime(2100, 1, 1, tzinfo=UTC)
     async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
         first = (await service.start(WS, StartRun(graph="ask", thread_id="t", after=later))).run
@@ -556,7 +566,7 @@ async def test_a_pending_run_is_cancelled_by_a_run_that_takes_its_thread(place: 
             first = run
 
 
-async def test_a_run_performs_the_rollback_of_the_pending_run_it_replaces(place: Places) -> None:
+async def test_a_run_performs_the_rollback_of_the_pending_run_it_replaces(place: RunStorage) -> None:
     later = datetime(2100, 1, 1, tzinfo=UTC)
     async with serving(place, graph_of("both", finish, ask), settings=QUICK) as service:
         await run_to_rest(service, "both", thread_id="t")
@@ -613,7 +623,7 @@ async def unfinished(service: Service, thread_id: str) -> list[str]:
     ("rival_on_busy", "is_busy"), [("reject", False), ("enqueue", False), ("enqueue", True), ("interrupt", True)]
 )
 async def test_a_run_takes_the_thread_from_runs_that_start_concurrently(
-    place: Places, rival_on_busy: str, is_busy: bool, on_busy: str
+    place: RunStorage, rival_on_busy: str, is_busy: bool, on_busy: str
 ) -> None:
     ledger, service = service_with_interception(place, graph_of("ask", ask), kind=Run, column="thread_id")
     async with service:
@@ -631,7 +641,7 @@ async def test_a_run_takes_the_thread_from_runs_that_start_concurrently(
         assert (await ended(service, last.id)).output == {"log": ["yes"]}
 
 
-async def test_one_of_many_runs_that_concurrently_take_a_thread_keeps_it(shared: Places) -> None:
+async def test_one_of_many_runs_that_concurrently_take_a_thread_keeps_it(shared: RunStorage) -> None:
     graph = graph_of("ask", ask)
     async with serving(shared, graph, settings=QUICK) as service, serving(shared, graph, settings=QUICK) as other:
         previous = await run_to_rest(service, "ask", thread_id="t")
@@ -644,7 +654,7 @@ async def test_one_of_many_runs_that_concurrently_take_a_thread_keeps_it(shared:
         assert [wait.run_id for wait in (await service.waits(WS)).items] == [last]
 
 
-async def test_queued_runs_start_in_order_of_arrival_regardless_of_their_ids(place: Places) -> None:
+async def test_queued_runs_start_in_order_of_arrival_regardless_of_their_ids(place: RunStorage) -> None:
     async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
         first = await run_to_rest(service, "ask", thread_id="t", run_id="run_m")
         for run_id in ("run_z", "run_a"):
@@ -661,7 +671,9 @@ async def test_queued_runs_start_in_order_of_arrival_regardless_of_their_ids(pla
 
 @pytest.mark.parametrize("invalid", [{"graph": "nope"}, {"graph": "ask", "metadata": {"a": "x" * 3_000_000}}])
 @pytest.mark.parametrize("on_busy", ["interrupt", "rollback"])
-async def test_a_refused_start_does_not_take_the_thread(place: Places, invalid: dict[str, Any], on_busy: str) -> None:
+async def test_a_refused_start_does_not_take_the_thread(
+    place: RunStorage, invalid: dict[str, Any], on_busy: str
+) -> None:
     async with serving(place, graph_of("ask", ask), settings=QUICK) as service:
         run = await run_to_rest(service, "ask", thread_id="t")
         with pytest.raises((NotFound, PayloadTooLarge)):
@@ -670,7 +682,7 @@ async def test_a_refused_start_does_not_take_the_thread(place: Places, invalid: 
         assert (after.status, after.version) == (RunStatus.WAITING, run.version)
 
 
-async def test_taking_a_thread_and_starting_the_run_are_one_write(shared: Places) -> None:
+async def test_taking_a_thread_and_starting_the_run_are_one_write(shared: RunStorage) -> None:
     graph = graph_of("ask", ask)
     async with serving(shared, graph, settings=QUICK) as service:
         first = await run_to_rest(service, "ask", thread_id="t")
@@ -685,7 +697,7 @@ async def test_taking_a_thread_and_starting_the_run_are_one_write(shared: Places
 
 
 @pytest.mark.parametrize("last", [ask, finish])
-async def test_a_run_that_starts_during_a_retry_of_another_gets_the_thread(place: Places, last: Any) -> None:
+async def test_a_run_that_starts_during_a_retry_of_another_gets_the_thread(place: RunStorage, last: Any) -> None:
     broken = [True]
     ledger, service = service_with_interception(place, failing_graph(broken, last=last), kind=Run, column="thread_id")
     async with service:
@@ -703,7 +715,7 @@ async def test_a_run_that_starts_during_a_retry_of_another_gets_the_thread(place
 
 
 @pytest.mark.parametrize("on_busy", ["reject", "enqueue", "interrupt"])
-async def test_a_retry_during_the_start_of_another_run_makes_the_thread_busy(place: Places, on_busy: str) -> None:
+async def test_a_retry_during_the_start_of_another_run_makes_the_thread_busy(place: RunStorage, on_busy: str) -> None:
     broken = [True]
     ledger, service = service_with_interception(place, failing_graph(broken), kind=Run, column="thread_id")
     async with service:
@@ -736,7 +748,7 @@ async def test_a_retry_during_the_start_of_another_run_makes_the_thread_busy(pla
 # -- two services on one file
 
 
-async def test_two_services_share_the_work_and_do_nothing_twice(shared: Places) -> None:
+async def test_two_services_share_the_work_and_do_nothing_twice(shared: RunStorage) -> None:
     done: list[str] = []
 
     def note(state: State) -> State:
@@ -759,7 +771,7 @@ async def test_two_services_share_the_work_and_do_nothing_twice(shared: Places) 
         assert sorted(done) == sorted(f"{n}" for n in range(40))
 
 
-async def test_writes_of_a_worker_considered_dead_have_no_effect(shared: Places) -> None:
+async def test_writes_of_a_worker_considered_dead_have_no_effect(shared: RunStorage) -> None:
     slow_node, fast_node = BlockingNode("work"), BlockingNode("work")
     fast_node.go.set()
     long_lease = ServiceSettings(lease=1000, drain=0.2)
@@ -780,7 +792,7 @@ async def test_writes_of_a_worker_considered_dead_have_no_effect(shared: Places)
             assert {step.status for step in await other.steps(WS, run.id)} == {StepStatus.COMPLETED}
 
 
-async def test_a_service_can_stop_a_run_that_another_service_executes(shared: Places) -> None:
+async def test_a_service_can_stop_a_run_that_another_service_executes(shared: RunStorage) -> None:
     settings = ServiceSettings(lease=0.15, look_every=0.02, drain=0.2)
     for act, status in (("cancel", RunStatus.CANCELLED), ("pause", RunStatus.PAUSED)):
         held = BlockingNode()
@@ -798,7 +810,7 @@ async def test_a_service_can_stop_a_run_that_another_service_executes(shared: Pl
                 assert held.calls == 1
 
 
-async def test_a_pause_noticed_too_late_applies_when_the_run_continues(shared: Places) -> None:
+async def test_a_pause_noticed_too_late_applies_when_the_run_continues(shared: RunStorage) -> None:
     held = BlockingNode()
     slow_to_notice = ServiceSettings(lease=1000, look_every=0.02, drain=0.2)
     graph = graph_of("ask", held, ask, finish)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, rested, run_to_rest, serving, until
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, run_to_rest, serving, until, wait_until_idle
 
 from statewright import START, Runtime, StateGraph, interrupt
 from statewright.async_futures import aresolve
@@ -70,7 +70,7 @@ class Counter:
 class Case:
     """A conversation whose only run is old, and a sweep with a concurrent action."""
 
-    def __init__(self, places: Places, *, fails: bool) -> None:
+    def __init__(self, places: RunStorage, *, fails: bool) -> None:
         self.views = places.views()
         self.fails = fails
         self.asks = False
@@ -129,7 +129,7 @@ class Case:
         """Retry the old run, unless it is deleted or being deleted."""
         self.fails, self.asks = False, True
         with suppress(NotFound, RequestConflict):
-            self.new = await rested(self.service, await self.service.retry(WS, self.old.id))
+            self.new = await wait_until_idle(self.service, await self.service.retry(WS, self.old.id))
 
     async def sweep_and_retry(self) -> None:
         await self.sweep()
@@ -176,7 +176,7 @@ async def test_a_conversation_that_continues_during_a_sweep_is_kept(storage: str
     at, complete = 0, 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
         case = Case(places, fails=False)
         async with case.service:
             await case.keep_for_a_month()
@@ -198,7 +198,7 @@ async def test_a_run_retried_during_a_sweep_keeps_its_thread(storage: str, meanw
     at, retried = 0, 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
         case = Case(places, fails=True)
         async with case.service:
             await case.keep_for_a_month()
@@ -221,7 +221,7 @@ async def test_two_concurrent_sweeps_of_the_runs_of_a_thread_delete_the_thread(s
     at = 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
         case = Case(places, fails=False)
         async with case.service as service:
             await case.keep_for_a_month()
@@ -240,7 +240,7 @@ async def test_an_edit_does_not_recreate_a_thread_deleted_meanwhile(storage: str
     at, edited = 0, 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
         case = Case(places, fails=False)
         async with case.service:
             await case.keep_for_a_month()
@@ -258,7 +258,7 @@ async def test_an_edit_does_not_recreate_a_thread_deleted_meanwhile(storage: str
 
 
 @pytest.mark.parametrize("wait", [False, True])
-async def test_a_child_run_starts_only_once_even_if_it_is_deleted(place: Places, wait: bool) -> None:
+async def test_a_child_run_starts_only_once_even_if_it_is_deleted(place: RunStorage, wait: bool) -> None:
     started: list[str] = []
 
     def start_child(state: State, runtime: Runtime) -> State:

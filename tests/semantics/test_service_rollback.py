@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Places, run_to_rest, serving, until
+from tests.semantics.on_services import PATIENCE, WS, GatedStorage, RunStorage, run_to_rest, serving, until
 from tests.semantics.test_service_takeovers import gates_of_attempts
 
 from statewright import START, StateGraph, interrupt
@@ -71,7 +71,7 @@ EDITS: dict[str, list[Edit]] = {
 
 
 @pytest.mark.parametrize("edits", EDITS)
-async def test_a_rollback_undoes_a_run_whose_thread_was_edited(place: Places, edits: str) -> None:
+async def test_a_rollback_undoes_a_run_whose_thread_was_edited(place: RunStorage, edits: str) -> None:
     async with serving(place, build_graph(), settings=SETTINGS) as service:
         before = await run_to_rest(service, "g", {"log": ["zero"]}, thread_id="t")
         assert before.status is RunStatus.WAITING
@@ -84,7 +84,7 @@ async def test_a_rollback_undoes_a_run_whose_thread_was_edited(place: Places, ed
         assert (await service.run(WS, before.id)).status is RunStatus.CANCELLED
 
 
-async def test_a_rollback_keeps_the_state_and_edits_before_the_run(place: Places) -> None:
+async def test_a_rollback_keeps_the_state_and_edits_before_the_run(place: RunStorage) -> None:
     async with serving(place, build_graph(), settings=SETTINGS) as service:
         await run_to_rest(service, "g", {"log": ["at once"]}, thread_id="t")
         await update(service)
@@ -94,7 +94,7 @@ async def test_a_rollback_keeps_the_state_and_edits_before_the_run(place: Places
         assert await values(service) == ["at once", "first", "edit", "two", "first"]
 
 
-async def test_a_rollback_does_not_undo_a_run_that_an_edit_has_already_undone(place: Places) -> None:
+async def test_a_rollback_does_not_undo_a_run_that_an_edit_has_already_undone(place: RunStorage) -> None:
     """The fork has set the thread back to the run before, which must not be undone."""
     async with serving(place, build_graph(), settings=SETTINGS) as service:
         await run_to_rest(service, "g", {"log": ["at once"]}, thread_id="t")
@@ -130,7 +130,7 @@ class SaverFailingOnce:
         return self._saver.commit(commit, **options)
 
 
-async def test_a_repeated_attempt_after_a_rollback_undoes_nothing_more(place: Places) -> None:
+async def test_a_repeated_attempt_after_a_rollback_undoes_nothing_more(place: RunStorage) -> None:
     """Only the last run is undone, even if it had interrupted another run."""
     views, state = place.views(), dict[str, bool]()
     views["saver"] = SaverFailingOnce(views["saver"], state)
@@ -152,7 +152,7 @@ async def test_a_repeated_attempt_after_a_rollback_undoes_nothing_more(place: Pl
 class CancelledRollback:
     """A run that starts with a rollback, and that another process cancels at a call of its worker to storage."""
 
-    def __init__(self, places: Places) -> None:
+    def __init__(self, places: RunStorage) -> None:
         self.gates = gates_of_attempts()
         views = places.views()
         self.service = self._service({name: GatedStorage(view, self.gates) for name, view in views.items()})
@@ -189,7 +189,7 @@ async def test_a_cancelled_run_no_longer_changes_its_thread(storage: str, tmp_pa
     at = 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
         case = CancelledRollback(places)
         service = case.service
         async with service:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, events_of, run_to_rest, serving, types_of, until
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, events_of, run_to_rest, serving, types_of, until
 
 from statewright import END, START, RetryPolicy, Runtime, StateGraph, interrupt, sleep
 from statewright.async_futures import aresolve
@@ -87,7 +87,7 @@ async def reached(service: Any, run: Any, *status: RunStatus, seconds: float = P
 # -- deadlines
 
 
-async def test_a_run_that_works_past_its_timeout_fails(place: Places) -> None:
+async def test_a_run_that_works_past_its_timeout_fails(place: RunStorage) -> None:
     clock, held = FakeClock(), BlockingNode()
     async with serving(place, graph_of("slow", held, finish), clock=clock, settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="slow", timeout=60))).run
@@ -102,7 +102,7 @@ async def test_a_run_that_works_past_its_timeout_fails(place: Places) -> None:
         assert (await reached(service, run, *ENDED)).output == {"log": ["held", "end"]}
 
 
-async def test_a_run_that_waits_past_its_timeout_fails(place: Places) -> None:
+async def test_a_run_that_waits_past_its_timeout_fails(place: RunStorage) -> None:
     clock = FakeClock()
     async with serving(place, graph_of("nap", nap), clock=clock, settings=QUICK) as service:
         run = await run_to_rest(service, "nap", timeout=60)
@@ -115,7 +115,7 @@ async def test_a_run_that_waits_past_its_timeout_fails(place: Places) -> None:
         assert "TIMER_FIRED" not in await types_of(service, run)
 
 
-async def test_retrying_a_run_that_timed_out_while_waiting_continues_the_wait(place: Places) -> None:
+async def test_retrying_a_run_that_timed_out_while_waiting_continues_the_wait(place: RunStorage) -> None:
     clock = FakeClock()
     async with serving(place, graph_of("nap", nap), clock=clock, settings=QUICK) as service:
         run = await run_to_rest(service, "nap", timeout=60)
@@ -131,7 +131,7 @@ async def test_retrying_a_run_that_timed_out_while_waiting_continues_the_wait(pl
         assert (await reached(service, run, *ENDED)).output == {"log": ["slept"]}
 
 
-async def test_a_paused_run_fails_when_it_is_resumed_after_its_timeout(place: Places) -> None:
+async def test_a_paused_run_fails_when_it_is_resumed_after_its_timeout(place: RunStorage) -> None:
     clock, held = FakeClock(), BlockingNode()
     async with serving(place, graph_of("slow", held, finish), clock=clock, settings=QUICK) as service:
         run = (await service.start(WS, StartRun(graph="slow", timeout=60))).run
@@ -148,7 +148,7 @@ async def test_a_paused_run_fails_when_it_is_resumed_after_its_timeout(place: Pl
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "RUN_TIMEOUT")
 
 
-async def test_a_queued_run_that_does_not_start_before_its_timeout_fails(place: Places) -> None:
+async def test_a_queued_run_that_does_not_start_before_its_timeout_fails(place: RunStorage) -> None:
     clock = FakeClock()
     async with serving(place, graph_of("ask", ask), clock=clock, settings=QUICK) as service:
         await run_to_rest(service, "ask", thread_id="t")
@@ -163,7 +163,7 @@ async def test_a_queued_run_that_does_not_start_before_its_timeout_fails(place: 
 # -- stopping a service
 
 
-async def test_a_stopping_service_finishes_running_steps_and_the_next_one_continues(place: Places) -> None:
+async def test_a_stopping_service_finishes_running_steps_and_the_next_one_continues(place: RunStorage) -> None:
     held = BlockingNode()
     graph = graph_of("slow", held, finish)
     async with serving(place, graph, settings=ServiceSettings(look_every=0.02, drain=5)) as service:
@@ -179,7 +179,7 @@ async def test_a_stopping_service_finishes_running_steps_and_the_next_one_contin
 
 
 @pytest.mark.parametrize("kind", ["sync", "async"])
-async def test_steps_interrupted_by_a_stop_are_repeated_by_the_next_service(place: Places, kind: str) -> None:
+async def test_steps_interrupted_by_a_stop_are_repeated_by_the_next_service(place: RunStorage, kind: str) -> None:
     begun, go, calls, completed = threading.Event(), threading.Event(), list[int](), list[int]()
 
     def stuck(state: State) -> State:
@@ -210,7 +210,7 @@ async def test_steps_interrupted_by_a_stop_are_repeated_by_the_next_service(plac
         assert await aresolve(service.context.ledger.count(Worker)) == 1
 
 
-async def test_a_run_that_begins_to_wait_during_a_stop_waits_in_the_next_service(place: Places) -> None:
+async def test_a_run_that_begins_to_wait_during_a_stop_waits_in_the_next_service(place: RunStorage) -> None:
     held = BlockingNode()
 
     def block_and_ask(state: State) -> State:
@@ -230,7 +230,7 @@ async def test_a_run_that_begins_to_wait_during_a_stop_waits_in_the_next_service
         assert (await types_of(service, run)).count("STEP_WAITING") == 1
 
 
-async def test_runs_accepted_during_a_stop_are_executed_by_the_next_service(place: Places) -> None:
+async def test_runs_accepted_during_a_stop_are_executed_by_the_next_service(place: RunStorage) -> None:
     graph, accepted = graph_of("quick", finish), list[Any]()
     for _ in range(4):
         async with serving(place, graph, settings=ServiceSettings(capacity=3, drain=1)) as service:
@@ -269,7 +269,7 @@ class InterruptedNode(BlockingNode):
 @pytest.mark.parametrize("reasons", ["pause", "stop", "pause, then stop", "stop, then pause"])
 @pytest.mark.parametrize("behaviour", ["ends", "fails", "interrupts", "keeps running"])
 async def test_pausing_a_run_and_stopping_its_service_can_be_combined(
-    place: Places, reasons: str, behaviour: str
+    place: RunStorage, reasons: str, behaviour: str
 ) -> None:
     held = InterruptedNode(behaviour)
     graph = graph_of("g", held, finish)
@@ -318,7 +318,7 @@ async def test_pausing_a_run_and_stopping_its_service_can_be_combined(
 
 
 @pytest.mark.parametrize("order", ["pause before", "pause after"])
-async def test_a_run_that_times_out_while_being_paused_fails(place: Places, order: str) -> None:
+async def test_a_run_that_times_out_while_being_paused_fails(place: RunStorage, order: str) -> None:
     clock, begun = FakeClock(), threading.Event()
     is_cleaning_up, may_end = threading.Event(), threading.Event()
 
@@ -351,7 +351,7 @@ async def test_a_run_that_times_out_while_being_paused_fails(place: Places, orde
 
 @pytest.mark.parametrize("is_retried", [False, True], ids=["once", "with retries"])
 async def test_a_cancelled_run_executes_no_more_steps_in_its_subgraphs(
-    place: Places, is_retried: bool, monkeypatch: pytest.MonkeyPatch
+    place: RunStorage, is_retried: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     effects, is_cancelled, is_in_second = list[str](), threading.Event(), threading.Event()
 
@@ -386,7 +386,7 @@ async def _is_idle(service: Any) -> bool:
 
 
 async def test_the_thread_of_a_run_cancelled_by_another_process_is_free_for_the_next_run(
-    place: Places, monkeypatch: pytest.MonkeyPatch
+    place: RunStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = BlockingNode()
 
@@ -411,7 +411,7 @@ async def test_the_thread_of_a_run_cancelled_by_another_process_is_free_for_the_
 
 
 @pytest.mark.parametrize("setting", ["interruptBefore", "interruptAfter"])
-async def test_a_breakpoint_pauses_the_run_until_it_is_resumed(place: Places, setting: str) -> None:
+async def test_a_breakpoint_pauses_the_run_until_it_is_resumed(place: RunStorage, setting: str) -> None:
     node = "finish" if setting == "interruptBefore" else "first"
 
     def first(state: State) -> State:
@@ -428,14 +428,14 @@ async def test_a_breakpoint_pauses_the_run_until_it_is_resumed(place: Places, se
         assert (types.count("WORKFLOW_PAUSED"), types.count("WORKFLOW_RESUMED")) == (1, 1)
 
 
-async def test_a_breakpoint_before_a_step_leaves_it_pending(place: Places) -> None:
+async def test_a_breakpoint_before_a_step_leaves_it_pending(place: RunStorage) -> None:
     async with serving(place, graph_of("one", finish), settings=QUICK) as service:
         run = await run_to_rest(service, "one", settings={"interruptBefore": ["finish"]})
         assert [step.status for step in await service.steps(WS, run.id)] == [StepStatus.PENDING]
         assert await events_of(service, run, "STEP_STARTED") == []
 
 
-async def test_a_breakpoint_still_holds_if_the_service_stops_at_it(place: Places) -> None:
+async def test_a_breakpoint_still_holds_if_the_service_stops_at_it(place: RunStorage) -> None:
     held = BlockingNode()
     graph = graph_of("slow", held, finish)
     async with serving(place, graph, settings=ServiceSettings(drain=5)) as service:
@@ -447,7 +447,7 @@ async def test_a_breakpoint_still_holds_if_the_service_stops_at_it(place: Places
         assert run.status is RunStatus.PAUSED
 
 
-async def test_a_run_that_exceeds_its_recursion_limit_fails(place: Places) -> None:
+async def test_a_run_that_exceeds_its_recursion_limit_fails(place: RunStorage) -> None:
     def again(state: State) -> State:
         return {"log": ["again"]}
 
@@ -461,14 +461,14 @@ async def test_a_run_that_exceeds_its_recursion_limit_fails(place: Places) -> No
         assert len((await service.state(WS, run.id))["log"]) == 5
 
 
-async def test_an_engine_error_keeps_its_error_code_in_the_run(place: Places) -> None:
+async def test_an_engine_error_keeps_its_error_code_in_the_run(place: RunStorage) -> None:
     async with serving(place, graph_of("two", finish, ask), settings=QUICK) as service:
         run = await run_to_rest(service, "two", settings={"recursionLimit": 1})
         assert (run.status, run.error["code"]) == (RunStatus.FAILED, "SW-graph-recursion-error")
 
 
 @pytest.mark.parametrize("durability", ["sync", "async"])
-async def test_the_event_log_is_complete_in_every_durability(place: Places, durability: str) -> None:
+async def test_the_event_log_is_complete_in_every_durability(place: RunStorage, durability: str) -> None:
     nodes = [type("Node", (), {"__call__": lambda self, state: {"log": [1]}, "__name__": f"n{n}"})() for n in range(9)]
     async with serving(place, graph_of("many", *nodes, ask), settings=QUICK) as service:
         run = await run_to_rest(service, "many", settings={"durability": durability})
@@ -489,7 +489,7 @@ async def ask_asynchronously(state: State) -> State:
 
 
 async def test_waiting_runs_hold_neither_asyncio_tasks_nor_threads(tmp_path: Path) -> None:
-    place = Places(tmp_path / "runs.db")
+    place = RunStorage(tmp_path / "runs.db")
     try:
         async with serving(
             place, graph_of("ask", ask_asynchronously), settings=ServiceSettings(capacity=50)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Gates, Places, rested, until
+from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Gates, RunStorage, until, wait_until_idle
 
 from statewright import START, StateGraph, interrupt
 from statewright.async_futures import aresolve
@@ -122,7 +122,7 @@ class OtherProcess(Process):
 class Takeover:
     """A run that two workers execute, one after the other."""
 
-    def __init__(self, places: Places, start_kind: str, stall_until: str) -> None:
+    def __init__(self, places: RunStorage, start_kind: str, stall_until: str) -> None:
         self.start_kind, self.stall_until = start_kind, stall_until
         self.gates = gates_of_attempts()
         views = places.views()
@@ -147,21 +147,21 @@ class Takeover:
                 return lambda: start(input={"kind": "plain"})
             case "a run with rollback":
                 before = await start(input={"kind": "asking"})
-                await rested(service, before)
+                await wait_until_idle(service, before)
                 return lambda: start(input={"kind": "plain"}, on_busy="rollback")
             case "an answer":
                 run = await start(input={"kind": "asking"})
-                await rested(service, run)
+                await wait_until_idle(service, run)
                 wait = await until(lambda: self.first.waits(run.id, "opening"))
                 return lambda: service.answer(WS, run.id, {wait.id: "opened"})
             case "resuming after a pause":
                 run = await start(input={"kind": "plain"}, settings={"interruptBefore": ["opening"]})
-                await rested(service, run)
+                await wait_until_idle(service, run)
                 return lambda: service.resume(WS, run.id)
             case _:
                 self.first.fails = True
                 run = await start(input={"kind": "plain"})
-                await rested(service, run)
+                await wait_until_idle(service, run)
                 self.first.fails = False
                 return lambda: service.retry(WS, run.id)
 
@@ -239,7 +239,7 @@ async def test_a_worker_that_stalls_until_its_run_is_taken_over_changes_nothing(
     at = 0
     while True:
         at += 1
-        places = Places(tmp_path / f"{at}.db" if storage == "sqlite" else None)
+        places = RunStorage(tmp_path / f"{at}.db" if storage == "sqlite" else None)
         case = Takeover(places, start_kind, stall_until)
         case.first.go_on.set()
         async with case.first.service:

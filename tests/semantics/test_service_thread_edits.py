@@ -7,7 +7,16 @@ from datetime import timedelta
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, events_of, rested, run_to_rest, serving, until
+from tests.semantics.on_services import (
+    PATIENCE,
+    WS,
+    RunStorage,
+    events_of,
+    run_to_rest,
+    serving,
+    until,
+    wait_until_idle,
+)
 
 from statewright import END, START, StateGraph, interrupt, wait_for_event
 from statewright.async_futures import aresolve
@@ -79,7 +88,9 @@ async def step_statuses(service: Service, run: Run) -> dict[str, StepStatus]:
 
 
 @pytest.mark.parametrize("node", [ask, await_approval, await_payment])
-async def test_an_update_as_a_waiting_node_replaces_its_result_and_the_run_continues(place: Places, node: Any) -> None:
+async def test_an_update_as_a_waiting_node_replaces_its_result_and_the_run_continues(
+    place: RunStorage, node: Any
+) -> None:
     async with serving(place, chain(first, node, last), settings=QUICK) as service:
         run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
@@ -99,14 +110,14 @@ async def test_an_update_as_a_waiting_node_replaces_its_result_and_the_run_conti
 
 
 @pytest.mark.parametrize("as_node", ["ask", "__end__"])
-async def test_an_update_that_leaves_nothing_to_do_completes_the_run(place: Places, as_node: str) -> None:
+async def test_an_update_that_leaves_nothing_to_do_completes_the_run(place: RunStorage, as_node: str) -> None:
     async with serving(place, chain(first, ask), settings=QUICK) as service:
         run = await waiting_run(service)
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node=as_node)
         assert await completed(service, run) == {"log": ["first", "by hand"]}
 
 
-async def test_a_run_completed_by_an_update_gets_the_state_of_its_own_workspace(place: Places) -> None:
+async def test_a_run_completed_by_an_update_gets_the_state_of_its_own_workspace(place: RunStorage) -> None:
     async with serving(place, chain(first, ask), settings=QUICK) as service:
         await waiting_run(service)
         request = StartRun(graph="g", input={}, thread_id="t")
@@ -121,7 +132,7 @@ async def _completed_run(service: Service, workspace_id: str, run: Run) -> Run |
     return current if current.status is RunStatus.COMPLETED else None
 
 
-async def test_an_update_leaves_other_questions_open(place: Places) -> None:
+async def test_an_update_leaves_other_questions_open(place: RunStorage) -> None:
     async with serving(place, parallel(ask, await_payment), settings=QUICK) as service:
         run = await waiting_run(service)
         waits = {wait.step_name: wait for wait in (await service.waits(WS)).items}
@@ -133,18 +144,18 @@ async def test_an_update_leaves_other_questions_open(place: Places) -> None:
         assert sorted(map(str, (await completed(service, run))["log"])) == ["by hand", "{'amount': 1}"]
 
 
-async def test_an_update_that_closes_no_wait_leaves_the_run_waiting(place: Places) -> None:
+async def test_an_update_that_closes_no_wait_leaves_the_run_waiting(place: RunStorage) -> None:
     async with serving(place, chain(first, ask, last), settings=QUICK) as service:
         run = await waiting_run(service)
         await service.threads.update(WS, "t", {"log": ["more"]}, as_node="first")
-        run = await rested(service, run)
+        run = await wait_until_idle(service, run)
         assert run.status is RunStatus.WAITING
         (wait,) = (await service.waits(WS)).items
         await service.answer(WS, run.id, {wait.id: "yes"})
         assert await completed(service, run) == {"log": ["first", "more", "yes", "last"]}
 
 
-async def test_an_update_is_refused_if_the_run_has_received_an_answer(place: Places) -> None:
+async def test_an_update_is_refused_if_the_run_has_received_an_answer(place: RunStorage) -> None:
     async with serving(place, chain(first, ask), settings=QUICK) as service:
         run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
@@ -157,7 +168,7 @@ async def test_an_update_is_refused_if_the_run_has_received_an_answer(place: Pla
 
 
 async def test_an_update_is_refused_without_effect_if_the_run_changes_meanwhile(
-    place: Places, monkeypatch: pytest.MonkeyPatch
+    place: RunStorage, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from statewright.service.operations.thread_edits import ResumableRun
 
@@ -178,14 +189,14 @@ async def test_an_update_is_refused_without_effect_if_the_run_changes_meanwhile(
         assert (await service.waits(WS)).total == 1
 
 
-async def test_a_fork_to_before_a_question_repeats_it(place: Places) -> None:
+async def test_a_fork_to_before_a_question_repeats_it(place: RunStorage) -> None:
     async with serving(place, chain(first, ask, await_payment), settings=QUICK) as service:
         run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
         asked_at = (await service.threads.state(WS, "t"))["checkpointId"]
         await service.answer(WS, run.id, {wait.id: "yes"})
         await until(lambda: events_of(service, run, "TIMER_SCHEDULED"))
-        run = await rested(service, run)
+        run = await wait_until_idle(service, run)
         await service.threads.fork(WS, "t", asked_at)
         with pytest.raises((SignalMismatch, InvalidTransition)):
             await service.signal(WS, run.id, "paid", {}, must_wait=True)
@@ -202,7 +213,7 @@ async def test_a_fork_to_before_a_question_repeats_it(place: Places) -> None:
         assert await completed(service, run) == {"log": ["first", "no", {"amount": 1}]}
 
 
-async def test_a_fork_to_another_branch_does_not_affect_the_run(place: Places) -> None:
+async def test_a_fork_to_another_branch_does_not_affect_the_run(place: RunStorage) -> None:
     async with serving(place, chain(first, ask), settings=QUICK) as service:
         run = await waiting_run(service)
         (wait,) = (await service.waits(WS)).items
@@ -212,7 +223,7 @@ async def test_a_fork_to_another_branch_does_not_affect_the_run(place: Places) -
         assert await completed(service, run) == {"log": ["first", "yes"]}
 
 
-async def test_a_paused_run_stays_paused_and_resumes_from_the_updated_state(place: Places) -> None:
+async def test_a_paused_run_stays_paused_and_resumes_from_the_updated_state(place: RunStorage) -> None:
     async with serving(place, chain(first, ask, last), settings=QUICK) as service:
         run = await waiting_run(service)
         changes = {"status": RunStatus.PAUSED, "due_at": None}  # as if it was paused while it began to wait
@@ -251,7 +262,7 @@ async def failed_run(service: Service) -> Run:
     return run
 
 
-async def test_a_retry_continues_after_an_update_as_the_failed_node(place: Places) -> None:
+async def test_a_retry_continues_after_an_update_as_the_failed_node(place: RunStorage) -> None:
     async with serving(place, chain(first, FailingNode(), last), settings=QUICK) as service:
         run = await failed_run(service)
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="failing")
@@ -266,7 +277,7 @@ async def test_a_retry_continues_after_an_update_as_the_failed_node(place: Place
             assert names.count("last") == 1
 
 
-async def test_a_retry_completes_a_run_after_an_update_as_its_failed_last_node(place: Places) -> None:
+async def test_a_retry_completes_a_run_after_an_update_as_its_failed_last_node(place: RunStorage) -> None:
     async with serving(place, chain(first, FailingNode()), settings=QUICK) as service:
         run = await failed_run(service)
         await service.threads.update(WS, "t", {"log": ["by hand"]}, as_node="failing")
@@ -275,7 +286,7 @@ async def test_a_retry_completes_a_run_after_an_update_as_its_failed_last_node(p
         assert (await step_statuses(service, run))["failing"] is StepStatus.CANCELLED
 
 
-async def test_a_retry_continues_from_the_checkpoint_of_a_fork(place: Places) -> None:
+async def test_a_retry_continues_from_the_checkpoint_of_a_fork(place: RunStorage) -> None:
     broken = FailingNode()
     async with serving(place, chain(first, broken, last), settings=QUICK) as service:
         run = await failed_run(service)
@@ -290,7 +301,7 @@ async def test_a_retry_continues_from_the_checkpoint_of_a_fork(place: Places) ->
         assert {step.status for step in steps} <= {StepStatus.COMPLETED, StepStatus.CANCELLED}
 
 
-async def test_a_question_next_to_an_updated_failed_task_stays_open(place: Places) -> None:
+async def test_a_question_next_to_an_updated_failed_task_stays_open(place: RunStorage) -> None:
     broken = FailingNode()
     async with serving(place, parallel(ask, broken), settings=QUICK) as service:
         run = await failed_run(service)
@@ -307,7 +318,7 @@ async def test_a_question_next_to_an_updated_failed_task_stays_open(place: Place
         assert await step_statuses(service, run) == {"ask": StepStatus.COMPLETED, "failing": StepStatus.CANCELLED}
 
 
-async def test_updating_a_thread_taken_over_by_another_run_does_not_affect_the_failed_run(place: Places) -> None:
+async def test_updating_a_thread_taken_over_by_another_run_does_not_affect_the_failed_run(place: RunStorage) -> None:
     broken = FailingNode()
     async with serving(place, chain(broken, ask), settings=QUICK) as service:
         run = await failed_run(service)

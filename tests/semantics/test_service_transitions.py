@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, events_of, run_to_rest, serving, types_of, until
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, events_of, run_to_rest, serving, types_of, until
 
 from statewright import END, START, StateGraph, interrupt
 from statewright.errors import InvalidTransition
@@ -79,7 +79,7 @@ class Case:
 
 
 @asynccontextmanager
-async def run_in_status(place: Places, status: RunStatus) -> AsyncIterator[Case]:
+async def run_in_status(place: RunStorage, status: RunStatus) -> AsyncIterator[Case]:
     """Yield a service with one run in this status."""
     catalog = Catalog()
     case = Case(None)
@@ -135,7 +135,7 @@ def act(case: Case, operation: str) -> Any:
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-async def test_valid_operations_depend_on_the_status_of_a_run(place: Places, status: RunStatus) -> None:
+async def test_valid_operations_depend_on_the_status_of_a_run(place: RunStorage, status: RunStatus) -> None:
     async with run_in_status(place, status) as case:
         before = case.run
         events = len(await types_of(case.service, before))
@@ -151,7 +151,7 @@ async def test_valid_operations_depend_on_the_status_of_a_run(place: Places, sta
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-async def test_a_run_can_be_cancelled_in_every_status_except_an_end(place: Places, status: RunStatus) -> None:
+async def test_a_run_can_be_cancelled_in_every_status_except_an_end(place: RunStorage, status: RunStatus) -> None:
     async with run_in_status(place, status) as case:
         version = case.run.version
         run = await case.service.cancel(WS, case.run.id, "enough")
@@ -174,7 +174,7 @@ async def test_a_run_can_be_cancelled_in_every_status_except_an_end(place: Place
 
 
 @pytest.mark.parametrize("status", list(RunStatus))
-async def test_the_record_of_a_run_fits_its_status(place: Places, status: RunStatus) -> None:
+async def test_the_record_of_a_run_fits_its_status(place: RunStorage, status: RunStatus) -> None:
     async with run_in_status(place, status) as case:
         run = await case.service.run(WS, case.run.id)
         instants = {
@@ -207,7 +207,7 @@ async def test_the_record_of_a_run_fits_its_status(place: Places, status: RunSta
         )
 
 
-async def test_a_retried_run_shows_no_trace_of_its_failure(place: Places) -> None:
+async def test_a_retried_run_shows_no_trace_of_its_failure(place: RunStorage) -> None:
     async with run_in_status(place, RunStatus.FAILED) as case:
         case.broken = False
         await case.service.retry(WS, case.run.id)
@@ -217,7 +217,7 @@ async def test_a_retried_run_shows_no_trace_of_its_failure(place: Places) -> Non
         assert [(step.error, step.attempt) for step in await case.service.steps(WS, run.id)] == [(None, 1)] * 2
 
 
-async def test_a_run_that_fails_again_can_be_retried(place: Places) -> None:
+async def test_a_run_that_fails_again_can_be_retried(place: RunStorage) -> None:
     async with run_in_status(place, RunStatus.FAILED) as case:
         for _ in range(3):
             await case.service.retry(WS, case.run.id)
@@ -227,7 +227,7 @@ async def test_a_run_that_fails_again_can_be_retried(place: Places) -> None:
         assert types.count("WORKFLOW_STARTED") == 1
 
 
-async def test_a_paused_run_can_be_paused_again_and_resumes_where_it_stopped(place: Places) -> None:
+async def test_a_paused_run_can_be_paused_again_and_resumes_where_it_stopped(place: RunStorage) -> None:
     async with run_in_status(place, RunStatus.PAUSED) as case:
         again = await case.service.pause(WS, case.run.id)
         assert again.version == case.run.version
@@ -239,7 +239,7 @@ async def test_a_paused_run_can_be_paused_again_and_resumes_where_it_stopped(pla
             await case.service.pause(WS, run.id)
 
 
-async def test_a_run_that_completes_before_its_pause_applies_cannot_be_paused_again(place: Places) -> None:
+async def test_a_run_that_completes_before_its_pause_applies_cannot_be_paused_again(place: RunStorage) -> None:
     go, begun = threading.Event(), threading.Event()
 
     def last(state: State) -> State:
@@ -269,7 +269,7 @@ def catalog_of(*step_definitions: dict[str, Any], **functions: Any) -> tuple[Cat
 
 @asynccontextmanager
 async def serving_steps(
-    place: Places, *step_definitions: dict[str, Any], **functions: Any
+    place: RunStorage, *step_definitions: dict[str, Any], **functions: Any
 ) -> AsyncIterator[tuple[Any, FakeClock]]:
     catalog, clock = catalog_of(*step_definitions, **functions)
     async with Service(catalog, **place.views(), clock=clock, settings=QUICK) as service:
@@ -290,7 +290,7 @@ WAIT = {"name": "nap", "type": "wait", "durationMs": 60000}
 EVENT = {"name": "pay", "type": "external_event", "signalType": "paid"}
 
 
-async def test_a_wait_step_completes_when_it_is_due(place: Places) -> None:
+async def test_a_wait_step_completes_when_it_is_due(place: RunStorage) -> None:
     async with serving_steps(place, WAIT) as (service, clock):
         run = await run_to_rest(service, "flow", {"a": 1})
         [step] = await service.steps(WS, run.id)
@@ -303,7 +303,7 @@ async def test_a_wait_step_completes_when_it_is_due(place: Places) -> None:
         assert (step.status, step.wait_until, step.type) == (StepStatus.COMPLETED, None, "wait")
 
 
-async def test_the_payload_of_a_signal_becomes_part_of_the_state(place: Places) -> None:
+async def test_the_payload_of_a_signal_becomes_part_of_the_state(place: RunStorage) -> None:
     async with serving_steps(place, EVENT) as (service, _):
         run = await run_to_rest(service, "flow")
         with pytest.raises(Exception, match="payd") as raised:
@@ -315,7 +315,7 @@ async def test_the_payload_of_a_signal_becomes_part_of_the_state(place: Places) 
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"amount": {"eur": 3}})
 
 
-async def test_a_failed_result_is_retried_and_then_fails_the_run(place: Places) -> None:
+async def test_a_failed_result_is_retried_and_then_fails_the_run(place: RunStorage) -> None:
     calls: list[int] = []
 
     def fail(ctx: Any) -> dict[str, Any]:
@@ -341,7 +341,7 @@ async def test_a_failed_result_is_retried_and_then_fails_the_run(place: Places) 
         assert (await types_of(service, run)).count("STEP_FAILED") == 2
 
 
-async def test_a_branch_that_is_not_taken_is_skipped(place: Places) -> None:
+async def test_a_branch_that_is_not_taken_is_skipped(place: RunStorage) -> None:
     branch = {"name": "high", "type": "condition", "expression": "score", "trueStep": "done", "falseStep": "mail"}
     done = {"name": "done", "type": "task", "handler": "mark"}
     mail = {"name": "mail", "type": "task", "handler": "mark"}
@@ -361,7 +361,7 @@ async def test_a_branch_that_is_not_taken_is_skipped(place: Places) -> None:
 
 
 @pytest.mark.parametrize("on_reject", ["fail", "continue"])
-async def test_a_rejected_approval_fails_or_continues_the_run_as_configured(place: Places, on_reject: str) -> None:
+async def test_a_rejected_approval_fails_or_continues_the_run_as_configured(place: RunStorage, on_reject: str) -> None:
     write = {"name": "write", "type": "task", "handler": "write"}
     agree = {"name": "agree", "type": "approval", "contentKey": "letter", "onReject": on_reject}
     handlers = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
@@ -379,7 +379,7 @@ async def test_a_rejected_approval_fails_or_continues_the_run_as_configured(plac
             await service.decide(WS, pending.id, "approved")
 
 
-async def test_retrying_a_run_repeats_its_rejected_approval(place: Places) -> None:
+async def test_retrying_a_run_repeats_its_rejected_approval(place: RunStorage) -> None:
     write = {"name": "write", "type": "task", "handler": "write"}
     agree = {"name": "agree", "type": "approval", "contentKey": "letter"}
     handlers = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}

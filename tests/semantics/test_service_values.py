@@ -16,7 +16,7 @@ from uuid import UUID
 
 import pytest
 from pydantic import BaseModel
-from tests.semantics.on_services import PATIENCE, WS, Places, events_of, run_to_rest, serving, types_of, until
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, events_of, run_to_rest, serving, types_of, until
 
 from statewright import END, START, InMemorySaver, InMemoryStore, MessagesState, Runtime, StateGraph, interrupt
 from statewright.agents import Agent, Network
@@ -107,7 +107,7 @@ class Point:
     ],
     ids=lambda value: f"{type(value).__name__}",
 )
-async def test_state_values_are_shown_as_json(place: Places, value: Any, expected: Any) -> None:
+async def test_state_values_are_shown_as_json(place: RunStorage, value: Any, expected: Any) -> None:
     async with serving(place, graph_of("work", returning(value), finish), settings=QUICK) as service:
         run = await run_of(service, "work")
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": [expected, "end"]})
@@ -115,7 +115,7 @@ async def test_state_values_are_shown_as_json(place: Places, value: Any, expecte
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-async def test_nan_and_infinity_are_shown_as_valid_json(place: Places, value: float) -> None:
+async def test_nan_and_infinity_are_shown_as_valid_json(place: RunStorage, value: float) -> None:
     async with serving(place, graph_of("work", returning(value)), settings=QUICK) as service:
         run = await run_of(service, "work")
         assert run.status is RunStatus.COMPLETED
@@ -131,7 +131,7 @@ async def test_nan_and_infinity_are_shown_as_valid_json(place: Places, value: fl
     ],
 )
 async def test_a_result_that_cannot_be_saved_fails_the_run(tmp_path: Path, value: Any) -> None:
-    place = Places(tmp_path / "runs.db")
+    place = RunStorage(tmp_path / "runs.db")
     try:
         async with serving(place, graph_of("work", returning(value)), settings=QUICK) as service:
             run = await run_of(service, "work")
@@ -140,7 +140,7 @@ async def test_a_result_that_cannot_be_saved_fails_the_run(tmp_path: Path, value
         place.close()
 
 
-async def test_a_circular_result_fails_the_run(place: Places) -> None:
+async def test_a_circular_result_fails_the_run(place: RunStorage) -> None:
     circular: list[Any] = []
     circular.append(circular)
     async with serving(place, graph_of("work", returning(circular)), settings=QUICK) as service:
@@ -148,7 +148,7 @@ async def test_a_circular_result_fails_the_run(place: Places) -> None:
         assert (run.status, "ircular" in run.error["message"]) == (RunStatus.FAILED, True)
 
 
-async def test_a_result_that_is_too_large_fails_the_run(place: Places) -> None:
+async def test_a_result_that_is_too_large_fails_the_run(place: RunStorage) -> None:
     settings = ServiceSettings(max_output=1000, look_every=0.02)
     async with serving(place, graph_of("work", returning("x" * 2000)), settings=settings) as service:
         assert (await run_of(service, "work")).status is RunStatus.FAILED
@@ -172,7 +172,7 @@ async def test_an_error_with_an_unusual_message_fails_the_run(tmp_path: Path, er
     def fail(state: State) -> State:
         raise error
 
-    place = Places(tmp_path / "runs.db")
+    place = RunStorage(tmp_path / "runs.db")
     try:
         async with serving(place, graph_of("fail", fail), settings=QUICK) as service:
             run = await run_of(service, "fail")
@@ -181,7 +181,7 @@ async def test_an_error_with_an_unusual_message_fails_the_run(tmp_path: Path, er
         place.close()
 
 
-async def test_questions_and_answers_of_any_json_value_are_kept(place: Places) -> None:
+async def test_questions_and_answers_of_any_json_value_are_kept(place: RunStorage) -> None:
     question: dict[str, Any] = {"at": INSTANT, "some": {1}, "letter": "ä\x00", "deep": [[{"a": None}]]}
 
     def ask(state: State) -> State:
@@ -203,14 +203,14 @@ async def _ended(service: Any, run: Any) -> Any:
 
 
 @pytest.mark.parametrize("run_input", ["text", 5, [1, 2], True])
-async def test_an_input_that_is_not_a_mapping_fails_the_run_with_a_reason(place: Places, run_input: Any) -> None:
+async def test_an_input_that_is_not_a_mapping_fails_the_run_with_a_reason(place: RunStorage, run_input: Any) -> None:
     async with serving(place, graph_of("finish", finish), settings=QUICK) as service:
         run = await run_to_rest(service, "finish", run_input)
         assert (run.status, run.input) == (RunStatus.FAILED, run_input)
         assert "mapping" in run.error["message"] or "log" in run.error["message"]
 
 
-async def test_input_that_is_not_json_is_refused_on_arrival(place: Places) -> None:
+async def test_input_that_is_not_json_is_refused_on_arrival(place: RunStorage) -> None:
     async with serving(place, graph_of("finish", finish), settings=QUICK) as service:
         for run_input in ({"a": object()}, {"a": "\ud800"}):
             with pytest.raises(InvalidRequest, match="cannot be represented as JSON"):
@@ -218,13 +218,13 @@ async def test_input_that_is_not_json_is_refused_on_arrival(place: Places) -> No
         assert (await service.runs(WS, RunFilter())).total == 0
 
 
-async def test_a_start_time_without_a_time_zone_is_refused(place: Places) -> None:
+async def test_a_start_time_without_a_time_zone_is_refused(place: RunStorage) -> None:
     async with serving(place, graph_of("finish", finish), settings=QUICK) as service:
         with pytest.raises(InvalidRequest):
             await service.start(WS, StartRun(graph="finish", after=datetime(2030, 1, 1)))
 
 
-async def test_nodes_cannot_change_the_recorded_input(place: Places) -> None:
+async def test_nodes_cannot_change_the_recorded_input(place: RunStorage) -> None:
     run_input = {"log": [{"a": 1}]}
 
     def change_input(state: State) -> State:
@@ -240,7 +240,7 @@ async def test_nodes_cannot_change_the_recorded_input(place: Places) -> None:
 # -- graphs of all kinds
 
 
-async def test_messages_in_a_state_are_shown_as_objects(place: Places) -> None:
+async def test_messages_in_a_state_are_shown_as_objects(place: RunStorage) -> None:
     def greet(state: MessagesState) -> dict[str, Any]:
         return {"messages": [Message(role="assistant", content="hello")]}
 
@@ -257,7 +257,7 @@ async def test_messages_in_a_state_are_shown_as_objects(place: Places) -> None:
         ]
 
 
-async def test_the_state_may_be_a_model_or_a_dataclass(place: Places) -> None:
+async def test_the_state_may_be_a_model_or_a_dataclass(place: RunStorage) -> None:
     @dataclass
     class Counter:
         n: int = 0
@@ -281,7 +281,7 @@ async def test_the_state_may_be_a_model_or_a_dataclass(place: Places) -> None:
         assert (failed.status, "at" in failed.error["message"]) == (RunStatus.FAILED, True)
 
 
-async def test_runs_of_agents_and_networks_record_their_cost(place: Places) -> None:
+async def test_runs_of_agents_and_networks_record_their_cost(place: RunStorage) -> None:
     agent = Agent("writer", model=ScriptedModel(["dear", "all"]), system="Write.")
     worker = Agent("worker", model=ScriptedModel(["done"]), system="Work.")
     network = Network("net", agents=[worker], router=lambda call_count: worker if not call_count else None)
@@ -298,7 +298,7 @@ async def test_runs_of_agents_and_networks_record_their_cost(place: Places) -> N
             json.dumps(run.output)
 
 
-async def test_a_graph_with_its_own_saver_is_saved_by_the_service(place: Places) -> None:
+async def test_a_graph_with_its_own_saver_is_saved_by_the_service(place: RunStorage) -> None:
     own, store = InMemorySaver(), InMemoryStore()
 
     def remember(state: State, runtime: Runtime[Any]) -> State:
@@ -324,7 +324,7 @@ async def test_a_graph_with_its_own_saver_is_saved_by_the_service(place: Places)
         assert (await until(lambda: _ended(service, run))).output == {"log": ["kept", "yes"]}
 
 
-async def test_a_step_can_start_a_child_run_with_or_without_waiting_for_it(place: Places) -> None:
+async def test_a_step_can_start_a_child_run_with_or_without_waiting_for_it(place: RunStorage) -> None:
     def start_child(state: State, runtime: Runtime[Any]) -> State:
         runtime.start_run("finish", wait=False)
         return {"log": ["started"]}
@@ -347,7 +347,7 @@ async def test_a_step_can_start_a_child_run_with_or_without_waiting_for_it(place
         assert (await until(lambda: _ended(service, waiting))).output == {"log": ["given", "end"]}
 
 
-async def test_a_child_run_of_a_failed_step_does_not_start(place: Places) -> None:
+async def test_a_child_run_of_a_failed_step_does_not_start(place: RunStorage) -> None:
     def start_child(state: State, runtime: Runtime[Any]) -> State:
         runtime.start_run("finish", wait=False)
         raise ValueError("no luck")
@@ -360,7 +360,7 @@ async def test_a_child_run_of_a_failed_step_does_not_start(place: Places) -> Non
         assert (await service.runs(WS, RunFilter(parent_id=run.id))).total == 0
 
 
-async def test_starting_an_unknown_child_fails_the_parent_with_a_suggestion(place: Places) -> None:
+async def test_starting_an_unknown_child_fails_the_parent_with_a_suggestion(place: RunStorage) -> None:
     def start_child(state: State, runtime: Runtime[Any]) -> State:
         return {"log": [runtime.start_run("finsh")]}
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, events_of, run_to_rest, serving, types_of, until
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, events_of, run_to_rest, serving, types_of, until
 
 from statewright import (
     END,
@@ -116,7 +116,7 @@ async def statuses(service: Any, run: Any) -> dict[str, str]:
 # -- several waits at once
 
 
-async def test_waits_of_all_kinds_end_independently(place: Places) -> None:
+async def test_waits_of_all_kinds_end_independently(place: RunStorage) -> None:
     clock = FakeClock()
     graph = side_by_side("all", asking("one"), asking("two"), nap, await_payment, then=finish)
     async with serving(place, graph, clock=clock, settings=QUICK) as service:
@@ -144,7 +144,7 @@ async def test_waits_of_all_kinds_end_independently(place: Places) -> None:
         assert (types["STEP_STARTED"], types["STEP_COMPLETED"]) == (5, 5)
 
 
-async def test_several_answers_in_one_call_are_all_taken(place: Places) -> None:
+async def test_several_answers_in_one_call_are_all_taken(place: RunStorage) -> None:
     graph = side_by_side("all", asking("one"), asking("two"), asking("three"))
     async with serving(place, graph, settings=QUICK) as service:
         run = await run_to_rest(service, "all")
@@ -156,7 +156,7 @@ async def test_several_answers_in_one_call_are_all_taken(place: Places) -> None:
         assert (await settled(service, run)).output == {"log": ["one: one", "two: two", "three: three"]}
 
 
-async def test_consecutive_services_can_answer_the_waits_of_a_run(place: Places) -> None:
+async def test_consecutive_services_can_answer_the_waits_of_a_run(place: RunStorage) -> None:
     names = ("one", "two", "three")
     graph = side_by_side("all", *(asking(name) for name in names), then=finish)
     async with serving(place, graph, settings=QUICK) as service:
@@ -167,7 +167,7 @@ async def test_consecutive_services_can_answer_the_waits_of_a_run(place: Places)
     assert run.output == {"log": ["one: yes", "two: yes", "three: yes", "end"]}
 
 
-async def test_one_event_ends_every_wait_for_its_type(place: Places) -> None:
+async def test_one_event_ends_every_wait_for_its_type(place: RunStorage) -> None:
     graph = StateGraph(State, name="all")
     for name in ("one", "two"):
         graph.add_node(name, await_payment)
@@ -197,7 +197,7 @@ def failing_while(broken: list[bool]) -> Any:
     return fail
 
 
-async def test_retrying_a_run_repeats_the_question_next_to_the_failed_step(place: Places) -> None:
+async def test_retrying_a_run_repeats_the_question_next_to_the_failed_step(place: RunStorage) -> None:
     broken = [True]
     graph = side_by_side("mixed", asking("one"), failing_while(broken))
     async with serving(place, graph, settings=QUICK) as service:
@@ -214,14 +214,14 @@ async def test_retrying_a_run_repeats_the_question_next_to_the_failed_step(place
         assert (run.status, run.output) == (RunStatus.COMPLETED, {"log": ["one: yes", "fixed"]})
 
 
-async def test_a_failed_run_has_no_pending_approval(place: Places) -> None:
+async def test_a_failed_run_has_no_pending_approval(place: RunStorage) -> None:
     async with serving(place, side_by_side("mixed", await_approval, failing_while([True])), settings=QUICK) as service:
         run = await run_to_rest(service, "mixed")
         assert run.status is RunStatus.FAILED
         assert (await service.approvals(WS, pending=True)).total == 0
 
 
-async def test_retrying_a_run_reopens_the_approval_next_to_the_failed_step(place: Places) -> None:
+async def test_retrying_a_run_reopens_the_approval_next_to_the_failed_step(place: RunStorage) -> None:
     broken = [True]
     async with serving(place, side_by_side("mixed", await_approval, failing_while(broken)), settings=QUICK) as service:
         run = await run_to_rest(service, "mixed")
@@ -233,7 +233,7 @@ async def test_retrying_a_run_reopens_the_approval_next_to_the_failed_step(place
         assert (await settled(service, run)).output == {"log": ["approved", "fixed"]}
 
 
-async def test_an_approval_decided_before_its_run_failed_stays_decided(place: Places) -> None:
+async def test_an_approval_decided_before_its_run_failed_stays_decided(place: RunStorage) -> None:
     broken, begun, go = [True], threading.Event(), threading.Event()
 
     def fail_late(state: State) -> State:
@@ -266,7 +266,7 @@ async def test_an_approval_decided_before_its_run_failed_stays_decided(place: Pl
 # -- answers that violate the schema
 
 
-async def test_an_answer_that_violates_the_schema_is_refused_and_the_question_stays_open(place: Places) -> None:
+async def test_an_answer_that_violates_the_schema_is_refused_and_the_question_stays_open(place: RunStorage) -> None:
     def ask_for_number(state: State) -> State:
         return {"log": [interrupt("how many?", schema=int)]}
 
@@ -293,7 +293,7 @@ def nested(*nodes: Any) -> StateGraph:
     return graph
 
 
-async def test_a_question_in_a_nested_graph_is_a_wait_of_the_run(place: Places) -> None:
+async def test_a_question_in_a_nested_graph_is_a_wait_of_the_run(place: RunStorage) -> None:
     async with serving(place, nested(asking("one")), settings=QUICK) as service:
         run = await run_to_rest(service, "nested")
         assert await statuses(service, run) == {"inner": "waiting"}
@@ -302,7 +302,7 @@ async def test_a_question_in_a_nested_graph_is_a_wait_of_the_run(place: Places) 
         assert [step.type for step in await service.steps(WS, run.id)] == ["subgraph", "node"]
 
 
-async def test_questions_in_a_nested_graph_can_be_answered_one_by_one(place: Places) -> None:
+async def test_questions_in_a_nested_graph_can_be_answered_one_by_one(place: RunStorage) -> None:
     async with serving(place, nested(asking("one"), asking("two")), settings=QUICK) as service:
         run = await run_to_rest(service, "nested")
         run = await answer(service, run, "one")
@@ -312,7 +312,7 @@ async def test_questions_in_a_nested_graph_can_be_answered_one_by_one(place: Pla
         assert len(await events_of(service, run, "STEP_WAITING")) == 2
 
 
-async def test_an_approval_in_a_nested_graph_can_be_decided_before_other_answers(place: Places) -> None:
+async def test_an_approval_in_a_nested_graph_can_be_decided_before_other_answers(place: RunStorage) -> None:
     async with serving(place, nested(await_approval, asking("two")), settings=QUICK) as service:
         run = await run_to_rest(service, "nested")
         [pending] = (await service.approvals(WS, pending=True)).items
@@ -329,7 +329,7 @@ class Item(TypedDict):
     i: int
 
 
-async def test_fifty_sends_complete_though_some_wait_and_some_fail_once(place: Places) -> None:
+async def test_fifty_sends_complete_though_some_wait_and_some_fail_once(place: RunStorage) -> None:
     broken = [True]
 
     def fan(state: State) -> Command[Any]:
@@ -373,7 +373,7 @@ async def test_fifty_sends_complete_though_some_wait_and_some_fail_once(place: P
 # -- retries while other nodes continue
 
 
-async def test_attempts_are_reported_once_while_parallel_tasks_finish(place: Places) -> None:
+async def test_attempts_are_reported_once_while_parallel_tasks_finish(place: RunStorage) -> None:
     tries: list[int] = []
 
     def flaky(state: State) -> State:
@@ -404,7 +404,7 @@ async def test_attempts_are_reported_once_while_parallel_tasks_finish(place: Pla
         assert (types["STEP_FAILED"], types["STEP_RETRY_SCHEDULED"], types["STEP_COMPLETED"]) == (2, 2, 5)
 
 
-async def test_a_handled_error_does_not_fail_the_run(place: Places) -> None:
+async def test_a_handled_error_does_not_fail_the_run(place: RunStorage) -> None:
     def handle(state: State, error: NodeError) -> State:
         return {"log": [f"handled {error.error}"]}
 
@@ -423,7 +423,7 @@ async def test_a_handled_error_does_not_fail_the_run(place: Places) -> None:
 # -- entrypoints as runs
 
 
-async def test_an_entrypoint_can_run_as_a_durable_run(place: Places) -> None:
+async def test_an_entrypoint_can_run_as_a_durable_run(place: RunStorage) -> None:
     calls: list[int] = []
 
     @task
@@ -454,7 +454,7 @@ def workflow_of(*steps: dict[str, Any]) -> dict[str, Any]:
     return {"name": "flow", "version": "1", "steps": list(steps)}
 
 
-async def test_an_event_that_does_not_arrive_in_time_fails_the_run(place: Places) -> None:
+async def test_an_event_that_does_not_arrive_in_time_fails_the_run(place: RunStorage) -> None:
     clock = FakeClock()
     step = {
         "name": "pay",
@@ -477,7 +477,7 @@ async def test_an_event_that_does_not_arrive_in_time_fails_the_run(place: Places
         assert (step_run.status, step_run.error["code"]) == (StepStatus.FAILED, "SIGNAL_TIMEOUT")
 
 
-async def test_an_undecided_approval_expires_and_fails_the_run(place: Places) -> None:
+async def test_an_undecided_approval_expires_and_fails_the_run(place: RunStorage) -> None:
     clock = FakeClock()
     handlers = {"write": lambda ctx: {"stateUpdates": {"letter": "dear"}}}
     document = workflow_of(

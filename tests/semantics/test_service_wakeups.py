@@ -15,7 +15,17 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, GatedStorage, Gates, Places, rested, run_to_rest, types_of, until
+from tests.semantics.on_services import (
+    PATIENCE,
+    WS,
+    GatedStorage,
+    Gates,
+    RunStorage,
+    run_to_rest,
+    types_of,
+    until,
+    wait_until_idle,
+)
 
 from statewright import START, Runtime, StateGraph, interrupt, wait_for_event
 from statewright.async_futures import aresolve
@@ -80,7 +90,7 @@ def graph_of(node: Any) -> StateGraph:
 class Case:
     """A run that waits in two parallel nodes, in a service whose saver has gates."""
 
-    def __init__(self, place: Places, wake_up: str, edit: str) -> None:
+    def __init__(self, place: RunStorage, wake_up: str, edit: str) -> None:
         self.wake_up, self.edit = wake_up, edit
         self.node, self.value, self.event_type = WAKE_UPS[wake_up]
         self.gates, self.clock, catalog = (
@@ -181,11 +191,11 @@ class Case:
 )
 @pytest.mark.parametrize("wake_up", list(WAKE_UPS))
 async def test_changing_a_thread_during_a_wake_up_loses_no_input(
-    place: Places, wake_up: str, edit: str, tmp_path: Path
+    place: RunStorage, wake_up: str, edit: str, tmp_path: Path
 ) -> None:
     at = calls_made = 1
     while at <= calls_made:
-        places = Places(tmp_path / f"{at}.db" if place.path is not None else None)
+        places = RunStorage(tmp_path / f"{at}.db" if place.path is not None else None)
         case = Case(places, wake_up, edit)
         async with case.service as service:
             run = await case.begin()
@@ -197,7 +207,7 @@ async def test_changing_a_thread_during_a_wake_up_loses_no_input(
             (left,) = await case.waits(run)
             assert left.step_name == "other"
             await service.answer(WS, run.id, {left.id: "the other answer"})
-            done = await rested(service, run)
+            done = await wait_until_idle(service, run)
             assert (done.status, done.error) == (RunStatus.COMPLETED, None), at
             log = [item for item in done.output["log"] if item != "edit"]
             assert sorted(map(str, log)) == sorted(map(str, ["first", case.value, "the other answer"])), at

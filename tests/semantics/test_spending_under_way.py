@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.semantics.on_services import WS, Places, rested, run_to_rest, serving, types_of
+from tests.semantics.on_services import WS, RunStorage, run_to_rest, serving, types_of, wait_until_idle
 from tests.semantics.on_spending import (
     NOON,
     TOMORROW,
@@ -135,7 +135,7 @@ async def test_a_run_in_another_process_stops_without_having_spent_anything(tmp_
 
     graph = chain("hold", hold=hold, last=calling_node(model, "last"))
     options: dict[str, Any] = {"clock": clock, "spending_limits": SpendingLimits(requests_per_day=1)}
-    place = Places(tmp_path / "runs.db")
+    place = RunStorage(tmp_path / "runs.db")
     try:
         async with (
             serving(place, graph, **options) as first,
@@ -145,7 +145,7 @@ async def test_a_run_in_another_process_stops_without_having_spent_anything(tmp_
             await begun.wait()
             assert (await run_to_rest(second, "think")).status is RunStatus.COMPLETED
             release.set()
-            run = await rested(first, held)
+            run = await wait_until_idle(first, held)
             assert (run.status, run.due_at, len(model.requests)) == (RunStatus.PAUSED, TOMORROW, 1)
     finally:
         place.close()
@@ -282,7 +282,7 @@ def new_service(views: dict[str, Any], graph: StateGraph, start: datetime) -> Se
     return Service(catalog, **views, settings=QUICK, clock=ClockFrom(start), spending_limits=limits)
 
 
-async def serve_until_death(place: Places, life: Life, graph: StateGraph) -> None:
+async def serve_until_death(place: RunStorage, life: Life, graph: StateGraph) -> None:
     """Run a service on the first day until its process dies."""
     views = place.views()
     views_until_death = {"ledger": MortalLedger(views["ledger"], life), "saver": MortalSaver(views["saver"], life)}
@@ -299,7 +299,11 @@ async def serve_until_death(place: Places, life: Life, graph: StateGraph) -> Non
 @pytest.mark.parametrize("makes_last", [False, True], ids=["before", "after"])
 async def test_each_day_spends_exactly_its_limit_wherever_the_service_dies(tmp_path: Path, makes_last: bool) -> None:
     for number in range(1, 30):
-        place, model, life = Places(tmp_path / f"{number}.db"), fixed_usage_model(), Life(number, makes_last=makes_last)
+        place, model, life = (
+            RunStorage(tmp_path / f"{number}.db"),
+            fixed_usage_model(),
+            Life(number, makes_last=makes_last),
+        )
         try:
             graph = graph_of_calls(model, 4)
             await serve_until_death(place, life, graph)
@@ -307,7 +311,7 @@ async def test_each_day_spends_exactly_its_limit_wherever_the_service_dies(tmp_p
             for day_number in range(2):
                 async with new_service(place.views(), graph, NOON + timedelta(days=day_number)) as service:
                     started = await service.start(WS, StartRun(graph="think", idempotency_key="k"))
-                    run = await rested(service, started.run)
+                    run = await wait_until_idle(service, started.run)
                     statuses.append(run.status)
                     types = await types_of(service, run)
                     days = await aresolve(service.context.ledger.find(DailySpending))

@@ -9,7 +9,7 @@ import threading
 from typing import Annotated, Any, TypedDict
 
 import pytest
-from tests.semantics.on_services import PATIENCE, WS, Places, rested, run_to_rest, serving
+from tests.semantics.on_services import PATIENCE, WS, RunStorage, run_to_rest, serving, wait_until_idle
 
 from statewright import START, RetryPolicy, Runtime, StateGraph, get_runtime, interrupt, task
 from statewright.errors import RunCancelled
@@ -35,7 +35,7 @@ def child(state: State) -> State:
 async def children(service: Service, run: Run) -> list[Run]:
     """The runs that a run has started, once they have ended or wait."""
     started = (await service.runs(WS, RunFilter(parent_id=run.id))).items
-    return sorted([await rested(service, kid) for kid in started], key=lambda kid: kid.input["n"])
+    return sorted([await wait_until_idle(service, kid) for kid in started], key=lambda kid: kid.input["n"])
 
 
 def start(number: int = 1) -> str:
@@ -117,7 +117,7 @@ CALLERS = [
 
 @pytest.mark.parametrize("pauses", [False, True], ids=["", "after a question"])
 @pytest.mark.parametrize("caller", CALLERS)
-async def test_a_retry_does_not_start_a_child_run_again(place: Places, caller: Any, pauses: bool) -> None:
+async def test_a_retry_does_not_start_a_child_run_again(place: RunStorage, caller: Any, pauses: bool) -> None:
     fails = FailsOnce()
 
     def parent(state: State) -> State:
@@ -132,10 +132,10 @@ async def test_a_retry_does_not_start_a_child_run_again(place: Places, caller: A
         if pauses:
             [wait] = (await service.waits(WS)).items
             await service.answer(WS, run.id, {wait.id: "yes"})
-            run = await rested(service, run)
+            run = await wait_until_idle(service, run)
         assert run.status is RunStatus.FAILED
         await service.retry(WS, run.id)
-        run = await rested(service, run)
+        run = await wait_until_idle(service, run)
         [kid] = await children(service, run)
         assert (run.status, kid.status) == (RunStatus.COMPLETED, RunStatus.COMPLETED)
         assert run.output["log"] == [kid.id]
@@ -146,7 +146,7 @@ KEYS = [None, "0", "=0"]
 
 @pytest.mark.parametrize("waits", list(itertools.product([False, True], repeat=2)), ids=str)
 @pytest.mark.parametrize("keys", list(itertools.permutations(KEYS, 2)), ids=str)
-async def test_a_key_does_not_collide_with_the_position_of_a_call(place: Places, keys: Any, waits: Any) -> None:
+async def test_a_key_does_not_collide_with_the_position_of_a_call(place: RunStorage, keys: Any, waits: Any) -> None:
     def parent(state: State, runtime: Runtime[Any]) -> State:
         for number, (key, wait) in enumerate(zip(keys, waits, strict=True)):
             runtime.start_run("child", {"n": number}, key=key, wait=wait)
@@ -160,7 +160,7 @@ async def test_a_key_does_not_collide_with_the_position_of_a_call(place: Places,
         assert [kid.output["log"] for kid in await children(service, run)] == [["child", 0], ["child", 1]]
 
 
-async def test_an_abandoned_attempt_cannot_start_a_run(place: Places) -> None:
+async def test_an_abandoned_attempt_cannot_start_a_run(place: RunStorage) -> None:
     gone, refused, attempts = threading.Event(), list[Any](), list[int]()
 
     def parent(state: State) -> State:
@@ -181,14 +181,14 @@ async def test_an_abandoned_attempt_cannot_start_a_run(place: Places) -> None:
     async with serving(
         place, graph_of("parent", parent, timeout=1, retry_policy=retries), graph_of("child", child)
     ) as service:
-        run = await rested(service, await run_to_rest(service, "parent"))
+        run = await wait_until_idle(service, await run_to_rest(service, "parent"))
         assert (run.status, run.output["log"]) == (RunStatus.COMPLETED, ["second"])
         assert len(refused) == 1
         assert await children(service, run) == []
 
 
 @pytest.mark.parametrize("wait", [False, True])
-async def test_starting_the_same_run_with_other_input_fails(place: Places, wait: bool) -> None:
+async def test_starting_the_same_run_with_other_input_fails(place: RunStorage, wait: bool) -> None:
     numbers = itertools.count()
 
     def parent(state: State, runtime: Runtime[Any]) -> State:

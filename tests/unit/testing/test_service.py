@@ -38,7 +38,7 @@ def graph(function: Callable[..., Any], **options: Any) -> StateGraph:
 
 def nap(state: State) -> State:
     sleep(100 * YEAR)
-    return {"log": ["rested"]}
+    return {"log": ["wait_until_idle"]}
 
 
 def ask(state: State) -> State:
@@ -80,7 +80,7 @@ def test_a_century_takes_no_time(path: Path | None) -> None:
         run = service.start("nap")
         assert run.status is RunStatus.WAITING
         assert service.skip_to_next_timer() == BEGIN + timedelta(seconds=100 * YEAR)
-        assert service.run(run).output == {"log": ["rested"]}
+        assert service.run(run).output == {"log": ["wait_until_idle"]}
         assert service.skip_to_next_timer() is None
 
 
