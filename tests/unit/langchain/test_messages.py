@@ -1,4 +1,4 @@
-"""Messages of LangChain as ours and back: nothing is lost, and a change of a message wins over what was recorded."""
+"""Conversion of messages from and to LangChain: nothing is lost, and later changes win over recorded originals."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ OURS = st.builds(
 
 @settings(max_examples=examples(300), deadline=None)
 @given(THEIRS)
-def test_a_message_of_langchain_is_the_same_after_the_way_there_and_back(message: Any) -> None:
+def test_a_langchain_message_survives_a_round_trip(message: Any) -> None:
     before = message.model_copy(deep=True)
     ours = from_langchain(message)
     assert isinstance(ours, Message)
@@ -116,13 +116,13 @@ def test_a_message_of_langchain_is_the_same_after_the_way_there_and_back(message
 
 @settings(max_examples=examples(300), deadline=None)
 @given(OURS)
-def test_a_message_of_ours_is_the_same_after_the_way_there_and_back(message: Message) -> None:
+def test_a_statewright_message_survives_a_round_trip(message: Message) -> None:
     before = replace(message)
     theirs = to_langchain(message)
     assert from_langchain(theirs) == message == before
 
 
-def test_the_fields_that_both_sides_have_are_in_their_places() -> None:
+def test_common_fields_are_converted() -> None:
     theirs = AIMessage(
         [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Yes."}],
         id="1",
@@ -140,7 +140,7 @@ def test_the_fields_that_both_sides_have_are_in_their_places() -> None:
     )
 
 
-def test_what_is_changed_after_the_conversion_counts() -> None:
+def test_changes_after_a_conversion_survive_the_way_back() -> None:
     theirs = AIMessage(
         [{"type": "text", "text": "No."}, {"type": "tool_use", "id": "c1", "name": "add", "input": {}}],
         tool_calls=[{"name": "add", "args": {}, "id": "c1"}],
@@ -157,7 +157,7 @@ def test_what_is_changed_after_the_conversion_counts() -> None:
     assert (from_langchain(edited).content, from_langchain(edited).tool_calls) == ("b", ())
 
 
-def test_lists_removals_and_chunks() -> None:
+def test_lists_removals_and_chunks_are_converted() -> None:
     assert from_langchain([HumanMessage("a"), LangChainRemoveMessage(id="1"), "b"]) == [
         Message("a"), RemoveMessage("1"), Message("b")
     ]  # fmt: skip
@@ -169,7 +169,7 @@ def test_lists_removals_and_chunks() -> None:
     assert to_langchain(own) is own
 
 
-def test_what_a_state_of_ours_is_given_loses_nothing() -> None:
+def test_a_langchain_message_in_a_state_loses_nothing() -> None:
     theirs = AIMessage("x", id="1", usage_metadata={"input_tokens": 1, "output_tokens": 1, "total_tokens": 2})
     (kept,) = add_messages([], [theirs])
     assert as_message(theirs) == kept
