@@ -1,4 +1,4 @@
-"""The code in the documents runs, and their links and names exist."""
+"""The code in the documents runs, their links have targets, and their headings are complete."""
 
 from __future__ import annotations
 

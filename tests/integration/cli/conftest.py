@@ -144,10 +144,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def statewright() -> Statewright:
-    """Return a function that runs a command, with the text `said` on its standard input."""
+    """Return a function that runs a command, with the text `stdin` on its standard input."""
 
-    def run(*args: object, said: str = "") -> subprocess.CompletedProcess[str]:
-        return programs.statewright(*args, said=said)
+    def run(*args: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return programs.statewright(*args, stdin=stdin)
 
     return run
 
