@@ -14,7 +14,7 @@ from statewright.channels.replay import apply_change
 from statewright.errors import InvalidUpdateError
 from statewright.langchain import REMOVE_ALL_MESSAGES, LangChainMessages, MessagesState, add_messages
 from statewright.messages import Message, ToolCall, ToolResult
-from statewright.messages import RemoveMessage as OurRemoveMessage
+from statewright.messages import RemoveMessage as StatewrightRemoveMessage
 from statewright.state import read_schema
 from statewright.storage.sqlite import SqliteSaver
 
@@ -82,8 +82,8 @@ RECORDED: list[tuple[str, Any, Any, Any]] = [
     ("no message", [H("a", id="1")], [7], ERROR),
     ("an unknown role", [H("a", id="1")], [("boss", "b")], ERROR),
 ]
-OURS: list[tuple[str, Any, Any, Any]] = [
-    # LangGraph keeps both messages here, and the RemoveMessage itself in the second case.
+DIFFERENT_FROM_LANGGRAPH: list[tuple[str, Any, Any, Any]] = [
+    # LangGraph keeps both messages in the first case, and the RemoveMessage itself in the second.
     (
         "remove all and write twice",
         [H("a", id="1")],
@@ -92,6 +92,7 @@ OURS: list[tuple[str, Any, Any, Any]] = [
     ),
     ("remove all and remove", [H("a", id="1")], [R(id=ALL), H("b", id="2"), R(id="2")], []),
 ]
+CASES = [*RECORDED, *DIFFERENT_FROM_LANGGRAPH]
 
 
 def summarize(messages: list[Any]) -> list[tuple[str, Any, str]]:
@@ -99,9 +100,7 @@ def summarize(messages: list[Any]) -> list[tuple[str, Any, str]]:
     return [(message.type, message.content, message.id if len(message.id) < 4 else "new") for message in messages]
 
 
-@pytest.mark.parametrize(("left", "right", "expected"), [case[1:] for case in (*RECORDED, *OURS)], ids=[
-    case[0] for case in (*RECORDED, *OURS)
-])  # fmt: skip
+@pytest.mark.parametrize(("left", "right", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_messages_are_merged_as_langgraph_merges_them(left: Any, right: Any, expected: Any) -> None:
     if expected is ERROR:
         with pytest.raises(InvalidUpdateError):
@@ -110,7 +109,7 @@ def test_messages_are_merged_as_langgraph_merges_them(left: Any, right: Any, exp
         assert summarize(add_messages(left, right)) == expected
 
 
-@pytest.mark.parametrize(("left", "right"), [case[1:3] for case in (*RECORDED, *OURS) if case[3] is not ERROR])
+@pytest.mark.parametrize(("left", "right"), [case[1:3] for case in CASES if case[3] is not ERROR])
 def test_a_stored_change_restores_the_same_value(left: Any, right: Any) -> None:
     channel = LangChainMessages()
     before = channel.apply(MISSING, [channel.prepare(left, "t0")])
@@ -137,12 +136,12 @@ def test_langgraph_gives_the_recorded_results() -> None:
 
 
 def test_ids_depend_on_the_task_and_the_callers_message_is_not_changed() -> None:
-    own = H("mine")
+    original = H("mine")
     channel = LangChainMessages()
-    batches = [channel.prepare([own, "b"], "task") for _ in range(2)]
+    batches = [channel.prepare([original, "b"], "task") for _ in range(2)]
     assert batches[0] == batches[1]
     assert [message.id for message in batches[0].items] == ["task-0", "task-1"]
-    assert own.id is None
+    assert original.id is None
 
 
 def test_statewright_messages_become_langchain_messages() -> None:
@@ -150,7 +149,7 @@ def test_statewright_messages_become_langchain_messages() -> None:
     merged = add_messages([], [Message("x", "assistant", id="1", tool_calls=(call,)), ToolResult("c1", 3, "add")])
     assert [type(message) for message in merged] == [AIMessage, ToolMessage]
     assert merged[0].tool_calls == [{"name": "add", "args": {"a": 1}, "id": "c1", "type": "tool_call"}]
-    assert summarize(add_messages(merged, OurRemoveMessage("1")))[0][:2] == ("tool", "3")
+    assert summarize(add_messages(merged, StatewrightRemoveMessage("1")))[0][:2] == ("tool", "3")
 
 
 def test_an_overwrite_replaces_the_conversation() -> None:
