@@ -1,4 +1,4 @@
-"""Start `statewright dev`, `serve` and other commands in a process of their own."""
+"""Start `statewright dev`, `serve` and other commands as separate processes."""
 
 from __future__ import annotations
 

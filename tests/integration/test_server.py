@@ -46,7 +46,7 @@ def free_port() -> int:
 
 
 class Server:
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     def __init__(self, port: int, database: Path) -> None:
         self.port = port
