@@ -35,24 +35,24 @@ _STREAMS = ("stdin", "stdout", "stderr")
 def statewright(
     *words: object,
     cwd: Path | None = None,
-    said: str = "",
+    stdin: str = "",
     env: Mapping[str, str] | None = None,
     terminal: Mapping[str, IO[str]] | None = None,
 ) -> Ended:
-    """Run the command line. `said` is its piped input; the streams in `terminal` replace pipes."""
+    """Run the command line. `stdin` is its piped input; the streams in `terminal` replace pipes."""
     from statewright.cli.main import main
 
-    return run_on_this_thread(main, ["statewright", *map(str, words)], cwd=cwd, said=said, env=env, terminal=terminal)
+    return run_on_this_thread(main, ["statewright", *map(str, words)], cwd=cwd, stdin=stdin, env=env, terminal=terminal)
 
 
-def script(path: Path, *words: object, cwd: Path, said: str = "", env: Mapping[str, str] | None = None) -> Ended:
+def script(path: Path, *words: object, cwd: Path, stdin: str = "", env: Mapping[str, str] | None = None) -> Ended:
     """Run a Python file like `python FILE WORD...`."""
 
     def run() -> None:
         sys.path.insert(0, str(path.parent))
         runpy.run_path(str(path), run_name="__main__")
 
-    return run_on_this_thread(run, [str(path), *map(str, words)], cwd=cwd, said=said, env=env)
+    return run_on_this_thread(run, [str(path), *map(str, words)], cwd=cwd, stdin=stdin, env=env)
 
 
 def run_on_this_thread(
@@ -60,7 +60,7 @@ def run_on_this_thread(
     argv: list[str],
     *,
     cwd: Path | None = None,
-    said: str = "",
+    stdin: str = "",
     env: Mapping[str, str] | None = None,
     terminal: Mapping[str, IO[str]] | None = None,
 ) -> Ended:
@@ -68,7 +68,7 @@ def run_on_this_thread(
     with contextlib.ExitStack() as files:
         out, err = (files.enter_context(tempfile.TemporaryFile()) for _ in range(2))
         streams: dict[str, IO[str]] = {
-            "stdin": io.TextIOWrapper(io.BytesIO(said.encode()), encoding="utf-8"),
+            "stdin": io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"),
             "stdout": io.TextIOWrapper(os.fdopen(os.dup(out.fileno()), "wb"), encoding="utf-8"),
             "stderr": io.TextIOWrapper(
                 os.fdopen(os.dup(err.fileno()), "wb"), encoding="utf-8", errors="backslashreplace", line_buffering=True

@@ -1,4 +1,4 @@
-"""Every chat model keeps the promises of the port."""
+"""Every chat model passes the conformance suite."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TestScriptedModel(ChatModelConformance):
 
 
 class TestRecordedModel(ChatModelConformance):
-    """What was recorded from another model is replayed as it would have answered."""
+    """The recorded answers of another model are replayed."""
 
     @contextmanager
     def chat_model(self, *answers: Message) -> Iterator[ChatModel]:
@@ -37,12 +37,12 @@ class TestRecordedModel(ChatModelConformance):
 
 
 class TestFallbackModel(ChatModelConformance):
-    """The first is never there."""
+    """The first model is always unavailable."""
 
     @contextmanager
     def chat_model(self, *answers: Message) -> Iterator[ChatModel]:
-        gone = ScriptedModel([ModelUnavailable("gone")], repeat_last=True)
-        yield FallbackModel(gone, ScriptedModel(answers))
+        unavailable = ScriptedModel([ModelUnavailable("unavailable")], repeat_last=True)
+        yield FallbackModel(unavailable, ScriptedModel(answers))
 
 
 class TestRetryingModel(ChatModelConformance):
@@ -52,7 +52,7 @@ class TestRetryingModel(ChatModelConformance):
 
 
 class Scripted(BaseChatModel):
-    """A chat model of LangChain with answers."""
+    """A LangChain chat model with scripted answers."""
 
     answers: list[Any]
 
@@ -70,30 +70,30 @@ class Scripted(BaseChatModel):
 class TestLangChainModel(ChatModelConformance):
     @contextmanager
     def chat_model(self, *answers: Message) -> Iterator[ChatModel]:
-        yield LangChainModel(Scripted(answers=[_for_langchain(one) for one in answers]))
+        yield LangChainModel(Scripted(answers=[_for_langchain(answer) for answer in answers]))
 
 
 def _for_langchain(message: Message) -> AIMessage:
-    calls = [{"id": one.id, "name": one.name, "args": one.arguments} for one in message.tool_calls]
+    calls = [{"id": call.id, "name": call.name, "args": call.arguments} for call in message.tool_calls]
     return AIMessage(message.text, tool_calls=calls)
 
 
 @pytest.mark.filterwarnings("default::pytest.PytestUnraisableExceptionWarning")
 class OverHttp(ChatModelConformance):
-    """A provider's own library, against a server that speaks its language."""
+    """The client library of a provider, against a test server that implements its API."""
 
     name: str
 
     @contextmanager
     def chat_model(self, *answers: Message) -> Iterator[ChatModel]:
-        with ProviderServer([_for_server(one) for one in answers]) as server:
+        with ProviderServer([_for_server(answer) for answer in answers]) as server:
             is_openai = self.name.startswith("openai")
             address = server.openai_url if is_openai else server.url
             yield connect_model(self.name, base_url=address, api_key="key")
 
 
 def _for_server(message: Message) -> Answer:
-    calls = [Call(one.name, one.arguments, id=one.id) for one in message.tool_calls]
+    calls = [Call(call.name, call.arguments, id=call.id) for call in message.tool_calls]
     return Answer(message.text, calls=calls)
 
 

@@ -1,4 +1,4 @@
-"""Every ledger obeys its port: in memory, in a SQLite file, encrypted, and beside others that have it open."""
+"""Every ledger passes the conformance suite: in memory, in a SQLite file, encrypted, and reopened for each call."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TestSqliteLedger(LedgerConformance):
             database.close()
 
     def open(self) -> SqliteDatabase:
-        """A new file: a test may make several ledgers."""
+        """Open a new file, since a test may create several ledgers."""
         self.databases.append(SqliteDatabase(self.folder / f"{len(self.databases)}.db", **self.options))
         return self.databases[-1]
 
@@ -49,16 +49,16 @@ class TestEncryptedLedger(TestSqliteLedger):
     options = {"key": bytes(range(32))}
 
 
-class Reopened:
-    """A ledger whose file is closed and opened again before each question, so that nothing is remembered."""
+class ReopenedLedger:
+    """A ledger whose file is opened anew for each call, so that nothing is cached."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def __getattr__(self, name: str) -> Any:
-        def call(*given: Any, **options: Any) -> Any:
+        def call(*args: Any, **options: Any) -> Any:
             with SqliteLedger(self.path) as ledger:
-                return getattr(ledger, name)(*given, **options)
+                return getattr(ledger, name)(*args, **options)
 
         return call
 
@@ -70,7 +70,7 @@ class Reopened:
 class TestReopenedLedger(TestSqliteLedger):
     def make_ledger(self) -> Any:
         database = self.open()
-        return Reopened(database.path)
+        return ReopenedLedger(database.path)
 
     def make_saver(self, ledger: Any) -> SqliteSaver:
-        return SqliteSaver(next(one for one in self.databases if one.path == ledger.path))
+        return SqliteSaver(next(database for database in self.databases if database.path == ledger.path))

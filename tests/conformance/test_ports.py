@@ -1,4 +1,4 @@
-"""Every adapter obeys its port: the suites that users can run on theirs."""
+"""Every adapter passes the conformance suite that users can run on their own."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class TestInMemoryCache(CacheConformance):
 
 
 class OnSqlite:
-    """Suites of what needs a database: a new one for each test."""
+    """A new database for each test."""
 
     database: SqliteDatabase
 
@@ -49,7 +49,7 @@ class TestSqliteSaver(WorkspaceCheckpointerConformance):
             yield
 
     def make_saver(self) -> SqliteSaver:
-        return self.opened.enter_context(SqliteSaver(self.folder / f"{uuid4().hex}.db"))  # a test may make several
+        return self.opened.enter_context(SqliteSaver(self.folder / f"{uuid4().hex}.db"))  # a test may create several
 
 
 class TestSqliteStore(OnSqlite, StoreConformance):

@@ -1,4 +1,4 @@
-"""The email to a lead: both forms, every decision, killed in the middle, and served."""
+"""The email to a lead: both forms, every decision, killed and resumed, and served."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples/lead_outreach"
 DRAFT = "Hi Jane, we help teams like Acme Inc to spend less time on invoices. May I show you how?"
 PATIENCE = 600.0
-"""Seconds after which a test gives up."""
+"""Seconds after which a test fails."""
 FORMS = {
     "python": ("lead_name", "company", "email_draft", "sent_at", "message_id"),
     "json": ("leadName", "company", "emailDraft", "sentAt", "messageId"),
@@ -35,34 +35,34 @@ def command(folder: Path, *args: str) -> list[str]:
     return [sys.executable, str(EXAMPLE / "lead_outreach.py"), "--folder", str(folder / "out"), *args]
 
 
-def example(folder: Path, *args: str, said: str = "") -> Ended:
+def example(folder: Path, *args: str, stdin: str = "") -> Ended:
     words = ("--folder", folder / "out", *args)
-    return programs.script(EXAMPLE / "lead_outreach.py", *words, cwd=folder, said=said)
+    return programs.script(EXAMPLE / "lead_outreach.py", *words, cwd=folder, stdin=stdin)
 
 
-def output_of(done: Ended) -> dict[str, Any]:
-    found = re.search(r"^Output: (.+)$", done.stdout, re.M)
-    assert found is not None, done.stdout + done.stderr
-    return json.loads(found[1])
+def output_of(result: Ended) -> dict[str, Any]:
+    match = re.search(r"^Output: (.+)$", result.stdout, re.M)
+    assert match is not None, result.stdout + result.stderr
+    return json.loads(match[1])
 
 
 def run_of(text: str) -> str:
-    found = re.search(r"--run (\S+)", text)
-    assert found is not None
-    return found[1]
+    match = re.search(r"--run (\S+)", text)
+    assert match is not None
+    return match[1]
 
 
 def changes_of(text: str) -> dict[str, tuple[Any, Any]]:
-    """By step, the state before and after it."""
-    told = re.findall(r"^(\S+)\n  before  (.+)\n  after   (.+)$", text, re.M)
-    return {step.replace("_", "-"): (json.loads(before), json.loads(after)) for step, before, after in told}
+    """Return the state before and after each step."""
+    changes = re.findall(r"^(\S+)\n  before  (.+)\n  after   (.+)$", text, re.M)
+    return {step.replace("_", "-"): (json.loads(before), json.loads(after)) for step, before, after in changes}
 
 
 def types_of(text: str) -> list[str]:
-    """The types of the events, whose numbers have no gaps."""
-    told = re.findall(r"^ *(\d+) ([A-Z_]+)", text, re.M)
-    assert [int(number) for number, _ in told] == list(range(1, len(told) + 1))
-    return [kind for _, kind in told]
+    """Return the types of the events, after checking that their numbers have no gaps."""
+    events = re.findall(r"^ *(\d+) ([A-Z_]+)", text, re.M)
+    assert [int(number) for number, _ in events] == list(range(1, len(events) + 1))
+    return [kind for _, kind in events]
 
 
 def letters(folder: Path) -> list[Mapping[str, Any]]:
@@ -73,19 +73,19 @@ def letters(folder: Path) -> list[Mapping[str, Any]]:
         connection.row_factory = sqlite3.Row
         try:
             return [dict(row) for row in connection.execute("SELECT * FROM letters")]
-        except sqlite3.OperationalError:  # it is just being made
+        except sqlite3.OperationalError:  # it is being created
             return []
 
 
-# -- from the lead to the letter
+# -- from the lead to the email
 
 
 @form
 def test_the_states_match_the_documentation_of_the_steps(tmp_path: Path, form: str) -> None:
-    done = example(tmp_path, "--form", form, "--decide", "approved")
-    assert done.returncode == 0, done.stderr
+    result = example(tmp_path, "--form", form, "--decide", "approved")
+    assert result.returncode == 0, result.stderr
     name, company, draft, sent_at, message_id = FORMS[form]
-    changes = changes_of(done.stdout)
+    changes = changes_of(result.stdout)
     assert tuple(changes) == STEPS
     enriched = {name: "Jane Smith", company: "Acme Inc"}
     drafted = {**enriched, draft: DRAFT}
@@ -103,18 +103,18 @@ def test_the_states_match_the_documentation_of_the_steps(tmp_path: Path, form: s
 
 @form
 def test_the_output_is_the_final_state_with_the_documented_fields(tmp_path: Path, form: str) -> None:
-    done = example(tmp_path, "--form", form, "--decide", "approved")
-    output = output_of(done)
-    assert output == changes_of(done.stdout)["send-email"][1]
-    # The approval of a step in JSON keeps in the state what was decided; nothing else may be beside the five fields.
+    result = example(tmp_path, "--form", form, "--decide", "approved")
+    output = output_of(result)
+    assert output == changes_of(result.stdout)["send-email"][1]
+    # An approval in JSON adds its decision to the state; there must be no other fields.
     assert set(output) - {"review-draft_decision"} == set(FORMS[form])
-    assert re.search(r"^Cost: 1 call, \d+ \+ \d+ tokens, \$0\.000\d+$", done.stdout, re.M)
+    assert re.search(r"^Cost: 1 call, \d+ \+ \d+ tokens, \$0\.000\d+$", result.stdout, re.M)
 
 
 @form
 def test_the_events_report_every_step_and_the_approval(tmp_path: Path, form: str) -> None:
-    told = types_of(example(tmp_path, "--form", form, "--decide", "approved").stdout)
-    assert told == [
+    events = types_of(example(tmp_path, "--form", form, "--decide", "approved").stdout)
+    assert events == [
         "WORKFLOW_STARTED",
         *("STEP_STARTED", "STEP_COMPLETED"),
         *("STEP_STARTED", "LLM_CALL_COMPLETED", "STEP_COMPLETED"),
@@ -130,19 +130,19 @@ def test_the_events_report_every_step_and_the_approval(tmp_path: Path, form: str
 
 @form
 def test_an_edited_email_is_the_one_that_is_sent(tmp_path: Path, form: str) -> None:
-    done = example(tmp_path, "--form", form, "--decide", "edited", "--text", "Hi Jane, shall we talk?")
-    assert done.returncode == 0, done.stderr
-    assert output_of(done)[FORMS[form][2]] == "Hi Jane, shall we talk?"
+    result = example(tmp_path, "--form", form, "--decide", "edited", "--text", "Hi Jane, shall we talk?")
+    assert result.returncode == 0, result.stderr
+    assert output_of(result)[FORMS[form][2]] == "Hi Jane, shall we talk?"
     assert [letter["text"] for letter in letters(tmp_path)] == ["Hi Jane, shall we talk?"]
 
 
 @form
-def test_a_rejected_email_is_not_sent_and_the_run_says_why(tmp_path: Path, form: str) -> None:
-    done = example(tmp_path, "--form", form, "--decide", "rejected")
-    assert done.returncode == 1
-    assert types_of(done.stdout)[-1] == "WORKFLOW_FAILED"
-    assert '"code": "APPROVAL_REJECTED"' in done.stdout
-    assert re.search(r"^The run is failed: .*rejected.* by Ann\.$", done.stdout, re.M)
+def test_a_rejected_email_is_not_sent_and_the_run_reports_the_reason(tmp_path: Path, form: str) -> None:
+    result = example(tmp_path, "--form", form, "--decide", "rejected")
+    assert result.returncode == 1
+    assert types_of(result.stdout)[-1] == "WORKFLOW_FAILED"
+    assert '"code": "APPROVAL_REJECTED"' in result.stdout
+    assert re.search(r"^The run is failed: .*rejected.* by Ann\.$", result.stdout, re.M)
     assert letters(tmp_path) == []
 
 
@@ -159,43 +159,43 @@ def test_a_decision_can_be_left_to_another_process(tmp_path: Path, form: str) ->
 
 
 @pytest.mark.parametrize(
-    ("said", "code", "text"), [("a\n", 0, DRAFT), ("Hello!\n", 0, "Hello!"), ("\n", 3, None), ("", 3, None)]
+    ("stdin", "code", "text"), [("a\n", 0, DRAFT), ("Hello!\n", 0, "Hello!"), ("\n", 3, None), ("", 3, None)]
 )
-def test_the_decision_is_asked_at_the_terminal(tmp_path: Path, said: str, code: int, text: str | None) -> None:
-    done = example(tmp_path, "--form", "json", said=said)
-    assert done.returncode == code, done.stderr
-    assert "Send this to Jane Smith?" in done.stdout
+def test_the_decision_is_requested_at_the_terminal(tmp_path: Path, stdin: str, code: int, text: str | None) -> None:
+    result = example(tmp_path, "--form", "json", stdin=stdin)
+    assert result.returncode == code, result.stderr
+    assert "Send this to Jane Smith?" in result.stdout
     assert [letter["text"] for letter in letters(tmp_path)] == ([text] if text is not None else [])
 
 
-# -- what goes wrong
+# -- errors
 
 
 @form
 def test_an_invalid_address_fails_the_run_before_a_model_is_called(tmp_path: Path, form: str) -> None:
-    done = example(tmp_path, "--form", form, "--email", "nobody")
-    assert done.returncode == 1
-    assert "'nobody' is not the email address of a person." in done.stdout
-    assert "LLM_CALL_COMPLETED" not in types_of(done.stdout)
-    assert types_of(done.stdout).count("STEP_STARTED") == 1
+    result = example(tmp_path, "--form", form, "--email", "nobody")
+    assert result.returncode == 1
+    assert "'nobody' is not the email address of a person." in result.stdout
+    assert "LLM_CALL_COMPLETED" not in types_of(result.stdout)
+    assert types_of(result.stdout).count("STEP_STARTED") == 1
 
 
-def test_an_unknown_run_is_one_sentence(tmp_path: Path) -> None:
-    done = example(tmp_path, "--run", "run_nowhere")
-    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (1, "", 1)
-    assert "run_nowhere" in done.stderr
+def test_an_unknown_run_is_reported_in_one_line(tmp_path: Path) -> None:
+    result = example(tmp_path, "--run", "run_nowhere")
+    assert (result.returncode, result.stdout, len(result.stderr.splitlines())) == (1, "", 1)
+    assert "run_nowhere" in result.stderr
 
 
 def test_an_edit_without_a_text_is_a_usage_error(tmp_path: Path) -> None:
     assert example(tmp_path, "--decide", "edited").returncode == 2
 
 
-# -- killed
+# -- killed processes
 
 
-def killed(folder: Path, *args: str, when: Callable[[str], bool]) -> str:
-    """What a process has printed until it was killed, without a warning, at the moment that a function knows."""
-    output = folder / "told.txt"
+def output_until_killed(folder: Path, *args: str, when: Callable[[str], bool]) -> str:
+    """Kill a process as soon as its output fulfils a condition, and return the output."""
+    output = folder / "output.txt"
     with (
         output.open("w", encoding="utf-8") as file,
         subprocess.Popen(command(folder, *args), cwd=folder, stdout=file, text=True) as process,
@@ -213,7 +213,7 @@ def killed(folder: Path, *args: str, when: Callable[[str], bool]) -> str:
 
 @pytest.mark.parametrize("form", ["python", pytest.param("json", marks=pytest.mark.full)])
 def test_a_letter_sent_just_before_the_process_was_killed_is_not_sent_again(tmp_path: Path, form: str) -> None:
-    first = killed(
+    first = output_until_killed(
         tmp_path, "--form", form, "--decide", "approved", "--pace", "3", when=lambda _: bool(letters(tmp_path))
     )
     assert "WORKFLOW_COMPLETED" not in first
@@ -241,15 +241,15 @@ def test_a_letter_sent_just_before_the_process_was_killed_is_not_sent_again(tmp_
     ],
 )
 def test_a_killed_run_continues_and_repeats_nothing_that_was_saved(tmp_path: Path, form: str, event: str) -> None:
-    first = killed(
-        tmp_path, "--form", form, "--decide", "later", "--pace", "0.3", when=lambda told: event in types_of(told)
+    first = output_until_killed(
+        tmp_path, "--form", form, "--decide", "later", "--pace", "0.3", when=lambda output: event in types_of(output)
     )
     second = example(tmp_path, "--run", run_of(first), "--decide", "approved")
     assert second.returncode == 0, second.stderr
-    told = types_of(second.stdout)
-    assert told[: len(types_of(first))] == types_of(first)
-    assert told.count("LLM_CALL_COMPLETED") == 1
-    assert told.count("STEP_COMPLETED") == 4
+    events = types_of(second.stdout)
+    assert events[: len(types_of(first))] == types_of(first)
+    assert events.count("LLM_CALL_COMPLETED") == 1
+    assert events.count("STEP_COMPLETED") == 4
     assert [letter["requests"] for letter in letters(tmp_path)] == [1]
 
 
@@ -257,16 +257,16 @@ def test_a_killed_run_continues_and_repeats_nothing_that_was_saved(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("file", "given"),
+    ("file", "run_input"),
     [
         ("graph.py", {"lead_email": "li@example.org"}),
         pytest.param("steps.py", {"leadEmail": "li@example.org"}, marks=pytest.mark.full),
     ],
 )
-def test_it_can_be_served_and_approved_on_the_command_line(tmp_path: Path, file: str, given: Any) -> None:
-    output, name = tmp_path / "told.txt", Path(file).stem
+def test_the_example_can_be_served_and_approved_on_the_command_line(tmp_path: Path, file: str, run_input: Any) -> None:
+    output, name = tmp_path / "output.txt", Path(file).stem
     options = ("--port", "0", "--database", "runs.db", "--no-reload")
-    told = {**os.environ, "OUTREACH_FOLDER": "out"}
+    environment = {**os.environ, "OUTREACH_FOLDER": "out"}
     with (
         output.open("w", encoding="utf-8") as log,
         subprocess.Popen(
@@ -274,12 +274,14 @@ def test_it_can_be_served_and_approved_on_the_command_line(tmp_path: Path, file:
             cwd=tmp_path,
             stdout=log,
             stderr=log,
-            env=told,
+            env=environment,
         ) as server,
     ):
         try:
-            url = address(output)
-            waits = programs.statewright("runs", "start", name, "--input", json.dumps(given), "--wait", "--url", url)
+            url = server_url(output)
+            waits = programs.statewright(
+                "runs", "start", name, "--input", json.dumps(run_input), "--wait", "--url", url
+            )
             assert waits.returncode == 3, waits.stdout + waits.stderr
             run = re.search(r"run_\w+", waits.stdout + waits.stderr)
             assert run is not None
@@ -294,18 +296,18 @@ def test_it_can_be_served_and_approved_on_the_command_line(tmp_path: Path, file:
     assert letter["text"].startswith("Hi Li, we help teams like Kite Works")
 
 
-def address(output: Path) -> str:
-    """Where the server listens, as it says."""
+def server_url(output: Path) -> str:
+    """Wait for the URL in the output of the server."""
     until = time.monotonic() + PATIENCE
-    while (found := re.search(r"http://127\.0\.0\.1:\d+", output.read_text(encoding="utf-8"))) is None:
+    while (match := re.search(r"http://127\.0\.0\.1:\d+", output.read_text(encoding="utf-8"))) is None:
         assert time.monotonic() < until, output.read_text(encoding="utf-8")
         time.sleep(0.02)
-    return found[0]
+    return match[0]
 
 
 # -- documents
 
 
 def test_the_readme_shows_the_drawing_of_the_graph(tmp_path: Path) -> None:
-    drawn = programs.statewright("draw", EXAMPLE / "graph.py", "--format", "mermaid", cwd=tmp_path)
-    assert f"```mermaid\n{drawn.stdout.strip()}\n```" in (EXAMPLE / "README.md").read_text(encoding="utf-8")
+    drawing = programs.statewright("draw", EXAMPLE / "graph.py", "--format", "mermaid", cwd=tmp_path)
+    assert f"```mermaid\n{drawing.stdout.strip()}\n```" in (EXAMPLE / "README.md").read_text(encoding="utf-8")

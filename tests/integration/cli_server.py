@@ -1,4 +1,4 @@
-"""Start `statewright dev`, `serve` and other commands in a process of their own."""
+"""Start `statewright dev`, `serve` and other commands as separate processes."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class ServerProcess:
         return self.wait_for(r"http://127\.0\.0\.1:\d+")
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """Everything that the process has printed, to either stream."""
         return self.out.read_text(encoding="utf-8") + self.err.read_text(encoding="utf-8")
 
     def wait_for(self, pattern: str) -> str:
         """Wait until the process has printed a text that matches, and return that text."""
         until = time.monotonic() + PATIENCE
-        while (match := re.search(pattern, self.said)) is None:
-            assert self.process.poll() is None, self.said
-            assert time.monotonic() < until, self.said
+        while (match := re.search(pattern, self.output)) is None:
+            assert self.process.poll() is None, self.output
+            assert time.monotonic() < until, self.output
             time.sleep(0.02)
         return match[0]
 

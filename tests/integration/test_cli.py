@@ -63,12 +63,12 @@ def flow(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_finished_run_prints_its_state_and_nothing_else(flow: Path) -> None:
+def test_a_finished_run_prints_only_its_state(flow: Path) -> None:
     result = statewright("run", flow, "--input", "n=21", "--json")
     assert (result.returncode, json.loads(result.stdout), result.stderr) == (0, {"n": 42}, "")
 
 
-def test_input_may_be_json_a_file_or_pairs(flow: Path, tmp_path: Path) -> None:
+def test_input_can_be_json_a_file_or_pairs(flow: Path, tmp_path: Path) -> None:
     (tmp_path / "in.json").write_text('{"n": 3}', encoding="utf-8")
     for text in ('{"n": 3}', f"@{tmp_path / 'in.json'}", "n=3"):
         assert json.loads(statewright("run", flow, "--input", text).stdout) == {"n": 6}
@@ -86,7 +86,7 @@ def test_a_failed_node_exits_with_1_and_is_named(flow: Path) -> None:
     assert result.stderr == "Error: ValueError: no luck (in node 'fail', step 1, attempt 1)\n  at flow.py:13 in fail\n"
 
 
-def test_a_traceback_is_shown_only_when_asked_for(flow: Path) -> None:
+def test_a_traceback_is_shown_on_request(flow: Path) -> None:
     result = statewright("run", f"{flow}:failing", "--input", "n=1", "--traceback")
     assert result.returncode == 1
     assert "Traceback" in result.stderr
@@ -110,7 +110,7 @@ def test_a_traceback_is_shown_only_when_asked_for(flow: Path) -> None:
         (("draw", "flow.py", "--output", "no/such/folder.svg"), "cannot be written"),
     ],
 )
-def test_wrong_use_exits_with_2_and_prints_one_sentence(flow: Path, args: tuple[str, ...], message: str) -> None:
+def test_a_usage_error_exits_with_2_and_prints_one_sentence(flow: Path, args: tuple[str, ...], message: str) -> None:
     (flow.parent / "notes.txt").write_text("", encoding="utf-8")
     (flow.parent / "empty.py").write_text("", encoding="utf-8")
     (flow.parent / "broken.py").write_text("def (", encoding="utf-8")
@@ -121,7 +121,7 @@ def test_wrong_use_exits_with_2_and_prints_one_sentence(flow: Path, args: tuple[
     assert "Traceback" not in result.stderr
 
 
-def test_of_two_graphs_without_a_default_name_one_has_to_be_named(tmp_path: Path) -> None:
+def test_a_file_with_several_graphs_requires_a_name(tmp_path: Path) -> None:
     text = "from statewright import StateGraph\none = StateGraph({})\ntwo = StateGraph({})\n"
     (tmp_path / "two.py").write_text(text, encoding="utf-8")
     result = statewright("run", "two.py", cwd=tmp_path)
@@ -146,7 +146,7 @@ def test_progress_is_shown_on_a_terminal(flow: Path) -> None:
 
 
 @pytest.mark.parametrize("format_name", ["ascii", "mermaid", "dot", "svg", "json"])
-def test_draw_knows_every_format(flow: Path, format_name: str) -> None:
+def test_draw_supports_every_format(flow: Path, format_name: str) -> None:
     result = statewright("draw", flow, "--format", format_name)
     assert result.returncode == 0
     assert "double" in result.stdout
@@ -190,7 +190,7 @@ def test_the_tests_of_a_new_project_pass_with_plain_pytest(tmp_path: Path, where
     assert (result.returncode, "1 passed" in result.stdout) == (0, True), result.stdout
 
 
-def test_init_replaces_nothing_unless_told_to(tmp_path: Path) -> None:
+def test_init_replaces_files_only_with_force(tmp_path: Path) -> None:
     (tmp_path / "graph.py").write_text("mine", encoding="utf-8")
     assert statewright("init", tmp_path).returncode == 2
     assert (tmp_path / "graph.py").read_text(encoding="utf-8") == "mine"

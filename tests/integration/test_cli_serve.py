@@ -82,7 +82,7 @@ def test_a_single_python_file_is_served_and_its_handlers_can_be_used(folder: Pat
         assert client.runs.start_and_wait("flow", {"n": 4}).output == {"n": 8}
         client.definitions.add(STEPS)
         assert client.runs.start_and_wait("mail", {"name": "Ada"}).status == "waiting"
-        assert "statewright runs start asking" in server.said
+        assert "statewright runs start asking" in server.output
         assert (folder / ".statewright/runs.db").exists()
         assert server.stop() == 0
 
@@ -155,7 +155,7 @@ def test_a_changed_file_is_loaded_and_open_runs_continue_in_the_new_server(folde
         (folder / "flow.py").write_text(GRAPH.replace("* 2", "* 3"), encoding="utf-8")
         server.wait_for("Serving: asking, flow")
         tripled = client.runs.start_and_wait("flow", {"n": 4})
-        assert (tripled.error, tripled.output) == (None, {"n": 12}), server.said
+        assert (tripled.error, tripled.output) == (None, {"n": 12}), server.output
         (question,) = client.interrupts.list().items
         client.runs.answer(waiting.id, {question.id: 5})
         assert [event.event_type for event in client.runs.follow(waiting.id)][-1] == "WORKFLOW_COMPLETED"
@@ -168,19 +168,19 @@ def test_the_server_continues_while_a_changed_file_has_an_error(folder: Path) ->
         assert client.health().status == "ok"
         (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
         server.wait_for("keeps running the previous code")
-        assert "SyntaxError" in server.said
+        assert "SyntaxError" in server.output
         assert client.runs.start_and_wait("flow", {"n": 4}).output == {"n": 8}
         (folder / "flow.py").write_text(GRAPH.replace("* 2", "* 5"), encoding="utf-8")
         server.wait_for("Serving: asking, flow")
         fivefold = client.runs.start_and_wait("flow", {"n": 4})
-        assert (fivefold.error, fivefold.output) == (None, {"n": 20}), server.said
+        assert (fivefold.error, fivefold.output) == (None, {"n": 20}), server.output
 
 
 def test_the_server_does_not_start_with_a_file_that_has_an_error(folder: Path) -> None:
     (folder / "flow.py").write_text("graph = \n", encoding="utf-8")
     server = ServerProcess(folder, "dev", "flow.py", "--port", "0")
     assert server.process.wait(600) == 2
-    assert "SyntaxError" in server.said
+    assert "SyntaxError" in server.output
 
 
 def test_the_server_ends_when_the_process_that_watches_files_is_killed(folder: Path) -> None:
@@ -215,7 +215,7 @@ def test_an_error_names_a_port_that_is_in_use(folder: Path, command: list[str]) 
         port = listener.getsockname()[1]
         server = ServerProcess(folder, *command, "--port", str(port))
         assert server.process.wait(600) == 2
-        assert f"Port {port} on 127.0.0.1 is already in use." in server.said
+        assert f"Port {port} on 127.0.0.1 is already in use." in server.output
 
 
 def test_serve_ends_with_0_at_sigterm_and_sigint(folder: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_key_created_in_the_database_gives_access_to_the_server(folder: Path) 
         key = create.out.read_text(encoding="utf-8").strip()
         with Client(server.url, key) as client:
             assert client.runs.start_and_wait("flow", {"n": 1}).output == {"n": 2}
-        assert key not in server.said
+        assert key not in server.output
 
 
 SLOW = """

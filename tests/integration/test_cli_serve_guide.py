@@ -13,7 +13,7 @@ from tests.integration.cli_server import serving
 GUIDE = Path(__file__).parents[2] / "docs/guide/serving.md"
 
 
-def test_the_commands_of_the_guide_lead_from_an_empty_folder_to_an_approved_mail(tmp_path: Path) -> None:
+def test_the_commands_of_the_guide_work_from_an_empty_folder_to_an_approved_mail(tmp_path: Path) -> None:
     text = GUIDE.read_text(encoding="utf-8")
     code, commands = (re.findall(rf"^```{kind}\n(.*?)^```", text, re.M | re.S)[0] for kind in ("python", "sh"))
     (tmp_path / "mail.py").write_text(code, encoding="utf-8")
@@ -30,7 +30,7 @@ def test_the_commands_of_the_guide_lead_from_an_empty_folder_to_an_approved_mail
         assert "Send this to Ada?" in result.stdout
         assert '"text": "Dear Ada, thank you."' in result.stdout
         assert "WORKFLOW_COMPLETED" in result.stdout
-        output = server.said.replace(f" --url {server.url}", "").replace(server.url, "http://127.0.0.1:8123")
+        output = server.output.replace(f" --url {server.url}", "").replace(server.url, "http://127.0.0.1:8123")
         assert [line for line in _expected_output(text) if line not in output] == []
 
 

@@ -43,7 +43,7 @@ def built(model):
 
 @pytest.fixture
 def provider() -> Iterator[ProviderServer]:
-    with ProviderServer(["said"], repeat_last=True) as server:
+    with ProviderServer(["fine"], repeat_last=True) as server:
         yield server
 
 
@@ -66,8 +66,8 @@ def url(tmp_path: Path, provider: ProviderServer, monkeypatch: pytest.MonkeyPatc
 
 def test_the_model_of_the_command_line_replaces_all_models_in_files(url: str, provider: ProviderServer) -> None:
     with Client(url) as client:
-        assert client.runs.start_and_wait("one", {"input": "hi"}).output["result"] == "said"
-        assert client.runs.start_and_wait("draft", {"name": "Ada"}).output["text"] == "said"
+        assert client.runs.start_and_wait("one", {"input": "hi"}).output["result"] == "fine"
+        assert client.runs.start_and_wait("draft", {"name": "Ada"}).output["text"] == "fine"
         for agent in ("helper", "built"):
             run = client.runs.start_and_wait(agent, {"messages": [{"role": "user", "content": "hi"}]})
             assert (run.status, run.error) == ("completed", None)

@@ -1,4 +1,4 @@
-"""`statewright runs` and `definitions`, with one server: what they do and print."""
+"""`statewright runs` and `statewright definitions`, with one server."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def test_json_output_contains_the_whole_run(statewright: Command) -> None:
     assert (run["status"], run["output"], run["tags"], run["metadata"]) == ("completed", {"n": 8}, ["x"], {"a": "b"})
 
 
-def test_the_same_idempotency_key_starts_no_second_run(statewright: Command) -> None:
+def test_a_repeated_start_with_the_same_idempotency_key_starts_no_second_run(statewright: Command) -> None:
     first = start(statewright, "doubling", "-i", "n=4", "--idempotency-key", "k-1")
     again = statewright("runs", "start", "doubling", "-i", "n=4", "--idempotency-key", "k-1")
     note = "No new run was started: this run was started earlier with the same idempotency key.\n"
@@ -200,7 +200,7 @@ def test_with_several_questions_each_answer_names_its_question(statewright: Comm
     assert statewright("runs", "watch", run).code == 0
 
 
-def test_an_approval_is_given_by_the_id_of_its_run(statewright: Command, mail: str) -> None:
+def test_an_approval_is_decided_by_the_id_of_its_run(statewright: Command, mail: str) -> None:
     assert mail in statewright("runs", "approve").out
     result = statewright("runs", "approve", mail, "--by", "Grace")
     assert result.out.endswith(f"is approved. Run {mail} continues.\n")
@@ -228,7 +228,7 @@ def test_an_error_names_the_option_of_an_invalid_payload(statewright: Command, m
     assert (result.code, result.err.partition(" is not valid JSON")[0]) == (2, "Error: --payload '{x'")
 
 
-def test_a_run_without_logs_says_so(statewright: Command, mail: str) -> None:
+def test_a_message_is_printed_for_a_run_without_logs(statewright: Command, mail: str) -> None:
     result = statewright("runs", "logs", mail, "--step", "nobody")
     assert (result.code, result.out, result.err) == (0, "", "Step 'nobody' has no logs.\n")
 
@@ -257,7 +257,7 @@ def test_a_signal_wakes_a_run(statewright: Command, mail: str) -> None:
     assert (watched.code, '"who": "Ada"' in watched.out) == (0, True)
 
 
-def test_a_waiting_run_cannot_be_paused_and_says_why(statewright: Command) -> None:
+def test_pausing_a_waiting_run_fails_with_a_reason(statewright: Command) -> None:
     run = start(statewright, "asking")
     statewright("runs", "watch", run)
     result = statewright("runs", "pause", run)
@@ -275,7 +275,7 @@ def test_runs_are_listed_and_filtered(statewright: Command) -> None:
     assert len(json.loads(statewright("runs", "ls", "--limit", 1, "--json").out)) == 1
 
 
-def test_the_error_for_a_wrong_filter_names_the_valid_values(statewright: Command) -> None:
+def test_the_error_for_an_invalid_filter_names_the_valid_values(statewright: Command) -> None:
     result = statewright("runs", "ls", "--status", "compleeted")
     assert (result.code, "'completed'" in result.err) == (2, True)
     result = statewright("runs", "ls", "--metadata", "x")
@@ -319,7 +319,7 @@ def test_the_logs_of_steps_are_shown(statewright: Command) -> None:
         (("resume", "run_x"), "Run 'run_x' does not exist"),
     ],
 )
-def test_wrong_use_of_runs_exits_with_2_and_prints_one_sentence(
+def test_usage_errors_of_runs_exit_with_2_and_print_one_sentence(
     statewright: Command, words: tuple[str, ...], message: str
 ) -> None:
     result = statewright("runs", *words)

@@ -110,7 +110,7 @@ def test_a_database_is_backed_up_checked_and_restored(folder: Path) -> None:
     assert statewright(folder, "resume", "t", "flow.py", "--answer", "yes").returncode == 0
 
 
-def test_a_run_that_was_killed_keeps_its_state_and_its_next_node(folder: Path) -> None:
+def test_a_killed_run_keeps_its_state_and_its_next_node(folder: Path) -> None:
     command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -125,7 +125,7 @@ def test_a_run_that_was_killed_keeps_its_state_and_its_next_node(folder: Path) -
     assert (shown["values"]["notes"], shown["next"]) == (["about rivers"], ["slow"])
 
 
-def test_a_run_that_was_cancelled_can_continue_at_once(folder: Path) -> None:
+def test_a_cancelled_run_can_continue_at_once(folder: Path) -> None:
     command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -140,7 +140,7 @@ def test_a_run_that_was_cancelled_can_continue_at_once(folder: Path) -> None:
     assert '"done"' in resumed.stdout
 
 
-def test_a_run_that_is_terminated_releases_its_thread(folder: Path) -> None:
+def test_a_terminated_run_releases_its_thread(folder: Path) -> None:
     """Otherwise another machine would have to wait for the lease, because it cannot see that the process has ended."""
     command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
@@ -152,7 +152,7 @@ def test_a_run_that_is_terminated_releases_its_thread(folder: Path) -> None:
         assert saver.lease("t") is None
 
 
-def test_a_thread_is_taken_from_the_run_that_holds_it(folder: Path) -> None:
+def test_release_takes_a_thread_from_its_run(folder: Path) -> None:
     command = [*STATEWRIGHT, "run", "flow.py:lasting", "--thread", "t", "--input", "topic=rivers"]
     with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -173,7 +173,7 @@ def test_the_environment_names_the_database(folder: Path, monkeypatch: pytest.Mo
     assert not (folder / ".statewright").exists()
 
 
-def test_every_command_of_threads_refuses_without_a_traceback(folder: Path) -> None:
+def test_errors_of_every_command_on_threads_have_no_traceback(folder: Path) -> None:
     for command in ("ls", "show t", "history t", "diff t 0 1", "fork t --branch b", "prune --keep 1", "rm t"):
         refused = statewright(folder, "threads", *command.split())
         assert (refused.returncode, refused.stdout, len(refused.stderr.splitlines())) == (2, "", 1)

@@ -72,7 +72,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture(scope="module")
 def key(address: str) -> str:
     with Client(address, admin_token=ADMIN) as operator:
-        return operator.workspaces.create("ours").api_key.key
+        return operator.workspaces.create("sales").api_key.key
 
 
 @pytest.fixture
@@ -131,7 +131,7 @@ def port_of(address: str) -> int:
     return int(address.rpartition(":")[2])
 
 
-def test_a_run_from_its_start_to_its_end(client: Client) -> None:
+def test_the_client_follows_a_run_from_start_to_completion(client: Client) -> None:
     definition = client.definitions.add(PAYMENT)
     assert client.definitions.add(PAYMENT).id == definition.id
     run = client.runs.start(definition_id=definition.id, input={"a_b": 1}, wait=10, tags=["one"])
@@ -172,7 +172,7 @@ def test_iterate_reads_all_pages(client: Client) -> None:
 
 
 @pytest.mark.parametrize("cuts", [[1500], [700, 900, 1100], [400, 3000, 2000]], ids=str)
-def test_a_stream_that_breaks_continues_after_the_last_event(
+def test_an_interrupted_stream_continues_after_the_last_event(
     client: Client, address: str, key: str, cuts: list[int]
 ) -> None:
     definition = client.definitions.add(LONG)
@@ -192,18 +192,18 @@ def test_events_arrive_as_they_happen_even_if_connections_break(client: Client, 
     """The first connection carries the events so far, and is cut in the middle of those that follow."""
     run = client.runs.start(definition_id=client.definitions.add(PAYMENT).id, wait=10)
     proxy = Proxy(port_of(address), [2400])
-    seen: list[int] = []
+    numbers: list[int] = []
     with proxy.listening() as proxy_url, Client(proxy_url, key) as proxied:
         for event in proxied.runs.follow(run.id):
-            seen.append(event.seq)
+            numbers.append(event.seq)
             if event.event_type == "STEP_WAITING":
                 client.runs.signal(run.id, "paid")
-    assert seen == list(range(1, len(seen) + 1))
+    assert numbers == list(range(1, len(numbers) + 1))
     assert client.runs.get(run.id).status == "completed"
     assert proxy.connections >= 2
 
 
-def test_a_lost_answer_to_a_start_does_not_start_two_runs(client: Client, address: str, key: str) -> None:
+def test_a_lost_response_to_a_start_does_not_start_two_runs(client: Client, address: str, key: str) -> None:
     definition = client.definitions.add(PAYMENT)
     proxy = Proxy(port_of(address), [20])
     with proxy.listening() as proxy_url, Client(proxy_url, key) as proxied:
@@ -225,7 +225,7 @@ def test_a_request_that_may_have_been_carried_out_is_not_repeated(client: Client
     assert client.runs.get(run.id).status == "cancelled"
 
 
-def test_an_error_names_the_url_of_a_service_that_does_not_run() -> None:
+def test_the_error_for_an_unreachable_service_contains_its_url() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as server:
         port = server.getsockname()[1]
     with Client(f"http://127.0.0.1:{port}", retries=1) as client, pytest.raises(ServiceError) as refused:
@@ -234,14 +234,14 @@ def test_an_error_names_the_url_of_a_service_that_does_not_run() -> None:
     assert "Check that the service is running" in str(refused.value)
 
 
-def test_errors_are_those_of_the_service(client: Client, address: str) -> None:
+def test_errors_of_the_service_are_raised(client: Client, address: str) -> None:
     with pytest.raises(NotFound, match="Run 'nope' does not exist"):
         client.runs.get("nope")
     with Client(address) as stranger, pytest.raises(Unauthorized):
         stranger.runs.list()
 
 
-def test_the_async_client_does_what_the_sync_client_does(address: str, key: str) -> None:
+def test_the_async_client_has_the_same_methods_and_results(address: str, key: str) -> None:
     async def use() -> None:
         async with AsyncClient(address, key) as client:
             definition = await client.definitions.add(PAYMENT)
@@ -252,7 +252,7 @@ def test_the_async_client_does_what_the_sync_client_does(address: str, key: str)
             assert (await client.runs.wait(run.id, seconds=10)).status == "completed"
             events = await follower
             assert [event.seq for event in events] == list(range(1, len(events) + 1))
-            assert run.id in [found.id async for found in client.runs.iterate(status=["completed"])]
+            assert run.id in [completed.id async for completed in client.runs.iterate(status=["completed"])]
             watched = [event async for event in client.runs.watch(run.id)]
             assert not any(isinstance(event, LiveEvent) for event in watched)  # the run had already ended
 
@@ -263,7 +263,7 @@ async def _follow(client: AsyncClient, run_id: str) -> list[Any]:
     return [event async for event in client.runs.follow(run_id)]
 
 
-def test_an_async_stream_that_breaks_continues_after_the_last_event(client: Client, address: str, key: str) -> None:
+def test_an_interrupted_async_stream_continues_after_the_last_event(client: Client, address: str, key: str) -> None:
     run = client.runs.start(definition_id=client.definitions.add(LONG).id, wait=20)
 
     async def use() -> list[Any]:

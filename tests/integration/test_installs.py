@@ -1,4 +1,4 @@
-"""Each install, from the wheel, runs what its guide begins with, and says in one line what it lacks."""
+"""Each installation of the wheel runs the first program of its guide, and reports a missing extra in one line."""
 
 from __future__ import annotations
 
@@ -29,16 +29,18 @@ Install = Callable[..., Installation]
 
 @pytest.fixture(scope="module")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Install:
-    """Installs the wheel, which is built once, with an extra or without any; each once."""
+    """Builds the wheel once, and installs it once for each extra."""
     wheel = build_wheel(tmp_path_factory.mktemp("wheel"))
-    made: dict[str, Installation] = {}
+    installations: dict[str, Installation] = {}
 
-    def installed_with(extra: str = "") -> Installation:
-        if extra not in made:
-            made[extra] = install(wheel, [extra] if extra else [], tmp_path_factory.mktemp(extra or "bare") / "venv")
-        return made[extra]
+    def install_with(extra: str = "") -> Installation:
+        if extra not in installations:
+            installations[extra] = install(
+                wheel, [extra] if extra else [], tmp_path_factory.mktemp(extra or "bare") / "venv"
+            )
+        return installations[extra]
 
-    return installed_with
+    return install_with
 
 
 @pytest.fixture
@@ -52,16 +54,16 @@ def folder(tmp_path: Path) -> Path:
 
 def test_the_bare_package_runs_graphs_and_their_threads(installed: Install, folder: Path) -> None:
     bare = installed()
-    ran = bare.run("statewright", "init", "hello", cwd=folder)
-    assert ran.returncode == 0, ran.stderr
-    others = (("check", "hello/graph.py"), ("draw", "hello/graph.py"), ("db", "check"), ("schema", "states"))
-    more = others if FULL else ()
+    result = bare.run("statewright", "init", "hello", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    further = (("check", "hello/graph.py"), ("draw", "hello/graph.py"), ("db", "check"), ("schema", "states"))
+    more = further if FULL else ()
     for command in (("run", "hello/graph.py", "--input", "name=Ada"), ("threads", "ls"), *more):
-        ran = bare.run("statewright", *command, cwd=folder)
-        assert (ran.returncode, ran.stderr) == (0, ""), command
+        result = bare.run("statewright", *command, cwd=folder)
+        assert (result.returncode, result.stderr) == (0, ""), command
 
 
-LACKING = [
+MISSING_EXTRAS = [
     ("states", "run flow.yaml"),
     ("states", "check flow.yaml"),
     ("states", "draw flow.yaml"),
@@ -76,25 +78,25 @@ LACKING = [
     ("client", "definitions ls"),
     ("crypto", "keys create mine --key-file secret.key"),
 ]
-_QUICK = {"run flow.yaml", "chat agent.py --model openai:gpt-5", "dev agent.py", "runs ls"}
+QUICK = {"run flow.yaml", "chat agent.py --model openai:gpt-5", "dev agent.py", "runs ls"}
 
 
 @pytest.mark.parametrize(
     ("extra", "command"),
-    [pytest.param(*one, marks=[] if one[1] in _QUICK else pytest.mark.full) for one in LACKING],
+    [pytest.param(*case, marks=[] if case[1] in QUICK else pytest.mark.full) for case in MISSING_EXTRAS],
 )
-def test_a_missing_library_is_one_line_that_names_the_extra(
+def test_the_error_for_a_missing_library_is_one_line_that_names_the_extra(
     installed: Install, folder: Path, extra: str, command: str
 ) -> None:
-    ran = installed().run("statewright", *command.split(), cwd=folder)
-    assert ran.returncode == 2, ran.stderr
-    assert ran.stdout == ""
-    assert len(ran.stderr.splitlines()) == 1, ran.stderr
-    assert f"pip install 'statewright[{extra}]'" in ran.stderr
+    result = installed().run("statewright", *command.split(), cwd=folder)
+    assert result.returncode == 2, result.stderr
+    assert result.stdout == ""
+    assert len(result.stderr.splitlines()) == 1, result.stderr
+    assert f"pip install 'statewright[{extra}]'" in result.stderr
 
 
 @pytest.mark.parametrize("file", ["hello/graph.py", pytest.param("flow.yaml", marks=pytest.mark.full)])
-def test_the_server_serves_what_people_write(installed: Install, folder: Path, file: str) -> None:
+def test_the_extra_server_serves_a_project(installed: Install, folder: Path, file: str) -> None:
     server = installed("server")
     assert server.run("statewright", "init", "hello", cwd=folder).returncode == 0
     with serving(server, folder, file) as url:
@@ -111,20 +113,20 @@ def test_the_server_serves_what_people_write(installed: Install, folder: Path, f
 
 
 @pytest.mark.full
-def test_workflows_in_yaml_run_with_the_extra_states(installed: Install, folder: Path) -> None:
+def test_the_extra_states_runs_workflows_in_yaml(installed: Install, folder: Path) -> None:
     states = installed("states")
     (folder / "script.json").write_text('{"greet": "Hello, Ada!"}', encoding="utf-8")
-    ran = states.run("statewright", "run", "flow.yaml", "--script", "script.json", cwd=folder)
-    assert (ran.returncode, ran.stdout) == (0, "Hello, Ada!\n"), ran.stderr
+    result = states.run("statewright", "run", "flow.yaml", "--script", "script.json", cwd=folder)
+    assert (result.returncode, result.stdout) == (0, "Hello, Ada!\n"), result.stderr
     assert states.run("statewright", "schema", "states", cwd=folder).returncode == 0
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["openai:gpt-5", "anthropic:claude-opus-5", "google:gemini-3"])
-def test_models_are_connected_with_the_extra_models(installed: Install, folder: Path, name: str) -> None:
-    ran = installed("models").run("statewright", "run", "agent.py", "-i", "Hello", "--model", name, cwd=folder)
-    assert ran.returncode == 2
-    assert "needs an API key" in ran.stderr
+def test_the_extra_models_connects_models(installed: Install, folder: Path, name: str) -> None:
+    result = installed("models").run("statewright", "run", "agent.py", "-i", "Hello", "--model", name, cwd=folder)
+    assert result.returncode == 2
+    assert "needs an API key" in result.stderr
 
 
 PROGRAMS = {
@@ -188,9 +190,9 @@ PROGRAMS = {
 
 @pytest.mark.full
 @pytest.mark.parametrize("extra", PROGRAMS)
-def test_each_library_extra_alone_runs_what_its_guide_begins_with(installed: Install, folder: Path, extra: str) -> None:
-    ran = installed(extra).run("python", "-W", "default", "-c", textwrap.dedent(PROGRAMS[extra]), cwd=folder)
-    assert ran.stdout.splitlines()[-1:] == ["done"], ran.stderr
+def test_each_library_extra_runs_the_first_program_of_its_guide(installed: Install, folder: Path, extra: str) -> None:
+    result = installed(extra).run("python", "-W", "default", "-c", textwrap.dedent(PROGRAMS[extra]), cwd=folder)
+    assert result.stdout.splitlines()[-1:] == ["done"], result.stderr
 
 
 WALK = """
@@ -199,11 +201,11 @@ import statewright
 from statewright.errors import MissingLibrary
 
 packages = ["statewright", *(
-    one.name for one in pkgutil.walk_packages(statewright.__path__, "statewright.") if one.ispkg
+    module.name for module in pkgutil.walk_packages(statewright.__path__, "statewright.") if module.ispkg
 )]
 for package in packages:
     if package.startswith(("statewright.cli", "statewright.server.", "statewright.workflow.states.")):
-        continue  # the insides of commands, and of packages whose front door is tried
+        continue  # internal packages of commands, and of packages that are imported themselves
     module = importlib.import_module(package)
     for name in getattr(module, "__all__", ()):
         try:
@@ -214,25 +216,25 @@ for package in packages:
 
 
 def test_every_public_name_can_be_imported_or_names_its_extra(installed: Install, folder: Path) -> None:
-    ran = installed().run("python", "-c", WALK, cwd=folder)
-    assert ran.returncode == 0, ran.stderr
-    lacking = dict(line.split(": ", 1) for line in ran.stdout.splitlines())
+    result = installed().run("python", "-c", WALK, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    missing = dict(line.split(": ", 1) for line in result.stdout.splitlines())
     of_langchain = {
         f"statewright.langchain.{name}" for name in ("InjectedState", "InjectedStore", "InjectedToolCallId")
     }
     of_langchain |= {"statewright.langchain.MessagesState", "statewright.langchain.ToolRuntime"}
     of_states = {"statewright.workflow.states.Workflow", "statewright.workflow.states.load_workflow"}
-    assert lacking.keys() == of_langchain | of_states
-    for name, said in lacking.items():
+    assert missing.keys() == of_langchain | of_states
+    for name, message in missing.items():
         extra = "langchain" if name in of_langchain else "states"
-        assert f"Run `pip install 'statewright[{extra}]'`." in said
+        assert f"Run `pip install 'statewright[{extra}]'`." in message
 
 
 @contextmanager
 def serving(server: Installation, folder: Path, file: str) -> Iterator[str]:
-    """Serve a file in a process of its own, and give the address."""
-    said = folder / "server.out"
-    with said.open("wb") as out:
+    """Serve a file in another process, and yield the URL."""
+    output = folder / "server.out"
+    with output.open("wb") as out:
         process = subprocess.Popen(
             [server.statewright, "dev", file, "--port", "0", "--no-reload"],
             cwd=folder,
@@ -242,11 +244,11 @@ def serving(server: Installation, folder: Path, file: str) -> Iterator[str]:
         )
     try:
         until = time.monotonic() + LONGEST
-        while (match := re.search(r"http://127\.0\.0\.1:\d+", said.read_text(encoding="utf-8"))) is None:
-            assert process.poll() is None, said.read_text(encoding="utf-8")
+        while (match := re.search(r"http://127\.0\.0\.1:\d+", output.read_text(encoding="utf-8"))) is None:
+            assert process.poll() is None, output.read_text(encoding="utf-8")
             assert time.monotonic() < until
             time.sleep(0.02)
         yield match[0]
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(LONGEST) == 0, said.read_text(encoding="utf-8")
+        assert process.wait(LONGEST) == 0, output.read_text(encoding="utf-8")

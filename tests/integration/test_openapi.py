@@ -1,4 +1,4 @@
-"""A live server answers as its OpenAPI document says, whatever it is sent, and never with an internal error."""
+"""A live server answers every request as its OpenAPI document says, and never with an internal error."""
 
 from __future__ import annotations
 

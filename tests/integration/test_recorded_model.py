@@ -1,4 +1,4 @@
-"""Cassettes across processes: recorded in one, replayed in another, and whole after a kill."""
+"""Cassettes across processes: recorded in one, replayed in another, and complete after a kill."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from statewright.models import ModelRequest, ScriptedModel
 from statewright.models.recorded.recorded_model import RecordedModel
 
 async def main(path, count):
-    model = RecordedModel(path, lambda: ScriptedModel(lambda one: one.messages[0].text.upper() * 50))
+    model = RecordedModel(path, lambda: ScriptedModel(lambda request: request.messages[0].text.upper() * 50))
     for n in itertools.count() if count == "all" else range(int(count)):
         print((await model.complete(ModelRequest((Message(f"m{n}"),)))).text[:3], flush=True)
 
@@ -30,25 +30,25 @@ def command(path: Path, count: str) -> list[str]:
     return [sys.executable, "-c", PROGRAM, str(path), count]
 
 
-def ran(path: Path, count: str, record: str) -> subprocess.CompletedProcess[str]:
+def run_program(path: Path, count: str, record: str) -> subprocess.CompletedProcess[str]:
     environment = {**os.environ, VARIABLE: record}
     return subprocess.run(command(path, count), env=environment, capture_output=True, text=True, timeout=600)
 
 
-def test_recorded_in_one_process_and_replayed_in_another(tmp_path: Path) -> None:
+def test_a_cassette_recorded_in_one_process_is_replayed_in_another(tmp_path: Path) -> None:
     path = tmp_path / "c.json"
-    assert ran(path, "3", "new").stdout.split() == ["M0M", "M1M", "M2M"]
+    assert run_program(path, "3", "new").stdout.split() == ["M0M", "M1M", "M2M"]
     before = path.read_bytes()
-    assert ran(path, "3", "none").stdout.split() == ["M0M", "M1M", "M2M"]
+    assert run_program(path, "3", "none").stdout.split() == ["M0M", "M1M", "M2M"]
     assert path.read_bytes() == before
-    failed = ran(path, "4", "none")
+    failed = run_program(path, "4", "none")
     assert "has no answer for this request" in failed.stderr
     assert "STATEWRIGHT_RECORD=new" in failed.stderr
-    assert ran(path, "3", "all").returncode == 0
-    assert path.read_bytes() == before, "a second recording of the same answers is the same file"
+    assert run_program(path, "3", "all").returncode == 0
+    assert path.read_bytes() == before, "recording the same answers again gives the same file"
 
 
-def test_a_recording_that_is_killed_leaves_a_whole_file(tmp_path: Path) -> None:
+def test_a_killed_recording_leaves_a_complete_file(tmp_path: Path) -> None:
     for number in range(5):
         path = tmp_path / f"{number}.json"
         recording = subprocess.Popen(
@@ -59,7 +59,7 @@ def test_a_recording_that_is_killed_leaves_a_whole_file(tmp_path: Path) -> None:
         time.sleep(0.03 * number)
         recording.kill()
         recording.wait()
-        told = len(recording.stdout.read().split()) + 1
+        printed = len(recording.stdout.read().split()) + 1
         recording.stdout.close()
-        kept = len(Cassette(path).records)
-        assert kept >= told, "what a caller was given is on the cassette"
+        stored = len(Cassette(path).records)
+        assert stored >= printed, "every answer that a caller received is on the cassette"

@@ -1,4 +1,4 @@
-"""The server as a process: its streams, clients that break the protocol, and a clean end."""
+"""The server as a process: its streams, clients that violate the protocol, and a clean shutdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 from tests.unit.server.serving import LEAD, PAYMENT
 
 GUARD = 300
-"""Seconds after which a test gives up. Only a hang takes that long."""
+"""Seconds after which a test fails. Only a hang takes this long."""
 ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import sys
@@ -36,7 +36,7 @@ print("closed", flush=True)
 
 
 END = b"0\r\n\r\n"
-"""The last chunk of an answer that is complete."""
+"""The last chunk of a complete response."""
 
 
 def free_port() -> int:
@@ -46,7 +46,7 @@ def free_port() -> int:
 
 
 class Server:
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     def __init__(self, port: int, database: Path) -> None:
         self.port = port
@@ -123,7 +123,7 @@ def read_until(connection: socket.socket, end: bytes) -> bytes:
     return received
 
 
-def test_events_come_as_they_happen(server: Server):
+def test_events_are_streamed_as_they_happen(server: Server):
     run = server.start(PAYMENT)
     with server.connect() as connection:
         connection.sendall(get(f"/v1/workflow-runs/{run['id']}/stream"))
@@ -141,17 +141,17 @@ def test_a_reader_that_reconnects_misses_no_event(server: Server):
     run = server.start(LEAD)
     path = f"/api/v1/workflow-runs/{run['id']}/stream"
     events = server.client.get(path).text.split("\n\n")[:-1]
-    for seen in range(len(events) + 1):
-        rest = server.client.get(path, headers={"last-event-id": str(seen)}).text.split("\n\n")[:-1]
-        assert rest == events[seen:]
+    for last_seen in range(len(events) + 1):
+        rest = server.client.get(path, headers={"last-event-id": str(last_seen)}).text.split("\n\n")[:-1]
+        assert rest == events[last_seen:]
 
 
 BROKEN_REQUESTS = {
     "no HTTP": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 50,
     "no version": b"GET /health\r\n\r\n",
-    "half a head": b"GET /health HTTP/1.1\r\nhost: 127",
-    "half a body": b"POST /v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100\r\n\r\n{",
-    "a length below zero": b"POST /v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: -5\r\n\r\n",
+    "incomplete head": b"GET /health HTTP/1.1\r\nhost: 127",
+    "incomplete body": b"POST /v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 100\r\n\r\n{",
+    "negative length": b"POST /v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: -5\r\n\r\n",
     "two lengths": b"POST /v1/events HTTP/1.1\r\nhost: a\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\nab",
     "a broken chunk": b"POST /v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n",
     "a huge head": b"GET /health HTTP/1.1\r\nhost: 127.0.0.1\r\nx: " + b"y" * 200_000 + b"\r\n\r\n",
@@ -176,7 +176,7 @@ def chunk(size: int) -> bytes:
     return b"%x\r\n%b\r\n" % (size, b" " * size)
 
 
-def test_an_endless_body_is_cut_off(server: Server):
+def test_an_endless_body_is_rejected(server: Server):
     head = ["POST /v1/events HTTP/1.1", "host: 127.0.0.1", "content-type: application/json"]
     with server.connect() as connection:
         connection.sendall("\r\n".join([*head, "transfer-encoding: chunked", "", ""]).encode())
@@ -186,13 +186,13 @@ def test_an_endless_body_is_cut_off(server: Server):
     assert answer.startswith(b"HTTP/1.1 413 ")
 
 
-def test_a_body_announced_as_too_large_is_refused_before_it_arrives(server: Server):
+def test_a_body_that_is_announced_as_too_large_is_rejected_before_it_arrives(server: Server):
     with server.connect() as connection:
         connection.sendall(b"POST /v1/events HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 999999999999\r\n\r\n")
         assert read_until(connection, b"PAYLOAD_TOO_LARGE").startswith(b"HTTP/1.1 413 ")
 
 
-def test_requests_for_another_host_are_refused(server: Server):
+def test_requests_for_another_host_are_rejected(server: Server):
     with server.connect() as connection:
         connection.sendall(b"GET /v1/workflow-runs HTTP/1.1\r\nhost: evil.example\r\n\r\n")
         assert read_until(connection, b"FORBIDDEN").startswith(b"HTTP/1.1 403 ")

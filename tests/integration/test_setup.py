@@ -1,4 +1,4 @@
-"""`scripts/setup` on machines that have no Python to offer."""
+"""`scripts/setup` on machines without a usable Python."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ def _stub(folder: Path, name: str, body: str) -> None:
     file.chmod(file.stat().st_mode | stat.S_IXUSR)
 
 
-@pytest.mark.parametrize("found", ["exit 1", None])
-def test_without_a_usable_python_one_sentence_says_what_to_install(tmp_path: Path, found: str | None) -> None:
+@pytest.mark.parametrize("python", ["exit 1", None])
+def test_without_a_usable_python_one_line_says_what_to_install(tmp_path: Path, python: str | None) -> None:
     path, project = tmp_path / "bin", tmp_path / "project"
     path.mkdir()
     for tool in TOOLS:
-        where = shutil.which(tool)
-        assert where is not None
-        (path / tool).symlink_to(where)
-    if found is not None:  # a Python that is too old, or cannot make environments: the probe fails
-        _stub(path, "python3", found)
+        location = shutil.which(tool)
+        assert location is not None
+        (path / tool).symlink_to(location)
+    if python is not None:  # a Python that is too old, or cannot make environments: the probe fails
+        _stub(path, "python3", python)
     (project / "scripts").mkdir(parents=True)
     for name in ("scripts/setup", "scripts/dev-requirements", "pyproject.toml", "constraints.txt"):
         shutil.copy(ROOT / name, project / name)
-    done = subprocess.run(
+    result = subprocess.run(
         ["sh", "scripts/setup", "run"],
         cwd=project,
         env={"PATH": str(path), "HOME": os.environ.get("HOME", "/")},
@@ -41,7 +41,7 @@ def test_without_a_usable_python_one_sentence_says_what_to_install(tmp_path: Pat
         text=True,
         check=False,
     )
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert "Python 3.11 or newer" in done.stderr
+    assert result.returncode == 2
+    assert len(result.stderr.splitlines()) == 1
+    assert "Python 3.11 or newer" in result.stderr
     assert not (project / ".venv").exists()

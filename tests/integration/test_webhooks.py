@@ -1,4 +1,4 @@
-"""Webhooks over real connections: receivers that fail, dawdle, send elsewhere, talk for ever, and check signatures."""
+"""Webhooks over real connections: receivers that fail, delay, redirect, never end, and check signatures."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ from statewright.testing import FakeClock
 OK = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok"
 
 
-def status(code: int, *more: str) -> bytes:
-    return "\r\n".join([f"HTTP/1.1 {code} Said", "content-length: 0", *more, "", ""]).encode()
+def status(code: int, *headers: str) -> bytes:
+    return "\r\n".join([f"HTTP/1.1 {code} Scripted", "content-length: 0", *headers, "", ""]).encode()
 
 
 @dataclass
@@ -56,7 +56,7 @@ Reply = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]
 
 @dataclass
 class Receiver:
-    """A server for one event loop that answers from a script, the last reply again and again."""
+    """A server for one event loop that answers from a script and repeats the last reply."""
 
     replies: list[Reply] = field(default_factory=lambda: [OK])
     requests: list[Request] = field(default_factory=list)
@@ -79,7 +79,9 @@ class Receiver:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         line, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().strip().split("\r\n")
-        headers = dict(one.lower().split(": ", 1) if "signature" not in one else one.split(": ", 1) for one in lines)
+        headers = dict(
+            header.lower().split(": ", 1) if "signature" not in header else header.split(": ", 1) for header in lines
+        )
         body = await reader.readexactly(int(headers["content-length"]))
         self.requests.append(Request(line, headers, body))
         reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
@@ -91,9 +93,9 @@ class Receiver:
 
 
 SETTINGS = WebhookSettings(allow_hosts=["127.0.0.1"], timeout=600)
-"""No answer is late, however slow the machine: a message that is sent again arrives twice."""
+"""The timeout is long, since a message that is sent again on a slow machine would arrive twice."""
 PATIENCE = 600.0
-"""A sweep ends when everything is sent, however slow the machine."""
+"""A sweep ends only at everything is sent, even on a slow machine."""
 
 
 @pytest.fixture(params=["memory", "sqlite"])
@@ -105,8 +107,8 @@ def ledger(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Ledger]:
         yield SqliteLedger(database)
 
 
-class House:
-    """A ledger with one webhook, what sends, and a run to tell of."""
+class Sender:
+    """A ledger with a run and a webhook, and the deliverer that sends its messages."""
 
     def __init__(self, ledger: Ledger, settings: WebhookSettings = SETTINGS) -> None:
         self.ledger = ledger
@@ -116,7 +118,7 @@ class House:
         self.webhook_id = ""
         self.secret = ""
 
-    async def begin(self, url: str) -> None:
+    async def set_up(self, url: str) -> None:
         now = self.clock.now()
         run = Run(id="run_1", workspace_id="a", graph="g", thread_id="t", created_at=now, updated_at=now)
         await aresolve(self.ledger.write([Insert(run)]))
@@ -124,10 +126,9 @@ class House:
         self.webhook_id, self.secret = webhook.id, str(secret)
 
     async def announce(self, count: int = 1) -> None:
-        told = {"workflowRunId": "run_1", "output": {"text": "fünf €"}}
-        now = self.clock.now()
+        payload, now = {"workflowRunId": "run_1", "output": {"text": "fünf €"}}, self.clock.now()
         await aresolve(
-            self.ledger.write([Announce("a", "workflow.completed", told, now, "run_1") for _ in range(count)])
+            self.ledger.write([Announce("a", "workflow.completed", payload, now, "run_1") for _ in range(count)])
         )
 
     async def sweep(self) -> datetime | None:
@@ -138,128 +139,128 @@ class House:
             self.clock.advance(due - self.clock.now())
 
     async def deliveries(self) -> list[Delivery]:
-        found, _ = await deliveries_of(self.ledger, "a", self.webhook_id)
-        return found
+        deliveries, _ = await deliveries_of(self.ledger, "a", self.webhook_id)
+        return deliveries
 
     async def webhook(self) -> Webhook:
         return await get_webhook(self.ledger, "a", self.webhook_id)
 
     async def events(self) -> list[str]:
-        return [one.type for one in await aresolve(self.ledger.events("run_1"))]
+        return [event.type for event in await aresolve(self.ledger.events("run_1"))]
 
 
-def test_a_message_arrives_signed_and_a_copy_of_it_is_refused_later(ledger: Ledger) -> None:
+def test_a_message_is_signed_and_rejected_if_replayed_or_changed(ledger: Ledger) -> None:
     async def run() -> None:
         async with Receiver().listening() as receiver:
-            house = House(ledger)
-            await house.begin(receiver.url)
-            await house.announce()
-            assert await house.sweep() is None
-            (got,), (delivery,) = receiver.requests, await house.deliveries()
-            assert got.line == "POST /hook?from=a HTTP/1.1"
-            assert got.headers["host"] == f"127.0.0.1:{receiver.port}"
-            assert got.headers["content-type"] == "application/json"
-            assert got.headers["statewright-event"] == "workflow.completed"
-            assert got.headers["statewright-delivery"] == delivery.id
-            assert json.loads(got.body) == {
+            sender = Sender(ledger)
+            await sender.set_up(receiver.url)
+            await sender.announce()
+            assert await sender.sweep() is None
+            (request,), (delivery,) = receiver.requests, await sender.deliveries()
+            assert request.line == "POST /hook?from=a HTTP/1.1"
+            assert request.headers["host"] == f"127.0.0.1:{receiver.port}"
+            assert request.headers["content-type"] == "application/json"
+            assert request.headers["statewright-event"] == "workflow.completed"
+            assert request.headers["statewright-delivery"] == delivery.id
+            assert json.loads(request.body) == {
                 "id": delivery.id,
                 "type": "workflow.completed",
-                "createdAt": house.clock.now().isoformat().replace("+00:00", "Z"),
+                "createdAt": sender.clock.now().isoformat().replace("+00:00", "Z"),
                 "data": {"workflowRunId": "run_1", "output": {"text": "fünf €"}},
             }
-            signature, now = got.headers["statewright-signature"], house.clock.now()
-            verify(house.secret, signature, got.body, now=now)
-            for secret, body, when in (
-                (house.secret, got.body, now + timedelta(seconds=301)),
-                (house.secret, got.body.replace(b"run_1", b"run_2"), now),
-                ("whsec_other", got.body, now),
+            signature, now = request.headers["statewright-signature"], sender.clock.now()
+            verify(sender.secret, signature, request.body, now=now)
+            for secret, body, at in (
+                (sender.secret, request.body, now + timedelta(seconds=301)),
+                (sender.secret, request.body.replace(b"run_1", b"run_2"), now),
+                ("whsec_other", request.body, now),
             ):
                 with pytest.raises(Unauthorized):
-                    verify(secret, signature, body, now=when)
-            assert (delivery.status, delivery.response_status, await house.events()) == (
+                    verify(secret, signature, body, now=at)
+            assert (delivery.status, delivery.response_status, await sender.events()) == (
                 "delivered", 200, ["WEBHOOK_DELIVERED"],
             )  # fmt: skip
-            await house.deliverer.close()
+            await sender.deliverer.close()
 
     asyncio.run(run())
 
 
-def test_a_receiver_that_fails_is_tried_again_with_the_same_message(ledger: Ledger) -> None:
+def test_a_failed_delivery_is_retried_with_the_same_message(ledger: Ledger) -> None:
     async def run() -> None:
         async with Receiver([status(500), status(429), status(404), OK]).listening() as receiver:
-            house = House(ledger)
-            await house.begin(receiver.url)
-            await house.announce()
-            await house.exhaust()
+            sender = Sender(ledger)
+            await sender.set_up(receiver.url)
+            await sender.announce()
+            await sender.exhaust()
             assert len(receiver.requests) == 4
-            assert len({one.body for one in receiver.requests}) == 1
-            assert len({one.headers["statewright-delivery"] for one in receiver.requests}) == 1
-            signatures = [one.headers["statewright-signature"] for one in receiver.requests]
+            assert len({request.body for request in receiver.requests}) == 1
+            assert len({request.headers["statewright-delivery"] for request in receiver.requests}) == 1
+            signatures = [request.headers["statewright-signature"] for request in receiver.requests]
             assert len(set(signatures)) == 4
-            verify(house.secret, signatures[-1], receiver.requests[-1].body, now=house.clock.now())
-            (delivery,) = await house.deliveries()
+            verify(sender.secret, signatures[-1], receiver.requests[-1].body, now=sender.clock.now())
+            (delivery,) = await sender.deliveries()
             assert (delivery.status, delivery.attempts) == ("delivered", 4)
 
     asyncio.run(run())
 
 
-def test_who_answers_410_is_switched_off_and_can_be_switched_on_again(ledger: Ledger) -> None:
+def test_status_410_disables_the_webhook_until_it_is_enabled_again(ledger: Ledger) -> None:
     async def run() -> None:
         async with Receiver([status(410), OK]).listening() as receiver:
-            house = House(ledger)
-            await house.begin(receiver.url)
-            await house.announce()
-            assert await house.sweep() is None
-            webhook = await house.webhook()
+            sender = Sender(ledger)
+            await sender.set_up(receiver.url)
+            await sender.announce()
+            assert await sender.sweep() is None
+            webhook = await sender.webhook()
             assert (webhook.active, webhook.disabled_reason) == (False, "The receiver answered 410: it is gone.")
-            await house.announce()
-            await house.sweep()
+            await sender.announce()
+            await sender.sweep()
             assert len(receiver.requests) == 1
             changed = await change_webhook(
-                ledger, "a", webhook.id, active=True, rotate_secret=True, now=house.clock.now(), settings=SETTINGS
+                ledger, "a", webhook.id, active=True, rotate_secret=True, now=sender.clock.now(), settings=SETTINGS
             )
-            await send_test(ledger, "a", webhook.id, now=house.clock.now())
-            await house.sweep()
-            got = receiver.requests[-1]
-            assert got.headers["statewright-event"] == "webhook.test"
-            for secret in (house.secret, str(changed.secret)):  # either will do while the secret changes
-                verify(secret, got.headers["statewright-signature"], got.body, now=house.clock.now())
-            assert await house.events() == ["WEBHOOK_FAILED"]
+            await send_test(ledger, "a", webhook.id, now=sender.clock.now())
+            await sender.sweep()
+            request = receiver.requests[-1]
+            assert request.headers["statewright-event"] == "webhook.test"
+            for secret in (sender.secret, str(changed.secret)):  # both are valid during a rotation
+                verify(secret, request.headers["statewright-signature"], request.body, now=sender.clock.now())
+            assert await sender.events() == ["WEBHOOK_FAILED"]
 
     asyncio.run(run())
 
 
-def test_many_failures_switch_a_webhook_off(ledger: Ledger) -> None:
+def test_repeated_failures_disable_the_webhook(ledger: Ledger) -> None:
     async def run() -> None:
         async with Receiver([status(503)]).listening() as receiver:
-            house = House(ledger, WebhookSettings(allow_hosts=["127.0.0.1"], retry_after=[], disable_after=4))
-            await house.begin(receiver.url)
+            sender = Sender(ledger, WebhookSettings(allow_hosts=["127.0.0.1"], retry_after=[], disable_after=4))
+            await sender.set_up(receiver.url)
             for _ in range(3):
-                await house.announce()
-                await house.exhaust()
-            assert (await house.webhook()).failures == 3
-            await house.announce()
-            await house.exhaust()
-            webhook = await house.webhook()
+                await sender.announce()
+                await sender.exhaust()
+            assert (await sender.webhook()).failures == 3
+            await sender.announce()
+            await sender.exhaust()
+            webhook = await sender.webhook()
             assert (webhook.active, webhook.failures) == (False, 4)
             assert webhook.disabled_reason == "4 messages in a row have failed permanently."
 
     asyncio.run(run())
 
 
-def test_many_messages_by_several_processes_arrive_once_each(ledger: Ledger) -> None:
+def test_concurrent_deliverers_send_each_message_once(ledger: Ledger) -> None:
     async def run() -> None:
         async with Receiver().listening() as receiver:
-            house = House(ledger)
-            await house.begin(receiver.url)
-            await house.announce(60)
-            others = [Deliverer(ledger, house.clock, SETTINGS, patience=PATIENCE) for _ in range(3)]
-            await asyncio.gather(*(one.sweep(house.clock.now()) for one in [house.deliverer, *others]))
-            await asyncio.gather(*(one.close() for one in [house.deliverer, *others]))
-            assert len({one.headers["statewright-delivery"] for one in receiver.requests}) == 60
+            sender = Sender(ledger)
+            await sender.set_up(receiver.url)
+            await sender.announce(60)
+            others = [Deliverer(ledger, sender.clock, SETTINGS, patience=PATIENCE) for _ in range(3)]
+            await asyncio.gather(*(deliverer.sweep(sender.clock.now()) for deliverer in [sender.deliverer, *others]))
+            await asyncio.gather(*(deliverer.close() for deliverer in [sender.deliverer, *others]))
+            assert len({request.headers["statewright-delivery"] for request in receiver.requests}) == 60
             assert len(receiver.requests) == 60
-            assert {one.status for one in await house.deliveries()} == {"delivered"}
-            assert await house.events() == ["WEBHOOK_DELIVERED"] * 60
+            assert {delivery.status for delivery in await sender.deliveries()} == {"delivered"}
+            assert await sender.events() == ["WEBHOOK_DELIVERED"] * 60
 
     asyncio.run(run())
 
@@ -268,13 +269,13 @@ def test_many_messages_by_several_processes_arrive_once_each(ledger: Ledger) -> 
 
 
 def answer_to(reply: Reply, *, timeout: float = 600.0, url: str | None = None) -> tuple[Answer, Receiver]:
-    """How a message was answered, and by whom."""
+    """Send a message to a receiver with this reply, and return the answer and the receiver."""
 
     async def run() -> tuple[Answer, Receiver]:
         async with Receiver([reply]).listening() as receiver:
-            sender = HttpPost(WebhookSettings(allow_hosts=["127.0.0.1"], timeout=timeout))
-            found = await sender(url or receiver.url, b"{}", {"content-type": "application/json"})
-            return found, receiver
+            post = HttpPost(WebhookSettings(allow_hosts=["127.0.0.1"], timeout=timeout))
+            answer = await post(url or receiver.url, b"{}", {"content-type": "application/json"})
+            return answer, receiver
 
     return asyncio.run(run())
 
@@ -284,34 +285,34 @@ def test_redirects_are_not_followed(code: int) -> None:
     async def run() -> None:
         async with Receiver().listening() as inside, Receiver().listening() as receiver:
             receiver.replies = [status(code, f"location: http://127.0.0.1:{inside.port}/secrets")]
-            sender = HttpPost(SETTINGS)
-            found = await sender(receiver.url, b"{}", {})
-            assert found.status == code
-            assert "redirects are not followed" in str(found.error)
+            post = HttpPost(SETTINGS)
+            answer = await post(receiver.url, b"{}", {})
+            assert answer.status == code
+            assert "redirects are not followed" in str(answer.error)
             assert (len(receiver.requests), inside.requests) == (1, [])
 
     asyncio.run(run())
 
 
-async def dawdle(writer: asyncio.StreamWriter) -> None:
+async def never_answer(writer: asyncio.StreamWriter) -> None:
     await asyncio.Event().wait()
 
 
 async def trickle(writer: asyncio.StreamWriter) -> None:
-    """A head that never ends: each byte is a sign of life."""
-    for sign in b"HTTP/1.1 200 OK\r\n" + b"x-a: " + b"y" * 1000:
-        writer.write(bytes([sign]))
+    """Send an endless head, one byte at a time."""
+    for byte in b"HTTP/1.1 200 OK\r\n" + b"x-a: " + b"y" * 1000:
+        writer.write(bytes([byte]))
         await writer.drain()
         await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("reply", [dawdle, trickle])
-def test_a_slow_receiver_has_its_time_and_no_more(reply: Reply) -> None:
-    found, _ = answer_to(reply, timeout=0.2)
-    assert found == Answer(None, "The receiver did not answer within 0.2 s.")
+@pytest.mark.parametrize("reply", [never_answer, trickle])
+def test_a_slow_receiver_times_out(reply: Reply) -> None:
+    answer, _ = answer_to(reply, timeout=0.2)
+    assert answer == Answer(None, "The receiver did not answer within 0.2 s.")
 
 
-def test_a_long_answer_is_not_read_to_its_end() -> None:
+def test_the_body_of_a_long_answer_is_not_read() -> None:
     sent = 0
 
     async def flood(writer: asyncio.StreamWriter) -> None:
@@ -322,19 +323,19 @@ def test_a_long_answer_is_not_read_to_its_end() -> None:
             await writer.drain()
             sent += 65536
 
-    found, _ = answer_to(flood)
-    assert found == Answer(200)
-    assert sent < 50_000_000  # what the buffers of the system have taken
+    answer, _ = answer_to(flood)
+    assert answer == Answer(200)
+    assert sent < 50_000_000  # as much as fits into the buffers of the system
 
 
-def test_an_answer_whose_text_never_comes_has_a_status_all_the_same() -> None:
-    async def half(writer: asyncio.StreamWriter) -> None:
+def test_the_status_counts_even_if_the_body_never_arrives() -> None:
+    async def send_half(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 201 Created\r\ncontent-length: 10\r\n\r\nhalf")
         await writer.drain()
         await asyncio.Event().wait()
 
-    found, _ = answer_to(half, timeout=600)
-    assert found == Answer(201)
+    answer, _ = answer_to(send_half, timeout=600)
+    assert answer == Answer(201)
 
 
 @pytest.mark.parametrize(
@@ -343,33 +344,33 @@ def test_an_answer_whose_text_never_comes_has_a_status_all_the_same() -> None:
      b"HTTP/1.1 200 OK\r\n" + b"a: b\r\n" * 50_000, b"HTTP/1.1 200 OK\r\ncontent-length: x\r\n\r\n"],
     ids=["nothing", "ssh", "cut", "status", "zeros", "long head", "length"],
 )  # fmt: skip
-def test_what_is_no_http_is_a_failure_that_is_told(reply: bytes) -> None:
-    found, receiver = answer_to(reply)
-    assert found.status is None
-    assert str(found.error).startswith(f"127.0.0.1:{receiver.port} could not be reached: ")
+def test_an_invalid_http_answer_is_a_reported_failure(reply: bytes) -> None:
+    answer, receiver = answer_to(reply)
+    assert answer.status is None
+    assert str(answer.error).startswith(f"127.0.0.1:{receiver.port} could not be reached: ")
 
 
-def test_nobody_there_is_a_failure_that_is_told() -> None:
-    found, receiver = answer_to(OK, url="http://127.0.0.1:9/")
-    assert str(found.error).startswith("127.0.0.1:9 could not be reached: ConnectError")
+def test_a_refused_connection_is_a_reported_failure() -> None:
+    answer, receiver = answer_to(OK, url="http://127.0.0.1:9/")
+    assert str(answer.error).startswith("127.0.0.1:9 could not be reached: ConnectError")
     assert receiver.requests == []
 
 
-def test_each_message_has_a_connection_of_its_own() -> None:
+def test_each_message_has_its_own_connection() -> None:
     async def run() -> None:
         peers: set[Any] = set()
 
-        async def note(writer: asyncio.StreamWriter) -> None:
+        async def keep_open(writer: asyncio.StreamWriter) -> None:
             peers.add(writer.get_extra_info("peername"))
             writer.write(OK)
             await writer.drain()
             await asyncio.Event().wait()  # the receiver would keep it open
 
-        async with Receiver([note]).listening() as receiver:
-            sender = HttpPost(SETTINGS)
+        async with Receiver([keep_open]).listening() as receiver:
+            post = HttpPost(SETTINGS)
             for _ in range(3):
-                assert await sender(receiver.url, b"{}", {}) == Answer(200)
-            assert {one.headers["connection"] for one in receiver.requests} == {"close"}
+                assert await post(receiver.url, b"{}", {}) == Answer(200)
+            assert {request.headers["connection"] for request in receiver.requests} == {"close"}
             assert len(peers) == 3
 
     asyncio.run(run())
@@ -380,7 +381,7 @@ def test_each_message_has_a_connection_of_its_own() -> None:
 
 @dataclass
 class Certificates:
-    """A certificate for one name, and who trusts it."""
+    """A server's certificate, and a context that trusts it."""
 
     served: ssl.SSLContext
     trusted: ssl.SSLContext
@@ -388,7 +389,7 @@ class Certificates:
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory: pytest.TempPathFactory) -> Certificates:
-    """Of `hooks.test`, signed by itself."""
+    """A self-signed certificate of `hooks.test`."""
     folder = tmp_path_factory.mktemp("tls")
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "hooks.test")])
@@ -425,62 +426,64 @@ def resolver(*addresses: str) -> Callable[[str, int], Awaitable[Sequence[str]]]:
 
 def over_tls(certificates: Certificates, host: str, *, trusted: bool = True, addresses: Sequence[str] = ()) -> Any:
     async def run() -> Any:
-        named: list[str | None] = []
-        certificates.served.sni_callback = lambda _, name, __: named.append(name)
+        server_names: list[str | None] = []
+        certificates.served.sni_callback = lambda _, name, __: server_names.append(name)
         async with Receiver().listening(tls=certificates.served) as receiver:
             settings = WebhookSettings(
                 allow_hosts=[host],
                 ssl_context=certificates.trusted if trusted else None,
                 resolve=resolver(*(addresses or ["127.0.0.1"])),
             )
-            sender = HttpPost(settings)
-            found = await sender(f"https://{host}:{receiver.port}/", b"{}", {})
-            return found, receiver, named
+            post = HttpPost(settings)
+            answer = await post(f"https://{host}:{receiver.port}/", b"{}", {})
+            return answer, receiver, server_names
 
     return asyncio.run(run())
 
 
-def test_the_certificate_and_the_host_are_those_of_the_name(certificates: Certificates) -> None:
-    """The name is known to the settings alone, so nothing has looked it up a second time."""
-    found, receiver, named = over_tls(certificates, "hooks.test")
-    assert found == Answer(200)
+def test_tls_and_the_host_header_use_the_name_of_the_url(certificates: Certificates) -> None:
+    """Only the resolver of the settings knows the name, so it is not looked up a second time."""
+    answer, receiver, server_names = over_tls(certificates, "hooks.test")
+    assert answer == Answer(200)
     assert receiver.requests[0].headers["host"] == f"hooks.test:{receiver.port}"
-    assert named == ["hooks.test"]
+    assert server_names == ["hooks.test"]
 
 
-def test_an_address_has_a_certificate_too(certificates: Certificates) -> None:
-    found, receiver, _ = over_tls(certificates, "127.0.0.1")
-    assert found == Answer(200)
+def test_tls_works_with_an_ip_address(certificates: Certificates) -> None:
+    answer, receiver, _ = over_tls(certificates, "127.0.0.1")
+    assert answer == Answer(200)
     assert receiver.requests[0].headers["host"] == f"127.0.0.1:{receiver.port}"
 
 
 @pytest.mark.parametrize(("host", "trusted"), [("other.test", True), ("hooks.test", False)])
-def test_the_wrong_certificate_gets_nothing(certificates: Certificates, host: str, trusted: bool) -> None:
-    found, receiver, _ = over_tls(certificates, host, trusted=trusted)
-    assert found.status is None
-    assert "certificate verify failed" in found.error
+def test_a_wrong_certificate_is_rejected_before_anything_is_sent(
+    certificates: Certificates, host: str, trusted: bool
+) -> None:
+    answer, receiver, _ = over_tls(certificates, host, trusted=trusted)
+    assert answer.status is None
+    assert "certificate verify failed" in answer.error
     assert receiver.requests == []
 
 
-def test_an_address_at_which_nobody_listens_does_not_hide_the_next(certificates: Certificates) -> None:
-    found, receiver, _ = over_tls(certificates, "hooks.test", addresses=["127.0.0.2", "127.0.0.1"])
-    assert found == Answer(200)
+def test_the_next_address_is_tried_if_one_is_unreachable(certificates: Certificates) -> None:
+    answer, receiver, _ = over_tls(certificates, "hooks.test", addresses=["127.0.0.2", "127.0.0.1"])
+    assert answer == Answer(200)
     assert len(receiver.requests) == 1
 
 
-def test_a_name_that_leads_to_this_machine_gets_nothing_unless_it_is_allowed() -> None:
+def test_nothing_is_sent_to_a_name_that_resolves_to_loopback() -> None:
     async def run() -> None:
         async with Receiver().listening() as receiver:
             settings = WebhookSettings(allow_http=True, resolve=resolver("127.0.0.1"))
-            found = await HttpPost(settings)(f"http://hooks.test:{receiver.port}/", b"{}", {})
-            assert "not public" in str(found.error)
+            answer = await HttpPost(settings)(f"http://hooks.test:{receiver.port}/", b"{}", {})
+            assert "not public" in str(answer.error)
             assert receiver.requests == []
 
     asyncio.run(run())
 
 
-def test_a_name_that_turns_to_this_machine_gets_nothing(ledger: Ledger) -> None:
-    """It was public when the webhook was made."""
+def test_nothing_is_sent_to_a_name_that_is_rebound_to_loopback(ledger: Ledger) -> None:
+    """The name had a public address when the webhook was added."""
 
     async def run() -> None:
         async with Receiver().listening() as receiver:
@@ -489,12 +492,12 @@ def test_a_name_that_turns_to_this_machine_gets_nothing(ledger: Ledger) -> None:
             async def rebinding(host: str, port: int) -> Sequence[str]:
                 return next(answers, ["127.0.0.1"])
 
-            house = House(ledger, WebhookSettings(allow_http=True, resolve=rebinding))
-            await house.begin(f"http://hooks.test:{receiver.port}/")
+            sender = Sender(ledger, WebhookSettings(allow_http=True, resolve=rebinding))
+            await sender.set_up(f"http://hooks.test:{receiver.port}/")
             assert next(answers) == ["93.184.216.34"]
-            await house.announce()
-            await house.sweep()
-            (delivery,) = await house.deliveries()
+            await sender.announce()
+            await sender.sweep()
+            (delivery,) = await sender.deliveries()
             assert (delivery.status, delivery.attempts, delivery.response_status) == ("pending", 1, None)
             assert "not public" in str(delivery.error)
             assert receiver.requests == []

@@ -66,7 +66,7 @@ def eventually(condition: Callable[[], Any], *, seconds: float = 600) -> bool:
     return bool(condition())
 
 
-class Listening:
+class HttpServer:
     """A server process of this package on a local port, which can be stopped and restarted."""
 
     def __init__(self, kind: str, file: str = "everything.py") -> None:
@@ -93,6 +93,6 @@ class Listening:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}/{'sse' if self.kind == 'sse' else 'mcp'}"
 
-    def described(self, **settings: Any) -> McpServer:
+    def mcp_server(self, **settings: Any) -> McpServer:
         create = McpServer.sse if self.kind == "sse" else McpServer.http
         return create("web", self.url, **settings)

@@ -9,6 +9,6 @@ streamed. All share one script: an `Answer` is written in the format of the requ
 """
 
 from tests.provider_server.answer import Answer, Call, Cut, Failure, Raw, Reply
-from tests.provider_server.server import Asked, ProviderServer
+from tests.provider_server.server import ProviderServer, Request
 
-__all__ = ["Answer", "Asked", "Call", "Cut", "Failure", "ProviderServer", "Raw", "Reply"]
+__all__ = ["Answer", "Call", "Cut", "Failure", "ProviderServer", "Raw", "Reply", "Request"]

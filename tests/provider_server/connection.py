@@ -43,7 +43,7 @@ class Connection:
                 watching = asyncio.ensure_future(self._reader.read(1))
                 await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
                 if not answering.done() or _is_disconnected(answering):  # the client has disconnected
-                    request.left.set()
+                    request.disconnected.set()
                     answering.cancel()
                     watching.cancel()
                     await asyncio.gather(answering, watching, return_exceptions=True)

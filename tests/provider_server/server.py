@@ -16,7 +16,7 @@ from tests.stream_server import listening
 
 
 @dataclass
-class Asked:
+class Request:
     """A received request."""
 
     path: str
@@ -24,11 +24,11 @@ class Asked:
     """Names in lower case."""
     body: Any
     streamed: bool
-    left: threading.Event = field(default_factory=threading.Event)
+    disconnected: threading.Event = field(default_factory=threading.Event)
     """Set if the client disconnects before it has its response."""
 
 
-Scripted = str | Reply | Callable[[Asked], "str | Reply"]
+Scripted = str | Reply | Callable[[Request], "str | Reply"]
 """Text, an answer or a failure, or a function that returns one of these for a request."""
 
 
@@ -43,7 +43,7 @@ class ProviderServer:
         self, script: Iterable[Scripted] = (), *, port: int = 0, repeat_last: bool = False, strict: bool = False
     ) -> None:
         self._strict = strict
-        self.requests: list[Asked] = []
+        self.requests: list[Request] = []
         self.connections = 0
         """The number of open connections."""
         self._script = list(script)
@@ -70,7 +70,7 @@ class ProviderServer:
         with self._lock:
             self._script, self._next = list(script), 0
 
-    def reply(self, request: Asked) -> Reply:
+    def reply(self, request: Request) -> Reply:
         """Return the reply to a request, and record the request."""
         with self._lock:
             self.requests.append(request)
@@ -108,6 +108,6 @@ class ProviderServer:
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.connections += 1
         try:
-            await Connection(reader, writer, self.reply, Asked).serve()
+            await Connection(reader, writer, self.reply, Request).serve()
         finally:
             self.connections -= 1

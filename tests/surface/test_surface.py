@@ -1,4 +1,4 @@
-"""The public surface, and the direction of imports: neither drifts unseen."""
+"""The public names and the direction of imports do not change unnoticed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import statewright
 from statewright import CompiledGraph, StateGraph
 
 SOURCE = Path(statewright.__file__).parent
-SURFACE = [
+PUBLIC_NAMES = [
     "get_stream_writer",
     "get_store",
     "get_runtime",
@@ -73,7 +73,7 @@ SURFACE = [
     "overwrite",
     "request_approval",
 ]
-LADDER = [
+LAYERS = [
     {
         *(
             "errors",
@@ -103,15 +103,15 @@ LADDER = [
     {"server"},
     {"cli"},
 ]
-RUNG = {name: height for height, names in enumerate(LADDER) for name in names}
+LAYER = {name: level for level, names in enumerate(LAYERS) for name in names}
 
 
-def test_the_front_door_is_what_it_was() -> None:
-    assert sorted(statewright.__all__) == sorted(SURFACE)
-    assert all(hasattr(statewright, name) for name in SURFACE)
+def test_the_package_exports_exactly_the_public_names() -> None:
+    assert sorted(statewright.__all__) == sorted(PUBLIC_NAMES)
+    assert all(hasattr(statewright, name) for name in PUBLIC_NAMES)
 
 
-def test_checkers_see_the_front_door_as_programs_do() -> None:
+def test_type_checkers_and_programs_see_the_same_exports() -> None:
     """The literal `__all__`, the imports under TYPE_CHECKING and what is loaded lazily name the same objects."""
     tree = ast.parse((SOURCE / "__init__.py").read_text(encoding="utf-8"))
     exported = next(ast.literal_eval(node.value) for node in tree.body if _assigns(node, "__all__"))
@@ -162,27 +162,27 @@ def _assigns(node: ast.stmt, name: str) -> TypeGuard[ast.Assign]:
         "workflow.steps",
     ],
 )
-def test_what_a_folder_offers_is_there(package: str) -> None:
+def test_every_name_in_all_of_a_package_exists(package: str) -> None:
     module = importlib.import_module(f"statewright.{package}")
     assert all(hasattr(module, name) for name in module.__all__)
 
 
-def test_the_builder_and_the_face_of_the_runtime_keep_their_signatures() -> None:
+def test_compile_and_invoke_keep_their_signatures() -> None:
     assert list(inspect.signature(StateGraph.compile).parameters)[1:] == [
         "checkpointer", "cache", "store", "interrupt_before", "interrupt_after", "debug", "name", "strict",
         "unknown_keys", "validate", "budget", "keep_calls", "changed_questions", "sibling_grace", "instruments",
         "clock", "lease",
     ]  # fmt: skip
     for method in (CompiledGraph.invoke, CompiledGraph.ainvoke):
-        named = ["input", "config", "stream_mode", "version", "options"]
-        assert list(inspect.signature(method).parameters)[1:] == named
+        parameters = ["input", "config", "stream_mode", "version", "options"]
+        assert list(inspect.signature(method).parameters)[1:] == parameters
 
 
 def test_the_http_api_changes_only_on_purpose() -> None:
     assert http_surface() == (Path(__file__).parent / "http_surface.txt").read_text(encoding="utf-8")
 
 
-def test_the_front_door_loads_nothing_heavy() -> None:
+def test_importing_the_package_loads_few_modules() -> None:
     code = "import sys, statewright; print(len(sys.modules), *sorted(sys.modules))"
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True)
     count, *names = done.stdout.split()
@@ -190,36 +190,36 @@ def test_the_front_door_loads_nothing_heavy() -> None:
     assert not {"asyncio", "pydantic", "typer", "rich"} & set(names)
 
 
-def _ranked() -> dict[str, list[Path]]:
-    """The modules that stand on a rung, by the folder or the module of the front door that they belong to."""
-    found: dict[str, list[Path]] = {}
+def _modules_by_name() -> dict[str, list[Path]]:
+    """Return the modules that have a layer, by their top-level package or module."""
+    modules: dict[str, list[Path]] = {}
     for path in sorted(SOURCE.rglob("*.py")):
         name = path.relative_to(SOURCE).with_suffix("").parts[0]
-        if name in RUNG:
-            found.setdefault(name, []).append(path)
-    return found
+        if name in LAYER:
+            modules.setdefault(name, []).append(path)
+    return modules
 
 
-RANKED = _ranked()
+MODULES = _modules_by_name()
 
 
-def test_every_rung_is_there() -> None:
-    assert RANKED.keys() == RUNG.keys()
+def test_every_name_of_a_layer_exists() -> None:
+    assert MODULES.keys() == LAYER.keys()
 
 
-@pytest.mark.parametrize("name", RANKED)
-def test_imports_point_down(name: str) -> None:
-    for path in RANKED[name]:
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_lead_to_lower_layers(name: str) -> None:
+    for path in MODULES[name]:
         for imported in _imported(path):
             target = (imported.split(".")[1:2] or [name])[0]
             if path.name != "__init__.py":
-                assert imported != f"statewright.{name}", f"{path} imports its own front door"
-            assert RUNG.get(target, 0) <= RUNG[name], f"{path} imports {imported}, which lies above it"
-            lies_beside = target != name and RUNG.get(target) == RUNG[name] > 0
-            assert not lies_beside, f"{path} imports {imported}, which lies beside it"
+                assert imported != f"statewright.{name}", f"{path} imports the package that contains it"
+            assert LAYER.get(target, 0) <= LAYER[name], f"{path} imports {imported} of a higher layer"
+            is_in_same_layer = target != name and LAYER.get(target) == LAYER[name] > 0
+            assert not is_in_same_layer, f"{path} imports {imported} of the same layer"
 
 
 def _imported(path: Path) -> list[str]:
     nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-    found = [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module is not None]
-    return [name for name in found if name.startswith("statewright")]
+    modules = [node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module is not None]
+    return [name for name in modules if name.startswith("statewright")]

@@ -1,7 +1,7 @@
-"""User programs under the type checkers, strict: correct ones are clean, and what is wrong is reported at its line.
+"""User programs under strict type checkers: correct programs are clean, and errors are reported at their lines.
 
-A line of a wrong program that a checker must report says so: `# pyright=<rule> mypy=<code>`, or one of them where the
-other sees nothing. No other line may be reported.
+A comment marks each line of a wrong program that the checkers must report, `# pyright=<rule> mypy=<code>`, or only one
+of the two. No other line may be reported.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ WRONG = sorted((HERE / "wrong").glob("*.py"))
 EXAMPLES = sorted(path for path in (HERE.parents[1] / "examples").iterdir() if any(path.glob("*.py")))
 MARK = re.compile(r"# (?:pyright=(?P<pyright>\w+))? ?(?:mypy=(?P<mypy>[\w-]+))?$")
 Reports = dict[Path, dict[int, set[str]]]
-"""By file and line, the rules that a checker names."""
+"""The rules that a checker reports, by file and line."""
 
 
 def collect(reports: Iterable[tuple[str, int, str]]) -> Reports:
@@ -36,10 +36,10 @@ def collect(reports: Iterable[tuple[str, int, str]]) -> Reports:
 @pytest.fixture(scope="module")
 def pyright_reports() -> Reports:
     command = [sys.executable, "-m", "pyright", "--project", str(HERE), "--outputjson"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    report = json.loads(done.stdout)
-    of_examples = sum(1 for folder in EXAMPLES for _ in folder.rglob("*.py"))
-    assert report["summary"]["filesAnalyzed"] == len(CORRECT) + len(WRONG) + of_examples, done.stderr
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    report = json.loads(result.stdout)
+    example_count = sum(1 for folder in EXAMPLES for _ in folder.rglob("*.py"))
+    assert report["summary"]["filesAnalyzed"] == len(CORRECT) + len(WRONG) + example_count, result.stderr
     return collect(
         (entry["file"], entry["range"]["start"]["line"] + 1, entry.get("rule", "syntax"))
         for entry in report["generalDiagnostics"]
@@ -49,9 +49,9 @@ def pyright_reports() -> Reports:
 @pytest.fixture(scope="module")
 def mypy_reports() -> Reports:
     command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--output", "json", "correct", "wrong"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE)
-    assert done.returncode in (0, 1), done.stdout + done.stderr
-    entries = map(json.loads, filter(None, done.stdout.splitlines()))
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=HERE)
+    assert result.returncode in (0, 1), result.stdout + result.stderr
+    entries = map(json.loads, filter(None, result.stdout.splitlines()))
     return collect((entry["file"], entry["line"], entry["code"]) for entry in entries if entry["severity"] == "error")
 
 
@@ -64,9 +64,7 @@ def expected(path: Path, checker: str) -> dict[int, str]:
 
 @pytest.mark.parametrize("checker", ["pyright", "mypy"])
 @pytest.mark.parametrize("path", [*CORRECT, *WRONG], ids=lambda path: f"{path.parent.name}/{path.stem}")
-def test_a_checker_reports_what_is_wrong_and_nothing_else(
-    path: Path, checker: str, request: pytest.FixtureRequest
-) -> None:
+def test_a_checker_reports_exactly_the_marked_lines(path: Path, checker: str, request: pytest.FixtureRequest) -> None:
     reports: Reports = request.getfixturevalue(f"{checker}_reports")
     by_line, rules = reports[path.resolve()], expected(path, checker)
     assert by_line.keys() == rules.keys(), by_line
@@ -80,13 +78,13 @@ def test_a_correct_program_runs(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, name, module)  # the annotations of a state are looked up there
+    monkeypatch.setitem(sys.modules, name, module)  # where the annotations of a state are resolved
     spec.loader.exec_module(module)
     module.main()
 
 
 @pytest.mark.parametrize("path", WRONG, ids=lambda path: path.stem)
-def test_a_wrong_program_says_what_is_wrong(path: Path) -> None:
+def test_a_wrong_program_has_marked_lines(path: Path) -> None:
     assert expected(path, "pyright") or expected(path, "mypy")
 
 
@@ -95,20 +93,20 @@ examples = pytest.mark.parametrize("folder", EXAMPLES, ids=lambda path: path.nam
 
 @examples
 def test_the_examples_are_clean_for_pyright(folder: Path, pyright_reports: Reports) -> None:
-    assert {path: found for path, found in pyright_reports.items() if path.is_relative_to(folder) and found} == {}
+    assert {path: lines for path, lines in pyright_reports.items() if path.is_relative_to(folder) and lines} == {}
 
 
 @examples
 def test_the_examples_are_clean_for_mypy(folder: Path) -> None:
     modules = [path.name for path in sorted(folder.glob("*.py"))]
     command = [sys.executable, "-m", "mypy", "--config-file", str(HERE / "mypy.ini"), *modules]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
-    assert done.returncode == 0, done.stdout + done.stderr
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
+    assert result.returncode == 0, result.stdout + result.stderr
 
 
-def test_pyright_knows_every_example() -> None:
+def test_every_example_is_configured_for_pyright() -> None:
     settings = json.loads((HERE / "pyrightconfig.json").read_text(encoding="utf-8"))
-    roots = {HERE.joinpath(one["root"]).resolve() for one in settings["executionEnvironments"]}
+    roots = {HERE.joinpath(environment["root"]).resolve() for environment in settings["executionEnvironments"]}
     assert roots == {HERE, *EXAMPLES}
 
 

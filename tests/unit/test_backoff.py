@@ -13,5 +13,5 @@ def test_thousands_of_attempts_do_not_overflow() -> None:
     assert backoff(5000, initial=0.0, longest=3) == 0
 
 
-def test_jitter_takes_away_half_at_most() -> None:
+def test_jitter_removes_at_most_half() -> None:
     assert (half_jitter(4, 0), half_jitter(4, 0.5), half_jitter(4, 1)) == (2, 3, 4)

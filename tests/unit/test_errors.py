@@ -1,4 +1,4 @@
-"""The tree of errors: as it is drawn, with a code for each, and sentences that say what, where, found and do."""
+"""The tree of errors: its drawing, the codes, and messages that say what failed, where, and what to do."""
 
 from __future__ import annotations
 
@@ -85,53 +85,55 @@ from statewright.errors import (
     suggestion,
 )
 
-LINE = re.compile(r"(?P<indent>[│├└─ ]*)(?P<name>[A-Z]\w+)(?: +|$)(?:\((?P<also>\w+)\) )?")
+LINE = re.compile(r"(?P<indent>[│├└─ ]*)(?P<name>[A-Z]\w+)(?: +|$)(?:\((?P<builtin>\w+)\) )?")
 
 
-def drawn() -> list[tuple[str, str | None, str | None]]:
-    """Each line of the tree in the docstring: a name, its parent, and a built-in exception that it also is."""
+def parse_tree() -> list[tuple[str, str | None, str | None]]:
+    """Parse each line of the docstring's tree: a name, its parent, and the built-in exception it also derives from."""
     assert errors.__doc__
     text = errors.__doc__.split("\n\n")[1]
-    found: list[tuple[str, str | None, str | None]] = []
-    above: list[str] = []
+    entries: list[tuple[str, str | None, str | None]] = []
+    ancestors: list[str] = []
     for line in text.splitlines():
         match = LINE.match(line)
         assert match, line
         depth = len(match["indent"]) // 4 - 1
-        del above[depth:]
-        found.append((match["name"], above[-1] if above else None, match["also"]))
-        above.append(match["name"])
-    return found
+        del ancestors[depth:]
+        entries.append((match["name"], ancestors[-1] if ancestors else None, match["builtin"]))
+        ancestors.append(match["name"])
+    return entries
 
 
-def defined() -> dict[str, type[StatewrightError]]:
-    kinds = (one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, StatewrightError))
-    return {kind.__name__: kind for kind in kinds}
+def error_classes() -> dict[str, type[StatewrightError]]:
+    values = vars(errors).values()
+    return {
+        value.__name__: value for value in values if isinstance(value, type) and issubclass(value, StatewrightError)
+    }
 
 
 def test_the_tree_names_every_error_once() -> None:
-    names = [name for name, _, _ in drawn()]
-    assert sorted(names) == sorted(defined())
+    names = [name for name, _, _ in parse_tree()]
+    assert sorted(names) == sorted(error_classes())
 
 
-@pytest.mark.parametrize(("name", "parent", "also"), drawn(), ids=lambda part: str(part))
-def test_every_error_stands_where_the_tree_shows_it(name: str, parent: str | None, also: str | None) -> None:
-    kind = defined()[name]
-    builtin = [base.__name__ for base in kind.__bases__ if not issubclass(base, StatewrightError)]
-    assert builtin == ([also] if also else ["Exception"] if parent is None else [])
+@pytest.mark.parametrize(("name", "parent", "builtin"), parse_tree(), ids=str)
+def test_every_error_has_the_parents_that_the_tree_shows(name: str, parent: str | None, builtin: str | None) -> None:
+    kind = error_classes()[name]
+    builtins = [base.__name__ for base in kind.__bases__ if not issubclass(base, StatewrightError)]
+    assert builtins == ([builtin] if builtin else ["Exception"] if parent is None else [])
     assert [base.__name__ for base in kind.__bases__ if issubclass(base, StatewrightError)] == (
         [parent] if parent else []
     )
 
 
-@pytest.mark.parametrize("kind", defined().values(), ids=list(defined()))
+@pytest.mark.parametrize("kind", error_classes().values(), ids=list(error_classes()))
 def test_every_error_has_a_code_in_kebab_case(kind: type[StatewrightError]) -> None:
     assert re.fullmatch(r"SW-[a-z]+(-[a-z]+)*", kind.code)
     assert kind.code.removeprefix("SW-").replace("-", "") == kind.__name__.lower()
 
 
-def test_codes_tell_errors_apart() -> None:
-    assert len({kind.code for kind in defined().values()}) == len(defined())
+def test_every_code_is_unique() -> None:
+    assert len({kind.code for kind in error_classes().values()}) == len(error_classes())
 
 
 @pytest.mark.parametrize(
@@ -143,25 +145,25 @@ def test_codes_tell_errors_apart() -> None:
         (LeaseLost, "SW-lease-lost"),
     ],
 )
-def test_the_code_is_the_name(kind: type[StatewrightError], code: str) -> None:
+def test_the_code_is_derived_from_the_class_name(kind: type[StatewrightError], code: str) -> None:
     assert kind.code == code
 
 
-def test_an_error_of_somebody_else_gets_a_code_too() -> None:
+def test_a_subclass_defined_by_an_application_gets_a_code() -> None:
     class OutOfPaper(StatewrightError):
         pass
 
     assert OutOfPaper.code == "SW-out-of-paper"
 
 
-def test_everything_that_is_exported_is_there_and_listed_in_order() -> None:
+def test_all_lists_every_error_in_alphabetical_order() -> None:
     assert errors.__all__ == sorted(errors.__all__)
-    assert set(defined()) <= set(errors.__all__)
+    assert set(error_classes()) <= set(errors.__all__)
     assert [name for name in errors.__all__ if not hasattr(errors, name)] == []
 
 
 @pytest.mark.parametrize("kind", [UnknownKeyWarning, QuestionChanged])
-def test_some_are_warnings_and_no_errors(kind: type[Warning]) -> None:
+def test_warnings_are_user_warnings(kind: type[Warning]) -> None:
     assert issubclass(kind, UserWarning)
 
 
@@ -321,28 +323,28 @@ PLAIN = (
     WrongEncryptionKey,
     InternalError,
 )
-"""The errors whose sentence is written where they are raised."""
+"""The errors whose message is written where they are raised."""
 
 
-def test_there_is_an_example_of_every_error() -> None:
-    assert {type(error) for error, _ in EXAMPLES} | set(PLAIN) == set(defined().values())
-
-
-@pytest.mark.parametrize(("error", "parts"), EXAMPLES, ids=lambda part: getattr(part, "code", ""))
-def test_a_message_says_what_where_what_was_found_and_what_to_do(error: StatewrightError, parts: list[str]) -> None:
-    said = str(error)
-    assert [part for part in parts if part not in said] == []
+def test_every_error_has_an_example() -> None:
+    assert {type(error) for error, _ in EXAMPLES} | set(PLAIN) == set(error_classes().values())
 
 
 @pytest.mark.parametrize(("error", "parts"), EXAMPLES, ids=lambda part: getattr(part, "code", ""))
-def test_a_message_is_made_of_whole_sentences(error: StatewrightError, parts: list[str]) -> None:
-    said = str(error)
-    assert "  " not in said.replace("\n  ", "\n")
-    assert isinstance(error, NodeFailed | InvalidGraph | WorkflowError) or said.endswith(".")
+def test_a_message_says_what_failed_where_and_what_to_do(error: StatewrightError, parts: list[str]) -> None:
+    message = str(error)
+    assert [part for part in parts if part not in message] == []
+
+
+@pytest.mark.parametrize(("error", "parts"), EXAMPLES, ids=lambda part: getattr(part, "code", ""))
+def test_a_message_consists_of_whole_sentences(error: StatewrightError, parts: list[str]) -> None:
+    message = str(error)
+    assert "  " not in message.replace("\n  ", "\n")
+    assert isinstance(error, NodeFailed | InvalidGraph | WorkflowError) or message.endswith(".")
 
 
 @pytest.mark.parametrize(
-    ("error", "facts"),
+    ("error", "attributes"),
     [
         (InvalidGraph(["one.", "two."]), {"problems": ("one.", "two.")}),
         (WorkflowError([Problem("a", 1, 2, "b", "c")]), {"problems": (Problem("a", 1, 2, "b", "c"),)}),
@@ -369,18 +371,18 @@ def test_a_message_is_made_of_whole_sentences(error: StatewrightError, parts: li
     ],
     ids=lambda part: getattr(part, "code", ""),
 )
-def test_what_an_error_was_told_can_be_read_off_it(error: StatewrightError, facts: dict[str, object]) -> None:
-    assert {name: getattr(error, name) for name in facts} == facts
+def test_the_arguments_of_an_error_are_its_attributes(error: StatewrightError, attributes: dict[str, object]) -> None:
+    assert {name: getattr(error, name) for name in attributes} == attributes
 
 
 @pytest.mark.parametrize("kind", [NodeFailed, NodeCancelledError])
-def test_what_a_node_raised_is_the_cause(kind: type[StatewrightError]) -> None:
+def test_the_exception_of_a_node_is_the_cause(kind: type[StatewrightError]) -> None:
     raised = ValueError("no luck")
     error = NodeFailed("a", raised, step=1) if kind is NodeFailed else NodeCancelledError("a", raised)
     assert error.__cause__ is raised
 
 
-def test_those_who_catch_the_builtin_error_catch_ours() -> None:
+def test_catching_the_builtin_exception_catches_its_subclasses() -> None:
     with pytest.raises(RecursionError):
         raise GraphRecursionError(1, [])
     with pytest.raises(TimeoutError):
@@ -388,14 +390,14 @@ def test_those_who_catch_the_builtin_error_catch_ours() -> None:
 
 
 @pytest.mark.parametrize("kind", PLAIN, ids=lambda kind: kind.__name__)
-def test_an_error_that_is_told_its_sentence_survives_pickling_and_copying(kind: type[StatewrightError]) -> None:
+def test_an_error_created_with_a_message_survives_pickling_and_copying(kind: type[StatewrightError]) -> None:
     error = kind("What went wrong. What to do.")
-    for again in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
-        assert (type(again), str(again), again.args) == (kind, str(error), error.args)
+    for duplicate in (pickle.loads(pickle.dumps(error)), copy.copy(error)):
+        assert (type(duplicate), str(duplicate), duplicate.args) == (kind, str(error), error.args)
 
 
 @pytest.mark.parametrize(
-    ("name", "known", "guess"),
+    ("name", "known", "expected"),
     [
         ("reveiw", ["draft", "review"], "review"),
         ("review", ["review", "reviews"], "review"),
@@ -405,34 +407,34 @@ def test_an_error_that_is_told_its_sentence_survives_pickling_and_copying(kind: 
         ("", ["draft"], None),
     ],
 )
-def test_the_nearest_name_is_one_that_is_close(name: str, known: list[str], guess: str | None) -> None:
-    assert nearest(name, known) == guess
+def test_the_nearest_name_is_a_similar_known_name(name: str, known: list[str], expected: str | None) -> None:
+    assert nearest(name, known) == expected
 
 
 @pytest.mark.parametrize(
-    ("known", "said"),
+    ("known", "expected"),
     [
         (["review", "draft", "draft"], "Did you mean 'review'? Nodes: draft, review."),
         (["draft"], "Nodes: draft."),
         ([], "Nodes: none."),
     ],
 )
-def test_a_suggestion_lists_what_there_is(known: list[str], said: str) -> None:
-    assert suggestion("reveiw", known, noun="Nodes") == said
+def test_a_suggestion_lists_the_known_names(known: list[str], expected: str) -> None:
+    assert suggestion("reveiw", known, noun="Nodes") == expected
 
 
-@pytest.mark.parametrize(("former", "present"), errors.FORMER_NAMES.items())
-def test_a_former_name_is_the_present_error_with_a_warning(former: str, present: str) -> None:
-    with pytest.warns(DeprecationWarning, match=f"{former} has been renamed to {present}"):
-        assert getattr(errors, former) is getattr(errors, present)
+@pytest.mark.parametrize(("old_name", "new_name"), errors.FORMER_NAMES.items())
+def test_a_former_name_returns_the_renamed_error_with_a_warning(old_name: str, new_name: str) -> None:
+    with pytest.warns(DeprecationWarning, match=f"{old_name} has been renamed to {new_name}"):
+        assert getattr(errors, old_name) is getattr(errors, new_name)
 
 
-def test_an_unknown_name_is_no_error() -> None:
+def test_an_unknown_name_raises_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'Nowhere'"):
         _ = errors.Nowhere
 
 
-def test_a_pickle_names_the_module_that_users_import_from() -> None:
+def test_a_pickle_refers_to_the_public_module() -> None:
     pickled = pickle.dumps(ThreadBusy("t", "o", None))
     assert b"statewright.errors" in pickled
     assert b"statewright.errors." not in pickled

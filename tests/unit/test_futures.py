@@ -1,4 +1,4 @@
-"""Promises: one answer, given on one thread and waited for on others."""
+"""Futures: a result set on one thread and awaited on others."""
 
 import asyncio
 import sys
@@ -14,101 +14,106 @@ from tests.interruptions import LONG, interruptions
 from statewright.async_futures import adrive, await_future
 from statewright.futures import LightFuture, SafeEvent, drive, is_future
 
-LATER_OR_NOT: list[tuple[object, bool]] = [(LightFuture(), True), (Future(), True), (None, False), ("id", False)]
+VALUES_AND_WHETHER_FUTURES: list[tuple[object, bool]] = [
+    (LightFuture(), True),
+    (Future(), True),
+    (None, False),
+    ("id", False),
+]
 
 
-def test_the_answer_is_there_once_it_was_given():
-    promise: LightFuture[int] = LightFuture()
-    assert not promise.done()
-    promise.set_result(7)
-    assert promise.done()
-    assert promise.result() == 7
+def test_a_future_is_done_once_its_result_is_set():
+    future: LightFuture[int] = LightFuture()
+    assert not future.done()
+    future.set_result(7)
+    assert future.done()
+    assert future.result() == 7
 
 
-def test_none_is_an_answer():
-    promise: LightFuture[None] = LightFuture()
-    promise.set_result(None)
-    assert promise.result() is None
+def test_none_is_a_valid_result():
+    future: LightFuture[None] = LightFuture()
+    future.set_result(None)
+    assert future.result() is None
 
 
-def test_an_error_is_raised_at_whoever_asks():
-    promise: LightFuture[int] = LightFuture()
-    promise.set_exception(KeyError("gone"))
-    promise.wait()
+def test_every_call_of_result_raises_the_exception():
+    future: LightFuture[int] = LightFuture()
+    future.set_exception(KeyError("gone"))
+    future.wait()
     for _ in range(2):
         with pytest.raises(KeyError, match="gone"):
-            promise.result()
+            future.result()
 
 
-def test_many_threads_wait_for_one_answer():
-    promise: LightFuture[str] = LightFuture()
+def test_many_threads_can_wait_for_one_result():
+    future: LightFuture[str] = LightFuture()
     with ThreadPoolExecutor(4) as pool:
-        waiting = [pool.submit(promise.result) for _ in range(4)]
-        threading.Timer(0.02, promise.set_result, ["yes"]).start()
-        assert [one.result(timeout=600) for one in waiting] == ["yes"] * 4
+        waiters = [pool.submit(future.result) for _ in range(4)]
+        threading.Timer(0.02, future.set_result, ["yes"]).start()
+        assert [waiter.result(timeout=600) for waiter in waiters] == ["yes"] * 4
 
 
-def test_nobody_has_to_wait_for_ever():
-    promise: LightFuture[int] = LightFuture()
-    assert not promise.wait(0.01)
+def test_a_wait_can_have_a_timeout():
+    future: LightFuture[int] = LightFuture()
+    assert not future.wait(0.01)
     with pytest.raises(TimeoutError, match=r"0\.01 seconds"):
-        promise.result(0.01)
-    promise.set_result(1)
-    assert promise.wait(0)
+        future.result(0.01)
+    future.set_result(1)
+    assert future.wait(0)
 
 
-def test_callbacks_are_called_in_their_order_and_at_once_if_they_come_late():
-    promise: LightFuture[int] = LightFuture()
-    heard: list[str] = []
-    promise.add_done_callback(lambda _: heard.append("first"))
-    promise.add_done_callback(lambda told: heard.append(f"second {told.result()}"))
-    assert heard == []
-    promise.set_result(1)
-    promise.add_done_callback(lambda _: heard.append("late"))
-    assert heard == ["first", "second 1", "late"]
+def test_callbacks_run_in_order_and_immediately_if_the_future_is_done():
+    future: LightFuture[int] = LightFuture()
+    calls: list[str] = []
+    future.add_done_callback(lambda _: calls.append("first"))
+    future.add_done_callback(lambda done: calls.append(f"second {done.result()}"))
+    assert calls == []
+    future.set_result(1)
+    future.add_done_callback(lambda _: calls.append("late"))
+    assert calls == ["first", "second 1", "late"]
 
 
-def test_a_callback_that_is_added_while_the_answer_is_given_is_called_once():
+def test_a_callback_added_while_the_result_is_set_is_called_once():
     for _ in range(300):
-        promise: LightFuture[int] = LightFuture()
-        heard: list[int] = []
+        future: LightFuture[int] = LightFuture()
+        calls: list[int] = []
         ready = threading.Barrier(2)
 
-        def give(promise: LightFuture[int] = promise, ready: threading.Barrier = ready) -> None:
+        def set_result(future: LightFuture[int] = future, ready: threading.Barrier = ready) -> None:
             ready.wait()
-            promise.set_result(1)
+            future.set_result(1)
 
-        giver = threading.Thread(target=give)
-        giver.start()
+        setter = threading.Thread(target=set_result)
+        setter.start()
         ready.wait()
         for number in range(20):
-            promise.add_done_callback(partial(_note, heard, number))
-        giver.join()
-        assert sorted(heard) == list(range(20))
+            future.add_done_callback(partial(_record, calls, number))
+        setter.join()
+        assert sorted(calls) == list(range(20))
 
 
-def _note(heard: list[int], number: int, _: object) -> None:
-    heard.append(number)
+def _record(calls: list[int], number: int, _: object) -> None:
+    calls.append(number)
 
 
-def test_a_coroutine_awaits_what_another_thread_gives():
+def test_a_coroutine_can_await_a_result_set_by_another_thread():
     async def wait() -> str:
-        promise: LightFuture[str] = LightFuture()
-        threading.Timer(0.01, promise.set_result, ["given"]).start()
-        return await await_future(promise)
+        future: LightFuture[str] = LightFuture()
+        threading.Timer(0.01, future.set_result, ["done"]).start()
+        return await await_future(future)
 
-    assert asyncio.run(wait()) == "given"
-
-
-@pytest.mark.parametrize(("answer", "later"), LATER_OR_NOT)
-def test_what_comes_later(answer: object, later: bool):
-    assert is_future(answer) is later
+    assert asyncio.run(wait()) == "done"
 
 
-# -- events that are set anywhere
+@pytest.mark.parametrize(("value", "expected"), VALUES_AND_WHETHER_FUTURES)
+def test_is_future_recognizes_every_kind_of_future(value: object, expected: bool):
+    assert is_future(value) is expected
 
 
-def test_an_event_wakes_everybody_who_waits() -> None:
+# -- events that can be set from anywhere
+
+
+def test_setting_an_event_wakes_every_waiting_thread() -> None:
     event, woken = SafeEvent(), list[bool]()
     threads = [threading.Thread(target=lambda: woken.append(event.wait())) for _ in range(5)]
     for thread in threads:
@@ -124,8 +129,8 @@ def test_an_event_wakes_everybody_who_waits() -> None:
     assert not event.is_set()
 
 
-def test_an_event_may_be_set_wherever_a_thread_that_waits_for_it_is() -> None:
-    """At each line of `wait`, as a signal handler or a finaliser would."""
+def test_an_event_can_be_set_at_any_line_of_a_wait() -> None:
+    """As a signal handler or a finaliser would."""
     for line in range(1, 30):
         event = SafeEvent()
         lines = iter(range(1, 100))
@@ -143,24 +148,24 @@ def test_an_event_may_be_set_wherever_a_thread_that_waits_for_it_is() -> None:
         assert was_set == event.is_set()
 
 
-def test_who_adds_a_callback_calls_only_that() -> None:
-    promise, begun, go_on = LightFuture[int](), threading.Event(), threading.Event()
+def test_adding_a_callback_runs_only_that_callback() -> None:
+    future, started, proceed = LightFuture[int](), threading.Event(), threading.Event()
     called: list[tuple[str, threading.Thread]] = []
-    promise.add_done_callback(lambda _: (begun.set(), go_on.wait(LONG)))
-    promise.add_done_callback(lambda _: called.append(("another", threading.current_thread())))
-    answering = threading.Thread(target=promise.set_result, args=[1])
+    future.add_done_callback(lambda _: (started.set(), proceed.wait(LONG)))
+    future.add_done_callback(lambda _: called.append(("other", threading.current_thread())))
+    answering = threading.Thread(target=future.set_result, args=[1])
     answering.start()
-    assert begun.wait(LONG)
-    promise.add_done_callback(lambda _: called.append(("own", threading.current_thread())))
-    go_on.set()
+    assert started.wait(LONG)
+    future.add_done_callback(lambda _: called.append(("own", threading.current_thread())))
+    proceed.set()
     answering.join(LONG)
-    assert called == [("own", threading.current_thread()), ("another", answering)]
+    assert called == [("own", threading.current_thread()), ("other", answering)]
 
 
-def test_all_who_sleep_are_woken_however_the_one_who_wakes_them_is_interrupted() -> None:
+def test_an_interrupted_set_still_wakes_every_waiting_thread() -> None:
     sleeping: list[tuple[SafeEvent, list[threading.Thread]]] = []
 
-    def sleep() -> None:
+    def start_waiting() -> None:
         event = SafeEvent()
         threads = [threading.Thread(target=event.wait, daemon=True) for _ in range(3)]
         for thread in threads:
@@ -169,9 +174,9 @@ def test_all_who_sleep_are_woken_however_the_one_who_wakes_them_is_interrupted()
             time.sleep(0.001)
         sleeping.append((event, threads))
 
-    for _ in interruptions(lambda: sleeping[-1][0].set(), sleep):
+    for _ in interruptions(lambda: sleeping[-1][0].set(), start_waiting):
         event, threads = sleeping[-1]
-        if not event.is_set():  # it was interrupted before it began
+        if not event.is_set():  # the interruption came before it started
             event.set()
         for thread in threads:
             thread.join(LONG)
@@ -181,11 +186,11 @@ def test_all_who_sleep_are_woken_however_the_one_who_wakes_them_is_interrupted()
 # -- generators that yield futures
 
 
-def _sum_of(*answers: Any):
+def _sum(*values: Any):
     total = 0
-    for answer in answers:
+    for value in values:
         try:
-            total += yield answer
+            total += yield value
         except KeyError:
             total += 100
     return total
@@ -200,18 +205,18 @@ def _later(value: int | None) -> LightFuture[int]:
     return future
 
 
-def test_a_generator_is_sent_values_and_errors():
-    assert drive(_sum_of(1, _later(2), _later(None))) == 103
-    assert asyncio.run(adrive(_sum_of(1, _later(2), _later(None)))) == 103
+def test_a_generator_receives_results_and_exceptions():
+    assert drive(_sum(1, _later(2), _later(None))) == 103
+    assert asyncio.run(adrive(_sum(1, _later(2), _later(None)))) == 103
 
 
-def test_a_generator_raises_what_it_does_not_handle():
+def test_an_exception_that_a_generator_does_not_handle_is_raised():
     for run in (drive, lambda generator: asyncio.run(adrive(generator))):
         with pytest.raises(TypeError):
-            run(_sum_of("text"))
+            run(_sum("text"))
 
 
-def test_a_signal_closes_the_generator():
+def test_an_interruption_closes_the_generator():
     closed: list[bool] = []
 
     def generator():
@@ -220,9 +225,9 @@ def test_a_signal_closes_the_generator():
         finally:
             closed.append(True)
 
-    def interrupted(_: object) -> None:
+    def interrupt(_: object) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        drive(generator(), interrupted)
+        drive(generator(), interrupt)
     assert closed == [True]

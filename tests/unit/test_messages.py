@@ -1,4 +1,4 @@
-"""What people write when they mean a message."""
+"""The forms in which a message can be written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.messages import Message, RemoveMessage, ToolCall, ToolResult, a
 
 
 @pytest.mark.parametrize(
-    ("written", "meant"),
+    ("value", "expected"),
     [
         ("hi", Message("hi")),
         (("assistant", "hi"), Message("hi", role="assistant")),
@@ -22,17 +22,17 @@ from statewright.messages import Message, RemoveMessage, ToolCall, ToolResult, a
         ({"type": "remove", "id": "7"}, RemoveMessage("7")),
     ],
 )
-def test_every_usual_form_is_taken(written: Any, meant: Any) -> None:
-    assert as_message(written) == meant
+def test_every_usual_form_is_accepted(value: Any, expected: Any) -> None:
+    assert as_message(value) == expected
 
 
-def test_tool_calls_survive_the_way_there_and_back() -> None:
+def test_tool_calls_survive_a_round_trip() -> None:
     message = Message("", role="assistant", id="1", tool_calls=(ToolCall("c1", "add", {"a": 1}),))
     assert as_message(message.to_dict()) == message
 
 
 @pytest.mark.parametrize(
-    ("written", "said"),
+    ("value", "error"),
     [
         (7, "A message was expected"),
         ({"role": "user"}, "has no 'content'"),
@@ -40,16 +40,16 @@ def test_tool_calls_survive_the_way_there_and_back() -> None:
         (("boss", "go"), "Unknown role 'boss'"),
     ],
 )
-def test_what_is_no_message_is_an_error(written: Any, said: str) -> None:
-    with pytest.raises(InvalidUpdateError, match=said):
-        as_message(written)
+def test_an_invalid_message_is_rejected(value: Any, error: str) -> None:
+    with pytest.raises(InvalidUpdateError, match=error):
+        as_message(value)
 
 
-def test_the_text_of_parts_is_joined() -> None:
+def test_the_text_of_content_parts_is_joined() -> None:
     assert Message([{"type": "text", "text": "a"}, {"type": "image"}, {"type": "text", "text": "b"}]).text == "ab"
 
 
-def test_langchain_messages_are_understood_both_ways() -> None:
+def test_messages_convert_from_and_to_langchain() -> None:
     core = pytest.importorskip("langchain_core.messages", reason="langchain-core is not installed")
     assert as_message(core.AIMessage("yes", id="1")) == Message("yes", role="assistant", id="1")
     assert Message("hi", id="2").to_langchain().type == "human"

@@ -1,4 +1,4 @@
-"""Text as it was meant for a terminal, made fit to be kept."""
+"""Text written for a terminal, made safe to store and print."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.text import cut_middle, last_written, printable, without_contro
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("\x1b[1;31mred\x1b[0m", "red"),
         ("\x1b]0;title\x07text", "text"),
@@ -23,15 +23,15 @@ from statewright.text import cut_middle, last_written, printable, without_contro
         ("grün \ud800", "grün ?"),
     ],
 )
-def test_signs_for_terminals_go(text: str, shown: str) -> None:
-    assert without_control_characters(text) == shown
+def test_control_sequences_are_removed(text: str, expected: str) -> None:
+    assert without_control_characters(text) == expected
 
 
 @given(st.text())
-def test_no_control_signs_are_left_and_it_can_be_written(text: str) -> None:
-    shown = without_control_characters(text)
-    assert all(sign in "\n\t" or sign >= " " for sign in shown)
-    assert shown.encode().decode() == shown
+def test_the_result_has_no_control_characters_and_can_be_encoded(text: str) -> None:
+    cleaned = without_control_characters(text)
+    assert all(character in "\n\t" or character >= " " for character in cleaned)
+    assert cleaned.encode().decode() == cleaned
 
 
 @pytest.mark.parametrize("text", ["\x1b[" * 100_000, "\x1b]" * 100_000, "\x1b[" + "1" * 200_000, "\x1bP" * 100_000])
@@ -40,19 +40,19 @@ def test_hostile_text_takes_no_longer_than_other_text(text: str) -> None:
         without_control_characters(text)
 
 
-@pytest.mark.parametrize(("line", "shown"), [("a\rb", "b"), ("a\r", "a"), ("", ""), ("\r\r", "")])
-def test_of_a_line_written_over_the_last_counts(line: str, shown: str) -> None:
-    assert last_written(line) == shown
+@pytest.mark.parametrize(("line", "expected"), [("a\rb", "b"), ("a\r", "a"), ("", ""), ("\r\r", "")])
+def test_the_last_text_written_to_a_line_remains(line: str, expected: str) -> None:
+    assert last_written(line) == expected
 
 
-def test_a_long_line_loses_its_middle() -> None:
+def test_the_middle_of_a_long_line_is_cut() -> None:
     assert cut_middle("short", 5) == "short"
     line = cut_middle("a" * 50 + "b" * 50, 8)
     assert line == "aaaaaa ...(92 characters left out)... bb"
 
 
 @pytest.mark.parametrize(
-    ("text", "printed"),
+    ("text", "expected"),
     [
         ("a\tb\nc\r\x00\x7f\x85é", "a\tb\ncé"),
         ("ring\x07", "ring"),
@@ -68,5 +68,5 @@ def test_a_long_line_loses_its_middle() -> None:
         ("שלום, 世界 🙂", "שלום, 世界 🙂"),
     ],
 )
-def test_what_is_printed_commands_no_terminal(text: str, printed: str) -> None:
-    assert printable(text) == printed
+def test_printed_text_cannot_control_the_terminal(text: str, expected: str) -> None:
+    assert printable(text) == expected

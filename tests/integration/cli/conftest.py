@@ -19,7 +19,7 @@ from tests.provider_server import ProviderServer
 
 COMMAND = [sys.executable, "-m", "statewright"]
 PATIENCE = 600.0
-"""How many seconds a step may take before the test gives up."""
+"""Seconds that a step may take before the test fails."""
 
 
 class Terminal:
@@ -99,7 +99,7 @@ class InProcessTerminal(Terminal):
 
 
 class ProcessTerminal(Terminal):
-    """The command runs in a process of its own, and the terminal controls that process."""
+    """The command runs in a separate process, which the terminal controls."""
 
     def __init__(self, *args: object, columns: int = 100) -> None:
         super().__init__()
@@ -144,10 +144,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def statewright() -> Statewright:
-    """Return a function that runs a command, with the text `said` on its standard input."""
+    """Return a function that runs a command, with the text `stdin` on its standard input."""
 
-    def run(*args: object, said: str = "") -> subprocess.CompletedProcess[str]:
-        return programs.statewright(*args, said=said)
+    def run(*args: object, stdin: str = "") -> subprocess.CompletedProcess[str]:
+        return programs.statewright(*args, stdin=stdin)
 
     return run
 
@@ -169,7 +169,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., InProces
 
 @pytest.fixture
 def terminal_process() -> Iterator[Callable[..., ProcessTerminal]]:
-    """Return a function that starts a command on a terminal, in a process of its own."""
+    """Return a function that starts a command on a terminal, in a separate process."""
     started: list[ProcessTerminal] = []
 
     def start(*args: object, columns: int = 100) -> ProcessTerminal:

@@ -106,7 +106,7 @@ def test_text_is_shown_as_it_arrives_and_ctrl_c_stops_it(terminal_process: Start
     assert talk.end() == 0
 
 
-def test_ctrl_c_stops_a_tool_that_does_not_end_by_itself_and_at_the_prompt_ends_the_chat(
+def test_ctrl_c_stops_a_running_tool_and_at_the_prompt_ends_the_chat(
     terminal_process: StartProcess,
 ) -> None:
     talk = terminal_process("chat", "crew.py:graph")
@@ -140,9 +140,7 @@ def test_a_tool_is_approved_within_the_conversation(terminal: Start, target: str
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_conversation_that_was_left_at_a_question_starts_with_that_question(
-    terminal_process: StartProcess, target: str
-) -> None:
+def test_a_resumed_conversation_starts_with_its_open_question(terminal_process: StartProcess, target: str) -> None:
     left = terminal_process("chat", target, "--thread", "t")
     left.wait_for("> ")
     left.type("delete\n")
@@ -192,18 +190,16 @@ def change_threads(setting: str) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_a_turn_whose_process_was_killed_continues_and_repeats_no_tool_call(
-    statewright: Statewright, target: str
-) -> None:
+def test_a_turn_of_a_killed_process_continues_and_repeats_no_tool_call(statewright: Statewright, target: str) -> None:
     kill_in_the_middle_of_a_turn(target)
     Path("go").touch()
-    result = statewright("chat", target, "--thread", "t", said="/retry\n")
+    result = statewright("chat", target, "--thread", "t", stdin="/retry\n")
     assert "The last turn was not finished. /retry continues it." in result.stderr
     assert (result.returncode, result.stdout) == (0, "So: went on\n")
     assert Path("notes.txt").read_text(encoding="utf-8") == "once\n"
 
 
-def test_a_conversation_waits_while_a_killed_run_of_another_machine_holds_its_thread(terminal: Start) -> None:
+def test_a_conversation_waits_for_the_lease_of_a_killed_run_of_another_machine(terminal: Start) -> None:
     kill_in_the_middle_of_a_turn("crew.py:graph")
     change_threads("owner = 'run@elsewhere.1.1.1'")
     Path("go").touch()
@@ -218,8 +214,8 @@ def test_a_conversation_waits_while_a_killed_run_of_another_machine_holds_its_th
     assert talk.end() == 0
 
 
-def test_a_pipe_gets_plain_lines(statewright: Statewright) -> None:
-    result = statewright("chat", "crew.py:graph", "--thread", "t", said="hello\n")
+def test_output_to_a_pipe_is_plain(statewright: Statewright) -> None:
+    result = statewright("chat", "crew.py:graph", "--thread", "t", stdin="hello\n")
     assert result.stdout == "You said hello in message 1, and that was all.\n"
     assert "\x1b" not in result.stderr
     assert ">" not in result.stderr

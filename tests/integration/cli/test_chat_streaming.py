@@ -102,7 +102,7 @@ def test_the_first_piece_of_a_langchain_model_is_shown_before_the_second_is_prod
 
 
 @pytest.mark.parametrize("name", PROVIDERS)
-def test_an_answer_that_breaks_off_is_separated_from_the_next(
+def test_an_interrupted_answer_is_separated_from_the_next(
     terminal: Start, server: ProviderServer, folder: Path, name: str
 ) -> None:
     may_go_on = threading.Event()
@@ -124,11 +124,11 @@ def test_an_answer_that_breaks_off_is_separated_from_the_next(
     assert talk.end() == 0
 
 
-def test_the_note_about_an_answer_that_breaks_off_goes_to_standard_error(
+def test_the_note_about_an_interrupted_answer_is_printed_on_standard_error(
     statewright: Statewright, server: ProviderServer, folder: Path
 ) -> None:
     server.script([Answer("one two three", cut_after=3), Answer("one two three")])
     write_agent(folder, "openai-chat:gpt-4.1", server)
-    result = statewright("chat", "agent.py", "--quiet", said="hi\n")
+    result = statewright("chat", "agent.py", "--quiet", stdin="hi\n")
     assert (result.returncode, result.stdout) == (0, "one two\none two three\n")
     assert result.stderr == f"({BROKEN})\n"

@@ -94,7 +94,7 @@ def run(served: tuple[Path, str, str], monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 @pytest.mark.parametrize("words", LISTS, ids=" ".join)
-def test_lists_fit_the_width_of_a_terminal_and_lose_nothing(
+def test_lists_fit_the_width_of_a_terminal_without_losing_text(
     statewright: Statewright, run: str, words: tuple[str, ...]
 ) -> None:
     command = [run if word == "RUN" else word for word in words]
@@ -108,7 +108,7 @@ def test_lists_fit_the_width_of_a_terminal_and_lose_nothing(
 
 
 @pytest.mark.parametrize("words", [words for words in LISTS if words[1] != "show"], ids=" ".join)
-def test_a_program_reads_one_line_for_each_record(statewright: Statewright, run: str, words: tuple[str, ...]) -> None:
+def test_each_record_is_one_line_for_programs(statewright: Statewright, run: str, words: tuple[str, ...]) -> None:
     command = [run if word == "RUN" else word for word in words]
     lines = statewright(*command).stdout.splitlines()
     records = json.loads(statewright(*command, "--json").stdout)

@@ -47,14 +47,14 @@ def test_a_workflow_runs_and_resumes_with_a_model_by_name(statewright: Statewrig
     assert requested_models(provider) == ["x", "x"]
 
 
-def test_each_assistant_can_have_a_model_of_its_own(statewright: Statewright, provider: ProviderServer) -> None:
+def test_each_assistant_can_have_its_own_model(statewright: Statewright, provider: ProviderServer) -> None:
     options = ("--model", "a=one", "--model", "b=openai-chat:two", "--base-url", provider.openai_url)
     statewright("run", "flow.yaml", "--input", "hi", "--thread", "t", *options)
     assert statewright("resume", "t", "flow.yaml", *options).returncode == 0
     assert requested_models(provider) == ["one", "two"]
 
 
-def test_assistants_without_a_model_use_the_one_of_the_project(
+def test_assistants_without_a_model_use_the_model_of_the_project(
     statewright: Statewright, provider: ProviderServer, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "statewright.toml").write_text('[defaults]\nmodel = "openai-chat:usual"\n', encoding="utf-8")
@@ -94,7 +94,7 @@ def test_a_missing_key_is_reported_in_one_line_before_anything_runs(
     statewright: Statewright, command: str, target: str
 ) -> None:
     options = ("--input", "hi") if command == "run" else ()
-    result = statewright(command, target, *options, "--model", "openai:gpt-5", said="hi\n")
+    result = statewright(command, target, *options, "--model", "openai:gpt-5", stdin="hi\n")
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr == (
         "Error: Model 'openai:gpt-5' needs an API key, but none was found. Set OPENAI_API_KEY in the environment, or "
@@ -104,7 +104,7 @@ def test_a_missing_key_is_reported_in_one_line_before_anything_runs(
 
 def test_a_conversation_streams_from_the_provider(statewright: Statewright, provider: ProviderServer) -> None:
     options = ("--model", "openai-chat:x", "--base-url", provider.openai_url)
-    result = statewright("chat", "crew.py:agent", *options, said="hi\nand more\n")
+    result = statewright("chat", "crew.py:agent", *options, stdin="hi\nand more\n")
     assert (result.returncode, result.stdout) == (0, "first\nsecond\n")
     assert "12 tokens in, 5 out" in result.stderr
     assert all(request.streamed for request in provider.requests)
@@ -115,16 +115,16 @@ def test_an_error_of_the_provider_is_reported_in_one_line_and_the_conversation_c
 ) -> None:
     provider.script([Failure(400, "that is too much"), "better"])
     options = ("-q", "--model", "openai-chat:x", "--base-url", provider.openai_url)
-    result = statewright("chat", "crew.py:agent", *options, said="hi\nless\n")
+    result = statewright("chat", "crew.py:agent", *options, stdin="hi\nless\n")
     assert (result.returncode, result.stdout, len(result.stderr.splitlines())) == (0, "better\n", 1)
     assert "answered with status 400: that is too much" in result.stderr
 
 
-def test_a_conversation_with_a_workflow_goes_turn_by_turn(statewright: Statewright, provider: ProviderServer) -> None:
+def test_a_conversation_with_a_workflow_has_several_turns(statewright: Statewright, provider: ProviderServer) -> None:
     options = ("-q", "--thread", "t", "--model", "openai-chat:x", "--base-url", provider.openai_url)
-    first = statewright("chat", "flow.yaml", *options, said="hi\nan answer\nagain\n")
+    first = statewright("chat", "flow.yaml", *options, stdin="hi\nan answer\nagain\n")
     assert (first.returncode, first.stdout) == (3, "first\nsecond\nthird\n")
-    second = statewright("chat", "flow.yaml", *options, said="another answer\n")
+    second = statewright("chat", "flow.yaml", *options, stdin="another answer\n")
     assert (second.returncode, second.stdout) == (0, "fourth\n")
     texts = [request.body["messages"][-1]["content"] for request in provider.requests]
     assert texts == ["First hi", "Then first", "First again", "Then third"]

@@ -1,11 +1,11 @@
-"""Servers that listen, with both HTTP transports of the protocol."""
+"""MCP servers over both HTTP transports, and one over stdio."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from tests.mcp_servers import Listening, everything
+from tests.mcp_servers import HttpServer, everything
 
 from statewright.agents.mcp import McpTools
 
@@ -13,23 +13,23 @@ KINDS = ["streamable-http", "sse"]
 
 
 @pytest.fixture(params=KINDS, scope="module")
-def listening(request: pytest.FixtureRequest) -> Iterator[Listening]:
+def http_server(request: pytest.FixtureRequest) -> Iterator[HttpServer]:
     """Yield a server for all tests of a module."""
-    server = Listening(request.param)
+    server = HttpServer(request.param)
     yield server
     server.stop()
 
 
 @pytest.fixture(params=KINDS)
-def mortal(request: pytest.FixtureRequest) -> Iterator[Listening]:
+def restartable_server(request: pytest.FixtureRequest) -> Iterator[HttpServer]:
     """Yield a server that a test may stop and restart."""
-    server = Listening(request.param)
+    server = HttpServer(request.param)
     yield server
     server.stop()
 
 
 @pytest.fixture(scope="module")
-def lasting() -> Iterator[McpTools]:
+def shared_tools() -> Iterator[McpTools]:
     """Yield the tools of a program that is started once for all tests of a module."""
     with McpTools([everything()]) as tools:
         yield tools

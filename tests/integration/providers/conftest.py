@@ -1,4 +1,4 @@
-"""The providers and APIs under test, each with a model of its own name."""
+"""The providers and APIs under test, and models connected to a test server."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ def shared_certificates() -> Iterator[None]:
         yield
 
 
-class Asking:
-    """Calls the model of a provider, for complete or streamed responses."""
+class ModelCaller:
+    """Calls the model of a provider, for whole or streamed responses."""
 
     def __init__(
-        self, server: ProviderServer, provider: str, way: str, *, run: Callable[[Any], Any] = asyncio.run
+        self, server: ProviderServer, provider: str, mode: str, *, run: Callable[[Any], Any] = asyncio.run
     ) -> None:
         self.server = server
         self.provider = provider
-        self.way = way
+        self.mode = mode
         self.run = run
         self.model = self.connect()
 
@@ -59,11 +59,11 @@ class Asking:
         url = self.server.openai_url if self.provider.startswith("openai") else self.server.url
         return connect_model(NAMES[self.provider], **{"base_url": url, "api_key": "k", **options})
 
-    def __call__(self, *messages: Message, **wanted: Any) -> ModelResponse:
-        return self.run(self.answer(ModelRequest(messages or [Message("hi")], **wanted)))
+    def __call__(self, *messages: Message, **options: Any) -> ModelResponse:
+        return self.run(self.answer(ModelRequest(messages or [Message("hi")], **options)))
 
     async def answer(self, request: ModelRequest) -> ModelResponse:
-        if self.way == "whole":
+        if self.mode == "whole":
             return await self.model.complete(request)
         last = (await self.events(request))[-1]
         assert isinstance(last, ResponseFinished)
@@ -84,17 +84,17 @@ class Shared:
     def __init__(self, server: ProviderServer, runner: asyncio.Runner) -> None:
         self.server = server
         self._runner = runner
-        self._asking: dict[str, Asking] = {}
+        self._callers: dict[str, ModelCaller] = {}
 
-    def asking_alone(self, server: ProviderServer, provider: str, way: str) -> Asking:
-        """Return calls of a server of their own."""
-        return Asking(server, provider, way, run=self._runner.run)
+    def separate_caller(self, server: ProviderServer, provider: str, mode: str) -> ModelCaller:
+        """Return a caller of another server."""
+        return ModelCaller(server, provider, mode, run=self._runner.run)
 
-    def asking(self, provider: str, way: str) -> Asking:
-        if provider not in self._asking:
-            self._asking[provider] = Asking(self.server, provider, way, run=self._runner.run)
-        ask = copy(self._asking[provider])
-        ask.way = way
+    def caller(self, provider: str, mode: str) -> ModelCaller:
+        if provider not in self._callers:
+            self._callers[provider] = ModelCaller(self.server, provider, mode, run=self._runner.run)
+        ask = copy(self._callers[provider])
+        ask.mode = mode
         return ask
 
 
@@ -117,32 +117,32 @@ def provider(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(params=["whole", "streamed"])
-def way(request: pytest.FixtureRequest) -> str:
+def mode(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
 @pytest.fixture
-def ask(shared: Shared, server: ProviderServer, provider: str, way: str) -> Asking:
-    return shared.asking(provider, way)
+def ask(shared: Shared, server: ProviderServer, provider: str, mode: str) -> ModelCaller:
+    return shared.caller(provider, mode)
 
 
 @pytest.fixture
-def streaming(shared: Shared, server: ProviderServer, provider: str) -> Asking:
-    return shared.asking(provider, "streamed")
+def streaming(shared: Shared, server: ProviderServer, provider: str) -> ModelCaller:
+    return shared.caller(provider, "streamed")
 
 
 @pytest.fixture
 def own_server() -> Iterator[ProviderServer]:
-    """A server for one test, for a request that may arrive after the call has been given up, or even after the test."""
+    """A server for one test, whose requests may arrive after the call was abandoned, or even after the test."""
     with ProviderServer() as server:
         yield server
 
 
 @pytest.fixture
-def ask_alone(shared: Shared, own_server: ProviderServer, provider: str, way: str) -> Asking:
-    return shared.asking_alone(own_server, provider, way)
+def ask_own_server(shared: Shared, own_server: ProviderServer, provider: str, mode: str) -> ModelCaller:
+    return shared.separate_caller(own_server, provider, mode)
 
 
 @pytest.fixture
-def streaming_alone(shared: Shared, own_server: ProviderServer, provider: str) -> Asking:
-    return shared.asking_alone(own_server, provider, "streamed")
+def streaming_own_server(shared: Shared, own_server: ProviderServer, provider: str) -> ModelCaller:
+    return shared.separate_caller(own_server, provider, "streamed")

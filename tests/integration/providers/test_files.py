@@ -1,4 +1,4 @@
-"""Images and audio from tools and in threads: no file makes a thread unusable."""
+"""Images and audio in tool results and threads: no file makes a thread unusable."""
 
 from __future__ import annotations
 
@@ -42,24 +42,24 @@ FILES = {
     "image/x-icon": b"\x00\x00\x01\x00",
     "text/html": b"<html>",
 }
-READ = ("image/png", "image/jpeg", "image/gif", "image/webp")
-SPELLINGS = {
-    "as they are": lambda kind: kind,
-    "in capitals": str.upper,
+SUPPORTED = ("image/png", "image/jpeg", "image/gif", "image/webp")
+DECLARATIONS = {
+    "correct": lambda kind: kind,
+    "upper case": str.upper,
     "with a parameter": lambda kind: f"{kind}; charset=binary",
     "missing": lambda kind: None,
-    "another's": lambda kind: "image/gif" if kind == "image/png" else "image/png",
+    "wrong": lambda kind: "image/gif" if kind == "image/png" else "image/png",
     "unknown": lambda kind: "application/octet-stream",
 }
 
 
-def written(data: bytes) -> dict[str, str]:
+def encodings(data: bytes) -> dict[str, str]:
     plain = base64.b64encode(data).decode()
     return {
-        "usual": plain,
-        "in lines": base64.encodebytes(data).decode(),
-        "for addresses": base64.urlsafe_b64encode(data).decode(),
-        "without an end": plain.rstrip("="),
+        "standard": plain,
+        "with line breaks": base64.encodebytes(data).decode(),
+        "url-safe": base64.urlsafe_b64encode(data).decode(),
+        "without padding": plain.rstrip("="),
     }
 
 
@@ -70,8 +70,8 @@ def strict(request: pytest.FixtureRequest) -> Iterator[tuple[ProviderServer, Pyd
         yield server, connect_model(NAMES[request.param], base_url=url, api_key="k")
 
 
-def from_tool(strict: tuple[ProviderServer, PydanticAIModel], *parts: dict[str, Any]) -> tuple[Any, str]:
-    """What a thread holds whose tool answers with these parts, and what was sent. It is continued twice."""
+def call_tool(strict: tuple[ProviderServer, PydanticAIModel], *parts: dict[str, Any]) -> tuple[Any, str]:
+    """Return the stored result of a tool that returns these parts, and the last request of the continued thread."""
     server, model = strict
     server.script([Answer(calls=[Call("look")]), "seen", "again"])
 
@@ -86,43 +86,45 @@ def from_tool(strict: tuple[ProviderServer, PydanticAIModel], *parts: dict[str, 
     return done["messages"][2].content, json.dumps(server.requests[-1].body)
 
 
-@pytest.mark.parametrize("spelling", SPELLINGS)
-def test_images_of_tools_are_shown_or_named(strict: tuple[ProviderServer, PydanticAIModel], spelling: str) -> None:
+@pytest.mark.parametrize("case", DECLARATIONS)
+def test_images_of_tools_are_sent_or_described(strict: tuple[ProviderServer, PydanticAIModel], case: str) -> None:
     for kind, data in FILES.items():
-        declared = SPELLINGS[spelling](kind)
+        declared = DECLARATIONS[case](kind)
         part = {"type": "image", "data": base64.b64encode(data).decode(), "mime_type": declared}
-        if spelling == "another's" and kind not in READ:
-            continue  # nobody can tell that it is none without decoding it
-        content, sent = from_tool(strict, part)
-        shown = [message for message in content if message["type"] == "image_url"]
-        if kind in READ:
-            assert shown == [{"type": "image_url", "image_url": {"url": f"data:{kind};base64,{part['data']}"}}]
+        if case == "wrong" and kind not in SUPPORTED:
+            continue  # only decoding it would show that it is not an image
+        content, sent = call_tool(strict, part)
+        images = [message for message in content if message["type"] == "image_url"]
+        if kind in SUPPORTED:
+            assert images == [{"type": "image_url", "image_url": {"url": f"data:{kind};base64,{part['data']}"}}]
         else:
-            assert not shown
+            assert not images
             assert " was left out: models accept png, jpeg, gif and webp.]" in sent
 
 
-def test_base64_is_read_in_every_spelling(strict: tuple[ProviderServer, PydanticAIModel]) -> None:
-    for spelling, data in written(b"\x89PNG\r\n\x1a\n" + bytes(range(248, 256)) * 16 + b"\xfb").items():
-        content, _ = from_tool(strict, {"type": "image", "data": data, "mime_type": "image/png"})
-        assert content[1]["type"] == "image_url", spelling
+def test_every_encoding_of_base64_is_decoded(strict: tuple[ProviderServer, PydanticAIModel]) -> None:
+    for encoding, data in encodings(b"\x89PNG\r\n\x1a\n" + bytes(range(248, 256)) * 16 + b"\xfb").items():
+        content, _ = call_tool(strict, {"type": "image", "data": data, "mime_type": "image/png"})
+        assert content[1]["type"] == "image_url", encoding
 
 
 @pytest.mark.parametrize("kind", ["image", "audio"])
 @pytest.mark.parametrize("data", ["", "not base64!!", "QQ=Q", "a", "é" * 8])
-def test_data_that_are_none_are_left_out(strict: tuple[ProviderServer, PydanticAIModel], data: str, kind: str) -> None:
-    content, _ = from_tool(strict, {"type": kind, "data": data, "mime_type": f"{kind}/png".replace("o/png", "o/wav")})
+def test_invalid_data_are_left_out(strict: tuple[ProviderServer, PydanticAIModel], data: str, kind: str) -> None:
+    content, _ = call_tool(strict, {"type": kind, "data": data, "mime_type": f"{kind}/png".replace("o/png", "o/wav")})
     assert content[1]["type"] == "text"
     assert "was left out" in content[1]["text"]
 
 
 def test_a_file_that_is_too_large_is_left_out(strict: tuple[ProviderServer, PydanticAIModel]) -> None:
-    content, _ = from_tool(strict, {"type": "image", "data": "A" * 5_000_004, "mime_type": "image/png"})
+    content, _ = call_tool(strict, {"type": "image", "data": "A" * 5_000_004, "mime_type": "image/png"})
     reason = "it has 3750003 bytes, and at most 3750000 are sent"
     assert content[1]["text"] == f"[An image of type image/png was left out: {reason}.]"
 
 
-def test_threads_that_hold_such_files_already_go_on(strict: tuple[ProviderServer, PydanticAIModel]) -> None:
+def test_threads_that_already_contain_unsupported_files_continue(
+    strict: tuple[ProviderServer, PydanticAIModel],
+) -> None:
     server, model = strict
     for kind, data in FILES.items():
         for declared in (kind, kind.upper()):
@@ -131,11 +133,11 @@ def test_threads_that_hold_such_files_already_go_on(strict: tuple[ProviderServer
                 part = {"type": "image_url", "image_url": image}
                 call = Message("", role="assistant", tool_calls=(ToolCall("1", "look"),))
                 result = Message([part], role="tool", name="look", tool_call_id="1")
-                given = [Message([{"type": "text", "text": "What is it?"}, part]), call, result]
+                messages = [Message([{"type": "text", "text": "What is it?"}, part]), call, result]
                 server.script(["seen"])
-                said = create_agent(model, retries=1).invoke({"messages": given})["messages"]
-                assert said[-1].text == "seen"
-                assert said[0].content[1] == part, "what the thread holds stays as it is"
+                answered = create_agent(model, retries=1).invoke({"messages": messages})["messages"]
+                assert answered[-1].text == "seen"
+                assert answered[0].content[1] == part, "the stored message does not change"
 
 
 # -- requests that cannot be built
@@ -147,10 +149,10 @@ UNBUILDABLE: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("way", ["whole", "streamed"])
+@pytest.mark.parametrize("mode", ["whole", "streamed"])
 @pytest.mark.parametrize("case", UNBUILDABLE)
-def test_a_request_that_cannot_be_written_is_no_fault_of_the_provider(
-    strict: tuple[ProviderServer, PydanticAIModel], case: str, way: str
+def test_a_request_that_cannot_be_encoded_is_a_final_error(
+    strict: tuple[ProviderServer, PydanticAIModel], case: str, mode: str
 ) -> None:
     server, model = strict
     if model.name.startswith("google"):
@@ -158,23 +160,23 @@ def test_a_request_that_cannot_be_written_is_no_fault_of_the_provider(
     before = len(server.requests)
     request = ModelRequest([Message("x")], **UNBUILDABLE[case])
     with pytest.raises(ModelError, match="could not be built, and nothing was sent") as caught:
-        run(model, request, way)
+        run(model, request, mode)
     assert not isinstance(caught.value, ModelUnavailable)
     assert len(server.requests) == before
 
 
-def run(model: PydanticAIModel, request: ModelRequest, way: str) -> Any:
-    async def asked() -> Any:
-        if way == "whole":
+def run(model: PydanticAIModel, request: ModelRequest, mode: str) -> Any:
+    async def call() -> Any:
+        if mode == "whole":
             return await model.complete(request)
         return [event async for event in model.stream(request)]
 
-    return asyncio.run(asked())
+    return asyncio.run(call())
 
 
-@pytest.mark.parametrize("way", ["whole", "streamed"])
-def test_an_image_that_nobody_mended_is_never_asked_for_again(
-    strict: tuple[ProviderServer, PydanticAIModel], way: str
+@pytest.mark.parametrize("mode", ["whole", "streamed"])
+def test_an_unsupported_image_in_a_request_is_a_final_error(
+    strict: tuple[ProviderServer, PydanticAIModel], mode: str
 ) -> None:
     server, model = strict
     if not model.name.startswith("anthropic"):
@@ -182,35 +184,35 @@ def test_an_image_that_nobody_mended_is_never_asked_for_again(
     before = len(server.requests)
     part = {"type": "image_url", "image_url": {"url": "data:IMAGE/BMP;base64,Qk0="}}
     with pytest.raises(ModelError, match="could not be built, and nothing was sent") as caught:
-        run(model, ModelRequest([Message([part])]), way)
+        run(model, ModelRequest([Message([part])]), mode)
     assert not isinstance(caught.value, ModelUnavailable)
     assert len(server.requests) == before
 
 
 @pytest.mark.parametrize("number", [float("nan"), float("inf"), -float("inf")])
-def test_arguments_are_sent_as_json(strict: tuple[ProviderServer, PydanticAIModel], number: float) -> None:
+def test_numbers_that_are_not_finite_are_sent_as_valid_json(
+    strict: tuple[ProviderServer, PydanticAIModel], number: float
+) -> None:
     server, model = strict
     server.script(["done"])
     call = Message("", role="assistant", tool_calls=(ToolCall("1", "t", {"a": [number], "b": 1.5}),))
-    given = [Message("x"), call, Message("r", role="tool", tool_call_id="1"), Message("y")]
-    assert create_agent(model, retries=1).invoke({"messages": given})["messages"][-1].text == "done"
+    messages = [Message("x"), call, Message("r", role="tool", tool_call_id="1"), Message("y")]
+    assert create_agent(model, retries=1).invoke({"messages": messages})["messages"][-1].text == "done"
     sent = json.dumps(server.requests[-1].body)
     assert "NaN" not in sent
     assert "Infinity" not in sent
 
 
-def test_arguments_that_a_model_wrote_with_such_numbers_go_back_as_json(
+def test_nan_in_the_arguments_of_a_model_is_sent_back_as_valid_json(
     strict: tuple[ProviderServer, PydanticAIModel],
 ) -> None:
     server, model = strict
-    seen: list[Any] = []
 
     @tool
     def weigh(grams: float | None = None) -> str:
-        seen.append(grams)
         return "weighed"
 
-    wrote: Any = '{"grams": NaN}' if not model.name.startswith("google") else {"grams": None}
-    server.script([Answer(calls=[Call("weigh", wrote)]), "done"])
+    arguments: Any = '{"grams": NaN}' if not model.name.startswith("google") else {"grams": None}
+    server.script([Answer(calls=[Call("weigh", arguments)]), "done"])
     assert create_agent(model, [weigh], retries=1).invoke({"messages": ["x"]})["messages"][-1].text == "done"
     assert "NaN" not in json.dumps(server.requests[-1].body)

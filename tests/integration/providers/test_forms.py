@@ -1,4 +1,4 @@
-"""Structured answers of every schema, from providers that accept only objects."""
+"""Structured answers for every kind of schema, from providers that accept only objects."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ FORMS: dict[str, tuple[Any, Any]] = {
     "dataclass": (Data, {"a": 1}),
     "generic": (Box[int], {"v": 1}),
     "generic of a list": (Box[list[One]], {"v": [{"a": 1}]}),
-    "name that is not ascii": (ÄÖ, {"a": 1}),
-    "anything in a list": (list[Any], [1, {"a": None}]),
+    "non-ascii name": (ÄÖ, {"a": 1}),
+    "list of anything": (list[Any], [1, {"a": None}]),
     "maps in a model": (Box[dict[str, int]], {"v": {"a": 1}}),
     "map": (dict[str, int], {"a": 1}),
     "list": (list[int], [1, 2]),
@@ -74,14 +74,14 @@ FORMS: dict[str, tuple[Any, Any]] = {
     "tuple": (tuple[int, str], [1, "x"]),
     "number": (int, 3),
     "text": (str, "x ä"),
-    "truth": (bool, False),
+    "boolean": (bool, False),
     "choice": (Literal["x", "y"], "y"),
     "enum": (Colour, "red"),
     "union": (One | Other, {"b": "x"}),
-    "union with a field of our name": (list[int] | dict[str, int], {"value": 1}),
+    "union with a field named value": (list[int] | dict[str, int], {"value": 1}),
     "optional": (One | None, None),
     "schema of a list": ({"type": "array", "items": {"$ref": "#/$defs/N"}, "$defs": {"N": {"type": "integer"}}}, [1]),
-    "schema that holds itself": ({"type": "array", "items": {"$ref": "#"}, "title": "Nested lists!"}, [[[]], []]),
+    "recursive schema": ({"type": "array", "items": {"$ref": "#"}, "title": "Nested lists!"}, [[[]], []]),
     "schema without a type": ({"properties": {"a": {"type": "integer"}}}, {"a": 1}),
     "schema of an object": ({"type": "object", "title": "x" * 80, "properties": {"a": {"type": "integer"}}}, {"a": 1}),
     "schema of two types": ({"type": ["object", "null"], "properties": {"a": {"type": "integer"}}}, None),
@@ -95,36 +95,38 @@ def strict(request: pytest.FixtureRequest) -> Iterator[tuple[ProviderServer, Pyd
         yield server, connect_model(NAMES[request.param], base_url=url, api_key="k")
 
 
-def obeying(value: Any) -> Any:
-    """An answer of a model that holds to the schema it is sent: the value, in the field that the schema has for it."""
+def conforming(value: Any) -> Any:
+    """Create the answer of a model that conforms to the schema it receives, which may wrap the value in a field."""
 
-    def answer(asked: Any) -> Answer:
-        is_wrapped = '"required": ["value"]' in json.dumps(asked.body) or '\\"value\\"]' in json.dumps(asked.body)
+    def answer(request: Any) -> Answer:
+        is_wrapped = '"required": ["value"]' in json.dumps(request.body) or '\\"value\\"]' in json.dumps(request.body)
         return Answer(json.dumps({"value": value} if is_wrapped else value))
 
     return answer
 
 
-def read(form: Any, value: Any) -> Any:
+def parse(form: Any, value: Any) -> Any:
     return value if isinstance(form, dict) else TypeAdapter(form).validate_python(value)
 
 
 @pytest.mark.parametrize("case", FORMS)
-def test_every_form_is_taken_and_read(strict: tuple[ProviderServer, PydanticAIModel], case: str) -> None:
+def test_every_form_is_sent_and_parsed(strict: tuple[ProviderServer, PydanticAIModel], case: str) -> None:
     server, model = strict
     form, value = FORMS[case]
-    server.script(["free", obeying(value)])
-    done = create_agent(model, response_format=form, retries=1).invoke({"messages": ["x"]})
-    assert done["structured_response"] == read(form, value)
+    server.script(["free", conforming(value)])
+    result = create_agent(model, response_format=form, retries=1).invoke({"messages": ["x"]})
+    assert result["structured_response"] == parse(form, value)
 
 
 @pytest.mark.parametrize("case", FORMS)
-def test_streams_give_the_answer_alone(strict: tuple[ProviderServer, PydanticAIModel], case: str) -> None:
+def test_streamed_and_whole_answers_are_unwrapped_alike(
+    strict: tuple[ProviderServer, PydanticAIModel], case: str
+) -> None:
     server, model = strict
     form, value = FORMS[case]
     schema = form if isinstance(form, dict) else TypeAdapter(form).json_schema()
     request = ModelRequest([Message("x")], output=OutputForm(schema, f"the form: {case}"))
-    server.script([obeying(value), obeying(value)])
+    server.script([conforming(value), conforming(value)])
 
     async def both() -> tuple[str, str, str]:
         events = [event async for event in model.stream(request)]
@@ -138,18 +140,18 @@ def test_streams_give_the_answer_alone(strict: tuple[ProviderServer, PydanticAIM
     assert json.loads(whole) == value
 
 
-@pytest.mark.parametrize("written", ["[1]", "```json\n[1]\n```", '```json\n{"value": [1]}\n```', '{ "value":[1] }'])
-def test_models_that_do_not_hold_to_the_schema_are_understood(
-    strict: tuple[ProviderServer, PydanticAIModel], written: str
+@pytest.mark.parametrize("text", ["[1]", "```json\n[1]\n```", '```json\n{"value": [1]}\n```', '{ "value":[1] }'])
+def test_answers_that_deviate_from_the_schema_are_parsed(
+    strict: tuple[ProviderServer, PydanticAIModel], text: str
 ) -> None:
     server, model = strict
-    server.script(["free", written])
-    done = create_agent(model, response_format=list[int], retries=1).invoke({"messages": ["x"]})
-    assert done["structured_response"] == [1]
+    server.script(["free", text])
+    result = create_agent(model, response_format=list[int], retries=1).invoke({"messages": ["x"]})
+    assert result["structured_response"] == [1]
 
 
-def test_a_wrong_answer_is_asked_for_again(strict: tuple[ProviderServer, PydanticAIModel]) -> None:
+def test_an_invalid_answer_is_requested_again(strict: tuple[ProviderServer, PydanticAIModel]) -> None:
     server, model = strict
     server.script(["free", '{"value": ["x"]}', '{"value": [1', '{"value": [1]}'])
-    done = create_agent(model, response_format=list[int], retries=1).invoke({"messages": ["x"]})
-    assert done["structured_response"] == [1]
+    result = create_agent(model, response_format=list[int], retries=1).invoke({"messages": ["x"]})
+    assert result["structured_response"] == [1]

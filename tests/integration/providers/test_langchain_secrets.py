@@ -1,4 +1,4 @@
-"""Keys of LangChain's models are masked in their errors, as far as they are known."""
+"""Keys of LangChain models are masked in errors, as far as they are known."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from statewright.redaction import MARK, full_text
 KEY = "very/secret+key=of.the-house"
 
 
-class Proxied(BaseChatModel):
-    """Sends its key over HTTP, and raises an error with whatever comes back, as the libraries of providers do."""
+class ProxiedModel(BaseChatModel):
+    """Sends its key over HTTP and raises an error with the response, as the libraries of providers do."""
 
     url: str
     key: SecretStr | None = None
@@ -64,7 +64,7 @@ class Proxied(BaseChatModel):
         raise NotImplementedError
 
 
-@pytest.mark.parametrize("way", ["whole", "streamed"])
+@pytest.mark.parametrize("mode", ["whole", "streamed"])
 @pytest.mark.parametrize(
     "options",
     [
@@ -75,19 +75,19 @@ class Proxied(BaseChatModel):
     ],
     ids=["secret text", "text", "header", "environment"],
 )
-def test_a_key_in_an_error(options: dict[str, Any], way: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_in_an_error_is_masked(options: dict[str, Any], mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PROXIED_API_KEY", KEY)
 
     async def ask(model: LangChainModel) -> None:
         request = ModelRequest([Message("hi")])
-        if way == "whole":
+        if mode == "whole":
             await model.complete(request)
         else:
             async for _ in model.stream(request):
                 pass
 
-    with ProviderServer([lambda asked: Failure(401, json.dumps(asked.headers))]) as server:
-        model = LangChainModel(Proxied(url=server.url, **options), fake=True)
+    with ProviderServer([lambda request: Failure(401, json.dumps(request.headers))]) as server:
+        model = LangChainModel(ProxiedModel(url=server.url, **options), fake=True)
         with pytest.raises(ModelError) as caught:
             asyncio.run(ask(model))
     error = caught.value

@@ -1,4 +1,4 @@
-"""One model on several event loops and threads."""
+"""One model used on several event loops and threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import warnings
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
-from tests.integration.providers.conftest import Asking
+from tests.integration.providers.conftest import ModelCaller
 from tests.provider_server import Answer, ProviderServer
 
 from statewright.messages import Message
@@ -24,23 +24,23 @@ REQUEST = ModelRequest([Message("hi")])
 
 @pytest.fixture
 def server() -> Iterator[ProviderServer]:
-    """One for each test, to count its connections."""
+    """A server for each test, to count its connections."""
     with ProviderServer() as running:
         yield running
 
 
 @pytest.fixture
-def ask(server: ProviderServer, provider: str, way: str) -> Asking:
-    return Asking(server, provider, way)
+def ask(server: ProviderServer, provider: str, mode: str) -> ModelCaller:
+    return ModelCaller(server, provider, mode)
 
 
 @pytest.fixture
-def streaming(server: ProviderServer, provider: str) -> Asking:
-    return Asking(server, provider, "streamed")
+def streaming(server: ProviderServer, provider: str) -> ModelCaller:
+    return ModelCaller(server, provider, "streamed")
 
 
-def closed(server: ProviderServer) -> bool:
-    """Whether no connection is open, after a moment at most."""
+def is_closed(server: ProviderServer) -> bool:
+    """Wait until no connection is open, for a limited time."""
     for _ in range(6000):
         if server.connections == 0:
             return True
@@ -48,24 +48,24 @@ def closed(server: ProviderServer) -> bool:
     return False
 
 
-def test_one_run_after_the_other(ask: Asking) -> None:
+def test_a_model_works_on_consecutive_event_loops(ask: ModelCaller) -> None:
     ask.server.script([f"answer {number}" for number in range(3)])
-    with warnings.catch_warnings(record=True) as heard:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         answers = [asyncio.run(ask.answer(REQUEST)).text for _ in range(3)]
         gc.collect()
     assert answers == ["answer 0", "answer 1", "answer 2"]
-    assert [str(one.message) for one in heard if issubclass(one.category, ResourceWarning)] == []
-    assert closed(ask.server)
+    assert [str(warning.message) for warning in caught if issubclass(warning.category, ResourceWarning)] == []
+    assert is_closed(ask.server)
 
 
-def test_threads_with_loops_of_their_own(ask: Asking) -> None:
-    async def twice() -> None:
+def test_a_model_works_on_concurrent_event_loops(ask: ModelCaller) -> None:
+    async def call_twice() -> None:
         for response in await asyncio.gather(ask.answer(REQUEST), ask.answer(REQUEST)):
             answers.append(response.text)
 
     def run() -> None:
-        asyncio.run(twice())
+        asyncio.run(call_twice())
 
     answers: list[str] = []
     ask.server.script([Answer("a", delay=0.05)] * 6)
@@ -75,62 +75,62 @@ def test_threads_with_loops_of_their_own(ask: Asking) -> None:
     for thread in threads:
         thread.join()
     assert answers == ["a"] * 6
-    assert closed(ask.server)
+    assert is_closed(ask.server)
 
 
-def test_a_connection_serves_the_next_call_of_its_loop(ask: Asking) -> None:
-    async def three() -> int:
+def test_calls_on_one_event_loop_share_a_connection(ask: ModelCaller) -> None:
+    async def call_three_times() -> int:
         for _ in range(3):
             await ask.answer(REQUEST)
         return ask.server.connections
 
     ask.server.script(["a", "b", "c"])
-    assert asyncio.run(three()) == 1
+    assert asyncio.run(call_three_times()) == 1
 
 
-def test_a_closed_model_opens_another_connection(ask: Asking) -> None:
-    async def closing() -> None:
+def test_a_closed_model_opens_a_new_connection(ask: ModelCaller) -> None:
+    async def close_and_call() -> None:
         await ask.answer(REQUEST)
         await ask.model.aclose()
-        assert await asyncio.to_thread(closed, ask.server)
+        assert await asyncio.to_thread(is_closed, ask.server)
         await ask.answer(REQUEST)
 
     ask.server.script(["a", "b"])
-    asyncio.run(closing())
+    asyncio.run(close_and_call())
 
 
-def test_a_model_that_nobody_has_any_more_closes_its_connection(ask: Asking) -> None:
-    async def dropping() -> bool:
+def test_a_garbage_collected_model_closes_its_connection(ask: ModelCaller) -> None:
+    async def collect_model() -> bool:
         await ask.answer(REQUEST)
         assert ask.server.connections == 1
         del ask.model
         gc.collect()
-        return await asyncio.to_thread(closed, ask.server)
+        return await asyncio.to_thread(is_closed, ask.server)
 
     ask.server.script(["a"])
-    assert asyncio.run(dropping())
+    assert asyncio.run(collect_model())
 
 
-def test_a_reader_that_leaves_a_stream_leaves_nothing_behind(streaming: Asking) -> None:
-    async def leaving() -> list[object]:
-        heard: list[object] = []
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: heard.append(context))
+def test_an_unfinished_stream_is_closed_with_its_event_loop(streaming: ModelCaller) -> None:
+    async def leave_stream_open() -> list[object]:
+        reports: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: reports.append(context))
         kept.append(streaming.model.stream(REQUEST))
         await anext(kept[0])
-        return heard
+        return reports
 
     kept: list[AsyncIterator[ModelEvent]] = []
     streaming.server.script([Answer("word " * 300, reasoning="hm", pause=0.2)])
-    assert asyncio.run(leaving()) == []
-    assert streaming.server.requests[0].left.wait(600)
-    assert closed(streaming.server)
+    assert asyncio.run(leave_stream_open()) == []
+    assert streaming.server.requests[0].disconnected.wait(600)
+    assert is_closed(streaming.server)
 
 
 @pytest.mark.parametrize(
     "provider",
-    ["openai", *(pytest.param(one, marks=pytest.mark.full) for one in ("anthropic", "google", "openai-chat"))],
+    ["openai", *(pytest.param(name, marks=pytest.mark.full) for name in ("anthropic", "google", "openai-chat"))],
 )
-def test_a_program_ends_in_silence(streaming: Asking) -> None:
+def test_a_program_ends_without_warnings(streaming: ModelCaller) -> None:
     url = streaming.server.openai_url if streaming.provider.startswith("openai") else streaming.server.url
     code = f"""if True:
         import asyncio
@@ -147,34 +147,34 @@ def test_a_program_ends_in_silence(streaming: Asking) -> None:
     streaming.server.script(["one", "two"])
     command = [sys.executable, "-Xdev", "-Wignore::DeprecationWarning", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, check=False)
-    complaints = [line for line in done.stderr.splitlines() if "took" not in line]  # -Xdev tells of slow imports
+    complaints = [line for line in done.stderr.splitlines() if "took" not in line]  # -Xdev reports slow callbacks
     assert (done.stdout, complaints, done.returncode) == ("one\ntwo\n", [], 0)
 
 
 @pytest.mark.parametrize("pieces", [1, 3])
-def test_a_stream_that_is_left_closes_all_that_its_library_has_opened(streaming: Asking, pieces: int) -> None:
-    heard: list[str] = []
+def test_closing_a_stream_closes_the_generators_of_its_library(streaming: ModelCaller, pieces: int) -> None:
+    reports: list[str] = []
 
     async def leave() -> list[str]:
-        asyncio.get_running_loop().set_exception_handler(lambda loop, context: heard.append(context["message"]))
+        asyncio.get_running_loop().set_exception_handler(lambda loop, context: reports.append(context["message"]))
         stream = streaming.model.stream(REQUEST)
         for _ in range(pieces):
             await anext(stream)
         await stream.aclose()  # type: ignore[attr-defined]
-        return [one.__qualname__ for one in gc.get_objects() if is_open(one) and one not in before]
+        return [item.__qualname__ for item in gc.get_objects() if is_open(item) and item not in before]
 
-    ended = threading.Event()  # the answer goes on until the stream is left, however slow that is
+    ended = threading.Event()  # the answer does not end before the stream is closed
     streaming.server.script([Answer("one two three four five", reasoning="hm", hold_before=("five", ended))])
     gc.collect()
-    before = [one for one in gc.get_objects() if is_open(one)]
+    before = [item for item in gc.get_objects() if is_open(item)]
     try:
         assert asyncio.run(leave()) == ["Client._hold_open"]
-        assert heard == []
-        assert streaming.server.requests[0].left.wait(600)
+        assert reports == []
+        assert streaming.server.requests[0].disconnected.wait(600)
     finally:
         ended.set()
 
 
 def is_open(candidate: object) -> bool:
-    """True for an asynchronous generator that has begun and has not ended."""
+    """Return whether an object is an asynchronous generator that has started and not ended."""
     return inspect.isasyncgen(candidate) and candidate.ag_frame is not None and candidate.ag_frame.f_lasti > 0

@@ -1,4 +1,4 @@
-"""Workflows of a project that may start the MCP server of the tests by its name."""
+"""Workflows of a project, with servers of MCP and of models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.mcp_servers import FOLDER, Listening
+from tests.mcp_servers import FOLDER, HttpServer
 from tests.provider_server import ProviderServer
 
 from statewright.messages import Message, ToolCall
@@ -21,10 +21,10 @@ PROGRAM = "statewright-test-server"
 Compile = Callable[..., CompiledGraph]
 
 
-def asking(*calls: tuple[str, dict[str, Any]]) -> Message:
+def tool_calls(*calls: tuple[str, dict[str, Any]]) -> Message:
     """Return an answer of a model that calls tools."""
-    tool_calls = tuple(ToolCall(str(number), name, arguments) for number, (name, arguments) in enumerate(calls))
-    return Message("", role="assistant", tool_calls=tool_calls)
+    calls_with_ids = tuple(ToolCall(str(number), name, arguments) for number, (name, arguments) in enumerate(calls))
+    return Message("", role="assistant", tool_calls=calls_with_ids)
 
 
 @pytest.fixture
@@ -63,8 +63,8 @@ def flow(project: Callable[[str], Project]) -> Compile:
 
 
 @pytest.fixture(params=["streamable-http", "sse"])
-def web(request: pytest.FixtureRequest) -> Iterator[Listening]:
-    server = Listening(request.param)
+def web(request: pytest.FixtureRequest) -> Iterator[HttpServer]:
+    server = HttpServer(request.param)
     yield server
     server.stop()
 

@@ -1,4 +1,4 @@
-"""An assistant killed among its tool calls: what has answered is not called, or asked, again."""
+"""An assistant that is killed during its tool calls: finished calls and requests are not repeated."""
 
 from __future__ import annotations
 
@@ -48,37 +48,37 @@ def answer(request):
 with SqliteSaver("runs.db") as saver:
     app = load_workflow(Path("flow.yaml")).compile(
         models=ScriptedModel(answer), tools={"work": work}, checkpointer=saver)
-    given = {"input": "go"} if sys.argv[1] == "begin" else None
-    print(app.invoke(given, thread_id="t", durability="sync")["result"], flush=True)
+    start = {"input": "go"} if sys.argv[1] == "begin" else None
+    print(app.invoke(start, thread_id="t", durability="sync")["result"], flush=True)
 """
 
 
-def child(folder: Path, how: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "child.py", how]
+def start_process(folder: Path, mode: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "child.py", mode]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
-def noted(folder: Path) -> list[str]:
+def read_notes(folder: Path) -> list[str]:
     file = folder / "notes.txt"
     return file.read_text(encoding="utf-8").splitlines() if file.exists() else []
 
 
-def test_tool_calls_that_have_answered_are_not_made_again(tmp_path: Path) -> None:
+def test_finished_tool_calls_are_not_repeated(tmp_path: Path) -> None:
     (tmp_path / "flow.yaml").write_text(FLOW, encoding="utf-8")
     (tmp_path / "child.py").write_text(CHILD, encoding="utf-8")
-    with child(tmp_path, "begin") as first:
+    with start_process(tmp_path, "begin") as first:
         until = time.monotonic() + 600
-        while "begin 5" not in noted(tmp_path) and time.monotonic() < until:
+        while "begin 5" not in read_notes(tmp_path) and time.monotonic() < until:
             time.sleep(0.02)
         first.send_signal(signal.SIGKILL)
-    before = noted(tmp_path)
+    before = read_notes(tmp_path)
     assert {"model 0", "model 3", "end 0", "end 1", "end 2", "begin 5"} <= set(before)
     assert "end 5" not in before
 
-    time.sleep(0.4)  # until the lease of the one that was killed has lapsed
-    with child(tmp_path, "resume") as second:
+    time.sleep(0.4)  # until the lease of the killed process has expired
+    with start_process(tmp_path, "resume") as second:
         out, err = second.communicate(timeout=600)
     assert out.strip() == "got 0 1 2 3 4 5", err
-    after = noted(tmp_path)[len(before) :]
+    after = read_notes(tmp_path)[len(before) :]
     assert sorted(line for line in after if line.startswith("begin")) == ["begin 3", "begin 4", "begin 5"]
     assert [line for line in after if line.startswith("model")] == ["model 6"]

@@ -85,7 +85,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 @pytest.fixture
 def flow(folder: Path) -> Path:
-    """A file with one graph for each way in which a run can end."""
+    """A file with one graph for each outcome of a run."""
     file = folder / "flow.py"
     file.write_text(GRAPHS, encoding="utf-8")
     return file

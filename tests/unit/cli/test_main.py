@@ -15,7 +15,7 @@ from statewright.cli.commands import LazyCommand, build_members
 from statewright.cli.main import build_command
 from statewright.errors import InvalidGraph
 
-COMMANDS = ("run", "resume", "threads", "db", "draw", "check", "test", "schema", "init")
+COMMANDS = tuple(build_members())
 
 
 def test_every_command_is_listed_in_the_help(statewright: Any) -> None:

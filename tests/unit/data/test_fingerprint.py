@@ -51,27 +51,27 @@ DIFFERENT: list[tuple[Any, Any]] = [
 
 
 @pytest.mark.parametrize(("first", "second"), ALIKE)
-def test_equal_values_have_one_fingerprint(first: Any, second: Any) -> None:
+def test_equal_values_have_equal_fingerprints(first: Any, second: Any) -> None:
     assert fingerprint(first) == fingerprint(second)
 
 
 @pytest.mark.parametrize(("first", "second"), DIFFERENT)
-def test_different_values_have_different_ones(first: Any, second: Any) -> None:
+def test_different_values_have_different_fingerprints(first: Any, second: Any) -> None:
     assert fingerprint(first) != fingerprint(second)
 
 
 def test_a_fingerprint_is_the_same_in_every_process() -> None:
     code = "from statewright.data.fingerprint import fingerprint as f; print(f({'a': {'x', 'y', 'z'}, 'b': (1, None)}))"
-    found = {
+    fingerprints = {
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": seed}
         ).stdout
         for seed in ("1", "2", "3")
     }
-    assert len(found) == 1
+    assert len(fingerprints) == 1
 
 
-def test_what_has_no_fingerprint_is_refused() -> None:
+def test_circular_values_and_generators_are_rejected() -> None:
     endless: list[Any] = []
     endless.append(endless)
     with pytest.raises(InvalidUpdateError, match="contains itself"):
@@ -80,6 +80,6 @@ def test_what_has_no_fingerprint_is_refused() -> None:
         fingerprint(x for x in ())
 
 
-def test_one_object_may_come_up_twice() -> None:
+def test_an_object_can_occur_twice() -> None:
     shared = [1]
     assert fingerprint([shared, shared]) == fingerprint([[1], [1]])

@@ -124,6 +124,6 @@ def test_values_are_named_by_their_type() -> None:
     assert describe_kind({}, "a table") == "a table"
 
 
-def test_helpers_of_messages() -> None:
+def test_messages_suggest_keys_and_format_paths() -> None:
     assert suggest_key("live", [Cat]) == "Did you mean 'lives'? Keys: kind, lives."
     assert format_json_path(("a", 0, "b", 1, 2)) == "a[0].b[1][2]"

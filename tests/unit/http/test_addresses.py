@@ -1,4 +1,4 @@
-"""Addresses of IP: public, or what they are for instead."""
+"""Classes of IP addresses."""
 
 from __future__ import annotations
 
@@ -28,30 +28,33 @@ OTHERS = {
 
 
 @pytest.mark.parametrize("address", PUBLIC)
-def test_public_addresses(address: str) -> None:
+def test_public_addresses_are_classified_as_public(address: str) -> None:
     assert classify_address(ip_address(address)) == "public"
 
 
-@pytest.mark.parametrize(("kind", "address"), [(kind, one) for kind, some in OTHERS.items() for one in some])
-def test_others(kind: str, address: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "address"), [(kind, address) for kind, addresses in OTHERS.items() for address in addresses]
+)
+def test_other_addresses_have_the_class_of_their_purpose(kind: str, address: str) -> None:
     assert classify_address(ip_address(address)) == kind
 
 
-def test_an_address_of_one_link_is_not_public() -> None:
+def test_an_address_with_a_zone_is_not_public() -> None:
     assert classify_address(ip_address("2606:4700::1111%eth0")) == "reserved"
 
 
 @pytest.mark.parametrize(
     "network", ["10.0.0.0/8", "127.0.0.0/8", "100.64.0.0/10", "169.254.0.0/16", "224.0.0.0/3", "fc00::/7", "fe80::/10"]
 )
-def test_no_address_of_such_a_network_is_public(network: str) -> None:
+def test_no_address_of_a_special_network_is_public(network: str) -> None:
     whole, random = ip_network(network), Random(7)
     sample = [whole[0], whole[-1], *(whole[random.randrange(whole.num_addresses)] for _ in range(200))]
-    assert "public" not in {classify_address(one) for one in sample}
+    assert "public" not in {classify_address(address) for address in sample}
 
 
-def test_what_python_knows_to_be_private_is_never_public() -> None:
-    """Its tables are kept by others; ours are stricter."""
+def test_no_address_that_python_considers_private_is_public() -> None:
+    """Python's tables are independent of ours, which are stricter."""
     random = Random(11)
     drawn = [ip_address(random.getrandbits(32)) for _ in range(20_000)]
-    assert [one for one in drawn if classify_address(one) == "public" and (not one.is_global or one.is_multicast)] == []
+    public = [address for address in drawn if classify_address(address) == "public"]
+    assert [address for address in public if not address.is_global or address.is_multicast] == []

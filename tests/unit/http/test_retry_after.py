@@ -1,4 +1,4 @@
-"""For how long a service asks to be left alone."""
+"""The delay that a service asks for in its headers."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ NOW = datetime(2026, 1, 31, 9, tzinfo=UTC)
         ({"retry-after": "Sat, 99 Jan 2026 08:00:00 GMT"}, None),
     ],
 )
-def test_what_headers_say(headers: dict[str, object], seconds: float | None) -> None:
+def test_the_delay_is_read_from_headers(headers: dict[str, object], seconds: float | None) -> None:
     assert retry_after(headers, NOW) == seconds

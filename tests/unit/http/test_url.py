@@ -17,16 +17,16 @@ from statewright.http import Url, aresolve_host, parse_address
         (Url("https", "2001:db8::1", 8443, "/"), "[2001:db8::1]:8443", "https://[2001:db8::1]:8443/"),
     ],
 )
-def test_a_default_port_is_left_out(url: Url, authority: str, text: str) -> None:
+def test_the_default_port_is_omitted(url: Url, authority: str, text: str) -> None:
     assert (url.authority, str(url)) == (authority, text)
 
 
-def test_addresses_differ_from_names() -> None:
+def test_only_addresses_are_parsed_as_addresses() -> None:
     assert str(parse_address("127.0.0.1")) == "127.0.0.1"
     assert parse_address("localhost") is None
 
 
-def test_the_system_resolves_this_machine() -> None:
+def test_localhost_is_resolved() -> None:
     addresses = asyncio.run(aresolve_host("localhost", 80))
     assert addresses
     assert set(addresses) <= {"127.0.0.1", "::1"}

@@ -1,4 +1,4 @@
-"""Messages of LangChain as ours and back: nothing is lost, and a change of a message wins over what was recorded."""
+"""Conversion of messages from and to LangChain: nothing is lost, and later changes win over recorded originals."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ PARTS = st.one_of(
     st.just({"type": "file", "file_id": "f1"}),
 )
 CONTENTS = TEXT | st.lists(PARTS | TEXT, max_size=3)
-THOUGHTS = st.one_of(
+REASONING_PARTS = st.one_of(
     TEXT.map(lambda text: {"type": "reasoning", "reasoning": text}),
     TEXT.map(lambda text: {"type": "thinking", "thinking": text, "signature": "s"}),
 )
@@ -51,17 +51,17 @@ INVALID = st.builds(
     NAMES, st.none() | TEXT, st.none() | TEXT, st.none() | TEXT,
 )  # fmt: skip
 USAGE = st.none() | st.builds(
-    lambda given, written: {
-        "input_tokens": given,
-        "output_tokens": written,
-        "total_tokens": given + written,
+    lambda input_tokens, output_tokens: {
+        "input_tokens": input_tokens,
+        "output_tokens": output_tokens,
+        "total_tokens": input_tokens + output_tokens,
         "input_token_details": {"cache_read": 1},
     },
     st.integers(0, 9),
     st.integers(0, 9),
 )
 COMMON = {"id": NAMES, "name": NAMES, "additional_kwargs": RECORDS, "response_metadata": RECORDS}
-THEIRS = st.one_of(
+LANGCHAIN_MESSAGES = st.one_of(
     st.builds(HumanMessage, content=CONTENTS, **COMMON),
     st.builds(SystemMessage, content=CONTENTS, **COMMON),
     st.builds(ChatMessage, content=CONTENTS, role=st.sampled_from(["critic", "user", "assistant"]), **COMMON),
@@ -76,23 +76,23 @@ THEIRS = st.one_of(
     ),
     st.builds(
         AIMessage,
-        content=TEXT | st.lists(PARTS | TEXT | THOUGHTS, max_size=3),
+        content=TEXT | st.lists(PARTS | TEXT | REASONING_PARTS, max_size=3),
         tool_calls=st.lists(CALLS, max_size=2),
         invalid_tool_calls=st.lists(INVALID, max_size=2),
         usage_metadata=USAGE,
         **{**COMMON, "additional_kwargs": RECORDS | st.just({"reasoning_content": "hm", "refusal": None})},
     ),
 )
-OUR_CALLS = st.builds(ToolCall, TEXT, TEXT, st.dictionaries(st.sampled_from("ab"), VALUES, max_size=2)) | st.builds(
-    ToolCall, TEXT, TEXT, st.just({}), TEXT
-)
-OURS = st.builds(
+STATEWRIGHT_CALLS = st.builds(
+    ToolCall, TEXT, TEXT, st.dictionaries(st.sampled_from("ab"), VALUES, max_size=2)
+) | st.builds(ToolCall, TEXT, TEXT, st.just({}), TEXT)
+STATEWRIGHT_MESSAGES = st.builds(
     Message,
-    TEXT | st.lists(PARTS | THOUGHTS, max_size=3),
+    TEXT | st.lists(PARTS | REASONING_PARTS, max_size=3),
     st.sampled_from(["user", "assistant", "system", "tool", "critic"]),
     NAMES,
     NAMES,
-    st.lists(OUR_CALLS, max_size=3).map(tuple),
+    st.lists(STATEWRIGHT_CALLS, max_size=3).map(tuple),
     st.none() | TEXT,
     st.none()
     | st.dictionaries(
@@ -104,35 +104,35 @@ OURS = st.builds(
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(THEIRS)
-def test_a_message_of_langchain_is_the_same_after_the_way_there_and_back(message: Any) -> None:
+@given(LANGCHAIN_MESSAGES)
+def test_a_langchain_message_survives_a_round_trip(message: Any) -> None:
     before = message.model_copy(deep=True)
-    ours = from_langchain(message)
-    assert isinstance(ours, Message)
-    back = to_langchain(ours)
-    assert (type(back), back) == (type(message), message)
+    converted = from_langchain(message)
+    assert isinstance(converted, Message)
+    converted_back = to_langchain(converted)
+    assert (type(converted_back), converted_back) == (type(message), message)
     assert message == before
 
 
 @settings(max_examples=examples(300), deadline=None)
-@given(OURS)
-def test_a_message_of_ours_is_the_same_after_the_way_there_and_back(message: Message) -> None:
+@given(STATEWRIGHT_MESSAGES)
+def test_a_statewright_message_survives_a_round_trip(message: Message) -> None:
     before = replace(message)
-    theirs = to_langchain(message)
-    assert from_langchain(theirs) == message == before
+    langchain_message = to_langchain(message)
+    assert from_langchain(langchain_message) == message == before
 
 
-def test_the_fields_that_both_sides_have_are_in_their_places() -> None:
-    theirs = AIMessage(
+def test_common_fields_are_converted() -> None:
+    langchain_message = AIMessage(
         [{"type": "thinking", "thinking": "hm", "signature": "s"}, {"type": "text", "text": "Yes."}],
         id="1",
         name="bot",
         tool_calls=[{"name": "add", "args": {"a": 1}, "id": "c1"}],
         invalid_tool_calls=[{"name": "add", "args": "{", "id": "c2", "error": "cut"}],
     )
-    ours = from_langchain(theirs)
-    assert (ours.role, ours.text, ours.id, ours.name) == ("assistant", "Yes.", "1", "bot")
-    assert ours.tool_calls == (ToolCall("c1", "add", {"a": 1}), ToolCall("c2", "add", invalid="{"))
+    message = from_langchain(langchain_message)
+    assert (message.role, message.text, message.id, message.name) == ("assistant", "Yes.", "1", "bot")
+    assert message.tool_calls == (ToolCall("c1", "add", {"a": 1}), ToolCall("c2", "add", invalid="{"))
     result = from_langchain(ToolMessage("3", tool_call_id="c1", artifact={"n": 3}, status="error"))
     assert result == Message("3", "tool", tool_call_id="c1", metadata={"status": "error", "artifact": {"n": 3}})
     assert (
@@ -140,24 +140,24 @@ def test_the_fields_that_both_sides_have_are_in_their_places() -> None:
     )
 
 
-def test_what_is_changed_after_the_conversion_counts() -> None:
-    theirs = AIMessage(
+def test_changes_after_a_conversion_survive_the_way_back() -> None:
+    langchain_message = AIMessage(
         [{"type": "text", "text": "No."}, {"type": "tool_use", "id": "c1", "name": "add", "input": {}}],
         tool_calls=[{"name": "add", "args": {}, "id": "c1"}],
         additional_kwargs={"tool_calls": [{"id": "c1"}], "refusal": "r"},
         usage_metadata={"input_tokens": 1, "output_tokens": 1, "total_tokens": 2},
     )
-    changed = replace(from_langchain(theirs), content="Yes.", tool_calls=())
-    back = to_langchain(changed)
-    assert (back.content, back.tool_calls) == ("Yes.", [])
-    assert back.additional_kwargs == {"refusal": "r"}
-    assert back.usage_metadata == theirs.usage_metadata
-    ours = Message([{"type": "text", "text": "a"}], "assistant", tool_calls=(ToolCall("1", "a", invalid="{"),))
-    edited = to_langchain(ours).model_copy(update={"content": "b", "invalid_tool_calls": []})
+    changed = replace(from_langchain(langchain_message), content="Yes.", tool_calls=())
+    converted_back = to_langchain(changed)
+    assert (converted_back.content, converted_back.tool_calls) == ("Yes.", [])
+    assert converted_back.additional_kwargs == {"refusal": "r"}
+    assert converted_back.usage_metadata == langchain_message.usage_metadata
+    message = Message([{"type": "text", "text": "a"}], "assistant", tool_calls=(ToolCall("1", "a", invalid="{"),))
+    edited = to_langchain(message).model_copy(update={"content": "b", "invalid_tool_calls": []})
     assert (from_langchain(edited).content, from_langchain(edited).tool_calls) == ("b", ())
 
 
-def test_lists_removals_and_chunks() -> None:
+def test_lists_removals_and_chunks_are_converted() -> None:
     assert from_langchain([HumanMessage("a"), LangChainRemoveMessage(id="1"), "b"]) == [
         Message("a"), RemoveMessage("1"), Message("b")
     ]  # fmt: skip
@@ -165,12 +165,14 @@ def test_lists_removals_and_chunks() -> None:
         HumanMessage("a"), LangChainRemoveMessage(id="1"), AIMessage("b")
     ]  # fmt: skip
     assert from_langchain(AIMessageChunk("b", id="2")) == Message("b", "assistant", id="2")
-    own = HumanMessage("mine")
-    assert to_langchain(own) is own
+    original = HumanMessage("mine")
+    assert to_langchain(original) is original
 
 
-def test_what_a_state_of_ours_is_given_loses_nothing() -> None:
-    theirs = AIMessage("x", id="1", usage_metadata={"input_tokens": 1, "output_tokens": 1, "total_tokens": 2})
-    (kept,) = add_messages([], [theirs])
-    assert as_message(theirs) == kept
-    assert kept.to_langchain() == theirs
+def test_a_langchain_message_in_a_state_loses_nothing() -> None:
+    langchain_message = AIMessage(
+        "x", id="1", usage_metadata={"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
+    )
+    (merged,) = add_messages([], [langchain_message])
+    assert as_message(langchain_message) == merged
+    assert merged.to_langchain() == langchain_message

@@ -1,4 +1,4 @@
-"""Names of secrets, however they are written, and names that only sound like one."""
+"""Names of secrets in every notation, and similar names that are harmless."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from statewright.redaction.names import SECRET_NAMES, SecretNames, split_words
         ("", ()),
     ],
 )
-def test_a_name_is_its_words(name: str, words: tuple[str, ...]) -> None:
+def test_a_name_is_split_into_words(name: str, words: tuple[str, ...]) -> None:
     assert split_words(name) == words
 
 
@@ -43,18 +43,18 @@ def test_a_name_is_its_words(name: str, words: tuple[str, ...]) -> None:
         "ACCESSKEY",
     ],
 )
-def test_names_of_secrets(name: str) -> None:
+def test_names_of_secrets_are_recognized(name: str) -> None:
     assert SecretNames().is_secret(name, "x")
 
 
 @pytest.mark.parametrize(
     "name", ["tokenizer", "input_tokens", "key", "keyboard", "compass", "author", "monkey", "", "1"]
 )
-def test_names_that_only_sound_like_one(name: str) -> None:
+def test_similar_names_are_not_secret(name: str) -> None:
     assert not SecretNames().is_secret(name, "x")
 
 
-def test_a_number_beside_a_secret_is_none_and_a_secret_may_be_a_number() -> None:
+def test_counts_are_not_secret_but_a_password_can_be_a_number() -> None:
     names = SecretNames()
     assert not names.is_secret("token_count", 12)
     assert names.is_secret("token_list", ["a"])
@@ -62,11 +62,11 @@ def test_a_number_beside_a_secret_is_none_and_a_secret_may_be_a_number() -> None
 
 
 @pytest.mark.parametrize("value", [None, True, False])
-def test_whether_there_is_a_secret_may_be_told(value: object) -> None:
+def test_none_and_booleans_are_not_secret(value: object) -> None:
     assert not SecretNames().is_secret("password", value)
 
 
-def test_own_names_are_known_by_their_words_too() -> None:
+def test_custom_names_match_in_every_notation() -> None:
     names = SecretNames(["iban", "tax number"])
     assert names.is_secret("customerIBAN", "x")
     assert names.is_secret("tax-number", "x")
@@ -75,6 +75,6 @@ def test_own_names_are_known_by_their_words_too() -> None:
 
 
 @given(st.sampled_from(SECRET_NAMES), st.sampled_from(["_", "-", ".", " "]), st.booleans())
-def test_the_way_of_writing_does_not_matter(name: str, between: str, upper: bool) -> None:
-    written = between.join(name.split())
+def test_separators_and_case_do_not_matter(name: str, separator: str, upper: bool) -> None:
+    written = separator.join(name.split())
     assert SecretNames().is_secret(written.upper() if upper else written, "x")

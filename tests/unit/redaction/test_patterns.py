@@ -1,4 +1,4 @@
-"""What secrets look like in text, and that hostile text takes no longer than other text."""
+"""Patterns of secrets in text, and their running time on hostile text."""
 
 from __future__ import annotations
 
@@ -74,25 +74,25 @@ HOSTILE = {
 }
 
 
-@pytest.mark.parametrize(("text", "shown"), SECRET)
-def test_secrets_are_hidden(text: str, shown: str) -> None:
-    assert Redactor().text(text) == shown
+@pytest.mark.parametrize(("text", "expected"), SECRET)
+def test_secrets_are_hidden(text: str, expected: str) -> None:
+    assert Redactor().text(text) == expected
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_other_text_stays(text: str) -> None:
+def test_other_text_is_unchanged(text: str) -> None:
     assert Redactor().text(text) == text
 
 
 @pytest.mark.parametrize("text", [text for text, _ in SECRET])
-def test_what_is_looked_for_first_is_in_every_match(text: str) -> None:
-    """A pattern that is not even tried, because its needles are missing, would not have matched."""
+def test_every_match_contains_a_needle_of_its_pattern(text: str) -> None:
+    """A pattern is skipped if the text lacks its needles, so it must not match such a text."""
     for pattern in PATTERNS:
         assert pattern.regex.search(text) is None or pattern.may_match(text.casefold())
 
 
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
-def test_time_grows_with_the_text_and_no_faster(text: str) -> None:
+def test_running_time_is_linear_in_the_length_of_the_text(text: str) -> None:
     """A quadratic pattern would take an hour here."""
     redactor = Redactor(emails=True)
     with spend_at_most():
@@ -102,20 +102,20 @@ def test_time_grows_with_the_text_and_no_faster(text: str) -> None:
 @given(
     st.lists(st.sampled_from(["password", "=", '"', "'", "\\", "x", " ", "sk-", "abcdefghijkl", ":", "bearer ", MARK]))
 )
-def test_what_was_hidden_once_stays_as_it_is(parts: list[str]) -> None:
+def test_redacting_twice_changes_nothing_more(parts: list[str]) -> None:
     redactor = Redactor(emails=True)
     once = redactor.text("".join(parts))
     assert redactor.text(once) == once
 
 
 @given(st.text(), st.text())
-def test_a_key_is_hidden_wherever_it_stands(before: str, after: str) -> None:
+def test_a_key_is_hidden_at_any_position(before: str, after: str) -> None:
     key = "whsec_0123456789abcdef"
     assert key not in Redactor().text(f"{before} {key} {after}")
 
 
 @given(st.integers(min_value=10**14, max_value=10**15 - 1).map(lambda number: f"4{number}"))
-def test_one_last_digit_of_ten_makes_a_card(most: str) -> None:
-    cards = [f"{most}{digit}" for digit in range(10) if is_card(f"{most}{digit}")]
+def test_exactly_one_check_digit_makes_a_card_number(prefix: str) -> None:
+    cards = [f"{prefix}{digit}" for digit in range(10) if is_card(f"{prefix}{digit}")]
     assert len(cards) == 1
     assert replace_cards(f"a {cards[0]} b", MARK) == "a [redacted] b"

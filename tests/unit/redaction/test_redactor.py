@@ -1,4 +1,4 @@
-"""Secrets in nested values: hidden by key and by look, without changing what was given."""
+"""Secrets in nested values: hidden by key and by pattern, without changing the input."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SECRET = "correct horse battery staple"
 
 
 @pytest.mark.parametrize(
-    ("value", "shown"),
+    ("value", "expected"),
     [
         ({"password": "x", "n": 1}, {"password": "[redacted]", "n": 1}),
         ({"a": [{"apiKey": {"deep": 1}}]}, {"a": [{"apiKey": "[redacted]"}]}),
@@ -36,11 +36,11 @@ SECRET = "correct horse battery staple"
         (7, 7),
     ],
 )
-def test_secrets_are_hidden_by_key_and_by_look(value: Any, shown: Any) -> None:
-    assert Redactor().value(value) == shown
+def test_secrets_are_hidden_by_key_and_by_pattern(value: Any, expected: Any) -> None:
+    assert Redactor().value(value) == expected
 
 
-def test_own_keys_patterns_and_emails() -> None:
+def test_custom_keys_patterns_and_emails_are_hidden() -> None:
     redactor = Redactor(keys=["iban"], patterns=[r"\bcase-\d+", re.compile(r"(?P<kept>id=)\d+")], emails=True)
     assert redactor.value({"IBAN": "DE1", "t": "case-17 id=4 of ann@example.com"}) == {
         "IBAN": "[redacted]",
@@ -52,15 +52,15 @@ def test_own_keys_patterns_and_emails() -> None:
 
 
 @given(JSON)
-def test_what_is_given_stays_as_it_is(value: Any) -> None:
+def test_the_input_is_not_changed(value: Any) -> None:
     before = copy.deepcopy(value)
-    shown = Redactor().value(value)
+    redacted = Redactor().value(value)
     assert value == before
-    assert Redactor().value(shown) == shown
+    assert Redactor().value(redacted) == redacted
 
 
-def _hidden_in(value: Any, path: list[str | int]) -> Any:
-    """A value with the secret under a key that is called so, at the end of a path."""
+def _nested_secret(value: Any, path: list[str | int]) -> Any:
+    """Nest the value, under the key of a secret, at the end of a path."""
     inner: Any = {"Client-Secret": value}
     for step in path:
         inner = [inner] * step if isinstance(step, int) else {step: inner}
@@ -71,36 +71,36 @@ def _hidden_in(value: Any, path: list[str | int]) -> Any:
     st.lists(st.text(max_size=5) | st.integers(1, 3), max_size=8), st.sampled_from([SECRET, [SECRET], {"a": SECRET}])
 )
 def test_a_secret_is_hidden_at_any_depth(path: list[str | int], secret: Any) -> None:
-    assert SECRET not in repr(Redactor().value(_hidden_in(secret, path)))
+    assert SECRET not in repr(Redactor().value(_nested_secret(secret, path)))
 
 
-def test_where_there_is_nothing_to_hide_the_very_object_comes_back() -> None:
+def test_a_value_without_secrets_is_returned_itself() -> None:
     value = {"a": [1, {"b": "c"}]}
     assert Redactor().value(value) is value
 
 
-def test_what_lies_too_deep_is_hidden() -> None:
+def test_values_below_the_maximum_depth_are_hidden() -> None:
     value: Any = SECRET
     for _ in range(10_000):
         value = [value]
-    shown, depth = Redactor().value(value), 0
-    while isinstance(shown, list):
-        shown, depth = shown[0], depth + 1
-    assert (shown, depth) == ("[redacted]", MAX_DEPTH)
+    redacted, depth = Redactor().value(value), 0
+    while isinstance(redacted, list):
+        redacted, depth = redacted[0], depth + 1
+    assert (redacted, depth) == ("[redacted]", MAX_DEPTH)
 
 
-def test_a_value_that_holds_itself_comes_to_an_end() -> None:
+def test_a_value_that_contains_itself_is_hidden_there() -> None:
     value: dict[str, Any] = {"password": "x"}
     value["again"] = value
     assert Redactor().value(value) == {"password": "[redacted]", "again": "[redacted]"}
 
 
-def test_parts_that_are_shared_are_looked_at_once() -> None:
+def test_shared_parts_are_redacted_once() -> None:
     value: Any = ["token=abc"]
     for _ in range(60):
         value = [value, value]
-    shown = Redactor().value(value)
-    while isinstance(shown[0], list):
-        assert shown[0] is shown[1]
-        shown = shown[0]
-    assert shown == ["token=[redacted]"]
+    redacted = Redactor().value(value)
+    while isinstance(redacted[0], list):
+        assert redacted[0] is redacted[1]
+        redacted = redacted[0]
+    assert redacted == ["token=[redacted]"]

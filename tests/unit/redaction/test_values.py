@@ -10,7 +10,7 @@ import pytest
 from statewright.redaction import HIDDEN, KnownSecrets, values
 
 
-def test_a_value_that_is_added_while_a_regex_is_compiled_is_masked_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_value_added_while_a_regex_is_compiled_is_masked_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
     secrets, compile_regex = KnownSecrets(["first-secret"]), re.compile
 
     def compile_while_adding(pattern: Any) -> Any:

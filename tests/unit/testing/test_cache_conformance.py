@@ -1,4 +1,4 @@
-"""The suite for caches: it passes caches that keep the promises of the port, and finds those that do not."""
+"""The conformance suite of caches: it passes correct caches and detects broken ones."""
 
 from __future__ import annotations
 
@@ -12,27 +12,27 @@ from statewright import InMemoryCache
 from statewright.cache import CacheKey
 from statewright.testing import CacheConformance
 
-Make = Callable[[], Any]
+Factory = Callable[[], Any]
 
 
-def broken_promises(make: Make) -> set[str]:
-    """The names of the tests of the suite that a cache fails."""
+def broken_promises(factory: Factory) -> set[str]:
+    """Name the tests of the suite that a cache fails."""
 
     class Suite(CacheConformance):
         def make_cache(self) -> Any:
-            return make()
+            return factory()
 
     failed: set[str] = set()
     for name in [name for name in dir(Suite) if name.startswith("test_")]:
         try:
             getattr(Suite(), name)()
-        except AssertionError:  # anything else is a mistake of this file
+        except AssertionError:  # any other error is a mistake in this file
             failed.add(name)
     return failed
 
 
-class AnswersLater(InMemoryCache):
-    """Gives futures, as the port allows."""
+class ReturnsFutures(InMemoryCache):
+    """Returns futures, as the port allows."""
 
     def get(self, key: CacheKey) -> Any:
         return _future(super().get(key))
@@ -47,18 +47,18 @@ def _future(value: Any) -> Future[Any]:
     return future
 
 
-class AlwaysKnows(InMemoryCache):
+class NeverMisses(InMemoryCache):
     def get(self, key: CacheKey) -> Any:
-        found = super().get(key)
-        return () if found is None else found
+        result = super().get(key)
+        return () if result is None else result
 
 
-class KnowsNoTuples(InMemoryCache):
+class ConvertsTuplesToLists(InMemoryCache):
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> None:
         super().put(key, list(value), ttl=ttl)
 
 
-class KnowsInputsAlone(InMemoryCache):
+class IgnoresNodes(InMemoryCache):
     def get(self, key: CacheKey) -> Any:
         return super().get(key._replace(node=""))
 
@@ -66,18 +66,18 @@ class KnowsInputsAlone(InMemoryCache):
         super().put(key._replace(node=""), value, ttl=ttl)
 
 
-class KeepsTheFirst(InMemoryCache):
+class KeepsTheFirstResult(InMemoryCache):
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> None:
         if self.get(key) is None:
             super().put(key, value, ttl=ttl)
 
 
-class KeepsForEver(InMemoryCache):
+class NeverExpires(InMemoryCache):
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> None:
         super().put(key, value)
 
 
-class KeepsTheFirstEnd(InMemoryCache):
+class KeepsTheFirstExpiry(InMemoryCache):
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> None:
         _, until = self._results.get(key, (None, None))
         super().put(key, value, ttl=ttl)
@@ -85,53 +85,53 @@ class KeepsTheFirstEnd(InMemoryCache):
             self._results[key] = (value, until)
 
 
-class ForgetsNothing(InMemoryCache):
+class NeverClearsEverything(InMemoryCache):
     def clear(self, nodes: Sequence[str] | None = None) -> None:
         if nodes is not None:
             super().clear(nodes)
 
 
-class ForgetsEverything(InMemoryCache):
+class AlwaysClearsEverything(InMemoryCache):
     def clear(self, nodes: Sequence[str] | None = None) -> None:
         super().clear()
 
 
-class KnowsOneThread(InMemoryCache):
-    """What a second thread puts is lost."""
+class LosesConcurrentPuts(InMemoryCache):
+    """Loses the results of one thread."""
 
     def put(self, key: CacheKey, value: Any, *, ttl: float | None = None) -> None:
         if key.input != "3":
             super().put(key, value, ttl=ttl)
 
 
-BROKEN: dict[type[InMemoryCache], str] = {
-    AlwaysKnows: "test_a_new_cache_is_empty",
-    KnowsNoTuples: "test_a_result_can_be_read_after_it_was_put",
-    KnowsInputsAlone: "test_results_are_separate_by_node_and_input",
-    KeepsTheFirst: "test_putting_again_replaces_the_result",
-    KeepsForEver: "test_a_result_expires_after_its_time_to_live",
-    KeepsTheFirstEnd: "test_putting_again_restarts_the_time_to_live",
-    ForgetsNothing: "test_the_cache_can_be_cleared",
-    ForgetsEverything: "test_results_of_some_nodes_can_be_cleared",
-    KnowsOneThread: "test_calls_may_be_concurrent",
+BROKEN_CACHES: dict[type[InMemoryCache], str] = {
+    NeverMisses: "test_a_new_cache_is_empty",
+    ConvertsTuplesToLists: "test_a_result_can_be_read_after_it_was_put",
+    IgnoresNodes: "test_results_are_separate_by_node_and_input",
+    KeepsTheFirstResult: "test_putting_again_replaces_the_result",
+    NeverExpires: "test_a_result_expires_after_its_time_to_live",
+    KeepsTheFirstExpiry: "test_putting_again_restarts_the_time_to_live",
+    NeverClearsEverything: "test_the_cache_can_be_cleared",
+    AlwaysClearsEverything: "test_results_of_some_nodes_can_be_cleared",
+    LosesConcurrentPuts: "test_calls_may_be_concurrent",
 }
 
 
-@pytest.mark.parametrize("cache", [InMemoryCache, AnswersLater])
-def test_a_cache_that_keeps_the_promises_passes(cache: Make) -> None:
+@pytest.mark.parametrize("cache", [InMemoryCache, ReturnsFutures])
+def test_a_correct_cache_passes(cache: Factory) -> None:
     assert broken_promises(cache) == set()
 
 
-@pytest.mark.parametrize(("cache", "promise"), BROKEN.items(), ids=[kind.__name__ for kind in BROKEN])
-def test_a_cache_that_breaks_a_promise_fails_the_test_of_that_promise(cache: Make, promise: str) -> None:
+@pytest.mark.parametrize(("cache", "promise"), BROKEN_CACHES.items(), ids=[kind.__name__ for kind in BROKEN_CACHES])
+def test_a_cache_that_breaks_a_promise_fails_its_test(cache: Factory, promise: str) -> None:
     assert promise in broken_promises(cache)
 
 
-def test_every_test_of_the_suite_finds_a_broken_cache() -> None:
+def test_every_test_of_the_suite_detects_a_broken_cache() -> None:
     tests = {name for name in dir(CacheConformance) if name.startswith("test_")}
-    assert tests - set(BROKEN.values()) == set()
+    assert tests - set(BROKEN_CACHES.values()) == set()
 
 
-def test_a_cache_has_to_be_made_by_those_who_derive_the_suite() -> None:
+def test_a_subclass_of_the_suite_must_define_make_cache() -> None:
     with pytest.raises(NotImplementedError):
         CacheConformance().make_cache()

@@ -1,4 +1,4 @@
-"""The suite for checkpointers: it passes savers that keep the promises of the port, and finds those that do not."""
+"""The conformance suite of checkpointers: it passes correct savers and detects broken ones."""
 
 from __future__ import annotations
 
@@ -26,29 +26,29 @@ from statewright.errors import CheckpointConflict, CheckpointNotFound, Statewrig
 from statewright.ids import CheckpointId
 from statewright.testing import CheckpointerConformance
 
-Make = Callable[[], Any]
+Factory = Callable[[], Any]
 
 
-def broken_promises(make: Make) -> set[str]:
-    """The names of the tests of the suite that a saver fails."""
+def broken_promises(factory: Factory) -> set[str]:
+    """Name the tests of the suite that a saver fails."""
 
     class Suite(CheckpointerConformance):
         def make_saver(self) -> Any:
-            return make()
+            return factory()
 
     failed: set[str] = set()
     for name in [name for name in dir(Suite) if name.startswith("test_")]:
         try:
             getattr(Suite(), name)()
-        except (AssertionError, KeyError, StatewrightError):  # anything else is a mistake of this file
+        except (AssertionError, KeyError, StatewrightError):  # any other error is a mistake in this file
             failed.add(name)
     return failed
 
 
 def head_of(saver: InMemorySaver, commit: Commit) -> CheckpointId | None:
-    """The head of the line that a commit is for."""
-    line = commit.branch_key
-    head = saver.load(line.thread_id, namespace=line.namespace, branch=line.branch)
+    """Load the id of the head of the branch that a commit is for."""
+    key = commit.branch_key
+    head = saver.load(key.thread_id, namespace=key.namespace, branch=key.branch)
     return head.id if head is not None else None
 
 
@@ -57,23 +57,23 @@ class NeverEmpty(InMemorySaver):
         return super().branches(thread_id, namespace=namespace) or ["main"]
 
 
-class Forgetful(InMemorySaver):
+class LoadsNothing(InMemorySaver):
     def load(self, thread_id: str, **options: Any) -> None:
         return None
 
 
-class LoadsOnlyTheHead(InMemorySaver):
+class LoadsAlwaysTheHead(InMemorySaver):
     def load(self, thread_id: str, **options: Any) -> SavedCheckpoint | None:
         options.pop("checkpoint_id", None)
         return super().load(thread_id, **options)
 
 
-class TakesEveryCommit(InMemorySaver):
+class AcceptsEveryCommit(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         return super().commit(replace(commit, expected=head_of(self, commit)))
 
 
-class SavesWhatItRefuses(InMemorySaver):
+class SavesRejectedCommits(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         try:
             return super().commit(commit)
@@ -82,19 +82,19 @@ class SavesWhatItRefuses(InMemorySaver):
             raise
 
 
-class ChecksBeforeItLocks(InMemorySaver):
-    """Of several that look at one head at the same time, all see the same."""
+class ChecksBeforeLocking(InMemorySaver):
+    """Concurrent commits on one head all find it unchanged."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._looked = threading.Barrier(8, timeout=600)
+        self._checked = threading.Barrier(8, timeout=600)
         self._writing = threading.Lock()
 
     def commit(self, commit: Commit) -> Any:
         if head_of(self, commit) != commit.expected:
             return super().commit(commit)
         if threading.current_thread() is not threading.main_thread():
-            self._looked.wait()
+            self._checked.wait()
         with self._writing:
             return super().commit(replace(commit, expected=head_of(self, commit)))
 
@@ -110,15 +110,15 @@ class ForgetsParents(InMemorySaver):
 
 
 class ReplacesResults(InMemorySaver):
-    def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
-        saved = self._threads[line.thread_id].commits[line.namespace]
+    def save_results(self, branch_key: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
+        saved = self._threads[branch_key.thread_id].commits[branch_key.namespace]
         saved[checkpoint_id] = replace(saved[checkpoint_id], pending=pending)
 
 
-class TakesNoneForNoAnswer(InMemorySaver):
-    def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
+class TreatsNoneAsNoAnswer(InMemorySaver):
+    def save_results(self, branch_key: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
         answers = {key: value for key, value in pending.answers.items() if value is not None}
-        super().save_results(line, checkpoint_id, replace(pending, answers=answers), **options)
+        super().save_results(branch_key, checkpoint_id, replace(pending, answers=answers), **options)
 
 
 class AcceptsEveryClaim(InMemorySaver):
@@ -136,56 +136,56 @@ def _without_epoch(hold: LeaseRequest | None) -> LeaseRequest | None:
     return hold._replace(expected_epoch=None) if hold is not None else None
 
 
-class CountsEveryWrite(InMemorySaver):
+class IncrementsTheEpochOnEveryWrite(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         identity = super().commit(commit)
         self._threads[commit.branch_key.thread_id].epoch += 1
         return identity
 
 
-class KeepsTheLastRecord(InMemorySaver):
-    def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
-        known = self._threads[line.thread_id].commits[line.namespace][checkpoint_id].pending
+class KeepsTheLastJournalEntry(InMemorySaver):
+    def save_results(self, branch_key: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
+        known = self._threads[branch_key.thread_id].commits[branch_key.namespace][checkpoint_id].pending
         for key in pending.journal if known is not None else ():
             known.journal.pop(key, None)
-        super().save_results(line, checkpoint_id, pending, **options)
+        super().save_results(branch_key, checkpoint_id, pending, **options)
 
 
-class WaitsForTheDead(InMemorySaver):
-    def save_results(self, line: Any, *args: Any, hold: LeaseRequest | None = None, **options: Any) -> None:
-        lease = self._threads[line.thread_id].lease
+class WaitsForEndedProcesses(InMemorySaver):
+    def save_results(self, branch_key: Any, *args: Any, hold: LeaseRequest | None = None, **options: Any) -> None:
+        lease = self._threads[branch_key.thread_id].lease
         if hold is not None and hold.claims and lease is not None and lease.until > hold.now:
-            raise ThreadBusy(line.thread_id, lease.owner, lease.until)
-        super().save_results(line, *args, hold=hold, **options)
+            raise ThreadBusy(branch_key.thread_id, lease.owner, lease.until)
+        super().save_results(branch_key, *args, hold=hold, **options)
 
 
-class OldestFirst(InMemorySaver):
+class ListsOldestFirst(InMemorySaver):
     def history(self, thread_id: str, **options: Any) -> Sequence[SavedCheckpoint]:
         return super().history(thread_id, **options)[::-1]
 
 
-class NeverCutsAtTheEnd(InMemorySaver):
+class IgnoresLimits(InMemorySaver):
     def history(self, thread_id: str, *, limit: int | None = None, **options: Any) -> Sequence[SavedCheckpoint]:
         return super().history(thread_id, **options)
 
 
-class NeverCutsAtTheFront(InMemorySaver):
+class IgnoresBefore(InMemorySaver):
     def history(self, thread_id: str, *, before: Any = None, **options: Any) -> Sequence[SavedCheckpoint]:
         return super().history(thread_id, **options)
 
 
-class CutsIncludingTheOneNamed(InMemorySaver):
+class IncludesTheCheckpointBeforeWhichToList(InMemorySaver):
     def history(self, thread_id: str, *, before: Any = None, **options: Any) -> Sequence[SavedCheckpoint]:
-        found = super().history(thread_id, **options)
+        history = super().history(thread_id, **options)
         if before is None:
-            return found
-        places = [place for place, one in enumerate(found) if one.id == before]
-        if not places:
+            return history
+        positions = [position for position, saved in enumerate(history) if saved.id == before]
+        if not positions:
             raise CheckpointNotFound("There is none.")
-        return found[places[0] :]
+        return history[positions[0] :]
 
 
-class ListsNothingBeforeTheUnknown(InMemorySaver):
+class ListsNothingBeforeAnUnknownCheckpoint(InMemorySaver):
     def history(self, thread_id: str, **options: Any) -> Sequence[SavedCheckpoint]:
         try:
             return super().history(thread_id, **options)
@@ -193,28 +193,28 @@ class ListsNothingBeforeTheUnknown(InMemorySaver):
             return []
 
 
-class KnowsNoBranches(InMemorySaver):
+class IgnoresBranches(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         return super().commit(replace(commit, branch_key=commit.branch_key._replace(branch="main")))
 
 
-class ListsBranchesAsTheyCame(InMemorySaver):
+class ListsBranchesInReverseOrder(InMemorySaver):
     def branches(self, thread_id: str, *, namespace: str = "") -> list[str]:
         return super().branches(thread_id, namespace=namespace)[::-1]
 
 
-class CutsBranchesOff(InMemorySaver):
+class OmitsAncestorsOfBranches(InMemorySaver):
     def history(self, thread_id: str, *, branch: str | None = None, **options: Any) -> Sequence[SavedCheckpoint]:
-        found = super().history(thread_id, branch=branch, **options)
-        return [one for one in found if branch is None or one.branch_key.branch == branch]
+        history = super().history(thread_id, branch=branch, **options)
+        return [saved for saved in history if branch is None or saved.branch_key.branch == branch]
 
 
-class DropsNothing(InMemorySaver):
+class NeverDropsNamespaces(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         return super().commit(replace(commit, dropped_namespaces=()))
 
 
-class DropsWithoutWhatIsInside(InMemorySaver):
+class KeepsNestedNamespaces(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         identity = super().commit(replace(commit, dropped_namespaces=()))
         for namespace in commit.dropped_namespaces:
@@ -228,7 +228,7 @@ class DropsWithoutWhatIsInside(InMemorySaver):
         thread.heads = {key: head for key, head in thread.heads.items() if key[0] not in spaces}
 
 
-class DropsWhatOnlyBeginsAlike(DropsWithoutWhatIsInside):
+class DropsNamespacesWithTheSamePrefix(KeepsNestedNamespaces):
     def commit(self, commit: Commit) -> Any:
         identity = InMemorySaver.commit(self, replace(commit, dropped_namespaces=()))
         for namespace in commit.dropped_namespaces:
@@ -236,24 +236,24 @@ class DropsWhatOnlyBeginsAlike(DropsWithoutWhatIsInside):
         return identity
 
 
-class DropsOnAllBranches(DropsWithoutWhatIsInside):
+class DropsNamespacesOfAllBranches(KeepsNestedNamespaces):
     def commit(self, commit: Commit) -> Any:
         identity = super().commit(commit)
-        for one in commit.dropped_namespaces:
-            inside = (one + "|", one + ":")
-            self._forget({space for space in self._threads["thread"].commits if space.startswith(inside)})
+        for namespace in commit.dropped_namespaces:
+            nested = (namespace + "|", namespace + ":")
+            self._forget({space for space in self._threads["thread"].commits if space.startswith(nested)})
         return identity
 
 
-class SavesNothingBeside(InMemorySaver):
+class IgnoresSiblings(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         return super().commit(replace(commit, siblings=()))
 
 
-class SavesBesideFirst(InMemorySaver):
+class SavesSiblingsFirst(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
-        for one in commit.siblings:
-            super().commit(one)
+        for sibling in commit.siblings:
+            super().commit(sibling)
         return super().commit(replace(commit, siblings=()))
 
 
@@ -263,24 +263,24 @@ class SharesCopies(InMemorySaver):
         self._threads[to] = self._threads[thread_id]
 
 
-class CopiesOverOthers(InMemorySaver):
+class OverwritesOnCopy(InMemorySaver):
     def copy_thread(self, thread_id: str, to: str) -> None:
         self.delete_thread(to)
         super().copy_thread(thread_id, to)
 
 
-class CopiesNobody(InMemorySaver):
+class IgnoresCopiesOfMissingThreads(InMemorySaver):
     def copy_thread(self, thread_id: str, to: str) -> None:
         if thread_id in self._threads:
             super().copy_thread(thread_id, to)
 
 
-class CopiesUnderTheOldName(InMemorySaver):
+class KeepsTheOldIdInCopies(InMemorySaver):
     def copy_thread(self, thread_id: str, to: str) -> None:
         super().copy_thread(thread_id, to)
-        for saved in self._threads[to].commits.values():
-            for key, one in saved.items():
-                saved[key] = replace(one, branch_key=one.branch_key._replace(thread_id=thread_id))
+        for checkpoints in self._threads[to].commits.values():
+            for key, saved in checkpoints.items():
+                checkpoints[key] = replace(saved, branch_key=saved.branch_key._replace(thread_id=thread_id))
 
 
 class DeletesNothing(InMemorySaver):
@@ -288,24 +288,24 @@ class DeletesNothing(InMemorySaver):
         pass
 
 
-class DeletesAll(InMemorySaver):
+class DeletesAllThreads(InMemorySaver):
     def delete_thread(self, thread_id: str) -> None:
         self._threads.clear()
 
 
-class DeletesOnlyWhatIsThere(InMemorySaver):
+class FailsToDeleteMissingThreads(InMemorySaver):
     def delete_thread(self, thread_id: str) -> None:
         del self._threads[thread_id]
 
 
-class IgnoresHolds(InMemorySaver):
-    """Lets everybody write to a thread that somebody holds."""
+class IgnoresLeases(InMemorySaver):
+    """Lets any owner write to a held thread."""
 
     def commit(self, commit: Commit) -> Any:
         return super().commit(replace(commit, hold=None))
 
-    def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
-        super().save_results(line, checkpoint_id, pending, **{**options, "hold": None})
+    def save_results(self, branch_key: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
+        super().save_results(branch_key, checkpoint_id, pending, **{**options, "hold": None})
 
     def renew(self, thread_id: str, hold: Any) -> None:
         return None
@@ -316,44 +316,44 @@ class KeepsNoLog(InMemorySaver):
         return []
 
 
-class ForgetsWhatIsWanted(InMemorySaver):
+class ForgetsRequests(InMemorySaver):
     def want(self, thread_id: str, what: str) -> Any:
         return self.lease(thread_id)
 
 
 class ForgetsBreakpoints(InMemorySaver):
-    def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
-        super().save_results(line, checkpoint_id, replace(pending, paused=False, journal={}, attempts={}), **options)
+    def save_results(self, branch_key: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
+        super().save_results(
+            branch_key, checkpoint_id, replace(pending, paused=False, journal={}, attempts={}), **options
+        )
 
 
 class KeepsJournals(InMemorySaver):
-    """Does not let go of entries whose tasks are consumed."""
+    """Keeps journal entries of consumed tasks."""
 
     def commit(self, commit: Commit) -> Any:
         before = self.load(commit.branch_key.thread_id, checkpoint_id=commit.parent_id) if commit.parent_id else None
-        done = super().commit(commit)
+        result = super().commit(commit)
         if before is not None:
             super().save_results(before.branch_key, before.id, Pending(journal=before.pending.journal))
-        return done
+        return result
 
 
-class TakesResultsForNothing(InMemorySaver):
-    def save_results(self, line: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
+class IgnoresResultsForMissingCheckpoints(InMemorySaver):
+    def save_results(self, branch_key: Any, checkpoint_id: Any, pending: Pending, **options: Any) -> None:
         with suppress(CheckpointNotFound):
-            super().save_results(line, checkpoint_id, pending, **options)
+            super().save_results(branch_key, checkpoint_id, pending, **options)
 
 
-class NeverLetsGo(InMemorySaver):
+class NeverReleases(InMemorySaver):
     def save_results(
-        self, line: Any, checkpoint_id: Any, pending: Pending, *, hold: Any = None, **options: Any
+        self, branch_key: Any, checkpoint_id: Any, pending: Pending, *, hold: Any = None, **options: Any
     ) -> None:
         kept = hold._replace(until=hold.now + timedelta(hours=1)) if hold is not None and hold.until is None else hold
-        super().save_results(line, checkpoint_id, pending, hold=kept, **options)
+        super().save_results(branch_key, checkpoint_id, pending, hold=kept, **options)
 
 
-class NeverLapses(InMemorySaver):
-    """Holds for ever what was once taken."""
-
+class NeverExpires(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         hold = commit.hold
         if hold is not None and hold.until is not None:
@@ -361,7 +361,7 @@ class NeverLapses(InMemorySaver):
         return super().commit(commit)
 
 
-class LeavesThreadsBehind(InMemorySaver):
+class LeavesThreadsOfRejectedWrites(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         try:
             return super().commit(commit)
@@ -370,120 +370,123 @@ class LeavesThreadsBehind(InMemorySaver):
             raise
 
 
-class TakesLessThanNothingForAll(InMemorySaver):
+class TreatsNegativeLimitsAsNone(InMemorySaver):
     def threads(self, *, prefix: str = "", limit: int | None = None) -> list[ThreadEntry]:
         return super().threads(prefix=prefix, limit=None if limit is not None and limit < 0 else limit)
 
 
-class KnowsNoCapitals(InMemorySaver):
+class LowercasesIds(InMemorySaver):
     def load(self, thread_id: str, **options: Any) -> SavedCheckpoint | None:
-        wanted = options.pop("checkpoint_id", None)
-        return super().load(thread_id, checkpoint_id=wanted and CheckpointId(wanted.lower()), **options)
+        checkpoint_id = options.pop("checkpoint_id", None)
+        return super().load(thread_id, checkpoint_id=checkpoint_id and CheckpointId(checkpoint_id.lower()), **options)
 
 
-class LaysOverTheParent(InMemorySaver):
+class MergesWithTheParent(InMemorySaver):
     def commit(self, commit: Commit) -> Any:
         parent = self.load(commit.branch_key.thread_id, checkpoint_id=commit.parent_id) if commit.parent_id else None
         if parent is not None and commit.deltas is None:
             values = {**parent.checkpoint.values, **commit.checkpoint.values}
-            one = commit.checkpoint
+            checkpoint = commit.checkpoint
             commit = replace(
-                commit, checkpoint=Checkpoint(one.id, one.step, values, one.frontier, reported=one.reported)
+                commit,
+                checkpoint=Checkpoint(
+                    checkpoint.id, checkpoint.step, values, checkpoint.frontier, reported=checkpoint.reported
+                ),
             )
         return super().commit(commit)
 
 
-class EndsTextAtNothing(InMemorySaver):
+class EndsPrefixesAtNul(InMemorySaver):
     def threads(self, *, prefix: str = "", limit: int | None = None) -> list[ThreadEntry]:
         return super().threads(prefix=prefix.partition("\x00")[0], limit=limit)
 
 
-BROKEN: dict[type[InMemorySaver], str] = {
-    TakesLessThanNothingForAll: "test_a_limit_of_zero_or_less_selects_nothing",
-    KnowsNoCapitals: "test_ids_are_compared_exactly",
-    LaysOverTheParent: "test_a_commit_without_deltas_replaces_all_values_of_its_parent",
-    EndsTextAtNothing: "test_threads_are_listed_by_a_prefix_of_their_ids",
+BROKEN_SAVERS: dict[type[InMemorySaver], str] = {
+    TreatsNegativeLimitsAsNone: "test_a_limit_of_zero_or_less_selects_nothing",
+    LowercasesIds: "test_ids_are_compared_exactly",
+    MergesWithTheParent: "test_a_commit_without_deltas_replaces_all_values_of_its_parent",
+    EndsPrefixesAtNul: "test_threads_are_listed_by_a_prefix_of_their_ids",
     ForgetsBreakpoints: "test_all_parts_of_saved_results_are_kept",
     KeepsJournals: "test_a_journal_is_deleted_by_the_commit_that_consumes_its_tasks_but_not_by_a_fork",
-    TakesResultsForNothing: "test_results_for_a_missing_checkpoint_are_refused",
-    IgnoresHolds: "test_a_held_thread_cannot_be_claimed_by_another_owner",
-    NeverLetsGo: "test_an_owner_may_write_until_it_releases_the_thread",
-    NeverLapses: "test_an_expired_lease_is_taken_over_with_a_higher_epoch",
-    ForgetsWhatIsWanted: "test_a_holder_learns_of_requests_when_it_renews_its_lease",
-    LeavesThreadsBehind: "test_a_refused_first_write_leaves_no_thread_behind",
+    IgnoresResultsForMissingCheckpoints: "test_results_for_a_missing_checkpoint_are_refused",
+    IgnoresLeases: "test_a_held_thread_cannot_be_claimed_by_another_owner",
+    NeverReleases: "test_an_owner_may_write_until_it_releases_the_thread",
+    NeverExpires: "test_an_expired_lease_is_taken_over_with_a_higher_epoch",
+    ForgetsRequests: "test_a_holder_learns_of_requests_when_it_renews_its_lease",
+    LeavesThreadsOfRejectedWrites: "test_a_refused_first_write_leaves_no_thread_behind",
     KeepsNoLog: "test_events_are_numbered_by_run_and_written_with_their_commit",
     NeverEmpty: "test_a_new_saver_is_empty",
-    Forgetful: "test_the_head_is_the_last_commit",
-    LoadsOnlyTheHead: "test_an_older_checkpoint_is_loaded_by_its_id",
-    TakesEveryCommit: "test_a_commit_on_an_old_head_is_refused_and_changes_nothing",
-    SavesWhatItRefuses: "test_a_commit_on_an_old_head_is_refused_and_changes_nothing",
-    ChecksBeforeItLocks: "test_one_of_several_commits_on_the_same_head_wins",
+    LoadsNothing: "test_the_head_is_the_last_commit",
+    LoadsAlwaysTheHead: "test_an_older_checkpoint_is_loaded_by_its_id",
+    AcceptsEveryCommit: "test_a_commit_on_an_old_head_is_refused_and_changes_nothing",
+    SavesRejectedCommits: "test_a_commit_on_an_old_head_is_refused_and_changes_nothing",
+    ChecksBeforeLocking: "test_one_of_several_commits_on_the_same_head_wins",
     ForgetsMetadata: "test_the_head_is_the_last_commit",
     ForgetsParents: "test_the_head_is_the_last_commit",
     ReplacesResults: "test_saved_results_are_merged",
-    TakesNoneForNoAnswer: "test_saved_results_are_merged",
-    OldestFirst: "test_history_is_newest_first_and_can_be_limited",
-    NeverCutsAtTheEnd: "test_history_is_newest_first_and_can_be_limited",
-    NeverCutsAtTheFront: "test_history_is_newest_first_and_can_be_limited",
-    CutsIncludingTheOneNamed: "test_history_is_newest_first_and_can_be_limited",
-    ListsNothingBeforeTheUnknown: "test_history_is_newest_first_and_can_be_limited",
-    KnowsNoBranches: "test_a_branch_has_its_own_head_and_the_history_of_its_ancestors",
-    ListsBranchesAsTheyCame: "test_a_branch_has_its_own_head_and_the_history_of_its_ancestors",
-    CutsBranchesOff: "test_a_branch_has_its_own_head_and_the_history_of_its_ancestors",
-    DropsNothing: "test_namespaces_have_their_own_history_and_are_deleted_with_nested_ones",
-    DropsWithoutWhatIsInside: "test_namespaces_have_their_own_history_and_are_deleted_with_nested_ones",
-    DropsWhatOnlyBeginsAlike: "test_namespaces_have_their_own_history_and_are_deleted_with_nested_ones",
-    DropsOnAllBranches: "test_a_namespace_is_deleted_on_one_branch_and_its_forks_stay_complete",
-    SavesNothingBeside: "test_commits_in_one_transaction_are_saved_together_or_not_at_all",
-    SavesBesideFirst: "test_commits_in_one_transaction_are_saved_together_or_not_at_all",
+    TreatsNoneAsNoAnswer: "test_saved_results_are_merged",
+    ListsOldestFirst: "test_history_is_newest_first_and_can_be_limited",
+    IgnoresLimits: "test_history_is_newest_first_and_can_be_limited",
+    IgnoresBefore: "test_history_is_newest_first_and_can_be_limited",
+    IncludesTheCheckpointBeforeWhichToList: "test_history_is_newest_first_and_can_be_limited",
+    ListsNothingBeforeAnUnknownCheckpoint: "test_history_is_newest_first_and_can_be_limited",
+    IgnoresBranches: "test_a_branch_has_its_own_head_and_the_history_of_its_ancestors",
+    ListsBranchesInReverseOrder: "test_a_branch_has_its_own_head_and_the_history_of_its_ancestors",
+    OmitsAncestorsOfBranches: "test_a_branch_has_its_own_head_and_the_history_of_its_ancestors",
+    NeverDropsNamespaces: "test_namespaces_have_their_own_history_and_are_deleted_with_nested_ones",
+    KeepsNestedNamespaces: "test_namespaces_have_their_own_history_and_are_deleted_with_nested_ones",
+    DropsNamespacesWithTheSamePrefix: "test_namespaces_have_their_own_history_and_are_deleted_with_nested_ones",
+    DropsNamespacesOfAllBranches: "test_a_namespace_is_deleted_on_one_branch_and_its_forks_stay_complete",
+    IgnoresSiblings: "test_commits_in_one_transaction_are_saved_together_or_not_at_all",
+    SavesSiblingsFirst: "test_commits_in_one_transaction_are_saved_together_or_not_at_all",
     SharesCopies: "test_a_copied_thread_is_independent",
     AcceptsEveryClaim: "test_a_claim_is_refused_if_anything_was_written_after_its_load",
-    CountsEveryWrite: "test_writes_of_the_holder_keep_the_epoch_until_it_releases_the_thread",
-    KeepsTheLastRecord: "test_the_first_journal_entry_of_a_step_wins",
-    WaitsForTheDead: "test_the_lease_of_a_process_that_is_gone_is_not_waited_for",
-    CopiesOverOthers: "test_a_copied_thread_is_independent",
-    CopiesNobody: "test_a_copied_thread_is_independent",
-    CopiesUnderTheOldName: "test_a_copied_thread_is_independent",
+    IncrementsTheEpochOnEveryWrite: "test_writes_of_the_holder_keep_the_epoch_until_it_releases_the_thread",
+    KeepsTheLastJournalEntry: "test_the_first_journal_entry_of_a_step_wins",
+    WaitsForEndedProcesses: "test_the_lease_of_a_process_that_is_gone_is_not_waited_for",
+    OverwritesOnCopy: "test_a_copied_thread_is_independent",
+    IgnoresCopiesOfMissingThreads: "test_a_copied_thread_is_independent",
+    KeepsTheOldIdInCopies: "test_a_copied_thread_is_independent",
     DeletesNothing: "test_deleting_a_thread_leaves_other_threads",
-    DeletesAll: "test_deleting_a_thread_leaves_other_threads",
-    DeletesOnlyWhatIsThere: "test_deleting_a_thread_leaves_other_threads",
+    DeletesAllThreads: "test_deleting_a_thread_leaves_other_threads",
+    FailsToDeleteMissingThreads: "test_deleting_a_thread_leaves_other_threads",
 }
 
 
-class AnswersLater(InMemorySaver):
-    """Gives futures, as a saver does that talks to a server."""
+class ReturnsFutures(InMemorySaver):
+    """Returns futures, like a saver that talks to a server."""
 
     def __getattribute__(self, name: str) -> Any:
-        found = super().__getattribute__(name)
-        if name.startswith("_") or not callable(found):
-            return found
+        attribute = super().__getattribute__(name)
+        if name.startswith("_") or not callable(attribute):
+            return attribute
 
-        def later(*args: Any, **options: Any) -> Future[Any]:
-            answer: Future[Any] = Future()
+        def call(*args: Any, **options: Any) -> Future[Any]:
+            future: Future[Any] = Future()
             try:
-                answer.set_result(found(*args, **options))
+                future.set_result(attribute(*args, **options))
             except Exception as error:
-                answer.set_exception(error)
-            return answer
+                future.set_exception(error)
+            return future
 
-        return later
+        return call
 
 
-@pytest.mark.parametrize("saver", [InMemorySaver, AnswersLater], ids=lambda kind: kind.__name__)
-def test_a_saver_that_keeps_the_promises_passes(saver: Make) -> None:
+@pytest.mark.parametrize("saver", [InMemorySaver, ReturnsFutures], ids=lambda kind: kind.__name__)
+def test_a_correct_saver_passes(saver: Factory) -> None:
     assert broken_promises(saver) == set()
 
 
-@pytest.mark.parametrize(("saver", "promise"), BROKEN.items(), ids=[kind.__name__ for kind in BROKEN])
-def test_a_saver_that_breaks_a_promise_fails_the_test_of_that_promise(saver: Make, promise: str) -> None:
+@pytest.mark.parametrize(("saver", "promise"), BROKEN_SAVERS.items(), ids=[kind.__name__ for kind in BROKEN_SAVERS])
+def test_a_saver_that_breaks_a_promise_fails_its_test(saver: Factory, promise: str) -> None:
     assert promise in broken_promises(saver)
 
 
-def test_every_test_of_the_suite_finds_a_broken_saver() -> None:
+def test_every_test_of_the_suite_detects_a_broken_saver() -> None:
     tests = {name for name in dir(CheckpointerConformance) if name.startswith("test_")}
-    assert tests - set(BROKEN.values()) == set()
+    assert tests - set(BROKEN_SAVERS.values()) == set()
 
 
-def test_a_saver_has_to_be_made_by_those_who_derive_the_suite() -> None:
+def test_a_subclass_of_the_suite_must_define_make_saver() -> None:
     with pytest.raises(NotImplementedError):
         CheckpointerConformance().make_saver()

@@ -1,4 +1,4 @@
-"""HTTP without a socket."""
+"""HTTP requests without a socket."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from statewright.testing.service.in_process import InProcess
 
 
 class App:
-    """Tells what it was asked, streams, waits for its reader to leave, or fails."""
+    """Echoes the request, streams until its reader disconnects, or fails."""
 
     def __init__(self) -> None:
-        self.left = asyncio.Event()
+        self.disconnected = asyncio.Event()
         self.settled = 0
 
     async def settle(self) -> None:
@@ -31,23 +31,23 @@ class App:
         body = (await receive())["body"]
         await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", media)]})
         if not stream:
-            told = f"{scope['method']} {scope['path']} {scope['query_string'].decode()} {body.decode()}"
-            await send({"type": "http.response.body", "body": told.encode(), "more_body": False})
+            echo = f"{scope['method']} {scope['path']} {scope['query_string'].decode()} {body.decode()}"
+            await send({"type": "http.response.body", "body": echo.encode(), "more_body": False})
             return
         await send({"type": "http.response.body", "body": b"first", "more_body": True})
         assert (await receive())["type"] == "http.disconnect"
-        self.left.set()
+        self.disconnected.set()
 
 
 @pytest.fixture
 def thread() -> Iterator[LoopThread]:
-    found = LoopThread("in-process")
-    found.start()
-    yield found
-    found.stop()
+    loop_thread = LoopThread("in-process")
+    loop_thread.start()
+    yield loop_thread
+    loop_thread.stop()
 
 
-def test_a_request_and_its_answer(thread: LoopThread) -> None:
+def test_a_request_gets_its_response(thread: LoopThread) -> None:
     app = App()
     with httpx.Client(transport=InProcess(app, thread, app.settle), base_url="http://h") as client:
         assert client.post("/a/b?c=d", content="body").text == "POST /a/b c=d body"
@@ -56,7 +56,7 @@ def test_a_request_and_its_answer(thread: LoopThread) -> None:
             client.get("/fail")
 
 
-def test_a_stream_comes_piece_by_piece_and_can_be_left(thread: LoopThread) -> None:
+def test_a_stream_arrives_in_pieces_and_can_be_abandoned(thread: LoopThread) -> None:
     app = App()
     with httpx.Client(transport=InProcess(app, thread, app.settle), base_url="http://h") as client:
         with client.stream("GET", "/stream") as response:
@@ -64,7 +64,7 @@ def test_a_stream_comes_piece_by_piece_and_can_be_left(thread: LoopThread) -> No
         assert app.settled == 0
 
 
-def test_the_same_awaited(thread: LoopThread) -> None:
+def test_async_clients_can_use_it(thread: LoopThread) -> None:
     app = App()
 
     async def use() -> None:

@@ -1,4 +1,4 @@
-"""The suite for ledgers: each of its tests finds ledgers that break a promise, in the way in which one might."""
+"""The conformance suite of ledgers: each of its tests detects a ledger that breaks its promise."""
 
 from __future__ import annotations
 
@@ -47,48 +47,48 @@ from statewright.runs import (
 )
 from statewright.testing import LedgerConformance
 
-Make = Callable[[], Any]
+Factory = Callable[[], Any]
 
 
 class Suite(LedgerConformance):
-    """The suite for what a function makes."""
+    """The suite for the ledgers of a factory."""
 
-    def __init__(self, make: Make) -> None:
-        self._make = make
+    def __init__(self, factory: Factory) -> None:
+        self._factory = factory
 
     def make_ledger(self) -> Any:
-        return self._make()
+        return self._factory()
 
     def make_saver(self, ledger: Any) -> Any:
         return getattr(ledger, "saver", InMemorySaver)()
 
 
-def is_broken(make: Make, promise: str) -> bool:
+def is_broken(factory: Factory, promise: str) -> bool:
     try:
-        getattr(Suite(make), promise)()
+        getattr(Suite(factory), promise)()
     except (AssertionError, KeyError, TypeError, AttributeError, StatewrightError):
         return True
     return False
 
 
-class Rewrites(InMemoryLedger):
-    """Makes other changes than it is told."""
+class AltersChanges(InMemoryLedger):
+    """Writes altered changes."""
 
-    def other(self, change: Change) -> Sequence[Change]:
+    def altered(self, change: Change) -> Sequence[Change]:
         return [change]
 
     def write(self, changes: Sequence[Change]) -> None:
-        super().write([other for change in changes for other in self.other(change)])
+        super().write([altered for change in changes for altered in self.altered(change)])
 
 
-class Refinds(InMemoryLedger):
-    """Finds something else than it is asked for."""
+class AltersQueries(InMemoryLedger):
+    """Searches with altered conditions."""
 
-    def other_where(self, kind: Any, where: Any) -> Any:
+    def altered_where(self, kind: Any, where: Any) -> Any:
         return where
 
     def find(self, kind: Any, where: Any = (), **options: Any) -> Any:
-        return super().find(kind, self.other_where(kind, where), **options)
+        return super().find(kind, self.altered_where(kind, where), **options)
 
 
 # -- records
@@ -99,22 +99,22 @@ class NeverEmpty(InMemoryLedger):
         return max(1, super().count(kind, where))
 
 
-class ForgetsFields(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class LosesFields(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         if isinstance(change, Insert) and isinstance(change.record, Wait):
             return [Insert(replace(change.record, schema=None))]
         return [change]
 
 
-class CutsInputs(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class LosesLongInputs(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         if isinstance(change, Insert) and isinstance(change.record, Run) and len(str(change.record.input)) > 1000:
             return [Insert(replace(change.record, input={}))]
         return [change]
 
 
-class KeepsNoBigNumbers(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class RoundsBigIntegers(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         if isinstance(change, Insert) and isinstance(change.record, Run):
             return [Insert(replace(change.record, output=_with_floats(change.record.output)))]
         return [change]
@@ -122,19 +122,19 @@ class KeepsNoBigNumbers(Rewrites):
 
 def _with_floats(value: Any) -> Any:
     if isinstance(value, list):
-        return [_with_floats(one) for one in value]
+        return [_with_floats(item) for item in value]
     return float(value) if isinstance(value, int) and abs(value) > 2**53 else value
 
 
-class TakesNanForNone(InMemoryLedger):
+class ReadsNanAsNone(InMemoryLedger):
     def get(self, kind: Any, id: str) -> Any:  # noqa: A002
-        found = super().get(kind, id)
-        if isinstance(found, Run) and isinstance(found.output, list):
-            found.output = [None if math.isnan(one) else one for one in found.output]
-        return found
+        record = super().get(kind, id)
+        if isinstance(record, Run) and isinstance(record.output, list):
+            record.output = [None if math.isnan(number) else number for number in record.output]
+        return record
 
 
-class KeepsWhatItIsGiven(InMemoryLedger):
+class StoresTheCallersObject(InMemoryLedger):
     def write(self, changes: Sequence[Change]) -> None:
         super().write(changes)
         for change in changes:
@@ -148,27 +148,27 @@ class SharesJson(InMemoryLedger):
         self._shared: dict[str, Any] = {}
 
     def get(self, kind: Any, id: str) -> Any:  # noqa: A002
-        found = super().get(kind, id)
-        if isinstance(found, Run):
-            found.output = self._shared.setdefault(id, found.output)
-        return found
+        record = super().get(kind, id)
+        if isinstance(record, Run):
+            record.output = self._shared.setdefault(id, record.output)
+        return record
 
 
-class Replaces(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class OverwritesOnInsert(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         if isinstance(change, Insert):
             return [Delete(type(change.record), where(id=change.record.id)), change]
         return [change]
 
 
-class TakesNamesTwice(InMemoryLedger):
+class IgnoresDuplicates(InMemoryLedger):
     def write(self, changes: Sequence[Change]) -> None:
         with suppress(DuplicateRecord):
             super().write(changes)
 
 
-class TakesNoneForAValue(InMemoryLedger):
-    """As a unique index does where None is the empty text."""
+class TreatsNoneAsAValue(InMemoryLedger):
+    """As a unique index does if None is stored as the empty text."""
 
     def write(self, changes: Sequence[Change]) -> None:
         for change in changes:
@@ -180,20 +180,20 @@ class TakesNoneForAValue(InMemoryLedger):
             super().write([change])
 
 
-class UpdatesEverything(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class UpdatesEverything(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         return [UpdateAll(change.kind, (), change.values)] if isinstance(change, Update) else [change]
 
 
-class NeverSetsNone(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class NeverSetsNone(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         if isinstance(change, Update):
-            values = {name: one for name, one in change.values.items() if one is not None}
+            values = {name: value for name, value in change.values.items() if value is not None}
             return [replace(change, values=values)]
         return [change]
 
 
-class UpdatesNobodyQuietly(InMemoryLedger):
+class IgnoresMissingRecords(InMemoryLedger):
     def write(self, changes: Sequence[Change]) -> None:
         try:
             super().write(changes)
@@ -202,34 +202,34 @@ class UpdatesNobodyQuietly(InMemoryLedger):
                 raise
 
 
-class ExpectsNothing(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class IgnoresExpectations(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         return [replace(change, expect=())] if isinstance(change, (Update, Advance)) else [change]
 
 
-class NeedsNoAbsence(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class IgnoresAbsent(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         return [] if isinstance(change, Absent) else [change]
 
 
-class AddsTwice(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
-        if isinstance(change, Update) and any(isinstance(one, Plus) for one in change.values.values()):
+class AddsTwice(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
+        if isinstance(change, Update) and any(isinstance(value, Plus) for value in change.values.values()):
             return [change, change]
         return [change]
 
 
-class SpendsForEverybody(Rewrites):
-    """Knows no workspaces in what is spent."""
+class MixesSpendingOfWorkspaces(AltersChanges):
+    """Adds up spending without regard to workspaces."""
 
-    def other(self, change: Change) -> Sequence[Change]:
+    def altered(self, change: Change) -> Sequence[Change]:
         if isinstance(change, Spend):
             return [Spend(replace(change.spent, id=change.spent.day, workspace_id=""))]
         return [change]
 
 
-class SpendsOnce(InMemoryLedger):
-    """Counts what is spent on a day once in each transaction."""
+class CountsSpendingOnce(InMemoryLedger):
+    """Counts the spending of a day only once per transaction."""
 
     def write(self, changes: Sequence[Change]) -> None:
         spent = {change.spent.id: change for change in changes if isinstance(change, Spend)}
@@ -238,21 +238,21 @@ class SpendsOnce(InMemoryLedger):
         )
 
 
-class ForgetsWhatWasSpent(Rewrites):
-    """Forgets what was spent with a run."""
+class DeletesSpendingWithRuns(AltersChanges):
+    """Deletes the spending of a run together with the run."""
 
-    def other(self, change: Change) -> Sequence[Change]:
+    def altered(self, change: Change) -> Sequence[Change]:
         return [change, Delete(DailySpending, ())] if isinstance(change, Forget) else [change]
 
 
-class UpdatesTheFirst(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class UpdatesOnlyTheFirst(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         if isinstance(change, UpdateAll):
-            return [Update(change.kind, one.id, change.values) for one in self.find(change.kind, change.where)[:1]]
+            return [Update(change.kind, first.id, change.values) for first in self.find(change.kind, change.where)[:1]]
         return [change]
 
 
-class CountsNoVersions(InMemoryLedger):
+class NeverIncrementsVersions(InMemoryLedger):
     def write(self, changes: Sequence[Change]) -> None:
         before = {run.id: run.version for run in self.find(Run)}
         super().write(changes)
@@ -260,8 +260,8 @@ class CountsNoVersions(InMemoryLedger):
             run.version = before.get(run.id, run.version)
 
 
-class DeletesEverything(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class DeletesEverything(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         return [Delete(change.kind, ())] if isinstance(change, Delete) else [change]
 
 
@@ -276,95 +276,103 @@ class WritesOneByOne(InMemoryLedger):
             super().write([change])
 
 
-class NeedsChanges(InMemoryLedger):
+class DeletesRunsOnAnEmptyWrite(InMemoryLedger):
     def write(self, changes: Sequence[Change]) -> None:
         if not changes:
             self._tables[Run].clear()
         super().write(changes)
 
 
-class ReadsBeforeItLocks(InMemoryLedger):
-    """Of several that add at the same time, some add to what was there before the others."""
+class ReadsBeforeLocking(InMemoryLedger):
+    """Concurrent additions can start from a value that others have already changed."""
 
     def write(self, changes: Sequence[Change]) -> None:
-        if any(isinstance(one, Advance) for one in changes) and len(changes) == 1:
+        if any(isinstance(change, Advance) for change in changes) and len(changes) == 1:
             before = deepcopy(dict(self._tables[Run]))
             threading.Event().wait(0.002)
             self._tables[Run] = before
         super().write(changes)
 
 
-class ChecksBeforeItLocks(InMemoryLedger):
-    """Of several that expect the same at the same time, all see the same."""
+class ChecksBeforeLocking(InMemoryLedger):
+    """Concurrent writes with the same expectation all find it fulfilled."""
 
     def __init__(self) -> None:
         super().__init__()
-        self._looked = threading.Barrier(8, timeout=600)
+        self._checked = threading.Barrier(8, timeout=600)
 
     def write(self, changes: Sequence[Change]) -> None:
-        if any(isinstance(one, Advance) for one in changes):
-            self._looked.wait()
-            changes = [replace(one, expect=()) if isinstance(one, Advance) else one for one in changes]
+        if any(isinstance(change, Advance) for change in changes):
+            self._checked.wait()
+            changes = [replace(change, expect=()) if isinstance(change, Advance) else change for change in changes]
         super().write(changes)
 
 
-# -- questions
+# -- queries
 
 
-class ComparesNone(Refinds):
-    """Takes None for the smallest value, as sorting does."""
+class ComparesNone(AltersQueries):
+    """Treats None as the smallest value, as sorting does."""
 
     def find(self, kind: Any, where: Any = (), **options: Any) -> Any:
-        least = [one for one in where if one.operator in ("<", "<=") and one.value is not None]
-        found = super().find(kind, where, **options)
-        for one in least:
-            found = super().find(kind, [Condition(one.column, "=", None)]) + found
-        return found
+        comparisons = [
+            condition for condition in where if condition.operator in ("<", "<=") and condition.value is not None
+        ]
+        records = super().find(kind, where, **options)
+        for condition in comparisons:
+            records = super().find(kind, [Condition(condition.column, "=", None)]) + records
+        return records
 
 
-class IgnoresTime(Refinds):
-    def other_where(self, kind: Any, where: Any) -> Any:
-        return [one for one in where if not isinstance(one.value, datetime)]
+class IgnoresTimes(AltersQueries):
+    def altered_where(self, kind: Any, where: Any) -> Any:
+        return [condition for condition in where if not isinstance(condition.value, datetime)]
 
 
-class SeesNoCase(Refinds):
-    def other_where(self, kind: Any, where: Any) -> Any:
-        for one in where:
-            if one.column == "value" and isinstance(one.value, str):
-                same = [label.value for label in self.find(RunLabel) if label.value.lower() == one.value.lower()]
-                return [Condition("value", "in", same)]
+class IgnoresCase(AltersQueries):
+    def altered_where(self, kind: Any, where: Any) -> Any:
+        for condition in where:
+            if condition.column == "value" and isinstance(condition.value, str):
+                text = condition.value.lower()
+                equal = [label.value for label in self.find(RunLabel) if label.value.lower() == text]
+                return [Condition("value", "in", equal)]
         return where
 
 
-class LooksAtTheFirst(Refinds):
-    def other_where(self, kind: Any, where: Any) -> Any:
+class ChecksOnlyTheFirstCondition(AltersQueries):
+    def altered_where(self, kind: Any, where: Any) -> Any:
         return where[:1]
 
 
-class KnowsNoNoneInLists(Refinds):
-    def other_where(self, kind: Any, where: Any) -> Any:
+class IgnoresNoneInLists(AltersQueries):
+    def altered_where(self, kind: Any, where: Any) -> Any:
         return [
-            one._replace(value=[value for value in one.value if value is not None])
-            if one.operator == "in" and not isinstance(one.value, Among)
-            else one
-            for one in where
+            condition._replace(value=[value for value in condition.value if value is not None])
+            if condition.operator == "in" and not isinstance(condition.value, Among)
+            else condition
+            for condition in where
         ]
 
 
-class FindsAmongAll(Refinds):
-    def other_where(self, kind: Any, where: Any) -> Any:
+class IgnoresConditionsOfAmong(AltersQueries):
+    def altered_where(self, kind: Any, where: Any) -> Any:
         return [
-            one._replace(value=replace(one.value, where=())) if isinstance(one.value, Among) else one for one in where
+            condition._replace(value=replace(condition.value, where=()))
+            if isinstance(condition.value, Among)
+            else condition
+            for condition in where
         ]
 
 
-class NoneComesLast(InMemoryLedger):
+class SortsNoneLast(InMemoryLedger):
     def find(self, kind: Any, where: Any = (), *, order: Any = None, **options: Any) -> Any:
-        found = super().find(kind, where, order=order, **options)
-        return sorted(found, key=lambda one: getattr(one, order.column) is None) if order is not None else found
+        records = super().find(kind, where, order=order, **options)
+        return (
+            sorted(records, key=lambda record: getattr(record, order.column) is None) if order is not None else records
+        )
 
 
-class SkipsAfterTheLimit(InMemoryLedger):
+class AppliesTheOffsetAfterTheLimit(InMemoryLedger):
     def find(self, kind: Any, where: Any = (), *, limit: Any = None, offset: int = 0, **options: Any) -> Any:
         return super().find(kind, where, **options)[:limit][offset:]
 
@@ -374,60 +382,62 @@ class CountsAll(InMemoryLedger):
         return super().count(kind)
 
 
-class GroupsTexts(InMemoryLedger):
+class GroupsByText(InMemoryLedger):
     def groups(self, kind: Any, by: Any, **options: Any) -> Any:
-        found = super().groups(kind, by, **options)
-        return [one._replace(key=tuple(None if part is None else str(part) for part in one.key)) for one in found]
+        groups = super().groups(kind, by, **options)
+        return [
+            group._replace(key=tuple(None if part is None else str(part) for part in group.key)) for group in groups
+        ]
 
 
 class SumsNone(InMemoryLedger):
     def groups(self, kind: Any, by: Any, *, where: Any = (), sums: Any = ()) -> Any:
-        found: list[Group] = []
-        for one in super().groups(kind, by, where=where):
-            members = super().find(kind, [*where, *(Condition(n, "=", k) for n, k in zip(by, one.key, strict=True))])
-            found.append(one._replace(sums=tuple(sum(getattr(each, name) for each in members) for name in sums)))
-        return found
+        groups: list[Group] = []
+        for group in super().groups(kind, by, where=where):
+            members = super().find(kind, [*where, *(Condition(n, "=", k) for n, k in zip(by, group.key, strict=True))])
+            groups.append(group._replace(sums=tuple(sum(getattr(member, name) for member in members) for name in sums)))
+        return groups
 
 
 # -- logs
 
 
-class NumbersAnew(InMemoryLedger):
+class RenumbersEachPage(InMemoryLedger):
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[RunEvent]:
-        found = super().events(run_id, after=after, limit=limit)
-        return [one._replace(seq=place) for place, one in enumerate(found, 1)]
+        events = super().events(run_id, after=after, limit=limit)
+        return [event._replace(seq=number) for number, event in enumerate(events, 1)]
 
 
-class TellsWholeBatches(InMemoryLedger):
+class ReturnsWholeBatches(InMemoryLedger):
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> list[RunEvent]:
-        found = super().events(run_id)
-        at = [one.at for one in found if one.seq > after][:1]
-        return [one for one in found if one.seq > after or one.at in at][:limit]
+        events = super().events(run_id)
+        at = [event.at for event in events if event.seq > after][:1]
+        return [event for event in events if event.seq > after or event.at in at][:limit]
 
 
-class ForgetsPayloads(InMemoryLedger):
+class LosesPayloads(InMemoryLedger):
     def events(self, run_id: str, **options: Any) -> list[RunEvent]:
-        return [one._replace(payload={}) for one in super().events(run_id, **options)]
+        return [event._replace(payload={}) for event in super().events(run_id, **options)]
 
 
-class LeavesTheTime(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class NeverSetsTheUpdateTime(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         if isinstance(change, Advance):
             return [change, UpdateAll(Run, where(id=change.run_id), {"updated_at": change.at - timedelta(seconds=1)})]
         return [change]
 
 
-class LogsWhatItRefuses(InMemoryLedger):
+class LogsRejectedEvents(InMemoryLedger):
     def write(self, changes: Sequence[Change]) -> None:
         try:
             super().write(changes)
         except RecordConflict:
-            super().write([replace(one, expect=(), values={}) for one in changes if isinstance(one, Advance)])
+            super().write([replace(change, expect=(), values={}) for change in changes if isinstance(change, Advance)])
             raise
 
 
 class NumbersByTransaction(InMemoryLedger):
-    """Counts on from where the run stood when the transaction began."""
+    """Numbers events from the state at the beginning of the transaction."""
 
     def write(self, changes: Sequence[Change]) -> None:
         before = {run.id: run.last_event for run in self.find(Run)}
@@ -435,11 +445,11 @@ class NumbersByTransaction(InMemoryLedger):
         for change in changes:
             if isinstance(change, Advance):
                 first = before.get(change.run_id, 0) + 1
-                change.written_events = [one._replace(seq=first + n) for n, one in enumerate(change.written_events)]
+                change.written_events = [event._replace(seq=first + n) for n, event in enumerate(change.written_events)]
 
 
-class TellsEverybody(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class NotifiesEveryWebhook(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         if isinstance(change, Announce):
             return [UpdateAll(Webhook, where(workspace_id=change.workspace_id), {"events": []}), change]
         return [change]
@@ -450,17 +460,17 @@ class AnnouncesLast(InMemoryLedger):
         super().write(sorted(changes, key=lambda change: isinstance(change, Announce)))
 
 
-class ForgetsOnlyTheRun(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class DeletesOnlyTheRun(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         return [Delete(Run, where(id=change.run_id))] if isinstance(change, Forget) else [change]
 
 
-class ForgetsDeliveries(Rewrites):
-    def other(self, change: Change) -> Sequence[Change]:
+class DeletesDeliveriesToo(AltersChanges):
+    def altered(self, change: Change) -> Sequence[Change]:
         return [change, Delete(Delivery, where(run_id=change.run_id))] if isinstance(change, Forget) else [change]
 
 
-class ForgetsLast(InMemoryLedger):
+class DeletesLogsLast(InMemoryLedger):
     def write(self, changes: Sequence[Change]) -> None:
         super().write(changes)
         for change in changes:
@@ -471,294 +481,290 @@ class ForgetsLast(InMemoryLedger):
 # -- claims
 
 
-class Claims(InMemoryLedger):
-    """Shares out runs as they would be if something were different."""
+class AltersClaims(InMemoryLedger):
+    """Claims runs as if they were altered."""
 
-    def different(self, run: Run) -> Run:
+    def altered(self, run: Run) -> Run:
         return run
 
     def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
         runs = self._tables[Run]
-        kept, changed = dict(runs), {one.id: self.different(one) for one in runs.values()}
+        kept, changed = dict(runs), {run.id: self.altered(run) for run in runs.values()}
         self._tables[Run] = dict(changed)
-        taken = super().claim(worker_id, now, limit)
+        claimed = super().claim(worker_id, now, limit)
         self._tables[Run] = kept
-        for one in taken:
-            before = kept[one.id]
-            kept[one.id] = replace(
-                before, claim=one.claim, worker_id=worker_id, due_at=None, version=before.version + 1
+        for run in claimed:
+            before = kept[run.id]
+            kept[run.id] = replace(
+                before, claim=run.claim, worker_id=worker_id, due_at=None, version=before.version + 1
             )
-        return [replace(kept[one.id]) for one in taken]
+        return [replace(kept[run.id]) for run in claimed]
 
 
-class TakesByIds(InMemoryLedger):
+class IgnoresDueTimes(InMemoryLedger):
     def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
         for run in self._tables[Run].values():
             run.due_at = now if run.due_at is not None and run.due_at <= now else run.due_at
         return super().claim(worker_id, now, limit)
 
 
-class TakesWithOneClaim(InMemoryLedger):
+class ReusesClaims(InMemoryLedger):
     def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
-        taken = super().claim(worker_id, now, limit)
-        for one in taken:
-            self._tables[Run][one.id].claim = one.claim = worker_id
-        return taken
+        claimed = super().claim(worker_id, now, limit)
+        for run in claimed:
+            self._tables[Run][run.id].claim = run.claim = worker_id
+        return claimed
 
 
-class TakesOneMore(InMemoryLedger):
+class ClaimsOneMore(InMemoryLedger):
     def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
         return super().claim(worker_id, now, limit + 1)
 
 
-class KnowsNoThreads(Claims):
-    def different(self, run: Run) -> Run:
+class IgnoresThreads(AltersClaims):
+    def altered(self, run: Run) -> Run:
         return replace(run, thread_id=run.id)
 
 
-class KnowsNoQueues(Claims):
-    def different(self, run: Run) -> Run:
+class IgnoresQueues(AltersClaims):
+    def altered(self, run: Run) -> Run:
         return replace(run, queue=None)
 
 
-class OrdersByIds(InMemoryLedger):
+class ClaimsInOrderOfIds(InMemoryLedger):
     def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
         self._tables[Run] = dict(sorted(self._tables[Run].items()))
         return super().claim(worker_id, now, limit)
 
 
-class ForgetsWhoHasBegun(Claims):
-    def different(self, run: Run) -> Run:
+class TreatsStartedRunsAsPending(AltersClaims):
+    def altered(self, run: Run) -> Run:
         return run if run.status in ENDED else replace(run, status=RunStatus.PENDING)
 
 
-class ForgetsWhoIsAtWork(Claims):
-    def different(self, run: Run) -> Run:
+class IgnoresClaimedRuns(AltersClaims):
+    def altered(self, run: Run) -> Run:
         return run if run.claim is None else replace(run, claim=None, due_at=None)
 
 
-class LetsAllGoOn(Claims):
-    """Keeps off those who have not begun, and nobody else."""
-
-    def different(self, run: Run) -> Run:
+class BlocksOnlyPendingRuns(AltersClaims):
+    def altered(self, run: Run) -> Run:
         return run if run.status is RunStatus.PENDING else replace(run, thread_id=run.id, queue=None)
 
 
-class KnowsNoKeys(Claims):
-    def different(self, run: Run) -> Run:
+class IgnoresConcurrencyKeys(AltersClaims):
+    def altered(self, run: Run) -> Run:
         return replace(run, concurrency_key=None)
 
 
-class OneForAllWorkspaces(Claims):
-    def different(self, run: Run) -> Run:
+class MixesWorkspaces(AltersClaims):
+    def altered(self, run: Run) -> Run:
         return replace(run, workspace_id="one")
 
 
-class KnowsNoLimits(InMemoryLedger):
+class IgnoresRunningLimits(InMemoryLedger):
     def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
         kept, self._tables[Workspace] = self._tables[Workspace], {}
-        taken = super().claim(worker_id, now, limit)
+        claimed = super().claim(worker_id, now, limit)
         self._tables[Workspace] = kept
-        return taken
+        return claimed
 
 
-class LooksAtAFew(InMemoryLedger):
-    """Looks only at the first that are due, whether there is room for them or not."""
+class ScansTooFewRuns(InMemoryLedger):
+    """Looks only at the first due runs, even if they are blocked."""
 
     def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
-        due = [one for one in self.find(Run, order=Order("due_at")) if one.due_at is not None and one.due_at <= now]
-        rest = {one.id for one in due[limit + 20 :]}
+        due = [run for run in self.find(Run, order=Order("due_at")) if run.due_at is not None and run.due_at <= now]
+        rest = {run.id for run in due[limit + 20 :]}
         kept = self._tables[Run]
-        self._tables[Run] = {name: one for name, one in kept.items() if name not in rest}
-        taken = super().claim(worker_id, now, limit)
+        self._tables[Run] = {name: run for name, run in kept.items() if name not in rest}
+        claimed = super().claim(worker_id, now, limit)
         self._tables[Run] = {**kept, **self._tables[Run]}
-        return taken
+        return claimed
 
 
-class LooksBeforeItTakes(InMemoryLedger):
-    """Two workers that look at the same time see the same."""
+class SelectsBeforeLocking(InMemoryLedger):
+    """Two workers that claim at the same time can claim the same runs."""
 
     def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
-        seen = self.find(Run, [Condition("due_at", "<=", now), *where(claim=None)], limit=limit)
+        selected = self.find(Run, [Condition("due_at", "<=", now), *where(claim=None)], limit=limit)
         threading.Event().wait(0.01)
-        super().write([UpdateAll(Run, where(id=one.id), {"claim": worker_id, "due_at": None}) for one in seen])
-        return [one for one in self.find(Run) if one.id in {each.id for each in seen}]
+        super().write([UpdateAll(Run, where(id=run.id), {"claim": worker_id, "due_at": None}) for run in selected])
+        return [run for run in self.find(Run) if run.id in {claimed.id for claimed in selected}]
 
 
 # -- commits
 
 
-class AlsoNothing(InMemorySaver):
+class SkipsJobs(InMemorySaver):
     def commit(self, commit: Commit, *, also: Any = ()) -> Any:
         return super().commit(commit)
 
-    def save_results(self, *given: Any, also: Any = (), **options: Any) -> None:
-        super().save_results(*given, **options)
+    def save_results(self, *args: Any, also: Any = (), **options: Any) -> None:
+        super().save_results(*args, **options)
 
 
-class AlsoFirst(InMemorySaver):
-    """Does what comes along whether the commit is right or not."""
+class RunsJobsFirst(InMemorySaver):
+    """Runs the jobs even if the commit is rejected."""
 
     def commit(self, commit: Commit, *, also: Any = ()) -> Any:
-        for one in also:
-            one()
+        for job in also:
+            job()
         return super().commit(commit)
 
-    def save_results(self, *given: Any, also: Any = (), **options: Any) -> None:
-        for one in also:
-            one()
-        super().save_results(*given, **options)
+    def save_results(self, *args: Any, also: Any = (), **options: Any) -> None:
+        for job in also:
+            job()
+        super().save_results(*args, **options)
 
 
-class AlsoLast(InMemorySaver):
-    """Saves what comes along to be refused."""
+class RunsJobsLast(InMemorySaver):
+    """Saves the commit even if a job is rejected."""
 
     def commit(self, commit: Commit, *, also: Any = ()) -> Any:
         identity = super().commit(commit)
-        for one in also:
-            one()
+        for job in also:
+            job()
         return identity
 
-    def save_results(self, *given: Any, also: Any = (), **options: Any) -> None:
-        super().save_results(*given, **options)
-        for one in also:
-            one()
+    def save_results(self, *args: Any, also: Any = (), **options: Any) -> None:
+        super().save_results(*args, **options)
+        for job in also:
+            job()
 
 
-class DeletesFirst(InMemorySaver):
-    """Deletes a thread though what comes along is refused."""
+class DeletesBeforeJobs(InMemorySaver):
+    """Deletes a thread even if a job is rejected."""
 
     def delete_thread(self, thread_id: str, *, also: Any = ()) -> None:
         super().delete_thread(thread_id)
-        for one in also:
-            one()
+        for job in also:
+            job()
 
 
-class DeletesOnlyWhatIsThere(InMemorySaver):
-    """Does nothing at all where there is no thread."""
-
+class SkipsJobsOfMissingThreads(InMemorySaver):
     def delete_thread(self, thread_id: str, *, also: Any = ()) -> None:
         if self.load(thread_id) is not None:
             super().delete_thread(thread_id, also=also)
 
 
-class BesideNothing(InMemoryLedger):
-    saver = AlsoNothing
+class LedgerThatSkipsJobs(InMemoryLedger):
+    saver = SkipsJobs
 
 
-class BesideFirst(InMemoryLedger):
-    saver = AlsoFirst
+class LedgerThatRunsJobsFirst(InMemoryLedger):
+    saver = RunsJobsFirst
 
 
-class BesideLast(InMemoryLedger):
-    saver = AlsoLast
+class LedgerThatRunsJobsLast(InMemoryLedger):
+    saver = RunsJobsLast
 
 
-class BesideDeletion(InMemoryLedger):
-    saver = DeletesFirst
+class LedgerThatDeletesBeforeJobs(InMemoryLedger):
+    saver = DeletesBeforeJobs
 
 
-class BesideThreadsOnly(InMemoryLedger):
-    saver = DeletesOnlyWhatIsThere
+class LedgerThatSkipsJobsOfMissingThreads(InMemoryLedger):
+    saver = SkipsJobsOfMissingThreads
 
 
-BROKEN: dict[Make, str] = {
+BROKEN_LEDGERS: dict[Factory, str] = {
     NeverEmpty: "test_a_new_ledger_is_empty",
-    ForgetsFields: "test_records_of_every_class_are_read_as_they_were_written",
-    KeepsNoBigNumbers: "test_json_is_read_as_it_was_written",
-    CutsInputs: "test_a_long_input_is_kept_until_it_is_replaced_or_its_run_is_deleted",
-    TakesNanForNone: "test_nan_and_infinity_are_stored_or_refused",
-    KeepsWhatItIsGiven: "test_records_are_copies",
+    LosesFields: "test_records_of_every_class_are_read_as_they_were_written",
+    RoundsBigIntegers: "test_json_is_read_as_it_was_written",
+    LosesLongInputs: "test_a_long_input_is_kept_until_it_is_replaced_or_its_run_is_deleted",
+    ReadsNanAsNone: "test_nan_and_infinity_are_stored_or_refused",
+    StoresTheCallersObject: "test_records_are_copies",
     SharesJson: "test_json_values_are_copies",
-    Replaces: "test_ids_are_unique",
-    TakesNamesTwice: "test_unique_columns_are_unique",
-    TakesNoneForAValue: "test_none_is_not_a_duplicate_in_a_unique_column",
+    OverwritesOnInsert: "test_ids_are_unique",
+    IgnoresDuplicates: "test_unique_columns_are_unique",
+    TreatsNoneAsAValue: "test_none_is_not_a_duplicate_in_a_unique_column",
     UpdatesEverything: "test_an_update_changes_the_named_columns_only",
-    UpdatesNobodyQuietly: "test_a_missing_record_cannot_be_changed",
-    ExpectsNothing: "test_an_update_is_refused_unless_its_conditions_hold",
-    NeedsNoAbsence: "test_changes_may_require_the_absence_of_records",
+    IgnoresMissingRecords: "test_a_missing_record_cannot_be_changed",
+    IgnoresExpectations: "test_an_update_is_refused_unless_its_conditions_hold",
+    IgnoresAbsent: "test_changes_may_require_the_absence_of_records",
     AddsTwice: "test_an_update_may_add_to_a_number",
-    SpendsForEverybody: "test_spending_adds_up_by_workspace_and_day",
-    SpendsOnce: "test_spending_twice_in_one_transaction_counts_twice",
-    ForgetsWhatWasSpent: "test_spending_is_kept_when_the_run_is_deleted",
-    UpdatesTheFirst: "test_all_matching_records_are_updated",
-    CountsNoVersions: "test_the_version_of_a_run_grows_with_every_change",
+    MixesSpendingOfWorkspaces: "test_spending_adds_up_by_workspace_and_day",
+    CountsSpendingOnce: "test_spending_twice_in_one_transaction_counts_twice",
+    DeletesSpendingWithRuns: "test_spending_is_kept_when_the_run_is_deleted",
+    UpdatesOnlyTheFirst: "test_all_matching_records_are_updated",
+    NeverIncrementsVersions: "test_the_version_of_a_run_grows_with_every_change",
     DeletesEverything: "test_all_matching_records_are_deleted",
     InsertsFirst: "test_changes_are_made_in_their_order",
     WritesOneByOne: "test_if_one_change_fails_none_is_made",
-    NeedsChanges: "test_an_empty_transaction_changes_nothing",
-    ReadsBeforeItLocks: "test_writes_may_be_concurrent",
-    ChecksBeforeItLocks: "test_one_of_several_competing_writes_wins",
+    DeletesRunsOnAnEmptyWrite: "test_an_empty_transaction_changes_nothing",
+    ReadsBeforeLocking: "test_writes_may_be_concurrent",
+    ChecksBeforeLocking: "test_one_of_several_competing_writes_wins",
     ComparesNone: "test_every_comparison_selects_the_matching_records",
-    IgnoresTime: "test_records_can_be_selected_by_every_kind_of_column",
-    SeesNoCase: "test_texts_are_compared_character_by_character",
-    LooksAtTheFirst: "test_conditions_are_combined_with_and",
-    KnowsNoNoneInLists: "test_records_can_be_selected_by_one_of_several_values",
-    FindsAmongAll: "test_records_can_be_selected_by_values_of_other_records",
-    NoneComesLast: "test_records_are_sorted_by_a_column_and_by_their_ids",
-    SkipsAfterTheLimit: "test_results_are_limited_and_offset",
+    IgnoresTimes: "test_records_can_be_selected_by_every_kind_of_column",
+    IgnoresCase: "test_texts_are_compared_character_by_character",
+    ChecksOnlyTheFirstCondition: "test_conditions_are_combined_with_and",
+    IgnoresNoneInLists: "test_records_can_be_selected_by_one_of_several_values",
+    IgnoresConditionsOfAmong: "test_records_can_be_selected_by_values_of_other_records",
+    SortsNoneLast: "test_records_are_sorted_by_a_column_and_by_their_ids",
+    AppliesTheOffsetAfterTheLimit: "test_results_are_limited_and_offset",
     CountsAll: "test_records_are_counted",
-    GroupsTexts: "test_records_are_grouped_and_their_columns_summed",
+    GroupsByText: "test_records_are_grouped_and_their_columns_summed",
     SumsNone: "test_none_adds_nothing_to_a_sum",
-    NumbersAnew: "test_events_are_read_in_pages",
-    TellsWholeBatches: "test_events_are_read_in_pages",
-    ForgetsPayloads: "test_events_are_read_as_they_were_written",
-    LeavesTheTime: "test_an_advance_changes_the_run",
-    LogsWhatItRefuses: "test_a_worker_that_lost_its_claim_adds_no_events",
+    RenumbersEachPage: "test_events_are_read_in_pages",
+    ReturnsWholeBatches: "test_events_are_read_in_pages",
+    LosesPayloads: "test_events_are_read_as_they_were_written",
+    NeverSetsTheUpdateTime: "test_an_advance_changes_the_run",
+    LogsRejectedEvents: "test_a_worker_that_lost_its_claim_adds_no_events",
     NumbersByTransaction: "test_one_transaction_may_advance_several_times",
-    TellsEverybody: "test_subscribed_webhooks_get_a_delivery",
+    NotifiesEveryWebhook: "test_subscribed_webhooks_get_a_delivery",
     AnnouncesLast: "test_a_webhook_receives_events_from_its_own_transaction_on",
-    ForgetsOnlyTheRun: "test_a_run_is_deleted_with_its_records",
-    ForgetsDeliveries: "test_a_run_is_deleted_with_its_records",
-    ForgetsLast: "test_a_run_may_be_deleted_and_recreated_in_one_transaction",
-    TakesByIds: "test_due_runs_are_claimed_in_the_order_of_their_due_times",
-    TakesWithOneClaim: "test_a_claimed_run_names_its_worker",
-    TakesOneMore: "test_no_more_runs_are_claimed_than_the_limit",
-    KnowsNoThreads: "test_runs_of_a_thread_are_claimed_one_after_another",
-    KnowsNoQueues: "test_runs_of_a_queue_are_claimed_one_after_another",
-    OrdersByIds: "test_runs_of_a_thread_or_queue_start_in_the_order_in_which_they_were_written",
-    ForgetsWhoHasBegun: "test_a_started_run_comes_before_a_pending_one",
-    ForgetsWhoIsAtWork: "test_a_claimed_run_blocks_its_thread_and_queue",
-    LetsAllGoOn: "test_one_of_several_started_runs_is_claimed",
-    KnowsNoKeys: "test_claims_respect_the_concurrency_limit_of_a_key",
-    OneForAllWorkspaces: "test_claims_respect_the_concurrency_limit_of_a_key",
-    KnowsNoLimits: "test_claims_respect_the_running_limit_of_a_workspace",
-    LooksAtAFew: "test_blocked_runs_do_not_delay_others",
-    LooksBeforeItTakes: "test_a_run_is_claimed_by_one_worker",
-    BesideNothing: "test_a_job_is_committed_with_a_checkpoint",
-    BesideFirst: "test_a_job_is_not_committed_without_its_checkpoint",
-    BesideLast: "test_a_checkpoint_is_not_committed_without_its_job",
-    BesideDeletion: "test_a_job_is_atomic_with_a_deletion",
-    BesideThreadsOnly: "test_a_job_is_committed_even_if_the_deleted_thread_does_not_exist",
+    DeletesOnlyTheRun: "test_a_run_is_deleted_with_its_records",
+    DeletesDeliveriesToo: "test_a_run_is_deleted_with_its_records",
+    DeletesLogsLast: "test_a_run_may_be_deleted_and_recreated_in_one_transaction",
+    IgnoresDueTimes: "test_due_runs_are_claimed_in_the_order_of_their_due_times",
+    ReusesClaims: "test_a_claimed_run_names_its_worker",
+    ClaimsOneMore: "test_no_more_runs_are_claimed_than_the_limit",
+    IgnoresThreads: "test_runs_of_a_thread_are_claimed_one_after_another",
+    IgnoresQueues: "test_runs_of_a_queue_are_claimed_one_after_another",
+    ClaimsInOrderOfIds: "test_runs_of_a_thread_or_queue_start_in_the_order_in_which_they_were_written",
+    TreatsStartedRunsAsPending: "test_a_started_run_comes_before_a_pending_one",
+    IgnoresClaimedRuns: "test_a_claimed_run_blocks_its_thread_and_queue",
+    BlocksOnlyPendingRuns: "test_one_of_several_started_runs_is_claimed",
+    IgnoresConcurrencyKeys: "test_claims_respect_the_concurrency_limit_of_a_key",
+    MixesWorkspaces: "test_claims_respect_the_concurrency_limit_of_a_key",
+    IgnoresRunningLimits: "test_claims_respect_the_running_limit_of_a_workspace",
+    ScansTooFewRuns: "test_blocked_runs_do_not_delay_others",
+    SelectsBeforeLocking: "test_a_run_is_claimed_by_one_worker",
+    LedgerThatSkipsJobs: "test_a_job_is_committed_with_a_checkpoint",
+    LedgerThatRunsJobsFirst: "test_a_job_is_not_committed_without_its_checkpoint",
+    LedgerThatRunsJobsLast: "test_a_checkpoint_is_not_committed_without_its_job",
+    LedgerThatDeletesBeforeJobs: "test_a_job_is_atomic_with_a_deletion",
+    LedgerThatSkipsJobsOfMissingThreads: "test_a_job_is_committed_even_if_the_deleted_thread_does_not_exist",
 }
-ALSO: dict[Make, str] = {
-    OneForAllWorkspaces: "test_runs_of_a_queue_are_claimed_one_after_another",
+FURTHER_BROKEN_LEDGERS: dict[Factory, str] = {
+    MixesWorkspaces: "test_runs_of_a_queue_are_claimed_one_after_another",
     NeverSetsNone: "test_an_update_changes_the_named_columns_only",
-    TakesNamesTwice: "test_an_update_must_not_violate_a_unique_column",
-    ForgetsPayloads: "test_events_are_numbered_without_gaps",
-    BesideLast: "test_a_job_is_atomic_with_saved_results",
+    IgnoresDuplicates: "test_an_update_must_not_violate_a_unique_column",
+    LosesPayloads: "test_events_are_numbered_without_gaps",
+    LedgerThatRunsJobsLast: "test_a_job_is_atomic_with_saved_results",
 }
-"""Broken ledgers whose other promises are above."""
-CASES = [*BROKEN.items(), *ALSO.items()]
+"""Ledgers that break another promise as well, or one that is covered above."""
+CASES = [*BROKEN_LEDGERS.items(), *FURTHER_BROKEN_LEDGERS.items()]
 
 
 @pytest.mark.parametrize(("ledger", "promise"), CASES, ids=[kind.__name__ for kind, _ in CASES])
-def test_a_ledger_that_breaks_a_promise_fails_the_test_of_that_promise(ledger: Make, promise: str) -> None:
+def test_a_ledger_that_breaks_a_promise_fails_its_test(ledger: Factory, promise: str) -> None:
     assert is_broken(ledger, promise)
 
 
-def test_every_test_of_the_suite_finds_a_broken_ledger() -> None:
+def test_every_test_of_the_suite_detects_a_broken_ledger() -> None:
     tests = {name for name in dir(LedgerConformance) if name.startswith("test_")}
     assert tests == {promise for _, promise in CASES}
 
 
-def test_a_ledger_has_to_be_made_by_those_who_derive_the_suite() -> None:
+def test_a_subclass_of_the_suite_must_define_its_factories() -> None:
     with pytest.raises(NotImplementedError):
         LedgerConformance().make_ledger()
     with pytest.raises(NotImplementedError):
         LedgerConformance().make_saver(InMemoryLedger())
 
 
-def test_what_a_broken_ledger_leaves_alone_is_not_broken() -> None:
-    for broken, promise in ((ForgetsFields, "test_ids_are_unique"), (KnowsNoKeys, "test_records_are_counted")):
+def test_a_broken_ledger_passes_the_tests_of_its_other_promises() -> None:
+    for broken, promise in ((LosesFields, "test_ids_are_unique"), (IgnoresConcurrencyKeys, "test_records_are_counted")):
         assert not is_broken(broken, promise)

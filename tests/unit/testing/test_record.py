@@ -1,4 +1,4 @@
-"""Real runs are recorded as they are, and the file is the same whenever they are."""
+"""Recordings of real runs, whose files have the same bytes every time."""
 
 from __future__ import annotations
 
@@ -54,10 +54,10 @@ def ask(state: Any, runtime: Runtime) -> Any:
     return {"log": [paid, interrupt("sure?")]}
 
 
-# -- what is in the file
+# -- contents of the file
 
 
-def test_a_recording_holds_input_outcomes_frontiers_and_states(file: Path) -> None:
+def test_a_recording_contains_input_outcomes_frontiers_and_states(file: Path) -> None:
     def spread(state: Any) -> Any:
         return Command(update={"x": 2}, goto=[Send("b", 1)])
 
@@ -79,7 +79,7 @@ def test_a_recording_holds_input_outcomes_frontiers_and_states(file: Path) -> No
     assert (call.rest.status, call.rest.error) == ("completed", None)
 
 
-def test_a_recording_holds_questions_answers_and_the_journal(file: Path) -> None:
+def test_a_recording_contains_questions_answers_and_the_journal(file: Path) -> None:
     app = one_node(ask, InMemorySaver())
     with record(app, file) as recorded:
         recorded.invoke({}, thread_id="1")
@@ -89,7 +89,7 @@ def test_a_recording_holds_questions_answers_and_the_journal(file: Path) -> None
 
     asking, answered = first.steps[-1].tasks[0], second.steps[0].tasks[0]
     assert isinstance(asking.outcome, Interrupted)
-    assert [one.id for one in asking.outcome.interrupts] == first.rest.interrupts
+    assert [question.id for question in asking.outcome.interrupts] == first.rest.interrupts
     assert asking.id == answered.id
     assert [entry[:3] + entry[4:] for entry in asking.journal] == [["", "charge", 0, 42]]
     assert asking.journal == answered.journal
@@ -97,7 +97,7 @@ def test_a_recording_holds_questions_answers_and_the_journal(file: Path) -> None
     assert first.steps[-1].after is None
 
 
-def test_a_recording_holds_what_called_tasks_gave(file: Path) -> None:
+def test_a_recording_contains_the_results_of_called_tasks(file: Path) -> None:
     @task
     def double(n: int) -> int:
         return n * 2
@@ -112,7 +112,7 @@ def test_a_recording_holds_what_called_tasks_gave(file: Path) -> None:
     assert [entry[1:3] + entry[4:] for entry in journal] == [["double", 0, 8], ["double", 1, 8]]
 
 
-def test_a_recording_holds_errors_and_attempts(file: Path) -> None:
+def test_a_recording_contains_errors_and_attempts(file: Path) -> None:
     def fail(state: Any) -> Any:
         raise ConnectionError("no luck")
 
@@ -130,7 +130,7 @@ def test_a_recording_holds_errors_and_attempts(file: Path) -> None:
     )
 
 
-def test_subgraphs_are_in_the_tasks_that_call_them(file: Path) -> None:
+def test_a_recording_contains_subgraphs_in_the_tasks_that_call_them(file: Path) -> None:
     inner = one_node(ask)
     outer = StateGraph(State).add_node("sub", inner).add_edge(START, "sub").compile(InMemorySaver())
     with record(outer, file) as recorded:
@@ -140,10 +140,10 @@ def test_subgraphs_are_in_the_tasks_that_call_them(file: Path) -> None:
 
     [call] = sub.calls
     assert (call.namespace, call.given, call.number) == (f"sub:{sub.id}", {"x": 1, "log": []}, 1)
-    assert call.rest.interrupts == [one.id for one in sub.outcome.interrupts]
+    assert call.rest.interrupts == [question.id for question in sub.outcome.interrupts]
 
 
-def test_a_graph_that_a_node_calls_is_recorded(file: Path) -> None:
+def test_a_graph_called_by_a_node_is_recorded(file: Path) -> None:
     inner = one_node(lambda state: {"log": [1]})
     app = one_node(lambda state: {"x": [inner.invoke({}), inner.invoke({})]}, InMemorySaver())
     with record(app, file) as recorded:
@@ -157,10 +157,10 @@ def test_long_lists_are_stored_once(file: Path) -> None:
     app = graph.add_conditional_edges("a", lambda state: "a" if len(state["log"]) < 50 else "__end__").compile()
     with record(app, file) as recorded:
         recorded.invoke({})
-    assert file.stat().st_size < 150_000  # twice: as what was written, and as what changed
+    assert file.stat().st_size < 150_000  # twice: as a write and as a change
 
 
-# -- the same bytes
+# -- reproducible bytes
 
 
 def conversation(saver: Any) -> Any:
@@ -220,31 +220,31 @@ with record(graph.add_edge(START, "a").compile(), sys.argv[1]) as recorded:
 
 
 def test_another_process_gives_the_same_bytes(file: Path) -> None:
-    found = set()
+    contents = set()
     for seed in ("1", "2"):
         command = [sys.executable, "-c", SETS, str(file)]
         subprocess.run(command, check=True, timeout=600, env={"PYTHONHASHSEED": seed})
-        found.add(file.read_bytes())
-    assert len(found) == 1
+        contents.add(file.read_bytes())
+    assert len(contents) == 1
 
 
-def test_no_id_that_was_drawn_is_in_the_file(file: Path) -> None:
-    heard = RecordingInstrument()
-    app = StateGraph(State).add_node("a", ask).add_edge(START, "a").compile(InMemorySaver(), instruments=[heard])
+def test_the_file_contains_no_random_id(file: Path) -> None:
+    instrument = RecordingInstrument()
+    app = StateGraph(State).add_node("a", ask).add_edge(START, "a").compile(InMemorySaver(), instruments=[instrument])
     with record(app, file) as recorded:
         result = recorded.invoke({}, thread_id="1")
-    drawn = {event.run_id for event in heard.events} | {one.id for one in result["__interrupt__"]}
-    drawn |= {event.data.checkpoint.id for event in heard.of_kind("committed")}
-    found = set(re.findall("[0-9a-f]{32}", file.read_bytes().decode(errors="ignore")))
-    assert found
-    assert not found & drawn
-    assert heard.events, "the instruments of the graph hear what happens, too"
+    random_ids = {event.run_id for event in instrument.events} | {question.id for question in result["__interrupt__"]}
+    random_ids |= {event.data.checkpoint.id for event in instrument.of_kind("committed")}
+    ids = set(re.findall("[0-9a-f]{32}", file.read_bytes().decode(errors="ignore")))
+    assert ids
+    assert not ids & random_ids
+    assert instrument.events, "the graph's own instruments receive events, too"
 
 
-# -- when it is written
+# -- writing the file
 
 
-def test_a_block_that_raises_leaves_the_last_recording(file: Path) -> None:
+def test_a_block_that_raises_keeps_the_previous_recording(file: Path) -> None:
     app = one_node(lambda state: {"log": [1]})
     with record(app, file) as recorded:
         recorded.invoke({})
@@ -263,50 +263,50 @@ def test_the_graph_itself_is_not_recorded(file: Path) -> None:
     assert [call.given for call in read_recording(file, app).calls] == [{"x": 1}]
 
 
-def test_nothing_is_no_recording(file: Path) -> None:
+def test_a_block_without_a_run_is_an_error(file: Path) -> None:
     with pytest.raises(InvalidConfig, match="No run was recorded"), record(one_node(ask), file):
         pass
     assert not file.exists()
 
 
-def test_what_cannot_be_stored_is_told_at_the_end_and_stops_no_run(file: Path) -> None:
-    class Odd:
+def test_a_value_that_cannot_be_stored_is_reported_after_the_run(file: Path) -> None:
+    class Unknown:
         pass
 
-    app = one_node(lambda state: {"x": {"deep": [Odd()]}})
+    app = one_node(lambda state: {"x": {"deep": [Unknown()]}})
     with (
         pytest.raises(SerdeError, match=r"superstep 1, a\.writes\.x\.deep\[0\] cannot be stored"),
-        record(app, file) as one,
+        record(app, file) as recorded,
     ):
-        assert "deep" in one.invoke({})["x"]
+        assert "deep" in recorded.invoke({})["x"]
     assert not file.exists()
 
 
-class Odd:
+class Custom:
     def __init__(self, n: int) -> None:
         self.n = n
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Odd) and other.n == self.n
+        return isinstance(other, Custom) and other.n == self.n
 
     __hash__ = None
 
 
-def test_a_serde_may_know_more_types(file: Path) -> None:
+def test_a_serde_can_register_more_types(file: Path) -> None:
     serde = Serde()
-    serde.register(Odd, encode=lambda odd: odd.n, decode=Odd)
-    app = one_node(lambda state: {"x": Odd(3)})
+    serde.register(Custom, encode=lambda custom: custom.n, decode=Custom)
+    app = one_node(lambda state: {"x": Custom(3)})
     with record(app, file, serde=serde) as recorded:
         recorded.invoke({})
-    assert replay(file, app, serde=serde)[0].value["x"] == Odd(3)
-    with pytest.raises(SerdeError, match="Odd"):
+    assert replay(file, app, serde=serde)[0].value["x"] == Custom(3)
+    with pytest.raises(SerdeError, match="Custom"):
         replay(file, app)
 
 
-def test_listening_changes_nothing(file: Path) -> None:
-    class Loud(Instrument):
+def test_recording_does_not_change_the_run(file: Path) -> None:
+    class FailingInstrument(Instrument):
         def on_superstep(self, event: Any) -> None:
-            raise ValueError("loud")
+            raise ValueError("no luck")
 
     app = one_node(lambda state: {"log": [1]}, InMemorySaver())
     with record(app, file) as recorded:
@@ -331,7 +331,7 @@ def recorded_body(file: Path) -> tuple[Any, bytes]:
     return app, file.read_bytes().partition(b"\n")[2]
 
 
-def test_a_newer_format_is_refused(file: Path) -> None:
+def test_a_newer_format_is_rejected(file: Path) -> None:
     app, body = recorded_body(file)
     file.write_bytes(f"statewright replay {FORMAT + 1}\n".encode() + body)
     with pytest.raises(
@@ -340,7 +340,7 @@ def test_a_newer_format_is_refused(file: Path) -> None:
         replay(file, app)
 
 
-def test_an_older_format_is_refused(file: Path) -> None:
+def test_an_older_format_is_rejected(file: Path) -> None:
     app, body = recorded_body(file)
     file.write_bytes(b"statewright replay 0\n" + body)
     with pytest.raises(SerdeError, match="it has format 0, and this version reads 1"):
@@ -348,13 +348,13 @@ def test_an_older_format_is_refused(file: Path) -> None:
 
 
 @pytest.mark.parametrize("data", [b"", b"PK\x03\x04\n", b"statewright replay\n", b"statewright replay x\n"])
-def test_what_is_no_recording_is_refused(file: Path, data: bytes) -> None:
+def test_a_file_that_is_not_a_recording_is_rejected(file: Path, data: bytes) -> None:
     file.write_bytes(data)
     with pytest.raises(SerdeError, match="it is not a recording"):
         replay(file, one_node(ask))
 
 
-def test_a_damaged_recording_is_refused(file: Path) -> None:
+def test_a_damaged_recording_is_rejected(file: Path) -> None:
     app, body = recorded_body(file)
     file.write_bytes(b"statewright replay 1\n" + body[: len(body) // 2])
     with pytest.raises(SerdeError, match="was truncated"):
@@ -364,12 +364,12 @@ def test_a_damaged_recording_is_refused(file: Path) -> None:
         replay(file, app)
 
 
-def test_a_missing_file_is_python_s_own_error(file: Path) -> None:
+def test_a_missing_file_raises_file_not_found_error(file: Path) -> None:
     with pytest.raises(FileNotFoundError):
         replay(file, one_node(ask))
 
 
-def test_a_fake_clock_s_threads_are_recorded(file: Path) -> None:
+def test_threads_with_a_fake_clock_are_recorded(file: Path) -> None:
     app = StateGraph(State).add_node("a", ask).add_edge(START, "a").compile(InMemorySaver(), clock=FakeClock())
     with record(app, file) as recorded:
         recorded.invoke({}, thread_id="1")

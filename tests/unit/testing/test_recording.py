@@ -1,4 +1,4 @@
-"""An instrument that remembers what it was told."""
+"""An instrument that records the events it receives."""
 
 from __future__ import annotations
 
@@ -21,38 +21,38 @@ def app(record: RecordingInstrument, saver: InMemorySaver | None = None) -> Any:
     return graph.add_edge(START, "a").add_edge("a", "b").compile(saver, instruments=[record])
 
 
-def test_what_happens_is_remembered_in_order() -> None:
+def test_events_are_recorded_in_order() -> None:
     record = RecordingInstrument()
     app(record, InMemorySaver()).invoke({}, thread_id="1")
     step = ["superstep_started", "task_started", "task_ended", "task_finished", "committed"]
     assert record.kinds == ["run_started", "committed", *step, *step, "run_finished"]
 
 
-def test_both_drivers_tell_the_same() -> None:
+def test_sync_and_async_runs_emit_the_same_events() -> None:
     record, other = RecordingInstrument(), RecordingInstrument()
     app(record).invoke({})
     asyncio.run(app(other).ainvoke({}))
     assert record.kinds == other.kinds
 
 
-def test_events_of_a_kind_can_be_picked() -> None:
+def test_events_can_be_selected_by_kind() -> None:
     record = RecordingInstrument()
     app(record).invoke({})
     assert [event.node for event in record.of_kind("task_started")] == ["a", "b"]
     assert record.of_kind("committed") == []
 
 
-def test_it_hears_everything_that_an_instrument_can_hear() -> None:
+def test_it_records_every_kind_of_event() -> None:
     overridden = [name for name in vars(RecordingInstrument) if name.startswith("on_")]
     assert sorted(overridden) == sorted(METHOD_BY_KIND.values())
     assert sorted(name for name in vars(Instrument) if name.startswith("on_")) == sorted(overridden)
 
 
-def test_nothing_was_heard_at_first() -> None:
+def test_a_new_instrument_is_empty() -> None:
     assert (RecordingInstrument().events, RecordingInstrument().kinds) == ([], [])
 
 
-def test_a_failed_run_is_remembered_to_its_end() -> None:
+def test_a_failed_run_is_recorded_to_its_end() -> None:
     def fail(state: State) -> State:
         raise ValueError("no luck")
 

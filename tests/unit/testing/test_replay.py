@@ -1,4 +1,4 @@
-"""Recorded runs are played again without running a node, and what has changed is found and named."""
+"""Recorded runs are replayed without running a node, and differences are reported."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ class State(TypedDict, total=False):
 
 
 class Nodes:
-    """Makes nodes that must not run while a recording is played."""
+    """Creates nodes that must not run during a replay."""
 
     def __init__(self) -> None:
-        self.playing = False
+        self.replaying = False
 
     def __call__(self, answer: Any) -> Callable[..., Any]:
-        """A node that gives an answer, or what a function makes of the state."""
+        """Create a node that returns the answer, or the result of the answer applied to the state."""
 
         def node(state: Any) -> Any:
-            assert not self.playing, "a node was run"
+            assert not self.replaying, "a node ran"
             return answer(state) if callable(answer) else answer
 
         return node
@@ -87,47 +87,47 @@ def file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def play(nodes: Nodes, file: Path) -> Callable[..., list[Replayed]]:
-    """Plays the recording without running a node."""
+def replay_file(nodes: Nodes, file: Path) -> Callable[..., list[Replayed]]:
+    """Replays the recording without running a node."""
 
-    def played(app: Any, **options: Any) -> list[Replayed]:
-        nodes.playing = True
+    def replay_recording(app: Any, **options: Any) -> list[Replayed]:
+        nodes.replaying = True
         try:
             return replay(file, app, **options)
         finally:
-            nodes.playing = False
+            nodes.replaying = False
 
-    return played
+    return replay_recording
 
 
 def chain(nodes: Nodes, *names: str, saver: Any = None, schema: Any = State, **options: Any) -> Any:
-    """A graph of nodes that log their names, one after another."""
+    """Build a sequence of nodes that log their names."""
     graph = StateGraph(schema)
     for name in names:
         graph.add_node(name, nodes({"log": [name]}))
     return graph.add_sequence(names).add_edge(START, names[0]).compile(saver, **options)
 
 
-Play = Callable[..., list[Replayed]]
+ReplayFile = Callable[..., list[Replayed]]
 
-# -- runs that are the same
+# -- unchanged graphs
 
 
 @pytest.mark.parametrize("saver", [None, InMemorySaver])
-def test_a_chain_is_played_again(nodes: Nodes, file: Path, play: Play, saver: Any) -> None:
+def test_a_sequence_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile, saver: Any) -> None:
     app = chain(nodes, "a", "b", saver=saver and saver())
     with record(app, file) as recorded:
         result = recorded.invoke({"x": 1}, **({"thread_id": "1"} if saver else {}))
 
-    [call] = play(chain(nodes, "a", "b", saver=saver and saver()))
+    [call] = replay_file(chain(nodes, "a", "b", saver=saver and saver()))
 
     assert call.value == result == {"x": 1, "log": ["a", "b"]}
     assert (call.status, call.steps, call.error) == ("completed", (("a",), ("b",)), None)
 
 
-def test_async_calls_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_async_calls_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     async def slow(state: Any) -> Any:
-        assert not nodes.playing
+        assert not nodes.replaying
         await asyncio.sleep(0)
         return {"log": ["slow"]}
 
@@ -140,15 +140,15 @@ def test_async_calls_are_played_again(nodes: Nodes, file: Path, play: Play) -> N
             return await recorded.ainvoke({"x": 1})
 
     result = asyncio.run(run())
-    assert play(app())[0].value == result
+    assert replay_file(app())[0].value == result
 
-    async def play_within_a_loop() -> Any:
-        return play(app())[0].value
+    async def replay_within_a_loop() -> Any:
+        return replay_file(app())[0].value
 
-    assert asyncio.run(play_within_a_loop()) == result
+    assert asyncio.run(replay_within_a_loop()) == result
 
 
-def test_a_loop_is_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_loop_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app() -> Any:
         graph = StateGraph(State).add_node("count", nodes(lambda state: {"x": state["x"] + 1}))
         graph.add_edge(START, "count")
@@ -156,36 +156,36 @@ def test_a_loop_is_played_again(nodes: Nodes, file: Path, play: Play) -> None:
 
     with record(app(), file) as recorded:
         recorded.invoke({"x": 0})
-    assert play(app())[0].steps == (("count",),) * 5
+    assert replay_file(app())[0].steps == (("count",),) * 5
 
 
-def test_fan_out_and_gather_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_fan_out_and_gather_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def spread(state: Any) -> Any:
-        return Command(goto=[Send("item", one) for one in state["x"]], update={"log": ["spread"]})
+        return Command(goto=[Send("item", item) for item in state["x"]], update={"log": ["spread"]})
 
     def app() -> Any:
         graph = StateGraph(State).add_node("spread", nodes(spread), destinations=["item"])
-        graph.add_node("item", nodes(lambda one: Send("sum", one, gather=True)), destinations=["sum"])
-        graph.add_node("sum", nodes(lambda several: {"y": sum(several)}))
+        graph.add_node("item", nodes(lambda item: Send("sum", item, gather=True)), destinations=["sum"])
+        graph.add_node("sum", nodes(lambda items: {"y": sum(items)}))
         return graph.add_edge(START, "spread").compile()
 
     with record(app(), file) as recorded:
         assert recorded.invoke({"x": [1, 2, 3]})["y"] == 6
-    assert play(app())[0].steps == (("spread",), ("item", "item", "item"), ("sum",))
+    assert replay_file(app())[0].steps == (("spread",), ("item", "item", "item"), ("sum",))
 
 
-def test_a_map_is_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_map_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app() -> Any:
-        graph = StateGraph({"given": list, "made": list})
-        graph.add_map("double", nodes(lambda one: one * 2), over="given", into="made")
+        graph = StateGraph({"numbers": list, "doubled": list})
+        graph.add_map("double", nodes(lambda number: number * 2), over="numbers", into="doubled")
         return graph.add_edge(START, "double").compile()
 
     with record(app(), file) as recorded:
-        recorded.invoke({"given": [1, 2]})
-    assert play(app())[0].value["made"] == [2, 4]
+        recorded.invoke({"numbers": [1, 2]})
+    assert replay_file(app())[0].value["doubled"] == [2, 4]
 
 
-def test_joins_and_waiting_nodes_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_joins_and_deferred_nodes_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app() -> Any:
         graph = StateGraph(State)
         for name in ("a", "b", "b2", "c"):
@@ -196,30 +196,32 @@ def test_joins_and_waiting_nodes_are_played_again(nodes: Nodes, file: Path, play
 
     with record(app(), file) as recorded:
         recorded.invoke({})
-    assert play(app())[0].steps == (("a", "b"), ("b2",), ("c",), ("last",))
+    assert replay_file(app())[0].steps == (("a", "b"), ("b2",), ("c",), ("last",))
 
 
-def test_several_calls_of_one_thread_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_several_calls_on_one_thread_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     with record(chain(nodes, "a", saver=InMemorySaver()), file) as recorded:
         recorded.invoke({"x": 1}, thread_id="1")
         recorded.invoke({"x": 2}, thread_id="1")
         recorded.invoke({"x": 3}, thread_id="2")
-    calls = play(chain(nodes, "a", saver=InMemorySaver()))
+    calls = replay_file(chain(nodes, "a", saver=InMemorySaver()))
     assert [len(call.value["log"]) for call in calls] == [1, 2, 1]
 
 
-def test_what_a_thread_held_before_is_part_of_the_recording(nodes: Nodes, file: Path, play: Play) -> None:
+def test_the_earlier_state_of_a_thread_is_part_of_the_recording(
+    nodes: Nodes, file: Path, replay_file: ReplayFile
+) -> None:
     app = chain(nodes, "a", saver=InMemorySaver())
     app.invoke({"x": 1}, thread_id="1")
     app.update_state({"configurable": {"thread_id": "1"}}, {"log": ["by hand"]}, as_node=END)
     with record(app, file) as recorded:
         recorded.invoke({"x": 2}, thread_id="1")
-    assert play(chain(nodes, "a"))[0].value == {"x": 2, "log": ["a", "by hand", "a"]}
+    assert replay_file(chain(nodes, "a"))[0].value == {"x": 2, "log": ["a", "by hand", "a"]}
 
 
-def asking(nodes: Nodes, saver: Any = None, **options: Any) -> Any:
+def asking_app(nodes: Nodes, saver: Any = None, **options: Any) -> Any:
     def ask(state: Any, runtime: Runtime) -> Any:
-        assert not nodes.playing
+        assert not nodes.replaying
         paid = runtime.step("charge", lambda amount: amount * 2, 21)
         return {"log": [paid, interrupt({"sure?": state["x"]}), interrupt("really?", key="k")]}
 
@@ -228,37 +230,37 @@ def asking(nodes: Nodes, saver: Any = None, **options: Any) -> Any:
     return graph.add_edge(START, "ask").add_edge(START, "beside").compile(saver or InMemorySaver(), **options)
 
 
-def test_questions_and_answers_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
-    with record(asking(nodes), file) as recorded:
+def test_questions_and_answers_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
+    with record(asking_app(nodes), file) as recorded:
         first = recorded.invoke({"x": 1}, thread_id="1")
         recorded.invoke(Command(resume={first["__interrupt__"][0].id: "yes"}), thread_id="1")
         recorded.invoke(Command(resume=None), thread_id="1")
 
-    one, two, three = play(asking(nodes))
+    first_call, second_call, third_call = replay_file(asking_app(nodes))
 
-    assert [call.status for call in (one, two, three)] == ["waiting", "waiting", "completed"]
-    assert [one.interrupts[0].value, two.interrupts[0].value] == [{"sure?": 1}, "really?"]
-    assert three.value["log"] == [42, "yes", None, "beside", "after"]
+    assert [call.status for call in (first_call, second_call, third_call)] == ["waiting", "waiting", "completed"]
+    assert [first_call.interrupts[0].value, second_call.interrupts[0].value] == [{"sure?": 1}, "really?"]
+    assert third_call.value["log"] == [42, "yes", None, "beside", "after"]
 
 
 @pytest.mark.filterwarnings("ignore::statewright.errors.QuestionChanged")
-def test_state_changed_between_calls_is_met_again(nodes: Nodes, file: Path, play: Play) -> None:
-    with record(asking(nodes), file) as recorded:
+def test_state_updates_between_calls_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
+    with record(asking_app(nodes), file) as recorded:
         recorded.invoke({"x": 1}, thread_id="1")
         recorded.update_state({"configurable": {"thread_id": "1"}}, {"x": 7}, as_node="beside")
         recorded.invoke(Command(resume="yes"), thread_id="1")
         recorded.invoke(Command(resume="yes"), thread_id="1")
-    assert play(asking(nodes))[-1].value["x"] == 7
+    assert replay_file(asking_app(nodes))[-1].value["x"] == 7
 
 
-def test_timers_and_events_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
-    def rest(state: Any) -> Any:
-        assert not nodes.playing
+def test_timers_and_events_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
+    def wait(state: Any) -> Any:
+        assert not nodes.replaying
         sleep(60)
         return {"log": ["slept", wait_for_event("bell", timeout=60)]}
 
     def app(clock: Any = None) -> Any:
-        graph = StateGraph(State).add_node("rest", rest).add_edge(START, "rest")
+        graph = StateGraph(State).add_node("wait", wait).add_edge(START, "wait")
         return graph.compile(InMemorySaver(), clock=clock or FakeClock())
 
     clock = FakeClock()
@@ -268,22 +270,22 @@ def test_timers_and_events_are_played_again(nodes: Nodes, file: Path, play: Play
         recorded.resume_due(thread_id="1")
         recorded.send_event("bell", {"rings": 3}, thread_id="1")
 
-    calls = play(app())
+    calls = replay_file(app())
 
-    assert [one.kind for call in calls for one in call.interrupts] == ["timer", "event"]
+    assert [question.kind for call in calls for question in call.interrupts] == ["timer", "event"]
     assert calls[-1].value["log"] == ["slept", {"rings": 3}]
 
 
-def test_failures_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
-    class Odd(Exception):
+def test_failures_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
+    class CustomError(Exception):
         pass
 
-    times = {"left": 1}
+    failures = {"left": 1}
 
     def fail(state: Any) -> Any:
-        if times["left"]:
-            times["left"] -= 1
-            raise Odd("no luck")
+        if failures["left"]:
+            failures["left"] -= 1
+            raise CustomError("no luck")
         return {"log": ["b"]}
 
     def app() -> Any:
@@ -291,46 +293,46 @@ def test_failures_are_played_again(nodes: Nodes, file: Path, play: Play) -> None
         return graph.add_edge(START, "a").add_edge("a", "b").compile(InMemorySaver())
 
     with record(app(), file) as recorded:
-        with pytest.raises(Odd):
+        with pytest.raises(CustomError):
             recorded.invoke({}, thread_id="1")
         recorded.invoke(None, thread_id="1")
 
-    first, second = play(app())
+    first, second = replay_file(app())
     assert (first.status, str(first.error)) == ("failed", "no luck")
     assert (second.status, second.value["log"]) == ("completed", ["a", "b"])
 
 
-def test_siblings_that_had_landed_do_not_run_again(nodes: Nodes, file: Path, play: Play) -> None:
-    landed, times = threading.Event(), {"left": 1}
+def test_finished_siblings_of_a_failed_node_do_not_run_again(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
+    finished, failures = threading.Event(), {"left": 1}
 
-    class Notices(Instrument):
+    class FinishListener(Instrument):
         def on_task_finished(self, event: Any) -> None:
             if event.node == "quick":
-                landed.set()
+                finished.set()
 
     def quick(state: Any) -> Any:
         return {"log": ["quick"]}
 
     def fail(state: Any) -> Any:
-        landed.wait(600)
-        if times["left"]:
-            times["left"] -= 1
+        finished.wait(600)
+        if failures["left"]:
+            failures["left"] -= 1
             raise ValueError("no luck")
         return {"log": ["fail"]}
 
     def app() -> Any:
         graph = StateGraph(State).add_node("quick", nodes(quick)).add_node("fail", nodes(fail))
         graph.add_edge(START, "quick").add_edge(START, "fail")
-        return graph.compile(InMemorySaver(), instruments=[Notices()])
+        return graph.compile(InMemorySaver(), instruments=[FinishListener()])
 
     with record(app(), file) as recorded:
         with pytest.raises(ValueError, match="no luck"):
             recorded.invoke({}, thread_id="1")
         recorded.invoke(None, thread_id="1")
-    assert [call.steps for call in play(app())] == [(("quick", "fail"),), (("fail",),)]
+    assert [call.steps for call in replay_file(app())] == [(("quick", "fail"),), (("fail",),)]
 
 
-def test_a_sibling_that_was_stopped_is_not_waited_for(nodes: Nodes, file: Path, play: Play) -> None:
+def test_the_replay_does_not_wait_for_a_cancelled_sibling(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     async def slow(state: Any) -> Any:
         await asyncio.sleep(60)
 
@@ -343,15 +345,15 @@ def test_a_sibling_that_was_stopped_is_not_waited_for(nodes: Nodes, file: Path, 
 
     with record(app(), file) as recorded, pytest.raises(ValueError, match="no luck"):
         recorded.invoke({})
-    assert play(app())[0].status == "failed"
+    assert replay_file(app())[0].status == "failed"
 
 
-def test_retries_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
-    tries = {"left": 3}
+def test_retries_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
+    attempts = {"left": 3}
 
     def flaky(state: Any) -> Any:
-        tries["left"] -= 1
-        if tries["left"]:
+        attempts["left"] -= 1
+        if attempts["left"]:
             raise ConnectionError("again")
         return {"log": ["flaky"]}
 
@@ -362,11 +364,11 @@ def test_retries_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
 
     with record(app(), file) as recorded:
         recorded.invoke({})
-    assert play(app())[0].value == {"log": ["a", "flaky"]}
+    assert replay_file(app())[0].value == {"log": ["a", "flaky"]}
     assert read_recording(file, app()).calls[0].steps[2].tasks[0].attempts == 3
 
 
-def test_error_handlers_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_error_handlers_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def broken(state: Any) -> Any:
         raise ValueError("broken")
 
@@ -378,10 +380,10 @@ def test_error_handlers_are_played_again(nodes: Nodes, file: Path, play: Play) -
 
     with record(app(), file) as recorded:
         recorded.invoke({})
-    assert play(app())[0].value == {"log": ["broken", "after"]}
+    assert replay_file(app())[0].value == {"log": ["broken", "after"]}
 
 
-def test_results_from_a_cache_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_cached_results_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app() -> Any:
         graph = StateGraph(State).add_node("a", nodes({"log": ["a"]}), cache_policy=CachePolicy())
         return graph.add_edge(START, "a").compile(cache=InMemoryCache())
@@ -389,10 +391,10 @@ def test_results_from_a_cache_are_played_again(nodes: Nodes, file: Path, play: P
     with record(app(), file) as recorded:
         recorded.invoke({"x": 1})
         recorded.invoke({"x": 1})
-    assert [call.value for call in play(app())] == [{"x": 1, "log": ["a"]}] * 2
+    assert [call.value for call in replay_file(app())] == [{"x": 1, "log": ["a"]}] * 2
 
 
-def test_timeouts_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_timeouts_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     async def slow(state: Any) -> Any:
         await asyncio.sleep(60)
 
@@ -401,30 +403,30 @@ def test_timeouts_are_played_again(nodes: Nodes, file: Path, play: Play) -> None
 
     with record(app(), file) as recorded, pytest.raises(NodeTimeoutError):
         recorded.invoke({})
-    assert isinstance(play(app())[0].error, NodeTimeoutError)
+    assert isinstance(replay_file(app())[0].error, NodeTimeoutError)
 
 
-def test_conflicting_writes_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_conflicting_writes_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app() -> Any:
         graph = StateGraph(State).add_node("a", nodes({"x": 1})).add_node("b", nodes({"x": 2}))
         return graph.add_edge(START, "a").add_edge(START, "b").compile()
 
     with record(app(), file) as recorded, pytest.raises(ConflictingWrites):
         recorded.invoke({})
-    assert isinstance(play(app())[0].error, ConflictingWrites)
+    assert isinstance(replay_file(app())[0].error, ConflictingWrites)
 
 
-def test_the_recursion_limit_is_met_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_the_recursion_limit_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app() -> Any:
         graph = StateGraph(State).add_node("a", nodes({"log": [1]})).add_edge(START, "a").add_edge("a", "a")
         return graph.compile()
 
     with record(app(), file) as recorded, pytest.raises(GraphRecursionError):
         recorded.invoke({}, recursion_limit=3)
-    assert isinstance(play(app())[0].error, GraphRecursionError)
+    assert isinstance(replay_file(app())[0].error, GraphRecursionError)
 
 
-def test_breakpoints_are_met_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_breakpoints_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app() -> Any:
         return chain(nodes, "a", "b", "c", saver=InMemorySaver())
 
@@ -432,15 +434,17 @@ def test_breakpoints_are_met_again(nodes: Nodes, file: Path, play: Play) -> None
         recorded.invoke({}, thread_id="1", interrupt_before="b")
         recorded.invoke(None, thread_id="1", interrupt_after=["b"])
         recorded.invoke(None, thread_id="1")
-    assert [call.steps for call in play(app())] == [(("a",),), (("b",),), (("c",),)]
+    assert [call.steps for call in replay_file(app())] == [(("a",),), (("b",),), (("c",),)]
 
 
-@pytest.mark.parametrize(("ask", "error"), [("request_cancel", RunCancelled), ("request_drain", GraphDrained)])
-def test_requests_to_stop_are_heard_again(nodes: Nodes, file: Path, play: Play, ask: str, error: Any) -> None:
+@pytest.mark.parametrize(("method", "error"), [("request_cancel", RunCancelled), ("request_drain", GraphDrained)])
+def test_requests_to_stop_are_replayed(
+    nodes: Nodes, file: Path, replay_file: ReplayFile, method: str, error: Any
+) -> None:
     control = RunControl()
 
     def stop(state: Any) -> Any:
-        getattr(control, ask)("enough")
+        getattr(control, method)("enough")
         return {"log": ["a"]}
 
     def app() -> Any:
@@ -451,25 +455,25 @@ def test_requests_to_stop_are_heard_again(nodes: Nodes, file: Path, play: Play, 
         with pytest.raises(error):
             recorded.invoke({}, thread_id="1", control=control)
         recorded.invoke(None, thread_id="1")
-    first, second = play(app())
+    first, second = replay_file(app())
     assert (type(first.error), first.steps) == (error, (("a",),))
     assert second.value == {"log": ["a", "b"]}
 
 
-def test_a_run_that_was_stopped_before_it_began_is_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_run_stopped_before_it_started_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     control = RunControl()
     control.request_drain("closing")
     with record(chain(nodes, "a"), file) as recorded, pytest.raises(GraphDrained):
         recorded.invoke({}, control=control)
-    assert isinstance(play(chain(nodes, "a"))[0].error, GraphDrained)
+    assert isinstance(replay_file(chain(nodes, "a"))[0].error, GraphDrained)
 
 
-def test_a_cancelled_driver_is_played_again(nodes: Nodes, file: Path, play: Play) -> None:
-    begun = asyncio.Event()
+def test_a_cancelled_async_run_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
+    started = asyncio.Event()
 
     async def slow(state: Any) -> Any:
-        assert not nodes.playing
-        begun.set()
+        assert not nodes.replaying
+        started.set()
         if state["x"]:
             await asyncio.sleep(60)
         return {"log": ["slow"]}
@@ -481,20 +485,20 @@ def test_a_cancelled_driver_is_played_again(nodes: Nodes, file: Path, play: Play
     async def run() -> None:
         with record(app(), file) as recorded:
             running = asyncio.ensure_future(recorded.ainvoke({"x": 1}, thread_id="1"))
-            await begun.wait()
+            await started.wait()
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
             await recorded.ainvoke(Command(update={"x": 0}), thread_id="1")
 
     asyncio.run(run())
-    first, second = play(app())
+    first, second = replay_file(app())
     assert (first.status, second.value["log"]) == ("cancelled", ["slow", "b"])
 
 
-def spender(nodes: Nodes, clock: Any = None) -> Any:
+def spending_app(nodes: Nodes, clock: Any = None) -> Any:
     def spend(state: Any, runtime: Runtime) -> Any:
-        assert not nodes.playing
+        assert not nodes.replaying
         runtime.spend(tokens=30)
         if isinstance(clock, FakeClock):
             clock.advance(30)
@@ -509,50 +513,52 @@ def spender(nodes: Nodes, clock: Any = None) -> Any:
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("limit", [{"max_tokens": 100}, {"max_visits": 4}, {"max_seconds": 100}, {"max_steps": 5}])
-@pytest.mark.parametrize("way_out", ["end", None])
-def test_budgets_are_used_up_again(nodes: Nodes, file: Path, play: Play, limit: Any, way_out: Any) -> None:
-    with record(spender(nodes, FakeClock()), file) as recorded:
+@pytest.mark.parametrize("on_budget", ["end", None])
+def test_exhausted_budgets_are_replayed(
+    nodes: Nodes, file: Path, replay_file: ReplayFile, limit: Any, on_budget: Any
+) -> None:
+    with record(spending_app(nodes, FakeClock()), file) as recorded:
         try:
-            recorded.invoke({}, budget=Budget(**limit, on_budget=way_out))
+            recorded.invoke({}, budget=Budget(**limit, on_budget=on_budget))
         except BudgetExceeded:
-            assert way_out is None
-    [call] = play(spender(nodes))
-    assert call.status == ("failed" if way_out is None else "completed")
-    assert isinstance(call.error, BudgetExceeded) == (way_out is None)
+            assert on_budget is None
+    [call] = replay_file(spending_app(nodes))
+    assert call.status == ("failed" if on_budget is None else "completed")
+    assert isinstance(call.error, BudgetExceeded) == (on_budget is None)
 
 
 # -- subgraphs
 
 
-def nested(nodes: Nodes, memory: str = "call", saver: Any = True, before: Any = None) -> Any:
-    """Three graphs within each other; the innermost asks."""
+def nested_app(nodes: Nodes, memory: str = "call", saver: Any = True, before: Any = None) -> Any:
+    """Build three nested graphs, the innermost of which asks a question."""
 
     def ask(state: Any) -> Any:
-        assert not nodes.playing
+        assert not nodes.replaying
         return {"log": [interrupt("sure?")]}
 
     inner = StateGraph(State).add_node("first", nodes({"log": ["first"]})).add_node("ask", ask)
-    asks = inner.add_edge(START, "first").add_edge("first", "ask").compile(name="innermost")
-    middle = StateGraph(State).add_node("deep", asks, memory=memory).add_edge(START, "deep").compile(name="middle")
+    innermost = inner.add_edge(START, "first").add_edge("first", "ask").compile(name="innermost")
+    middle = StateGraph(State).add_node("deep", innermost, memory=memory).add_edge(START, "deep").compile(name="middle")
     outer = StateGraph(State).add_node("sub", middle, memory=memory).add_node("end", nodes({"log": ["end"]}))
     return outer.add_edge(START, "sub").add_edge("sub", "end").compile(InMemorySaver() if saver else None)
 
 
 @pytest.mark.parametrize("memory", ["call", "thread"])
-def test_subgraphs_are_played_at_every_depth(nodes: Nodes, file: Path, play: Play, memory: str) -> None:
-    with record(nested(nodes, memory), file) as recorded:
+def test_subgraphs_are_replayed_at_every_depth(nodes: Nodes, file: Path, replay_file: ReplayFile, memory: str) -> None:
+    with record(nested_app(nodes, memory), file) as recorded:
         for answer in ("yes", "no"):
             recorded.invoke({"x": 1}, thread_id="1")
             recorded.invoke(Command(resume=answer), thread_id="1")
 
-    calls = play(nested(nodes, memory))
+    calls = replay_file(nested_app(nodes, memory))
 
     assert [call.status for call in calls] == ["waiting", "completed"] * 2
     assert calls[1].value["log"] == ["first", "yes", "end"]
     assert calls[3].value["log"][3:] == ["first", "no", "end"]
 
 
-def test_a_subgraph_without_memory_or_saver_is_played(nodes: Nodes, file: Path, play: Play) -> None:
+def test_subgraphs_without_memory_or_saver_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app() -> Any:
         inner = chain(nodes, "a", "b")
         graph = StateGraph(State).add_node("sub", inner, memory="none").add_node("sub2", inner)
@@ -560,10 +566,10 @@ def test_a_subgraph_without_memory_or_saver_is_played(nodes: Nodes, file: Path, 
 
     with record(app(), file) as recorded:
         asyncio.run(recorded.ainvoke({}))
-    assert play(app())[0].value["log"] == ["a", "b", "a", "b"]
+    assert replay_file(app())[0].value["log"] == ["a", "b", "a", "b"]
 
 
-def test_a_command_for_the_parent_is_played(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_command_for_the_parent_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app() -> Any:
         leave = Command(graph=Command.PARENT, goto="b", update={"log": ["left"]})
         inner = StateGraph(State).add_node("in", nodes(leave)).add_edge(START, "in").compile(name="inner")
@@ -572,15 +578,15 @@ def test_a_command_for_the_parent_is_played(nodes: Nodes, file: Path, play: Play
 
     with record(app(), file) as recorded:
         recorded.invoke({})
-    assert play(app())[0].value["log"] == ["left", "b"]
+    assert replay_file(app())[0].value["log"] == ["left", "b"]
 
 
-def test_a_subgraph_that_fails_and_is_tried_again_is_played(nodes: Nodes, file: Path, play: Play) -> None:
-    tries = {"left": 2}
+def test_a_retried_subgraph_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
+    attempts = {"left": 2}
 
     def flaky(state: Any) -> Any:
-        tries["left"] -= 1
-        if tries["left"]:
+        attempts["left"] -= 1
+        if attempts["left"]:
             raise ConnectionError("again")
         return {"log": ["flaky"]}
 
@@ -591,13 +597,13 @@ def test_a_subgraph_that_fails_and_is_tried_again_is_played(nodes: Nodes, file: 
         return graph.add_edge(START, "sub").compile(saver)
 
     for saver, options in ((None, {}), (InMemorySaver, {"thread_id": "1"})):
-        tries["left"] = 2
+        attempts["left"] = 2
         with record(app(saver and saver()), file) as recorded:
             recorded.invoke({}, **options)
-        assert play(app(saver and saver()))[0].value["log"] == ["first", "flaky"]
+        assert replay_file(app(saver and saver()))[0].value["log"] == ["first", "flaky"]
 
 
-def test_a_subgraph_that_fails_is_played(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_failed_subgraph_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def fail(state: Any) -> Any:
         raise ValueError("no luck")
 
@@ -607,48 +613,48 @@ def test_a_subgraph_that_fails_is_played(nodes: Nodes, file: Path, play: Play) -
 
     with record(app(), file) as recorded, pytest.raises(ValueError, match="no luck"):
         recorded.invoke({})
-    assert str(play(app())[0].error) == "no luck"
+    assert str(replay_file(app())[0].error) == "no luck"
 
     handled = app(error_handler=lambda state, error: {"log": [str(error.error)]})
     with record(handled, file) as recorded:
         recorded.invoke({})
-    assert play(handled)[0].value == {"log": ["no luck"]}
+    assert replay_file(handled)[0].value == {"log": ["no luck"]}
 
 
-def calling(nodes: Nodes, *names: str) -> tuple[Any, Any]:
-    """A graph with a node that calls another graph in its function, and that graph."""
+def calling_app(nodes: Nodes, *names: str) -> tuple[Any, Any]:
+    """Build a graph whose node calls another graph, and return both."""
     inner = chain(nodes, *names).with_config()
 
     def call(state: Any) -> Any:
-        assert not nodes.playing
-        return {"y": [inner.invoke({"x": one})["log"] for one in (1, 2)]}
+        assert not nodes.replaying
+        return {"y": [inner.invoke({"x": x})["log"] for x in (1, 2)]}
 
     graph = StateGraph(State).add_node("call", call).add_edge(START, "call")
     return graph.compile(InMemorySaver()), inner
 
 
-def test_graphs_that_nodes_call_are_played_if_they_are_given(nodes: Nodes, file: Path, play: Play) -> None:
-    app, inner = calling(nodes, "a")
+def test_graphs_called_by_nodes_are_replayed_if_passed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
+    app, inner = calling_app(nodes, "a")
     with record(app, file) as recorded:
         recorded.invoke({}, thread_id="1")
 
-    assert play(app)[0].unchecked == (inner.name,)
-    assert play(app, graphs=[inner])[0].unchecked == ()
+    assert replay_file(app)[0].unchecked == (inner.name,)
+    assert replay_file(app, graphs=[inner])[0].unchecked == ()
     with pytest.raises(ReplayMismatch, match="subgraph 'call', superstep 1, task 'a': its targets differ"):
-        play(app, graphs=[calling(nodes, "a", "b")[1]])
+        replay_file(app, graphs=[calling_app(nodes, "a", "b")[1]])
 
 
-def test_functional_workflows_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_functional_workflows_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     @task
     def write(topic: str) -> str:
-        assert not nodes.playing
+        assert not nodes.replaying
         return f"about {topic}"
 
     def app() -> Any:
         @entrypoint(InMemorySaver())
         def essays(topics: list[str], *, previous: int | None = None) -> object:
-            assert not nodes.playing
-            texts = [one.result() for one in [write(topic) for topic in topics]]
+            assert not nodes.replaying
+            texts = [future.result() for future in [write(topic) for topic in topics]]
             return entrypoint.final(value=[texts, interrupt("publish?")], save=(previous or 0) + 1)
 
         return essays
@@ -656,13 +662,13 @@ def test_functional_workflows_are_played_again(nodes: Nodes, file: Path, play: P
     with record(app(), file) as recorded:
         recorded.invoke(["a", "b"], thread_id="1")
         recorded.invoke(Command(resume="yes"), thread_id="1")
-    assert play(app())[1].value == [["about a", "about b"], "yes"]
+    assert replay_file(app())[1].value == [["about a", "about b"], "yes"]
 
 
 # -- values
 
 
-def test_messages_keep_their_ids(nodes: Nodes, file: Path, play: Play) -> None:
+def test_messages_keep_their_ids(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def edit(state: Any) -> Any:
         first = state["messages"][0]
         return [Message("edited", id=first.id), ("assistant", "more")]
@@ -677,7 +683,7 @@ def test_messages_keep_their_ids(nodes: Nodes, file: Path, play: Play) -> None:
         with record(app(), file) as recorded:
             recorded.invoke({"messages": "hey"}, thread_id="1")
             recorded.invoke({"messages": ["again"]}, thread_id="1")
-        texts = [message.content for message in play(app())[1].value["messages"]]
+        texts = [message.content for message in replay_file(app())[1].value["messages"]]
         assert texts == ["edited", "hi", "more", "inner", "too", "again", "hi", "more", "inner", "too"]
 
 
@@ -693,17 +699,17 @@ class Order:
     done: bool = False
 
 
-def test_values_of_the_types_of_the_state_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_typed_state_values_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app() -> Any:
         graph = StateGraph(Order).add_node("a", nodes(lambda state: {"done": state.address.city == "Ghent"}))
         return graph.add_edge(START, "a").compile()
 
     with record(app(), file) as recorded:
         recorded.invoke(Order(Address("Ghent"), {"x", "y", "z"}))
-    assert play(app())[0].value == {"address": Address("Ghent"), "tags": {"x", "y", "z"}, "done": True}
+    assert replay_file(app())[0].value == {"address": Address("Ghent"), "tags": {"x", "y", "z"}, "done": True}
 
 
-def test_signals_and_untracked_and_managed_values_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_ephemeral_untracked_and_managed_values_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     class Flow(TypedDict, total=False):
         log: Annotated[list[str], append]
         signal: Annotated[str, Ephemeral]
@@ -719,84 +725,86 @@ def test_signals_and_untracked_and_managed_values_are_played_again(nodes: Nodes,
 
     with record(app(), file) as recorded:
         recorded.invoke({})
-    assert play(app())[0].value["log"] == ["b"]
+    assert replay_file(app())[0].value["log"] == ["b"]
 
 
-# -- other ways to run
+# -- other kinds of calls
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_runs_on_sqlite_are_played_again(nodes: Nodes, file: Path, play: Play, tmp_path: Path, durability: str) -> None:
+def test_runs_on_sqlite_are_replayed(
+    nodes: Nodes, file: Path, replay_file: ReplayFile, tmp_path: Path, durability: str
+) -> None:
     with SqliteSaver(tmp_path / "threads.db") as saver:
-        with record(asking(nodes, saver), file) as recorded:
+        with record(asking_app(nodes, saver), file) as recorded:
             recorded.invoke({"x": 1}, thread_id="1", durability=durability)
             recorded.invoke(Command(resume="a"), thread_id="1", durability=durability)
             asyncio.run(recorded.ainvoke(Command(resume="b"), thread_id="1", durability=durability))
-        calls = play(asking(nodes))
+        calls = replay_file(asking_app(nodes))
     assert calls[2].value["log"] == [42, "a", "b", "beside", "after"]
 
 
-def test_streams_and_batches_are_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_streams_and_batches_are_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     with record(chain(nodes, "a", "b"), file) as recorded:
         assert len(list(recorded.stream({"x": 0}))) == 2
         recorded.batch([{"x": 1}, {"x": 2}], max_concurrency=1)
         for _ in recorded.iter({"x": 3}):
             pass
-    assert [call.value["x"] for call in play(chain(nodes, "a", "b"))] == [0, 1, 2, 3]
+    assert [call.value["x"] for call in replay_file(chain(nodes, "a", "b"))] == [0, 1, 2, 3]
 
 
-def test_an_abandoned_stream_is_played_as_far_as_it_came(nodes: Nodes, file: Path, play: Play) -> None:
+def test_an_abandoned_stream_is_replayed_up_to_its_last_step(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     with record(chain(nodes, "a", "b", "c", saver=InMemorySaver()), file) as recorded:
         with recorded.iter({}, thread_id="1") as steps:
             next(steps)
         recorded.invoke(None, thread_id="1")
-    first, second = play(chain(nodes, "a", "b", "c"))
+    first, second = replay_file(chain(nodes, "a", "b", "c"))
     assert (first.status, second.value) == ("abandoned", {"log": ["a", "b", "c"]})
 
 
-def test_a_refused_call_is_no_part_of_the_recording(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_rejected_call_is_not_recorded(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     with record(chain(nodes, "a", saver=InMemorySaver()), file) as recorded:
         recorded.invoke({}, thread_id="1")
         with pytest.raises(InvalidResume):
             recorded.invoke(Command(resume=1), thread_id="1")
-    assert len(play(chain(nodes, "a"))) == 1
+    assert len(replay_file(chain(nodes, "a"))) == 1
 
 
-def test_a_fork_is_played_again(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_fork_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     app = chain(nodes, "a", "b", saver=InMemorySaver())
     with record(app, file) as recorded:
         recorded.invoke({}, thread_id="1")
-        early = next(one for one in recorded.get_state_history(thread_id="1") if one.next == ("b",))
+        early = next(state for state in recorded.get_state_history(thread_id="1") if state.next == ("b",))
         recorded.invoke(None, early.config)
         recorded.invoke({"x": 1}, thread_id="1")
-    assert [call.value["log"] for call in play(app)] == [["a", "b"], ["a", "b"], ["a", "b", "a", "b"]]
+    assert [call.value["log"] for call in replay_file(app)] == [["a", "b"], ["a", "b"], ["a", "b", "a", "b"]]
 
 
-def test_fresh_input_may_finish_what_was_left(nodes: Nodes, file: Path, play: Play) -> None:
+def test_new_input_that_finishes_open_tasks_is_replayed(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     app = chain(nodes, "a", "b", saver=InMemorySaver())
     with record(app, file) as recorded:
         recorded.invoke({}, thread_id="1", interrupt_before="b")
         recorded.invoke({"x": 1}, thread_id="1", on_unfinished="finish")
-    assert play(app)[1].value["log"] == ["a", "b", "a", "b"]
+    assert replay_file(app)[1].value["log"] == ["a", "b", "a", "b"]
 
 
-def test_a_deleted_thread_begins_anew(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_deleted_thread_starts_from_scratch(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     saver = InMemorySaver()
     with record(chain(nodes, "a", saver=saver), file) as recorded:
         recorded.invoke({}, thread_id="1")
         saver.delete_thread("1")
         recorded.invoke({}, thread_id="1")
-    assert [call.value for call in play(chain(nodes, "a"))] == [{"log": ["a"]}] * 2
+    assert [call.value for call in replay_file(chain(nodes, "a"))] == [{"log": ["a"]}] * 2
 
 
-# -- changes that are found
+# -- reported differences
 
 
-def told(error: pytest.ExceptionInfo[ReplayMismatch]) -> str:
+def message_of(error: pytest.ExceptionInfo[ReplayMismatch]) -> str:
     return str(error.value).partition("run.replay, ")[2]
 
 
-def test_a_changed_edge_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_changed_edge_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(*edges: tuple[str, str]) -> Any:
         graph = StateGraph(State)
         for name in ("a", "b", "c"):
@@ -807,32 +815,34 @@ def test_a_changed_edge_is_named(nodes: Nodes, file: Path, play: Play) -> None:
 
     with record(app(("a", "b"), ("b", "c")), file) as recorded:
         recorded.invoke({})
-    with pytest.warns(), pytest.raises(ReplayMismatch) as found:
-        play(app(("a", "c")))
+    with pytest.warns(), pytest.raises(ReplayMismatch) as caught:
+        replay_file(app(("a", "c")))
 
-    assert told(found) == "call 1, superstep 1, task 'a': its targets differ.\n  recorded: ['b']\n  replayed: ['c']"
-    assert (found.value.superstep, found.value.task, found.value.call) == (1, "a", 1)
-    assert (found.value.recorded, found.value.came) == (["b"], ["c"])
+    assert (
+        message_of(caught) == "call 1, superstep 1, task 'a': its targets differ.\n  recorded: ['b']\n  replayed: ['c']"
+    )
+    assert (caught.value.superstep, caught.value.task, caught.value.call) == (1, "a", 1)
+    assert (caught.value.recorded, caught.value.came) == (["b"], ["c"])
 
 
-def test_a_changed_entry_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_changed_entry_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     with record(chain(nodes, "a", "b"), file) as recorded:
         recorded.invoke({})
-    with pytest.raises(ReplayMismatch) as found:
-        play(chain(nodes, "b", "a"))
-    assert told(found) == (
+    with pytest.raises(ReplayMismatch) as caught:
+        replay_file(chain(nodes, "b", "a"))
+    assert message_of(caught) == (
         "call 1, superstep 0: different tasks are due next.\n  recorded: [['a']]\n  replayed: [['b']]"
     )
 
 
-def test_a_longer_graph_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_an_added_node_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     with record(chain(nodes, "a"), file) as recorded:
         recorded.invoke({})
     with pytest.raises(ReplayMismatch, match=r"superstep 1, task 'a': its targets differ"):
-        play(chain(nodes, "a", "b"))
+        replay_file(chain(nodes, "a", "b"))
 
 
-def test_a_changed_conditional_edge_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_changed_conditional_edge_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(limit: Any) -> Any:
         graph = StateGraph(State).add_node("count", nodes(lambda state: {"x": state["x"] + 1}))
         graph.add_edge(START, "count")
@@ -840,16 +850,18 @@ def test_a_changed_conditional_edge_is_named(nodes: Nodes, file: Path, play: Pla
 
     with record(app(5), file) as recorded:
         recorded.invoke({"x": 0})
-    with pytest.raises(ReplayMismatch) as found:
-        play(app(4))
-    assert told(found).startswith("call 1, superstep 4, task 'count': its targets differ.")
-    with pytest.raises(ReplayMismatch) as found:
-        play(app("four"))
-    assert "superstep 1, task 'count': its conditional edge raises" in told(found)
-    assert "TypeError" in told(found)
+    with pytest.raises(ReplayMismatch) as caught:
+        replay_file(app(4))
+    assert message_of(caught).startswith("call 1, superstep 4, task 'count': its targets differ.")
+    with pytest.raises(ReplayMismatch) as caught:
+        replay_file(app("four"))
+    assert "superstep 1, task 'count': its conditional edge raises" in message_of(caught)
+    assert "TypeError" in message_of(caught)
 
 
-def test_conditional_edges_may_be_coroutines_and_ask_for_more(nodes: Nodes, file: Path, play: Play) -> None:
+def test_conditional_edges_can_be_coroutines_and_use_the_runtime(
+    nodes: Nodes, file: Path, replay_file: ReplayFile
+) -> None:
     def app() -> Any:
         async def choose(state: Any, runtime: Runtime) -> str:
             return runtime.context
@@ -859,26 +871,26 @@ def test_conditional_edges_may_be_coroutines_and_ask_for_more(nodes: Nodes, file
 
     with record(app(), file) as recorded:
         recorded.invoke({}, context="b")
-    assert play(app(), context="b")[0].value["x"] == 2
+    assert replay_file(app(), context="b")[0].value["x"] == 2
     with pytest.raises(ReplayMismatch, match="its conditional edge raises"):
-        play(app())
+        replay_file(app())
 
 
-def test_a_changed_reducer_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_changed_reducer_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(reducer: Any) -> Any:
         return chain(nodes, "a", "b", schema={"log": reducer, "x": None})
 
     with record(app(operator.add), file) as recorded:
         recorded.invoke({"log": []})
-    with pytest.raises(ReplayMismatch) as found:
-        play(app(lambda old, new: new + old))
-    assert told(found) == (
+    with pytest.raises(ReplayMismatch) as caught:
+        replay_file(app(lambda old, new: new + old))
+    assert message_of(caught) == (
         "call 1, superstep 2: the state differs, in 'log'.\n"
         "  recorded: {'log': ['a', 'b']}\n  replayed: {'log': ['b', 'a']}"
     )
 
 
-def test_a_changed_order_of_nodes_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_changed_order_of_nodes_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(*names: str) -> Any:
         graph = StateGraph(State)
         for name in names:
@@ -887,12 +899,12 @@ def test_a_changed_order_of_nodes_is_named(nodes: Nodes, file: Path, play: Play)
 
     with record(app("a", "b"), file) as recorded:
         recorded.invoke({})
-    with pytest.raises(ReplayMismatch) as found:
-        play(app("b", "a"))
-    assert "different tasks are due next.\n  recorded: [['a'], ['b']]\n  replayed: [['b'], ['a']]" in told(found)
+    with pytest.raises(ReplayMismatch) as caught:
+        replay_file(app("b", "a"))
+    assert "different tasks are due next.\n  recorded: [['a'], ['b']]\n  replayed: [['b'], ['a']]" in message_of(caught)
 
 
-def test_a_changed_join_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_changed_join_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(*starts: str) -> Any:
         graph = StateGraph(State)
         for name in ("a", "b", "b2", "c"):
@@ -903,22 +915,24 @@ def test_a_changed_join_is_named(nodes: Nodes, file: Path, play: Play) -> None:
     with record(app("a", "b2"), file) as recorded:
         recorded.invoke({})
     with pytest.raises(ReplayMismatch, match=r"superstep 1: different tasks are due next"):
-        play(app("a", "b"))
+        replay_file(app("a", "b"))
 
 
-def test_a_change_in_a_subgraph_is_named_where_it_is(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_change_in_a_subgraph_is_reported_with_its_location(
+    nodes: Nodes, file: Path, replay_file: ReplayFile
+) -> None:
     def app(reducer: Any) -> Any:
         inner = chain(nodes, "a", "b", schema={"log": reducer, "x": None})
         return StateGraph({"log": append, "x": None}).add_node("sub", inner).add_edge(START, "sub").compile()
 
     with record(app(operator.add), file) as recorded:
         recorded.invoke({"log": []})
-    with pytest.raises(ReplayMismatch) as found:
-        play(app(lambda old, new: new + old))
-    assert told(found).startswith("call 1, subgraph 'sub', superstep 2: the state differs, in 'log'.")
+    with pytest.raises(ReplayMismatch) as caught:
+        replay_file(app(lambda old, new: new + old))
+    assert message_of(caught).startswith("call 1, subgraph 'sub', superstep 2: the state differs, in 'log'.")
 
 
-def test_a_subgraph_that_tells_its_caller_less_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_reduced_output_schema_of_a_subgraph_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(output: Any) -> Any:
         graph = StateGraph(State, output_schema=output).add_node("a", nodes({"log": ["a"], "x": 1}))
         inner = graph.add_edge(START, "a").compile(name="inner")
@@ -926,12 +940,12 @@ def test_a_subgraph_that_tells_its_caller_less_is_named(nodes: Nodes, file: Path
 
     with record(app(State), file) as recorded:
         recorded.invoke({})
-    with pytest.raises(ReplayMismatch) as found:
-        play(app(TypedDict("Less", {"log": Annotated[list, append]}, total=False)))
-    assert told(found).startswith("call 1, superstep 1, task 'sub': its writes differ.")
+    with pytest.raises(ReplayMismatch) as caught:
+        replay_file(app(TypedDict("Less", {"log": Annotated[list, append]}, total=False)))
+    assert message_of(caught).startswith("call 1, superstep 1, task 'sub': its writes differ.")
 
 
-def test_a_target_that_is_not_allowed_any_more_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_target_that_is_no_longer_allowed_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(destination: str) -> Any:
         graph = StateGraph(State).add_node("a", nodes(Command(goto="b")), destinations=[destination])
         for name in ("b", "c"):
@@ -943,32 +957,34 @@ def test_a_target_that_is_not_allowed_any_more_is_named(nodes: Nodes, file: Path
     with record(app("b"), file) as recorded:
         recorded.invoke({})
     with pytest.raises(ReplayMismatch):
-        play(app("c"))
+        replay_file(app("c"))
 
 
-def test_a_field_that_is_gone_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_removed_field_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(schema: Any) -> Any:
         return StateGraph(schema).add_node("a", nodes({"x": 1})).add_edge(START, "a").compile()
 
     with record(app(State), file) as recorded:
         recorded.invoke({"log": ["given"]})
-    with pytest.raises(ReplayMismatch) as found:
-        play(app(TypedDict("Less", {"log": Annotated[list, append], "xs": int}, total=False)))
-    assert "superstep 1, task 'a': it wrote to an unknown field" in told(found)
-    assert "Did you mean 'xs'?" in told(found)
+    with pytest.raises(ReplayMismatch) as caught:
+        replay_file(app(TypedDict("Less", {"log": Annotated[list, append], "xs": int}, total=False)))
+    assert "superstep 1, task 'a': it wrote to an unknown field" in message_of(caught)
+    assert "Did you mean 'xs'?" in message_of(caught)
 
 
-def test_an_input_that_is_refused_today_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_an_input_that_is_no_longer_valid_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(kind: Any) -> Any:
         return StateGraph({"x": kind}).add_node("a", nodes(None)).add_edge(START, "a").compile()
 
     with record(app(str), file) as recorded:
         recorded.invoke({"x": "text"})
     with pytest.raises(ReplayMismatch, match="the call is refused"):
-        play(app(int))
+        replay_file(app(int))
 
 
-def test_one_of_several_tasks_of_a_node_is_named_by_its_number(nodes: Nodes, file: Path, play: Play) -> None:
+def test_one_of_several_tasks_of_a_node_is_reported_by_its_number(
+    nodes: Nodes, file: Path, replay_file: ReplayFile
+) -> None:
     def app(last: str) -> Any:
         graph = StateGraph(State).add_node(
             "spread", nodes(Command(goto=[Send("item", n) for n in (1, 2)])), destinations=["item"]
@@ -980,10 +996,10 @@ def test_one_of_several_tasks_of_a_node_is_named_by_its_number(nodes: Nodes, fil
     with record(app("b"), file) as recorded:
         recorded.invoke({})
     with pytest.raises(ReplayMismatch, match=r"superstep 2, task 'item' \(number 2\): its targets differ"):
-        play(app("c"))
+        replay_file(app("c"))
 
 
-def test_an_end_that_is_another_one_is_named(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_different_end_of_a_superstep_is_reported(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(*schema: Any) -> Any:
         graph = (
             StateGraph({"x": schema[0], "log": append}).add_node("a", nodes({"x": 1})).add_node("b", nodes({"x": 2}))
@@ -992,34 +1008,34 @@ def test_an_end_that_is_another_one_is_named(nodes: Nodes, file: Path, play: Pla
 
     with record(app(None), file) as recorded, pytest.raises(ConflictingWrites):
         recorded.invoke({})
-    with pytest.raises(ReplayMismatch, match="superstep 1: the superstep is completed") as found:
-        play(app(lambda old, new: new))
-    assert "ConflictingWrites" in str(found.value.recorded)
+    with pytest.raises(ReplayMismatch, match="superstep 1: the superstep is completed") as caught:
+        replay_file(app(lambda old, new: new))
+    assert "ConflictingWrites" in str(caught.value.recorded)
     with record(app(lambda old, new: new), file) as recorded:
         recorded.invoke({})
-    with pytest.raises(ReplayMismatch, match="superstep 1: the superstep is not completed") as found:
-        play(app(None))
-    assert "was written by 'a' and 'b'" in str(found.value.came)
+    with pytest.raises(ReplayMismatch, match="superstep 1: the superstep is not completed") as caught:
+        replay_file(app(None))
+    assert "was written by 'a' and 'b'" in str(caught.value.came)
 
 
-def test_long_differences_are_shown_line_by_line(nodes: Nodes, file: Path, play: Play) -> None:
+def test_long_differences_are_shown_as_a_diff(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(reducer: Any) -> Any:
         node = nodes({"log": [{"number": n, "text": "long enough to be broken"} for n in range(50)]})
         return StateGraph({"log": reducer}).add_node("a", node).add_edge(START, "a").compile()
 
     with record(app(operator.add), file) as recorded:
         recorded.invoke({"log": []})
-    with pytest.raises(ReplayMismatch) as found:
-        play(app(lambda old, new: old + [one for one in new if one["number"] % 2]))
-    lines = told(found).splitlines()
+    with pytest.raises(ReplayMismatch) as caught:
+        replay_file(app(lambda old, new: old + [item for item in new if item["number"] % 2]))
+    lines = message_of(caught).splitlines()
     assert lines[1:3] == ["  --- recorded", "  +++ replayed"]
     assert "more lines" in lines[-1]
 
 
-# -- what is no change
+# -- changes that make no difference
 
 
-def test_a_renamed_node_with_an_alias_is_the_same(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_renamed_node_with_an_alias_is_no_difference(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(name: str, **options: Any) -> Any:
         graph = StateGraph(State).add_node("a", nodes(Command(goto=name)), destinations=[name])
         graph.add_node("x", nodes(None)).add_node("end", nodes({"log": ["end"]}))
@@ -1031,11 +1047,11 @@ def test_a_renamed_node_with_an_alias_is_the_same(nodes: Nodes, file: Path, play
         recorded.invoke({}, thread_id="1", interrupt_before="b")
         recorded.invoke(None, thread_id="1")
     with pytest.raises(ReplayMismatch):
-        play(app("better"))
-    assert [call.status for call in play(app("better", aliases=["b"]))] == ["paused", "completed"]
+        replay_file(app("better"))
+    assert [call.status for call in replay_file(app("better", aliases=["b"]))] == ["paused", "completed"]
 
 
-def test_edges_in_another_order_are_the_same(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_different_order_of_edges_is_no_difference(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     def app(*ends: str) -> Any:
         graph = StateGraph(State)
         for name in ("a", "b", "c"):
@@ -1046,10 +1062,10 @@ def test_edges_in_another_order_are_the_same(nodes: Nodes, file: Path, play: Pla
 
     with record(app("b", "c"), file) as recorded:
         recorded.invoke({})
-    assert play(app("c", "b"))[0].value == {"log": ["a", "b", "c"]}
+    assert replay_file(app("c", "b"))[0].value == {"log": ["a", "b", "c"]}
 
 
-def test_what_nodes_do_now_does_not_matter(nodes: Nodes, file: Path) -> None:
+def test_changed_functions_of_nodes_are_no_difference(nodes: Nodes, file: Path) -> None:
     def app(answer: Any) -> Any:
         return StateGraph(State).add_node("a", lambda _: {"x": answer()}).add_edge(START, "a").compile()
 
@@ -1058,22 +1074,22 @@ def test_what_nodes_do_now_does_not_matter(nodes: Nodes, file: Path) -> None:
     assert replay(file, app(lambda: 1 / 0))[0].value == value
 
 
-def test_the_graph_and_its_threads_are_left_alone(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_replay_does_not_change_the_graph_or_its_threads(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     saver = InMemorySaver()
     with record(chain(nodes, "a", saver=saver), file) as recorded:
         recorded.invoke({}, thread_id="1")
     head = saver.load("1")
-    play(chain(nodes, "a", saver=saver))
+    replay_file(chain(nodes, "a", saver=saver))
     assert (saver.load("1"), len(saver.threads())) == (head, 1)
 
 
-def test_waiting_takes_no_time(nodes: Nodes, file: Path, play: Play) -> None:
+def test_a_replay_does_not_wait_for_retries(nodes: Nodes, file: Path, replay_file: ReplayFile) -> None:
     policy = RetryPolicy(initial_interval=timedelta(hours=1), jitter=False)
-    tries = {"left": 2}
+    attempts = {"left": 2}
 
     def flaky(state: Any) -> Any:
-        tries["left"] -= 1
-        if tries["left"]:
+        attempts["left"] -= 1
+        if attempts["left"]:
             raise ConnectionError("again")
         return {"log": ["flaky"]}
 
@@ -1083,4 +1099,4 @@ def test_waiting_takes_no_time(nodes: Nodes, file: Path, play: Play) -> None:
 
     with record(app(), file) as recorded:
         recorded.invoke({})
-    assert play(app())[0].status == "completed"
+    assert replay_file(app())[0].status == "completed"

@@ -1,4 +1,4 @@
-"""A service in the process of a test: everything happens at once, and years take no time."""
+"""A service in the process of a test: work is done at once, and years take no time."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def path(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
     return None if request.param == "memory" else tmp_path / "runs.db"
 
 
-def test_a_century_takes_no_time(path: Path | None) -> None:
+def test_skipping_a_century_takes_no_time(path: Path | None) -> None:
     with TestService({"nap": graph(nap)}, path=path) as service:
         run = service.start("nap")
         assert run.status is RunStatus.WAITING
@@ -84,7 +84,7 @@ def test_a_century_takes_no_time(path: Path | None) -> None:
         assert service.skip_to_next_timer() is None
 
 
-def test_time_passes_only_when_it_is_told_to(path: Path | None) -> None:
+def test_time_passes_only_when_advanced(path: Path | None) -> None:
     with TestService(definitions=[PAYMENT], handlers=HANDLERS, path=path, start=BEGIN) as service:
         run = service.start("payment")
         service.advance(59)
@@ -100,7 +100,7 @@ def test_time_passes_only_when_it_is_told_to(path: Path | None) -> None:
             service.advance(-1)
 
 
-def test_a_run_to_rest_skips_timers_and_stops_where_somebody_is_awaited(path: Path | None) -> None:
+def test_run_to_rest_skips_timers_and_stops_at_signals(path: Path | None) -> None:
     with TestService(definitions=[PAYMENT], handlers=HANDLERS, path=path) as service:
         run = service.run_to_rest(service.start("payment"))
         assert run.status is RunStatus.WAITING
@@ -108,42 +108,42 @@ def test_a_run_to_rest_skips_timers_and_stops_where_somebody_is_awaited(path: Pa
         assert service.signal(run, "paid", {"amount": 3}).output == {"amount": 3}
 
 
-def test_approvals_and_questions_are_answered_by_run(path: Path | None) -> None:
+def test_approvals_and_questions_of_a_run_are_answered(path: Path | None) -> None:
     with TestService({"ask": graph(ask)}, definitions=[REVIEW], handlers=HANDLERS, path=path) as service:
         assert service.approve(service.start("review"), by="Ada").status is RunStatus.COMPLETED
         assert service.reject(service.start("review")).status is RunStatus.FAILED
         assert service.edit(service.start("review"), "final").output["text"] == "final"  # pyright: ignore
-        asked = service.start("ask")
-        assert service.answer(asked, "Ada").output == {"log": ["Ada"]}
-        asked = service.start("ask")
-        by_id = {wait.id: "Bo" for wait in service.waits(asked)}
-        assert service.answer(asked, by_id).output == {"log": ["Bo"]}
+        run = service.start("ask")
+        assert service.answer(run, "Ada").output == {"log": ["Ada"]}
+        run = service.start("ask")
+        by_id = {wait.id: "Bo" for wait in service.waits(run)}
+        assert service.answer(run, by_id).output == {"log": ["Bo"]}
         with pytest.raises(InvalidRequest, match="waits for 0 approvals"):
-            service.approve(asked)
+            service.approve(run)
         with pytest.raises(NotFound):
             service.start("none")
 
 
 def test_a_retry_waits_for_the_clock(path: Path | None) -> None:
-    tries: list[datetime] = []
+    attempts: list[datetime] = []
 
     def flaky(state: State) -> State:
-        tries.append(service.clock.now())
-        if len(tries) < 3:
+        attempts.append(service.clock.now())
+        if len(attempts) < 3:
             raise ConnectionError("again")
         return {"log": ["done"]}
 
     policy = RetryPolicy(max_attempts=5, initial_interval=60, backoff_factor=2, max_interval=1000, jitter=False)
     with TestService({"flaky": graph(flaky, retry_policy=policy)}, path=path) as service:
         run = service.start("flaky")
-        assert (run.status, len(tries)) == (RunStatus.RUNNING, 1)
+        assert (run.status, len(attempts)) == (RunStatus.RUNNING, 1)
         service.advance(59)
-        assert len(tries) == 1
+        assert len(attempts) == 1
         assert service.run_to_rest(run).status is RunStatus.COMPLETED
-        assert [(one - BEGIN).total_seconds() for one in tries] == pytest.approx([0, 60, 180], abs=0.001)
+        assert [(attempt - BEGIN).total_seconds() for attempt in attempts] == pytest.approx([0, 60, 180], abs=0.001)
 
 
-def test_nobody_waits_at_the_end_for_what_waits_for_the_clock(path: Path | None) -> None:
+def test_closing_does_not_wait_for_runs_that_wait_for_the_clock(path: Path | None) -> None:
     def fail(state: State) -> State:
         raise ConnectionError("again")
 
@@ -152,22 +152,22 @@ def test_nobody_waits_at_the_end_for_what_waits_for_the_clock(path: Path | None)
         assert service.start("fail").status is RunStatus.RUNNING
 
 
-def test_a_node_that_takes_real_time_is_waited_for() -> None:
+def test_the_service_waits_for_a_node_that_takes_real_time() -> None:
     def slow(state: State) -> State:
         time.sleep(0.3)
         return {"log": ["slow"]}
 
-    async def slow_on_the_loop(state: State) -> State:
+    async def slow_async(state: State) -> State:
         await asyncio.sleep(0.3)
         return {"log": ["slow"]}
 
-    with TestService({"thread": graph(slow), "loop": graph(slow_on_the_loop)}) as service:
+    with TestService({"thread": graph(slow), "loop": graph(slow_async)}) as service:
         assert service.start("thread").status is RunStatus.COMPLETED
         assert service.start("loop").status is RunStatus.COMPLETED
 
 
-def test_a_node_that_waits_for_the_clock_itself_is_left_to_it() -> None:
-    """It hangs until its timeout strikes, and that is a matter of the clock."""
+def test_the_service_does_not_wait_for_a_node_that_waits_for_the_clock() -> None:
+    """It hangs until its timeout, which depends on the clock."""
 
     async def hang(state: State) -> State:
         await asyncio.Event().wait()
@@ -180,7 +180,7 @@ def test_a_node_that_waits_for_the_clock_itself_is_left_to_it() -> None:
         assert service.clock.now() == BEGIN + timedelta(hours=1)
 
 
-def test_a_tool_of_a_model_is_approved_by_a_person(path: Path | None) -> None:
+def test_a_tool_call_of_a_model_needs_approval(path: Path | None) -> None:
     paid: list[int] = []
 
     @tool(approve=lambda arguments, context: arguments["amount"] > 100)
@@ -201,11 +201,11 @@ def test_a_tool_of_a_model_is_approved_by_a_person(path: Path | None) -> None:
         assert (ended.status, ended.output) == ("completed", {"ask": "done"})
         assert paid == [50, 150]
         assert (len(model.requests), ended.total_cost) == (2, 0.25)
-        (taken,) = service.client.runs.steps(run.id)
+        (step_run,) = service.client.runs.steps(run.id)
         events = service.client.runs.events(run.id).items
-        told = [one for one in events if one.event_type in ("TOOL_CALLED", "LLM_CALL_COMPLETED")]
-        assert [one.event_type[:4] for one in told] == ["LLM_", "TOOL", "TOOL", "LLM_"]
-        assert {one.step_run_id for one in told} == {taken.id}
+        calls_logged = [event for event in events if event.event_type in ("TOOL_CALLED", "LLM_CALL_COMPLETED")]
+        assert [event.event_type[:4] for event in calls_logged] == ["LLM_", "TOOL", "TOOL", "LLM_"]
+        assert {event.step_run_id for event in calls_logged} == {step_run.id}
 
 
 def test_schedules_start_their_runs_in_order(path: Path | None) -> None:
@@ -216,7 +216,7 @@ def test_schedules_start_their_runs_in_order(path: Path | None) -> None:
         assert started == [BEGIN + timedelta(days=day, hours=9) for day in range(3)]
 
 
-def test_enqueued_runs_of_a_schedule_begin_when_those_before_them_have_ended(path: Path | None) -> None:
+def test_enqueued_runs_of_a_schedule_start_after_the_previous_run(path: Path | None) -> None:
     with TestService({"ask": graph(ask)}, path=path) as service:
         service.client.schedules.add("daily", "0 9 * * *", graph="ask", overlap="enqueue", input={})
         service.advance(timedelta(days=3))
@@ -228,7 +228,7 @@ def test_enqueued_runs_of_a_schedule_begin_when_those_before_them_have_ended(pat
         assert service.answer(third, "Eve").status is RunStatus.COMPLETED
 
 
-def test_many_runs_of_one_thread_follow_each_other(path: Path | None) -> None:
+def test_enqueued_runs_of_one_thread_run_one_after_another(path: Path | None) -> None:
     with TestService({"ask": graph(ask)}, path=path) as service:
         runs = [service.start("ask", thread_id="one", on_busy="enqueue") for _ in range(3)]
         assert [service.run(run).status for run in runs] == ["waiting", "pending", "pending"]
@@ -236,7 +236,7 @@ def test_many_runs_of_one_thread_follow_each_other(path: Path | None) -> None:
             assert service.answer(run, "Ada").status is RunStatus.COMPLETED
 
 
-def test_fewer_places_than_runs() -> None:
+def test_more_runs_than_capacity_all_complete() -> None:
     settings = ServiceSettings(capacity=2)
     with TestService({"nap": graph(nap), "ask": graph(ask)}, settings=settings) as service:
         runs = [service.start("nap") for _ in range(5)]
@@ -244,7 +244,7 @@ def test_fewer_places_than_runs() -> None:
         assert {service.run(run).status for run in runs} == {"completed"}
 
 
-def test_events_wake_and_start(path: Path | None) -> None:
+def test_an_event_wakes_runs_and_starts_triggered_ones(path: Path | None) -> None:
     def listen(state: State) -> State:
         return {"log": [wait_for_event("rain")["where"]]}
 
@@ -258,7 +258,7 @@ def test_events_wake_and_start(path: Path | None) -> None:
         assert service.run(run).output == {"log": ["here"]}
 
 
-def test_runs_are_paused_cancelled_and_tried_again() -> None:
+def test_a_run_is_cancelled_and_events_and_steps_are_listed() -> None:
     with TestService({"nap": graph(nap), "ask": graph(ask)}) as service:
         run = service.cancel(service.start("nap"), "changed my mind")
         assert run.status is RunStatus.CANCELLED
@@ -271,7 +271,7 @@ def test_the_client_needs_no_socket(path: Path | None) -> None:
     with TestService(definitions=[PAYMENT], handlers=HANDLERS, path=path) as service:
         client = service.client
         run = client.runs.start("payment", {"a": 1})
-        assert client.runs.get(run.id).status == "waiting"  # all had happened when `start` returned
+        assert client.runs.get(run.id).status == "waiting"  # the run was waiting when `start` returned
         service.advance(60)
         assert client.runs.signal(run.id, "paid").id == run.id
         assert client.runs.get(run.id).status == "completed"
@@ -282,21 +282,21 @@ def test_the_client_needs_no_socket(path: Path | None) -> None:
 def test_a_stream_of_the_client_is_live() -> None:
     with TestService(definitions=[PAYMENT], handlers=HANDLERS) as service:
         run = service.start("payment")
-        seen: list[str] = []
+        event_types: list[str] = []
         client = service.client
 
         def follow() -> None:
-            seen.extend(event.event_type for event in client.runs.follow(run.id))
+            event_types.extend(event.event_type for event in client.runs.follow(run.id))
 
         follower = threading.Thread(target=follow)
         follower.start()
         service.advance(60)
         service.signal(run, "paid")
         follower.join(600)
-        assert seen[-1] == "WORKFLOW_COMPLETED"
+        assert event_types[-1] == "WORKFLOW_COMPLETED"
 
 
-def test_a_stream_can_be_left() -> None:
+def test_a_stream_can_be_closed_early() -> None:
     with TestService(definitions=[PAYMENT], handlers=HANDLERS) as service:
         run = service.start("payment")
         events = service.client.runs.follow(run.id)
@@ -306,7 +306,7 @@ def test_a_stream_can_be_left() -> None:
 
 
 class Receiver:
-    """Answers messages of webhooks with an error, so many times."""
+    """Answers the first deliveries of webhooks with an error."""
 
     def __init__(self, errors: int) -> None:
         self.errors = errors
@@ -314,7 +314,7 @@ class Receiver:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        length = int(httpx.Headers(dict(_header(line) for line in head.split(b"\r\n")[1:-2]))["content-length"])
+        length = int(httpx.Headers(dict(_parse_header(line) for line in head.split(b"\r\n")[1:-2]))["content-length"])
         self.received.append(httpx.Response(200, content=await reader.readexactly(length)).json())
         status = b"500 Bad" if len(self.received) <= self.errors else b"200 OK"
         writer.write(b"HTTP/1.1 %b\r\ncontent-length: 0\r\nconnection: close\r\n\r\n" % status)
@@ -323,12 +323,12 @@ class Receiver:
         await writer.wait_closed()
 
 
-def _header(line: bytes) -> tuple[str, str]:
+def _parse_header(line: bytes) -> tuple[str, str]:
     name, _, value = line.decode().partition(":")
     return name, value.strip()
 
 
-def test_messages_to_webhooks_are_sent_again_by_the_clock() -> None:
+def test_webhook_deliveries_are_retried_by_the_clock() -> None:
     async def use() -> None:
         receiver = Receiver(errors=2)
         settings = WebhookSettings(allow_hosts=["127.0.0.1"], retry_after=(60, 3600))
@@ -336,7 +336,7 @@ def test_messages_to_webhooks_are_sent_again_by_the_clock() -> None:
             listening(receiver.serve) as port,
             TestService({"ask": graph(ask)}, webhooks=settings) as service,
         ):
-            hook = await service._call(_added(service, f"http://127.0.0.1:{port}/"))  # pyright: ignore
+            hook = await service._call(_add_webhook(service, f"http://127.0.0.1:{port}/"))  # pyright: ignore
             run = await service.start("ask")
             await service.answer(run, "Ada")
             counts = [len(receiver.received)]
@@ -344,37 +344,37 @@ def test_messages_to_webhooks_are_sent_again_by_the_clock() -> None:
                 await service.advance(seconds)
                 counts.append(len(receiver.received))
             assert counts == [1, 2, 3]
-            assert len({one["id"] for one in receiver.received}) == 1
+            assert len({message["id"] for message in receiver.received}) == 1
             page = await service.client.webhooks.deliveries(hook)
-            assert [(one.status, one.attempts) for one in page.items] == [("delivered", 3)]
+            assert [(delivery.status, delivery.attempts) for delivery in page.items] == [("delivered", 3)]
 
     asyncio.run(use())
 
 
-async def _added(service: Any, url: str) -> str:
+async def _add_webhook(service: Any, url: str) -> str:
     from statewright.service.webhooks import add_webhook
 
     core = service._parts
     ledger, now = core.service.context.ledger, core.clock.now()
     settings = WebhookSettings(allow_hosts=["127.0.0.1"])
-    made = await add_webhook(ledger, "default", url, ["workflow.completed"], "", now=now, settings=settings)
-    return made.webhook.id
+    added = await add_webhook(ledger, "default", url, ["workflow.completed"], "", now=now, settings=settings)
+    return added.webhook.id
 
 
-def test_all_is_awaited_on_a_loop(path: Path | None) -> None:
+def test_every_method_can_be_awaited(path: Path | None) -> None:
     async def use() -> None:
         async with TestService({"nap": graph(nap), "ask": graph(ask)}, path=path) as service:
             run = await service.start("nap")
             assert await service.skip_to_next_timer() == BEGIN + timedelta(seconds=100 * YEAR)
             assert (await service.run(run)).status is RunStatus.COMPLETED
-            asked = await service.client.runs.start("ask")
-            assert (await service.answer(asked.id, "Ada")).status is RunStatus.COMPLETED
-            assert [event.seq async for event in service.client.runs.follow(asked.id)][:2] == [1, 2]
+            run = await service.client.runs.start("ask")
+            assert (await service.answer(run.id, "Ada")).status is RunStatus.COMPLETED
+            assert [event.seq async for event in service.client.runs.follow(run.id)][:2] == [1, 2]
 
     asyncio.run(use())
 
 
-def test_what_is_in_the_file_goes_on_with_the_next_service(tmp_path: Path) -> None:
+def test_the_next_service_continues_the_runs_of_a_file(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     with TestService({"nap": graph(nap)}, path=path) as service:
         run = service.start("nap")

@@ -1,4 +1,4 @@
-"""The clock that goes on in jumps."""
+"""The clock of a test service, which advances in jumps."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from statewright.testing.service.clock import HOUSEKEEPING, ServiceClock
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_a_jump_makes_the_calls_that_are_due_in_their_order() -> None:
-    clock, rung = ServiceClock(BEGIN), []
-    clock.call_later(20, lambda: rung.append(20))
-    clock.call_later(10, lambda: rung.append(10))
-    clock.call_later(30, lambda: rung.append(30))
+def test_a_jump_runs_due_calls_in_order() -> None:
+    clock, calls = ServiceClock(BEGIN), []
+    clock.call_later(20, lambda: calls.append(20))
+    clock.call_later(10, lambda: calls.append(10))
+    clock.call_later(30, lambda: calls.append(30))
     clock.jump_to(BEGIN + timedelta(seconds=20))
-    assert (rung, clock.now()) == ([10, 20], BEGIN + timedelta(seconds=20))
+    assert (calls, clock.now()) == ([10, 20], BEGIN + timedelta(seconds=20))
     clock.jump_to(BEGIN)
     assert clock.now() == BEGIN + timedelta(seconds=20)
 
 
-def test_what_is_asked_for_in_a_jump_comes_later() -> None:
-    """Calls that ask to be called again would else go on for ever."""
-    clock, rung = ServiceClock(BEGIN), []
+def test_a_call_scheduled_during_a_jump_runs_later() -> None:
+    """Otherwise, calls that reschedule themselves would run for ever."""
+    clock, calls = ServiceClock(BEGIN), []
 
     def again() -> None:
-        rung.append(clock.now())
+        calls.append(clock.now())
         clock.call_later(0, again)
 
     clock.call_later(1, again)
     clock.jump_to(BEGIN + timedelta(days=365))
-    assert rung == [BEGIN + timedelta(days=365)]
+    assert calls == [BEGIN + timedelta(days=365)]
 
 
 def test_an_instant_is_reached_exactly() -> None:
-    """Seconds since the beginning are a float, which has too few digits for microseconds after centuries."""
+    """The seconds since the start are a float, too imprecise for microseconds after centuries."""
     clock = ServiceClock(BEGIN)
     for days in range(1, 200_000, 777):
         instant = BEGIN + timedelta(days=days, microseconds=1)
@@ -48,16 +48,16 @@ def test_an_instant_is_reached_exactly() -> None:
 
 
 @given(st.floats(min_value=0, max_value=1e10))
-def test_a_jump_to_what_is_awaited_makes_the_call(seconds: float) -> None:
-    """Instants have microseconds, and seconds many more digits."""
-    clock, rung = ServiceClock(BEGIN), []
-    clock.call_later(seconds, lambda: rung.append(seconds))
+def test_a_jump_to_a_wait_time_runs_its_call(seconds: float) -> None:
+    """Instants are rounded to microseconds, but seconds are not."""
+    clock, calls = ServiceClock(BEGIN), []
+    clock.call_later(seconds, lambda: calls.append(seconds))
     clock.jump_to(clock.wait_times()[0])
-    assert rung == [seconds]
+    assert calls == [seconds]
     assert clock.wait_times() == []
 
 
-def test_housekeeping_is_no_wait() -> None:
+def test_housekeeping_does_not_count_as_a_wait() -> None:
     clock = ServiceClock(BEGIN)
     background = Background([], clock)
     clock.call_later(5, background.wake)
@@ -68,7 +68,7 @@ def test_housekeeping_is_no_wait() -> None:
     assert clock.wait_times() == []
 
 
-def test_housekeeping_is_in_modules_that_there_are() -> None:
+def test_every_housekeeping_module_exists() -> None:
     from importlib import import_module
 
     assert all(import_module(name) for name in HOUSEKEEPING)

@@ -1,4 +1,4 @@
-"""When a service rests, and what is said if it never does."""
+"""When a service is at rest, and the error if it never is."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ def graph(function: Callable[..., Any]) -> StateGraph:
     return StateGraph(State).add_node("node", function).add_edge(START, "node")
 
 
-def test_a_node_that_never_ends_is_named() -> None:
+def test_the_error_names_a_node_that_never_ends() -> None:
     async def hang(state: State) -> State:
         await asyncio.Event().wait()
         raise AssertionError("nobody sets it")
 
-    said = ""
+    message = ""
     for seconds in longer_and_longer():
         with TestService({"hang": graph(hang)}, patience=seconds) as service, pytest.raises(TimeoutError) as caught:
             service.start("hang")
-        said = str(caught.value)
-        if "Running" in said:
+        message = str(caught.value)
+        if "Running" in message:
             break
-        assert f"within {seconds:g} seconds" in said
-    assert re.search(r"within [\d.]+ seconds\. Running: 'node' of run_.*Replace nodes", said)
+        assert f"within {seconds:g} seconds" in message
+    assert re.search(r"within [\d.]+ seconds\. Running: 'node' of run_.*Replace nodes", message)
 
 
-def test_the_next_instant_is_that_of_the_first_timer() -> None:
+def test_skipping_stops_at_the_first_timer() -> None:
     def nap(state: dict[str, Any]) -> State:
         sleep(float(state["log"][0]))
         return {}
@@ -56,7 +56,7 @@ def test_the_next_instant_is_that_of_the_first_timer() -> None:
         assert [service.run(run).completed_at for run in runs] == [reached[2], reached[0], reached[1]]
 
 
-def test_many_at_once_all_come_to_rest() -> None:
+def test_many_concurrent_runs_all_complete() -> None:
     def step(state: State) -> State:
         time.sleep(0.001)
         return {"log": ["done"]}

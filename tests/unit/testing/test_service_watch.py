@@ -1,4 +1,4 @@
-"""How a service is watched at work."""
+"""How a test service watches the work of its service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from statewright.testing.service.watch import TaskWatch, WatchedLedger, WatchedT
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def test_a_watched_ledger_is_a_ledger_that_counts() -> None:
+def test_a_watched_ledger_counts_writes_and_claims() -> None:
     async def use() -> None:
         ledger = WatchedLedger(InMemoryLedger())
         worker = Worker(
@@ -36,7 +36,7 @@ def test_a_watched_ledger_is_a_ledger_that_counts() -> None:
 
 
 class TestWatchedLedger(LedgerConformance):
-    """It obeys the port like the one that it watches."""
+    """It implements the port like the ledger that it watches."""
 
     def make_ledger(self) -> WatchedLedger:
         return WatchedLedger(InMemoryLedger())
@@ -46,19 +46,19 @@ class TestWatchedLedger(LedgerConformance):
 
 
 def event(kind: Any, task: str, data: Any = None) -> Event:
-    made = Event(kind, data, run_id="r", node="n")
-    made.task = SimpleNamespace(id=task)
-    return made
+    result = Event(kind, data, run_id="r", node="n")
+    result.task = SimpleNamespace(id=task)
+    return result
 
 
-def test_a_task_is_executed_until_it_ends_or_its_run_begins_anew() -> None:
+def test_a_task_is_running_until_it_finishes_or_its_run_restarts() -> None:
     clock = FakeClock()
     watch = TaskWatch(clock)
     watch.on_task_started(event("task_started", "1"))
     watch.on_task_started(event("task_started", "2"))
     watch.on_task_finished(event("task_finished", "1"))
     watch.on_attempt_failed(event("attempt_failed", "2", (ValueError(), 60.0)))
-    watch.on_attempt_failed(event("attempt_failed", "3", (ValueError(), 60.0)))  # nobody knows of it
+    watch.on_attempt_failed(event("attempt_failed", "3", (ValueError(), 60.0)))  # an unknown task
     assert [(task.node, task.until) for task in watch.running(["r"])] == [("n", clock.monotonic() + 60)]
     assert watch.running(["other"]) == []
     watch.on_run_started(event("run_started", ""))
@@ -79,7 +79,7 @@ class Sweeper:
         self.closed = True
 
 
-def test_a_sweep_counts_once_it_has_ended_however_it_ended() -> None:
+def test_a_sweep_counts_as_ended_even_if_it_fails() -> None:
     async def use() -> None:
         inner = Sweeper()
         watched = WatchedTask(inner)

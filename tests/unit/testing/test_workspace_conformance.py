@@ -1,4 +1,4 @@
-"""The suite for checkpointers with workspaces: it finds every method that sees threads of other workspaces."""
+"""The conformance suite of savers with workspaces: it detects every method that reaches other workspaces."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statewright.checkpoint import InMemorySaver
 from statewright.errors import StatewrightError
 from statewright.testing import CheckpointerConformance, WorkspaceCheckpointerConformance
 
-OF_WORKSPACES = sorted(
+WORKSPACE_TESTS = sorted(
     name
     for name in set(dir(WorkspaceCheckpointerConformance)) - set(dir(CheckpointerConformance))
     if name.startswith("test_")
@@ -41,16 +41,16 @@ def broken_promises(kind: Any) -> set[str]:
             return kind()
 
     failed: set[str] = set()
-    for name in OF_WORKSPACES:
+    for name in WORKSPACE_TESTS:
         try:
             getattr(Suite(), name)()
-        except (AssertionError, IndexError, StatewrightError):  # anything else is a mistake of this file
+        except (AssertionError, IndexError, StatewrightError):  # any other error is a mistake in this file
             failed.add(name)
     return failed
 
 
-def sharing(method: str) -> type[InMemorySaver]:
-    """Make a class of savers of which one method works on the threads of one workspace, whichever is meant."""
+def saver_sharing(method: str) -> type[InMemorySaver]:
+    """Create a class of savers one method of which always works on the same workspace."""
 
     def shared(self: InMemorySaver, *args: Any, **options: Any) -> Any:
         return getattr(InMemorySaver, method)(self.for_workspace("one"), *args, **options)
@@ -58,45 +58,47 @@ def sharing(method: str) -> type[InMemorySaver]:
     return type(f"Shares{method.title()}", (InMemorySaver,), {method: shared})
 
 
-class IgnoresNames(InMemorySaver):
+class IgnoresWorkspaces(InMemorySaver):
     def for_workspace(self, workspace: str) -> Any:
         return self
 
 
-class KnowsOneScope(InMemorySaver):
+class HasOneScope(InMemorySaver):
     scope = "everything"
 
 
-class KnowsItsOwnScope(InMemorySaver):
+class HasAScopePerObject(InMemorySaver):
     @property
     def scope(self) -> Any:
         return id(self)
 
 
-class ListsEmptyOnes(InMemorySaver):
+class ListsEmptyWorkspaces(InMemorySaver):
     def workspaces(self) -> list[str]:
         return sorted(self._workspaces)
 
 
-class TakesAnyName(InMemorySaver):
+class AcceptsAnyName(InMemorySaver):
     def _bind(self, workspace: Any) -> None:
         super()._bind(workspace or "one" if isinstance(workspace, str | None) else "one")
 
 
-def test_the_saver_in_memory_keeps_all_promises() -> None:
+def test_the_in_memory_saver_passes() -> None:
     assert broken_promises(InMemorySaver) == set()
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_a_method_that_sees_other_workspaces_is_found(method: str) -> None:
-    assert broken_promises(sharing(method))
+def test_a_method_that_reaches_other_workspaces_is_detected(method: str) -> None:
+    assert broken_promises(saver_sharing(method))
 
 
-@pytest.mark.parametrize("kind", [IgnoresNames, KnowsOneScope, KnowsItsOwnScope, ListsEmptyOnes, TakesAnyName])
-def test_savers_that_mistake_workspaces_are_found(kind: Any) -> None:
+@pytest.mark.parametrize(
+    "kind", [IgnoresWorkspaces, HasOneScope, HasAScopePerObject, ListsEmptyWorkspaces, AcceptsAnyName]
+)
+def test_savers_that_confuse_workspaces_are_detected(kind: Any) -> None:
     assert broken_promises(kind)
 
 
-def test_a_saver_has_to_be_made_by_those_who_derive_the_suite() -> None:
+def test_a_subclass_of_the_suite_must_define_make_saver() -> None:
     with pytest.raises(NotImplementedError):
         WorkspaceCheckpointerConformance().make_saver()

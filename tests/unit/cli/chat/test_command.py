@@ -82,7 +82,7 @@ def test_another_process_continues_the_conversation(talk: Talk, target: str) -> 
     assert talk(target, "new", options=("-q",)).out == "You said 'new', message 1.\n"
 
 
-def test_the_first_line_tells_how_to_continue_later(talk: Talk) -> None:
+def test_the_first_line_shows_how_to_continue_later(talk: Talk) -> None:
     result = talk("crew.py:graph", options=("--thread", "t", "--db", "my.db"))
     assert result == CommandResult(
         0, "", "Thread t. Continue it later with: statewright chat crew.py:graph --thread t --database my.db\n"
@@ -109,7 +109,7 @@ def test_tool_calls_are_approved_refused_and_edited(talk: Talk, target: str) -> 
     assert "✗ delete: Error: The call of 'delete' was refused: too dear.\n" in result.err
 
 
-def test_several_questions_are_asked_one_after_the_other(talk: Talk) -> None:
+def test_several_questions_are_asked_one_after_another(talk: Talk) -> None:
     result = talk("crew.py:graph", "delete a b", "y", "n")
     assert result.err.count("? Allow the call of delete?") == 2
     assert "← delete: a is gone\n" in result.err
@@ -134,7 +134,7 @@ def test_a_question_can_be_skipped(talk: Talk) -> None:
     assert (result.code, result.out) == (0, "You said 'hello', message 4.\n")
 
 
-def test_new_begins_another_thread_even_at_a_question(talk: Talk) -> None:
+def test_new_starts_another_thread_even_at_a_question(talk: Talk) -> None:
     result = talk("crew.py:graph", "ask", "/new", "hello", options=("--thread", "t"))
     assert result.out == "You said 'hello', message 1.\n"
     assert result.err.count("Continue it later with") == 2

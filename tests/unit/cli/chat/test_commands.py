@@ -1,4 +1,4 @@
-"""Slash commands are told from messages."""
+"""Slash commands are distinguished from messages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_other_lines_are_not_commands(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", ["/exi", "/retri this"])
-def test_a_misspelled_command_is_refused(line: str) -> None:
+def test_a_misspelled_command_is_rejected(line: str) -> None:
     with pytest.raises(UsageError, match=f"Command {line.split()[0]!r} does not exist. Did you mean '/"):
         check_is_not_command(line)
 

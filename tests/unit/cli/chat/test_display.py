@@ -13,11 +13,11 @@ from statewright.models import MessageChunk, Usage
 Capture = pytest.CaptureFixture[str]
 
 
-def piece(text: str, message_id: str = "t-0", name: str = "bot", **more: Any) -> Any:
-    return MessageChunk(text, id=message_id, name=name, **more), {"node": "model"}
+def piece(text: str, message_id: str = "t-0", name: str = "bot", **fields: Any) -> Any:
+    return MessageChunk(text, id=message_id, name=name, **fields), {"node": "model"}
 
 
-def over(task: str) -> Any:
+def end_of(task: str) -> Any:
     return {"id": task, "name": "model", "error": None, "interrupts": [], "result": {}}
 
 
@@ -51,7 +51,7 @@ def test_reasoning_is_shown_on_request(capsys: Capture, reasoning: bool, output:
 
 def test_several_speakers_are_named(capsys: Capture) -> None:
     first, second = piece("one", "a-0", "planner"), piece("two", "b-0", "writer")
-    show(Display(show_speakers=True), first, over("a"), second, over("b"))
+    show(Display(show_speakers=True), first, end_of("a"), second, end_of("b"))
     assert capsys.readouterr().out == "planner: one\nwriter: two\n"
 
 
@@ -64,13 +64,13 @@ def test_the_speaker_of_several_lines_is_named_once(capsys: Capture) -> None:
 
 def test_the_last_text_is_that_of_the_last_message(capsys: Capture) -> None:
     display = Display()
-    show(display, piece("one", "a-0"), over("a"), piece("two", "b-0"))
+    show(display, piece("one", "a-0"), end_of("a"), piece("two", "b-0"))
     assert display.last_text == "two"
     show(display)
     assert display.last_text == ""
 
 
-def test_a_broken_answer_and_its_replacement_are_on_separate_lines(capsys: Capture) -> None:
+def test_an_interrupted_answer_and_its_replacement_are_on_separate_lines(capsys: Capture) -> None:
     display = Display(quiet=True)
     show(display, piece("It i", "t-0"), piece("It is", "t-0-2"), piece(" 5.", "t-0-2"))
     assert capsys.readouterr() == ("It i\nIt is 5.\n", "(the answer broke off; trying again)\n")

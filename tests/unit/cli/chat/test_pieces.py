@@ -13,8 +13,8 @@ from statewright.models import MessageChunk, ToolCallDelta, Usage
 ORIGIN = {"node": "model"}
 
 
-def text_part(text: str, message_id: str = "t-0", **more: Any) -> tuple[str, Any]:
-    return "messages", (MessageChunk(text, id=message_id, name="bot", **more), ORIGIN)
+def text_part(text: str, message_id: str = "t-0", **fields: Any) -> tuple[str, Any]:
+    return "messages", (MessageChunk(text, id=message_id, name="bot", **fields), ORIGIN)
 
 
 def call_part(*deltas: ToolCallDelta, message_id: str = "t-0") -> tuple[str, Any]:
@@ -44,7 +44,7 @@ def test_the_start_of_a_task_ends_nothing() -> None:
     assert output_of(text_part("a"), start, text_part("b")) == [("text", "a"), ("text", "b"), ("end", "")]
 
 
-def test_concurrent_messages_are_shown_one_after_the_other() -> None:
+def test_concurrent_messages_are_shown_one_after_another() -> None:
     parts = [
         text_part("a1", "a-0"),
         text_part("b1", "b-0"),
@@ -113,7 +113,7 @@ def test_a_call_with_incomplete_arguments_is_shown_at_the_end(arguments: str) ->
     assert output_of(call_part(call), end_of("t")) == [("call", arguments), ("end", "")]
 
 
-def test_several_calls_of_one_answer_are_kept_apart() -> None:
+def test_several_calls_of_one_answer_are_separated() -> None:
     deltas = [ToolCallDelta(0, "1", "x", "{"), ToolCallDelta(1, "2", "y", "{"), ToolCallDelta(1, None, None, "}")]
     assert output_of(call_part(*deltas), call_part(ToolCallDelta(0, None, None, '"n": 1}'))) == [
         ("call", "{}"),

@@ -42,8 +42,8 @@ def built(*nodes):
     for node in nodes:
         graph.add_node(node.__name__, node)
     graph.add_edge(START, nodes[0].__name__)
-    for one, next_one in zip(nodes, nodes[1:]):
-        graph.add_edge(one.__name__, next_one.__name__)
+    for node, next_node in zip(nodes, nodes[1:]):
+        graph.add_edge(node.__name__, next_node.__name__)
     return graph
 
 says, asks, fails = built(say), built(say, ask), built(say, fail)

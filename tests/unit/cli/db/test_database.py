@@ -38,7 +38,7 @@ def test_the_option_overrides_the_environment_and_the_default(folder: Path, monk
         locate_database(":memory:")
 
 
-def test_a_missing_database_tells_how_to_create_one(folder: Path) -> None:
+def test_the_error_for_a_missing_database_says_how_to_create_one(folder: Path) -> None:
     with pytest.raises(UsageError, match=r"statewright run FILE.py.*STATEWRIGHT_DATABASE"):
         require_database(None)
 

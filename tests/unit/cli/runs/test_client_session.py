@@ -45,7 +45,7 @@ def test_an_invalid_url_is_a_usage_error(folder: Path, statewright: Command) -> 
     assert (result.code, "is not a valid server URL" in result.err) == (2, True)
 
 
-def test_unauthorized_tells_where_the_key_is_taken_from(unused_url: str) -> None:
+def test_an_unauthorized_error_names_the_source_of_the_key(unused_url: str) -> None:
     with pytest.raises(UsageError, match="STATEWRIGHT_API_KEY"), open_client(unused_url):
         raise Unauthorized("The request has no credentials.")
 

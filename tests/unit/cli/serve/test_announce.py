@@ -41,7 +41,7 @@ def test_the_message_has_the_url_the_graphs_and_commands_that_start_a_run(capsys
     assert "\x1b" not in "".join(lines)
 
 
-def test_a_server_without_graphs_tells_how_to_add_one(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_server_without_graphs_shows_how_to_add_one(capsys: pytest.CaptureFixture[str]) -> None:
     announce("http://127.0.0.1:9", Catalog(), Path("runs.db"), "none")
     assert "statewright definitions add FILE.json" in capsys.readouterr().out
     announce_reload(Catalog())

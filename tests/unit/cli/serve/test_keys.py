@@ -14,7 +14,7 @@ from statewright.clock import SystemClock
 from statewright.runs import ApiKey
 
 
-def test_a_key_is_printed_once_and_alone(folder: Path, statewright: Command) -> None:
+def test_a_new_key_is_printed_alone_and_only_once(folder: Path, statewright: Command) -> None:
     created = statewright("keys", "create", "me")
     key = created.out.strip()
     assert (created.code, key.startswith("stw_"), "\n" in key) == (0, True, False)
@@ -77,7 +77,7 @@ def test_the_status_of_an_expired_key() -> None:
     assert key_status(key, now) == "expired"
 
 
-def test_a_workspace_without_keys_tells_how_to_create_one(folder: Path, statewright: Command) -> None:
+def test_a_workspace_without_keys_shows_how_to_create_one(folder: Path, statewright: Command) -> None:
     statewright("workspaces", "create", "sales")
     assert statewright("keys", "ls", "--workspace", "sales").out == (
         "Workspace 'sales' has no keys. Create one with: statewright keys create NAME\n"

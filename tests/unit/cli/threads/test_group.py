@@ -68,7 +68,7 @@ def steps(statewright: Any, thread: str = "t", *options: str) -> dict[int, str]:
 def hold(thread: str = "t") -> None:
     with SqliteSaver(DEFAULT_DATABASE) as saver:
         now = datetime.now(UTC)
-        saver.renew(thread, LeaseRequest("somebody", now, now + timedelta(minutes=5), claims=True))
+        saver.renew(thread, LeaseRequest("worker-1", now, now + timedelta(minutes=5), claims=True))
 
 
 def test_threads_are_listed_with_their_status(statewright: Any, run: Any) -> None:
@@ -116,8 +116,8 @@ def test_a_thread_is_shown_with_values_questions_and_branches(statewright: Any, 
     same = json.loads(statewright("threads", "show", "t", "--checkpoint", first["checkpoint"], "--json").out)
     assert same == first
     hold()
-    assert "run somebody, until" in statewright("threads", "show", "t").out
-    assert json.loads(statewright("threads", "show", "t", "--json").out)["lease"]["owner"] == "somebody"
+    assert "run worker-1, until" in statewright("threads", "show", "t").out
+    assert json.loads(statewright("threads", "show", "t", "--json").out)["lease"]["owner"] == "worker-1"
 
 
 def test_the_history_is_newest_first_with_complete_ids(statewright: Any, run: Any) -> None:
@@ -234,7 +234,7 @@ def test_a_held_thread_is_only_removed_with_force(statewright: Any, run: Any) ->
     run()
     hold()
     refused = statewright("threads", "rm", "t")
-    assert (refused.code, "run somebody" in refused.err) == (2, True)
+    assert (refused.code, "run worker-1" in refused.err) == (2, True)
     assert statewright("threads", "rm", "t", "--force").code == 0
     gone = statewright("threads", "rm", "t")
     assert (gone.code, "SW-checkpoint-not-found" in gone.err) == (2, True)

@@ -82,7 +82,7 @@ def test_a_file_that_cannot_be_imported_is_reported_once(statewright: Any, folde
     assert (folder / "imports.txt").read_text(encoding="utf-8") == "graphs "
 
 
-def test_nothing_is_run(statewright: Any, folder: Path) -> None:
+def test_a_check_runs_no_node(statewright: Any, folder: Path) -> None:
     text = HEAD + "graph.add_node('a', lambda s: print('it ran')).add_edge(START, 'a')\n"
     (folder / "graphs.py").write_text(text, encoding="utf-8")
     assert "it ran" not in statewright("check", "graphs.py").out

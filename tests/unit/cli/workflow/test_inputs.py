@@ -90,9 +90,9 @@ def test_input_that_is_too_large_for_the_parser_is_a_usage_error(text: str) -> N
 
 
 def test_an_agent_takes_text_or_a_file(tmp_path: Path) -> None:
-    (tmp_path / "said.txt").write_text("from a file", encoding="utf-8")
+    (tmp_path / "message.txt").write_text("from a file", encoding="utf-8")
     assert read_message(["a=1"]).text == "a=1"
-    assert read_message([f"@{tmp_path / 'said.txt'}"]).text == "from a file"
+    assert read_message([f"@{tmp_path / 'message.txt'}"]).text == "from a file"
 
 
 @pytest.mark.parametrize("inputs", [[], ["one", "two"]])

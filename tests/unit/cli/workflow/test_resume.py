@@ -140,7 +140,7 @@ def test_an_event_delivers_its_payload(statewright: Any, waits: Path) -> None:
     assert json.loads(statewright("resume", "u", "w.py:paying", "--event", "paid").out) == {"n": None}
 
 
-def test_a_failed_run_is_resumed_where_it_failed(statewright: Any, waits: Path) -> None:
+def test_a_failed_run_is_resumed_at_the_failed_node(statewright: Any, waits: Path) -> None:
     assert statewright("run", "w.py:breaking", "--thread", "t").code == 1
     assert statewright("resume", "t", "w.py:breaking").code == 1
     (waits / "mended").touch()

@@ -170,7 +170,7 @@ def test_a_usage_error_creates_no_database(statewright: Any, flow: Path) -> None
     assert not (flow.parent / ".statewright").exists()
 
 
-def test_unknown_fields_are_accepted_where_the_graph_takes_them(statewright: Any, folder: Path) -> None:
+def test_unknown_fields_are_accepted_if_the_graph_allows_them(statewright: Any, folder: Path) -> None:
     text = (
         "from statewright import START, StateGraph, entrypoint\n"
         "@entrypoint()\ndef echo(given):\n    return given\n"
@@ -189,6 +189,6 @@ def test_a_warning_is_one_line_without_a_location(statewright: Any, folder: Path
         "graph = StateGraph(State).add_node('a', lambda state: {'m': 1}).add_edge(START, 'a')\n"
     )
     (folder / "warning.py").write_text(text, encoding="utf-8")
-    done = programs.statewright("run", "warning.py")
-    assert done.returncode == 0
-    assert done.stderr == ("warning: The update from node 'a' has the unknown key 'm'. Fields: n. It was dropped.\n")
+    result = programs.statewright("run", "warning.py")
+    assert result.returncode == 0
+    assert result.stderr == ("warning: The update from node 'a' has the unknown key 'm'. Fields: n. It was dropped.\n")
