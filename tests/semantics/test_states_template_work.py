@@ -194,3 +194,8 @@ def test_4_1_renderings_are_charged_for_their_work(part: int) -> None:
     for number in range(part, COUNT, 4):
         heavy += check(Grammar(number).template()) > 100 * STEP_COST
     assert heavy > COUNT // 4 * 0.1
+
+
+@pytest.mark.parametrize("method", ["index", "count"])
+def test_4_1_a_search_in_a_list_is_charged_for_its_argument(method: str) -> None:
+    check(f"{{{{ (flags).{method}(long) }}}}")

@@ -251,10 +251,12 @@ def _join(evaluation: Evaluation, separator: str, items: Any) -> str:
 
 
 def _search_list(function: Callable[..., int]) -> Function:
-    """Return a search in a list, which compares nested values."""
+    """Return a search in a list, which compares nested values. The error of a failed search contains the argument."""
 
     def call(evaluation: Evaluation, items: list[Any], *args: Any) -> int:
         evaluation.spend_deep(items)
+        for arg in args:
+            evaluation.spend_deep(arg)
         return function(items, *args)
 
     return call
