@@ -40,6 +40,8 @@ SETTINGS = {
     "shared_buffers": "64MB",
 }
 START_SECONDS = 120.0
+MAX_FOLDER = 60
+"""Characters of a folder for temporary files: the path of a socket can have about 100."""
 
 
 def _programs() -> Path:
@@ -127,7 +129,8 @@ _supervisors: list[subprocess.Popen[bytes]] = []
 def shared_server() -> Server:
     """Return the server of this run of the tests, started if it is not running yet."""
     run_id = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"pid{os.getpid()}")
-    folder = Path(tempfile.gettempdir()) / f"statewright-postgres-{run_id[:16]}"
+    temporary = tempfile.gettempdir() if len(tempfile.gettempdir()) <= MAX_FOLDER else "/tmp"
+    folder = Path(temporary) / f"statewright-postgres-{run_id[:16]}"
     with open(f"{folder}.lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "ready").exists():

@@ -224,9 +224,12 @@ def test_every_public_name_can_be_imported_or_names_its_extra(installed: Install
     }
     of_langchain |= {"statewright.langchain.MessagesState", "statewright.langchain.ToolRuntime"}
     of_states = {"statewright.workflow.states.Workflow", "statewright.workflow.states.load_workflow"}
-    assert missing.keys() == of_langchain | of_states
+    of_postgres = {
+        f"statewright.storage.postgres.Postgres{name}" for name in ("Cache", "Database", "Ledger", "Saver", "Store")
+    }
+    assert missing.keys() == of_langchain | of_states | of_postgres
     for name, message in missing.items():
-        extra = "langchain" if name in of_langchain else "states"
+        extra = "langchain" if name in of_langchain else "postgres" if name in of_postgres else "states"
         assert f"Run `pip install 'statewright[{extra}]'`." in message
 
 

@@ -101,6 +101,11 @@ def test_an_invalid_name_is_rejected_and_quoted(name: object) -> None:
     str(caught.value).encode()  # it can be printed
 
 
-@pytest.mark.parametrize("name", ["t", " ", "\0", "\N{GRINNING FACE}", "é"])
+def test_a_name_with_a_null_character_is_rejected() -> None:
+    with pytest.raises(InvalidConfig, match="contains a null character"):
+        checked_name("thread_id", "a\0b")
+
+
+@pytest.mark.parametrize("name", ["t", " ", "\n", "\N{GRINNING FACE}", "é"])
 def test_any_text_is_a_valid_name(name: str) -> None:
     assert checked_name("thread_id", name) is name
