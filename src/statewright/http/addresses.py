@@ -107,7 +107,7 @@ def is_public(address: Address) -> bool:
 def must_be_allowed_by_address(address: Address) -> bool:
     """Return True for an address to which a host name must not resolve: link-local, or a metadata service.
 
-    Any machine on the link can claim a link-local address, and whoever allows a host name hardly expects it to resolve
+    Any machine on the link can claim a link-local address, and users who allow a host name hardly expect it to resolve
     to one of these. They can still be allowed as addresses.
     """
     return classify_address(address) in ("metadata", "link-local")

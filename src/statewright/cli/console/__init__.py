@@ -1,1 +1,1 @@
-"""What all commands share: options, printing, tables, progress, error messages and exit codes."""
+"""Shared by all commands: options, printing, tables, progress, error messages and exit codes."""

@@ -75,7 +75,7 @@ def _restore_changed_time(target: Checkpointer, target_id: str, at: datetime) ->
 
 
 class _CheckpointRef(NamedTuple):
-    """What is needed of a checkpoint to sort it: the ids and the branch."""
+    """The data by which a checkpoint is sorted: the ids and the branch."""
 
     id: CheckpointId
     parent: CheckpointId | None

@@ -63,7 +63,7 @@ from statewright.state import (
 
 Validate = Literal["input", "all", "off"]
 Lane = Literal["loop", "thread", "inline"]
-"""Where a node runs: on an event loop, a worker thread, or the thread of the driver."""
+"""The place of execution of a node: on an event loop, a worker thread, or the thread of the driver."""
 
 HANDLER_SUFFIX: Final = ":error_handler"
 """Suffix of the hidden node of an error handler; user-defined node names contain no colon."""

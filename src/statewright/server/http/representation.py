@@ -22,7 +22,7 @@ from statewright.api.resource import Resource, camel, field_types
 from statewright.server.http.encode import JsonResponse, success_response
 
 Source = str | Callable[[Any], Any]
-"""Where the value of a field comes from: an attribute path such as `spent.cost`, or a function of the record."""
+"""The source of the value of a field: an attribute path such as `spent.cost`, or a function of the record."""
 
 
 class Representation:

@@ -92,7 +92,7 @@ class ResumableRun:
         pending, frontier = commit.pending or Pending(), commit.checkpoint.frontier
         open_ids = {question.id for question in pending.open}
         closed = [wait for wait in self._waits if wait.interrupt_id not in open_ids]
-        reopened = open_ids - self._asked_ids(pending)
+        reopened = open_ids - self._question_ids(pending)
         is_affected = bool(closed or reopened or due_tasks(commit.checkpoint, pending) or not frontier)
         if not is_affected and self.run.status is not RunStatus.FAILED:
             return self._guard_unchanged()  # because all tasks wait as before
@@ -104,7 +104,7 @@ class ResumableRun:
             *self._match_steps(commit, pending, now),
         ]
 
-    def _asked_ids(self, pending: Pending) -> set[Any]:
+    def _question_ids(self, pending: Pending) -> set[Any]:
         """Return the ids of the questions that the run has asked.
 
         A failed run has no waits, so its questions are those of tasks that have a step.

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from statewright.storage.postgres.database import PostgresDatabase
 
 _CONSUMED: Final = {"fork": 0, "loop": 2}
-"""What a commit deletes of the results for its parent, by its source: see `save_commit`; 1 for other sources."""
+"""The results for its parent that a commit deletes, by its source: see `save_commit`; 1 for other sources."""
 
 
 class PostgresWriter(Writer):

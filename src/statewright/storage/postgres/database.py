@@ -9,7 +9,7 @@ assigns sessions by transaction, such as pgbouncer; then pass `prepare=False` un
 statements.
 
 *Clocks.* Leases and due times are compared with the clock of the server. The clocks of workers differ, by seconds
-usually, by an hour when somebody has set one by hand, and a worker whose clock is ahead would take threads from others.
+usually, by an hour if one was set by hand, and a worker whose clock is ahead would take threads from others.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ _REMEDIES: Final = {
     "42P01": "Tables are missing: the schema was removed while it was open. Restore it, and start again.",
     "53300": "Raise max_connections of the server, lower `readers`, or use a pooler such as pgbouncer.",
 }
-"""What to do, by SQLSTATE."""
+"""Advice for users, by SQLSTATE."""
 
 
 class ConnInfo(NamedTuple):
