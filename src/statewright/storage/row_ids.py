@@ -29,6 +29,10 @@ class RowIds:
         self.last_number: Final = (1 << number_bits) - 1
         """The largest number in a line."""
 
+    def fill_in(self, sql: str) -> str:
+        """Return a statement in which numbers have replaced NUMBER_BITS and LAST_NUMBER."""
+        return sql.replace("NUMBER_BITS", str(self._bits)).replace("LAST_NUMBER", str(self.last_number))
+
     def row_id(self, line: int, number: int) -> int:
         """Return the row id of a checkpoint."""
         return line << self._bits | number

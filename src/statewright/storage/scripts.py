@@ -1,4 +1,11 @@
-"""SQL in files: statements by name, and scripts that create tables."""
+"""SQL in files: statements by name, and scripts that create tables.
+
+Most statements are the same in all dialects. They are in `sql/` beside this module; an adapter has, in its own folder
+`sql/`, those that differ, in files of the same names.
+
+`NUMBER_BITS` and `LAST_NUMBER` in a statement stand for the division of row ids (`row_ids.py`), which depends on the
+database.
+"""
 
 from __future__ import annotations
 
@@ -6,8 +13,13 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib.resources import files
+from typing import Final
 
-_NAME = re.compile(r"^-- ([a-z0-9_]+)$", re.MULTILINE)
+from statewright.storage.row_ids import RowIds
+
+SHARED: Final = "statewright.storage"
+"""The package whose folder `sql` has the statements of all dialects."""
+_NAME: Final = re.compile(r"^-- ([a-z0-9_]+)$", re.MULTILINE)
 
 
 @cache
@@ -17,10 +29,28 @@ def script(package: str, name: str) -> str:
 
 
 @cache
-def statements(package: str, name: str) -> Mapping[str, str]:
-    """Return the statements of a file by name: each follows a line `-- name`."""
-    _, *parts = _NAME.split(script(package, name))
-    return {parts[index]: parts[index + 1].strip().rstrip(";") for index in range(0, len(parts), 2)}
+def statements(package: str, name: str, row_ids: RowIds) -> Mapping[str, str]:
+    """Return a group of statements by name, for the database of a package: each follows a line `-- name`.
+
+    Raises FileNotFoundError if there is no such group.
+    """
+    texts = [text for text in map(_text_of, (SHARED, package), (name, name)) if text is not None]
+    if not texts:
+        raise FileNotFoundError(f"neither {SHARED} nor {package} has statements {name!r}")
+    return {key: row_ids.fill_in(sql) for text in texts for key, sql in _split_statements(text)}
+
+
+def _text_of(package: str, name: str) -> str | None:
+    try:
+        return script(package, name)
+    except FileNotFoundError:
+        return None
+
+
+def _split_statements(text: str) -> Iterator[tuple[str, str]]:
+    _, *parts = _NAME.split(text)
+    for index in range(0, len(parts), 2):
+        yield parts[index], parts[index + 1].strip().rstrip(";")
 
 
 def split_script(package: str, name: str) -> Iterator[str]:

@@ -190,7 +190,7 @@ class PostgresDatabase(GroupCommitDatabase):
         """Do nothing: all tables are created with the schema."""
 
     def statements(self, name: str) -> Mapping[str, str]:
-        return statements(_PACKAGE, name)
+        return statements(_PACKAGE, name, self.row_ids)
 
     def insert(self, connection: Any, sql: str, parameters: Any) -> int:
         return connection.execute(f"{sql} RETURNING id", parameters).fetchone()[0]

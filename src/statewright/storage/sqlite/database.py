@@ -25,12 +25,11 @@ from statewright.storage.database import Statement
 from statewright.storage.encryption import Encryptor
 from statewright.storage.group_commit import GroupCommitDatabase
 from statewright.storage.locations import path_of
-from statewright.storage.row_ids import RowIds
 from statewright.storage.sqlite.data_version import VersionedHeadCache, check_format
 from statewright.storage.sqlite.faults import check_in_place, identity_of, translate_error
 from statewright.storage.sqlite.forks import defer_forks
 from statewright.storage.sqlite.migrate import prepare
-from statewright.storage.sqlite.statements import run_script, statements
+from statewright.storage.sqlite.statements import ROW_IDS, run_script, statements
 
 BUSY_TIMEOUT: Final = 10.0
 """Seconds to wait for the writes of other processes."""
@@ -64,7 +63,7 @@ class SqliteDatabase(GroupCommitDatabase):
     checkpoints smaller and slower to read.
     """
 
-    row_ids = RowIds(number_bits=32)
+    row_ids = ROW_IDS
     INTEGRITY_ERROR = sqlite3.IntegrityError
     AFTER_ALL_TEXT = b""  # SQLite sorts bytes after all text
 

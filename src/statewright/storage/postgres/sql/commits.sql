@@ -31,7 +31,7 @@ ORDER BY id;
 -- count_records
 UPDATE lines SET (records, size) = (
     SELECT count(*), coalesce(sum(octet_length(control) + coalesce(octet_length(changes), 0)), 0) FROM records
-    WHERE place BETWEEN lines.id << 28 AND (lines.id + 1 << 28) - 1
+    WHERE place BETWEEN lines.id << NUMBER_BITS AND (lines.id + 1 << NUMBER_BITS) - 1
 )
 WHERE id = ?;
 

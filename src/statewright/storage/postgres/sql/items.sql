@@ -1,14 +1,4 @@
--- Statements of store/items.py, each after its name.
-
--- item
--- An item, unless it has expired.
-SELECT id, namespace, key, created_at, updated_at, ttl, value FROM items
-WHERE namespace = :namespace AND key = :key AND (until IS NULL OR until > :now);
-
--- found
--- An item that a search has found.
-SELECT id, namespace, key, created_at, updated_at, ttl, value FROM items
-WHERE id = :id;
+-- Statements of ../../sql/items.sql in the dialect of Postgres.
 
 -- put
 -- Replaces an item, with an id larger than all before.
@@ -17,12 +7,6 @@ VALUES (:namespace, :key, coalesce(:created_at::BIGINT, :now::BIGINT), :now, :tt
 ON CONFLICT (namespace, key) DO UPDATE SET id = DEFAULT,
     created_at = excluded.created_at, updated_at = excluded.updated_at, ttl = excluded.ttl, until = excluded.until,
     value = excluded.value;
-
--- all
--- All unexpired items, the last updated first.
-SELECT id, namespace FROM items
-WHERE until IS NULL OR until > :now
-ORDER BY id DESC;
 
 -- under
 -- The unexpired items of a range of namespaces, the last updated first.
@@ -40,25 +24,5 @@ WHERE namespace >= :first AND (:beyond::TEXT IS NULL OR namespace < :beyond) AND
 SELECT DISTINCT namespace FROM items
 WHERE namespace >= :first AND (:beyond::TEXT IS NULL OR namespace < :beyond) AND (until IS NULL OR until > :now);
 
--- vectors_over
--- Deletes the vectors of expired items.
-DELETE FROM vectors
-WHERE item IN (SELECT id FROM items WHERE until <= :now);
-
--- id
-SELECT id, created_at, until FROM items WHERE namespace = :namespace AND key = :key;
-
--- delete
-DELETE FROM items WHERE id = ?;
-
--- delete_over
-DELETE FROM items WHERE until <= :now;
-
 -- refresh
 UPDATE items SET until = greatest(until, ? + ttl) WHERE id = ?;
-
--- put_vectors
-INSERT INTO vectors VALUES (?, ?, ?);
-
--- delete_vectors
-DELETE FROM vectors WHERE item = ?;

@@ -1,9 +1,4 @@
--- Statements of cache.py, each after its name.
-
--- get
--- The result of a key, unless it has expired.
-SELECT value FROM cache
-WHERE node = :node AND input = :input AND until > :now;
+-- Statements of ../../sql/cache.sql in the dialect of SQLite.
 
 -- put
 -- Replaces a result. One that does not expire gets an expiry after those of all earlier results.
@@ -18,12 +13,3 @@ WHERE (node, input) IN (
     ORDER BY until
     LIMIT max(0, (SELECT count(*) FROM cache) - :max_size)
 );
-
--- forget_over
-DELETE FROM cache WHERE until <= ?;
-
--- forget_node
-DELETE FROM cache WHERE node = ?;
-
--- forget_all
-DELETE FROM cache;

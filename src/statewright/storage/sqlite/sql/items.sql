@@ -1,25 +1,9 @@
--- Statements of store/items.py, each after its name.
-
--- item
--- An item, unless it has expired.
-SELECT id, namespace, key, created_at, updated_at, ttl, value FROM items
-WHERE namespace = :namespace AND key = :key AND (until IS NULL OR until > :now);
-
--- found
--- An item that a search has found.
-SELECT id, namespace, key, created_at, updated_at, ttl, value FROM items
-WHERE id = :id;
+-- Statements of ../../sql/items.sql in the dialect of SQLite.
 
 -- put
 -- Replaces an item, with an id larger than all before.
 INSERT OR REPLACE INTO items (namespace, key, created_at, updated_at, ttl, until, value)
 VALUES (:namespace, :key, coalesce(:created_at, :now), :now, :ttl, :now + :ttl, :value);
-
--- all
--- All unexpired items, the last updated first.
-SELECT id, namespace FROM items
-WHERE until IS NULL OR until > :now
-ORDER BY id DESC;
 
 -- under
 -- The unexpired items of a range of namespaces, the last updated first.
@@ -37,25 +21,5 @@ WHERE namespace >= :first AND namespace < :beyond AND (until IS NULL OR until > 
 SELECT DISTINCT namespace FROM items
 WHERE namespace >= :first AND namespace < :beyond AND (until IS NULL OR until > :now);
 
--- vectors_over
--- Deletes the vectors of expired items.
-DELETE FROM vectors
-WHERE item IN (SELECT id FROM items WHERE until <= :now);
-
--- id
-SELECT id, created_at, until FROM items WHERE namespace = :namespace AND key = :key;
-
--- delete
-DELETE FROM items WHERE id = ?;
-
--- delete_over
-DELETE FROM items WHERE until <= :now;
-
 -- refresh
 UPDATE items SET until = max(until, ? + ttl) WHERE id = ?;
-
--- put_vectors
-INSERT INTO vectors VALUES (?, ?, ?);
-
--- delete_vectors
-DELETE FROM vectors WHERE item = ?;

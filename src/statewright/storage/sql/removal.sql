@@ -43,5 +43,5 @@ WHERE thread = ? AND branch = ? AND namespace <> '';
 -- forks
 SELECT jumps.place FROM lines AS gone
 JOIN lines AS other ON other.thread = gone.thread AND other.namespace = gone.namespace AND other.id <> gone.id
-JOIN jumps ON jumps.place BETWEEN other.id << 28 AND (other.id + 1 << 28) - 1
-WHERE gone.id = :line AND jumps.parent BETWEEN :line << 28 AND (:line + 1 << 28) - 1;
+JOIN jumps ON jumps.place BETWEEN other.id << NUMBER_BITS AND (other.id + 1 << NUMBER_BITS) - 1
+WHERE gone.id = :line AND jumps.parent BETWEEN :line << NUMBER_BITS AND (:line + 1 << NUMBER_BITS) - 1;

@@ -24,12 +24,12 @@ INSERT INTO grown (line, field, last, whole, items, body)
 VALUES (?, ?, ?, ?, ?, ?);
 
 -- items
-SELECT coalesce(sum(items), 0)::BIGINT FROM grown
+SELECT CAST(coalesce(sum(items), 0) AS BIGINT) FROM grown
 WHERE line = :line AND field = :field AND last >= coalesce((SELECT max(last) FROM grown WHERE line = :line AND field = :field AND whole), 0);
 
 -- since_base
-WITH based AS (SELECT place, octet_length(base) AS size FROM segments WHERE place BETWEEN :first AND :last AND base IS NOT NULL
+WITH based AS (SELECT place, length(base) AS size FROM segments WHERE place BETWEEN :first AND :last AND base IS NOT NULL
     ORDER BY place DESC LIMIT 1)
-SELECT coalesce(sum(octet_length(changes)), 0)::BIGINT, count(*), coalesce((SELECT size FROM based), 0)
+SELECT CAST(coalesce(sum(length(changes)), 0) AS BIGINT), count(*), coalesce((SELECT size FROM based), 0)
 FROM segments
 WHERE place BETWEEN coalesce((SELECT place FROM based), :first) AND :last;
