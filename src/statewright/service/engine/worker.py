@@ -102,7 +102,7 @@ class RunWorker:
     # -- thread-safe
 
     @property
-    def has_room(self) -> bool:
+    def has_free_capacity(self) -> bool:
         """True if the worker can begin another run now."""
         return self._is_registered and not self._draining and self._free_capacity > 0
 
@@ -122,7 +122,7 @@ class RunWorker:
         Return the reservation, which must be passed to `settle`; None if the worker has no free capacity.
         """
         with self._lock:
-            if not self.has_room:
+            if not self.has_free_capacity:
                 return None
             self._reserved_capacity += 1
             reservation = _ClaimInFlight()
