@@ -376,7 +376,7 @@ async def test_a_run_whose_worker_cannot_check_its_lease_begins_after_the_next_b
     async with Cluster(place) as cluster:
         failing = threading.Event()
         host_a = await cluster.start("A", fails=lambda call: failing.is_set() and checks_its_lease(call))
-        await until(lambda: has_room(host_a.worker))
+        await until(lambda: has_free_capacity(host_a.worker))
         failing.set()
         run = await host_a.start_run("first")
         await until(lambda: has_nothing_to_do(host_a))
@@ -388,8 +388,8 @@ async def test_a_run_whose_worker_cannot_check_its_lease_begins_after_the_next_b
         assert (await wait_until_idle(host_a.service, run)).output == {"label": "first", "log": ["A"]}
 
 
-async def has_room(worker: RunWorker) -> bool:
-    return worker.has_room
+async def has_free_capacity(worker: RunWorker) -> bool:
+    return worker.has_free_capacity
 
 
 async def has_nothing_to_do(host: Host) -> bool:
@@ -404,10 +404,10 @@ async def begin_draining(host: Host) -> tuple[str, asyncio.Task[None]]:
     worker = host.worker
     stopping = asyncio.create_task(host.service.stop())
 
-    async def has_no_room() -> bool:
-        return not worker.has_room
+    async def has_no_free_capacity() -> bool:
+        return not worker.has_free_capacity
 
-    await until(has_no_room)
+    await until(has_no_free_capacity)
     return worker.id, stopping
 
 
@@ -417,7 +417,7 @@ async def test_a_worker_that_drains_longer_than_its_lease_keeps_its_runs(place: 
         run = await host_a.start_run("first")
         await check_calls(cluster, ("A", "first"))
         host_b = await cluster.start("B")
-        await until(lambda: has_room(host_b.worker))
+        await until(lambda: has_free_capacity(host_b.worker))
         worker_id, stopping = await begin_draining(host_a)
         for _ in range(7):
             await cluster.clock.advance_to_beat(2)

@@ -140,7 +140,7 @@ async def test_a_run_that_can_begin_at_once_is_claimed_by_the_process_that_start
     async with run_service(storage, build_graph("g", first)) as service:
         worker = service.worker
         assert worker is not None
-        while not worker.has_room:
+        while not worker.has_free_capacity:
             await asyncio.sleep(0.001)
         run = (await service.start(WS, StartRun(graph="g"))).run
         assert (run.worker_id, run.claim is not None, run.due_at) == (worker.id, True, None)
@@ -318,7 +318,7 @@ async def test_started_runs_do_not_exceed_the_capacity() -> None:
     service = create_service((InMemoryLedger(), InMemorySaver()), build_graph("g", hold), capacity=1)
     busy: Any = BusyLedger(service)
     async with service:
-        while not busy.worker.has_room:
+        while not busy.worker.has_free_capacity:
             await asyncio.sleep(0.001)
         later = service.clock.now() + timedelta(hours=1)
         busy.due = [(await service.start(WS, StartRun(graph="g", after=later))).run]

@@ -1,6 +1,7 @@
 """Recurring background tasks: webhook delivery, schedules, retention and deadlines.
 
-A task does its work in sweeps. Each sweep returns when the next one is due; `ring` starts it earlier.
+A task does its work in sweeps. Each sweep returns the time at which the next one is due. `Background.wake` starts the
+next sweep of every task at once.
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from statewright.clock import Clock
 
 logger = logging.getLogger("statewright.service")
 MAX_INTERVAL: Final = 5.0
-"""Maximum number of seconds between sweeps: another process may have created work."""
+"""Maximum number of seconds between sweeps, because another process may have created work."""
 RETRY_AFTER: Final = 5.0
 """Seconds before a failed sweep is repeated."""
 
 
 class BackgroundTask(Protocol):
-    """A recurring task. If it has a coroutine method `close`, that is called when the service stops."""
+    """A recurring task. It may have a coroutine method `close`, which is called when the service stops."""
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Do the work that is due. Return the time at which more is due; None if nothing is planned."""
+        """Do the work that is due. Return the time at which more work is due; None if none is planned."""
         ...
 
 
@@ -36,7 +37,7 @@ class Background:
     def __init__(self, tasks: Sequence[BackgroundTask], clock: Clock) -> None:
         self._tasks = tasks
         self._clock = clock
-        self._bells: list[asyncio.Event] = []
+        self._wakeups: list[asyncio.Event] = []
         """For each background task, the event that wakes it."""
         self._sweepers: list[asyncio.Task[None]] = []
         """For each background task, the asyncio task that calls `sweep`."""
@@ -46,21 +47,21 @@ class Background:
         """Start on the running event loop."""
         self._loop = asyncio.get_running_loop()
         for task in self._tasks:
-            bell = asyncio.Event()
-            self._bells.append(bell)
-            self._sweepers.append(asyncio.create_task(self._sweep_when_due(task, bell)))
+            wakeup = asyncio.Event()
+            self._wakeups.append(wakeup)
+            self._sweepers.append(asyncio.create_task(self._sweep_when_due(task, wakeup)))
 
     def wake(self) -> None:
         """Wake all tasks, so that they look for work at once. Thread-safe."""
-        for bell in self._bells:
-            self._set(bell)
+        for wakeup in self._wakeups:
+            self._set(wakeup)
 
-    def _set(self, bell: asyncio.Event) -> None:
-        """Set a bell from any thread."""
+    def _set(self, wakeup: asyncio.Event) -> None:
+        """Set an event of the event loop from any thread."""
         loop = self._loop
         if loop is not None:
             with suppress(RuntimeError):  # the loop has stopped
-                loop.call_soon_threadsafe(bell.set)
+                loop.call_soon_threadsafe(wakeup.set)
 
     async def stop(self) -> None:
         """Cancel all sweeps, and close the tasks. Interrupted work is done again after the next start."""
@@ -71,11 +72,11 @@ class Background:
             close = getattr(task, "close", None)
             if close is not None:
                 await close()
-        self._sweepers, self._bells, self._loop = [], [], None
+        self._sweepers, self._wakeups, self._loop = [], [], None
 
-    async def _sweep_when_due(self, task: BackgroundTask, bell: asyncio.Event) -> None:
+    async def _sweep_when_due(self, task: BackgroundTask, wakeup: asyncio.Event) -> None:
         while True:
-            bell.clear()
+            wakeup.clear()
             seconds = MAX_INTERVAL
             try:
                 now = self._clock.now()
@@ -85,6 +86,6 @@ class Background:
             except Exception:
                 logger.exception("Background task %s has failed. It will be retried.", type(task).__name__)
                 seconds = RETRY_AFTER
-            timer = self._clock.call_later(seconds, partial(self._set, bell))
-            await bell.wait()
+            timer = self._clock.call_later(seconds, partial(self._set, wakeup))
+            await wakeup.wait()
             timer.cancel()

@@ -13,7 +13,7 @@ from statewright.service.context.records import find_first
 from statewright.service.engine.progress import NO_GRAPH, OnEnd, Progress
 
 _MAY_FAIL: Final = [RunStatus.PENDING, RunStatus.RUNNING, RunStatus.WAITING]
-"""The statuses of runs that can fail. A paused run cannot: it can only be resumed or cancelled."""
+"""The statuses in which a run can fail. A paused run cannot fail: it can only be resumed or cancelled."""
 _BATCH_SIZE: Final = 100
 """Maximum number of runs that one query reads."""
 
@@ -27,7 +27,7 @@ class Deadlines:
         self._on_end = on_end
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Fail the runs whose deadline has passed. Return the next deadline, or now if more may have passed."""
+        """Fail the runs whose deadline has passed. Return the next deadline, or now if more runs may be overdue."""
         unclaimed = [Condition("claim", "=", None), Condition("deadline_at", "!=", None)]
         late = [*unclaimed, Condition("deadline_at", "<=", now), Condition("status", "in", _MAY_FAIL)]
         late_runs = await aresolve(self._ledger.find(Run, late, order=Order("deadline_at"), limit=_BATCH_SIZE))

@@ -44,7 +44,7 @@ class LoopThread:
     def stop(self, seconds: float | None = None) -> None:
         """Cancel all tasks, and wait until the thread ends, but at most `seconds` (`CANCEL_TIMEOUT` by default).
 
-        After that it is abandoned: it ends with the last of its tasks, or with the process.
+        A thread that is still alive after that is abandoned. It ends with the last of its tasks, or with the process.
         """
         if self._loop is None or self._thread is None:
             return
@@ -52,6 +52,6 @@ class LoopThread:
         self._thread.join(CANCEL_TIMEOUT if seconds is None else seconds)
         if self._thread.is_alive():
             logger.warning(
-                "Thread %s did not end: its tasks ignore cancellation, or block it. It is abandoned.", self._name
+                "Thread %s did not end, because its tasks ignore cancellation or block it. It is abandoned.", self._name
             )
         self._loop = self._thread = None

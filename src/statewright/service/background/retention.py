@@ -1,4 +1,4 @@
-"""Retention: deletes ended runs, received events and deliveries that are older than the retention of their workspace.
+"""Retention: the deletion of ended runs, received events and deliveries after the retention period of their workspace.
 
 A run and its thread are deleted in one transaction, which is refused if the run has changed since it was read, or if
 another run uses the thread. So changes between reading and deleting do no harm, several processes may delete
@@ -37,29 +37,29 @@ from statewright.runs import (
 SWEEP_INTERVAL: Final = timedelta(hours=1)
 """The time between sweeps if nothing is left to delete."""
 BATCH_SIZE: Final = 100
-"""Maximum number of records that one sweep deletes per kind and workspace, so that sweeps are short."""
+"""Maximum number of records of one class that a sweep deletes in a workspace, so that sweeps are short."""
 _ENDED_AT: Final[Mapping[RunStatus, str]] = {
     RunStatus.COMPLETED: "completed_at",
     RunStatus.FAILED: "failed_at",
     RunStatus.CANCELLED: "cancelled_at",
 }
-_OTHER_KINDS: Final[Sequence[tuple[type[Record], Sequence[Condition]]]] = (
+_OTHER_RECORDS: Final[Sequence[tuple[type[Record], Sequence[Condition]]]] = (
     (Delivery, [Condition("status", "!=", "pending")]),
     (ReceivedEvent, []),
 )
-"""Other kinds of records with a retention, each with the conditions that match finished ones."""
+"""The other classes of records that are deleted, each with the conditions that match finished records."""
 _MAY_CONTINUE: Final = [status for status in RunStatus if status.may_become]
 """The statuses of runs whose nodes may be executed again, including failed runs, which may be retried."""
 _MAX_TRIES: Final = 3
-"""Maximum number of tries to delete a run whose thread is acquired and released by other runs concurrently."""
+"""Maximum number of tries to delete a run while other runs begin and cease to use its thread."""
 logger = logging.getLogger("statewright.service")
 
 
 class Retention:
     """A background task that deletes old records: ended runs with their threads, received events, and deliveries.
 
-    Runs that have not ended are kept, and threads that another run uses. A child run is also kept while its parent may
-    execute the node that has started it again: from its record, the node recognizes that it was started before.
+    Runs that have not ended are kept, and so are threads that another run uses. A child run is kept, too, while the
+    node that started it may be executed again: the node recognizes by the child's record that it has started the child.
     """
 
     def __init__(self, ledger: Ledger, saver: WorkspaceCheckpointer) -> None:
@@ -70,42 +70,42 @@ class Retention:
     async def sweep(self, now: datetime) -> datetime | None:
         """Delete some of the old records. Return the time of the next sweep, which is now if more may be left.
 
-        Calls before that time do nothing: changes wake all background tasks, but do not make any record old.
+        Calls before that time do nothing. (Every change wakes all background tasks, but no change makes a record old.)
         """
-        # A time further in the future is ignored, because the clock was set back.
+        # If the next sweep is more than one interval away, the clock was set back, and that time is ignored.
         if self._next_sweep is None or not self._next_sweep - SWEEP_INTERVAL <= now < self._next_sweep:
             self._next_sweep = now if await self._delete_some(now) else now + SWEEP_INTERVAL
         return self._next_sweep
 
     async def _delete_some(self, now: datetime) -> bool:
-        """Delete old records of all kinds. Return whether more may be left."""
+        """Delete some of the old records of each class. Return True if more may be left."""
         limited = [Condition("retention_days", "!=", None)]
         may_have_more = False
         for workspace in await aresolve(self._ledger.find(Workspace, limited)):
             before = now - timedelta(days=workspace.retention_days)
             for status in _ENDED_AT:
                 may_have_more |= await self._delete_runs(workspace, status, before)
-            for kind, finished in _OTHER_KINDS:
-                may_have_more |= await self._delete_records(kind, workspace, finished, before)
+            for record_type, finished in _OTHER_RECORDS:
+                may_have_more |= await self._delete_records(record_type, workspace, finished, before)
         return may_have_more
 
     async def _delete_runs(self, workspace: Workspace, status: RunStatus, before: datetime) -> bool:
-        """Delete runs of one status that ended before an instant. Return whether more may be left."""
-        ended = _ENDED_AT[status]
-        old = [*where(workspace_id=workspace.id, status=status), Condition(ended, "<", before)]
+        """Delete runs with one status that ended before an instant. Return True if more may be left."""
+        ended_at = _ENDED_AT[status]
+        old = [*where(workspace_id=workspace.id, status=status), Condition(ended_at, "<", before)]
         deleted = skipped = 0
         while deleted < BATCH_SIZE:
-            page = await aresolve(self._ledger.find(Run, old, order=Order(ended), limit=BATCH_SIZE, offset=skipped))
-            needed = await self._find_needed(page)
-            count = sum([run.id not in needed and await self._delete_run(run) for run in page])
+            page = await aresolve(self._ledger.find(Run, old, order=Order(ended_at), limit=BATCH_SIZE, offset=skipped))
+            children = await self._find_children_in_use(page)
+            count = sum([run.id not in children and await self._delete_run(run) for run in page])
             deleted += count
             skipped += len(page) - count  # so that the next page begins after the runs that were kept
             if len(page) < BATCH_SIZE:
                 return False
         return True
 
-    async def _find_needed(self, runs: Sequence[Run]) -> set[str]:
-        """Return the ids of the child runs whose parents may execute the nodes that have started them again."""
+    async def _find_children_in_use(self, runs: Sequence[Run]) -> set[str]:
+        """Return the ids of the child runs to keep, because the nodes that started them may be executed again."""
         parents = sorted({run.parent_id for run in runs if run.parent_id is not None})
         if not parents:
             return set()
@@ -114,12 +114,12 @@ class Retention:
         return {run.id for run in runs if run.parent_id in active}
 
     async def _delete_run(self, run: Run) -> bool:
-        """Delete a run, and its thread unless another run uses it. Return whether the run was deleted."""
+        """Delete a run, and its thread unless another run uses it. Return True if the run was deleted."""
         try:
             for _ in range(_MAX_TRIES):
                 if await self._delete_with_thread(run) or await self._delete_without_thread(run):
                     return True
-        except RecordConflict:  # it was retried, or another process has deleted it
+        except RecordConflict:  # the run was retried, or another process has deleted it
             pass
         except StorageUnavailable:
             raise
@@ -149,7 +149,7 @@ class Retention:
         return True
 
     async def _delete_without_thread(self, run: Run) -> bool:
-        """Delete a run whose thread is shared. Return False if it is not shared any more, or the run has changed."""
+        """Delete a run whose thread is shared. Return False if it is no longer shared, or if the run has changed."""
         is_shared = Condition("thread_id", "in", Among(Run, "thread_id", _others(run)))
         guard = Update(Run, run.id, {}, [*where(version=run.version), is_shared])
         try:
@@ -159,14 +159,14 @@ class Retention:
         return True
 
     async def _delete_records(
-        self, kind: type[Record], workspace: Workspace, finished: Sequence[Condition], before: datetime
+        self, record_type: type[Record], workspace: Workspace, finished: Sequence[Condition], before: datetime
     ) -> bool:
-        """Delete finished records of a kind that were created before an instant. Return whether more may be left."""
+        """Delete finished records that were created before an instant. Return True if more may be left."""
         old = [*where(workspace_id=workspace.id), *finished, Condition("created_at", "<", before)]
-        records: Sequence[Any] = await aresolve(self._ledger.find(kind, old, limit=BATCH_SIZE))
+        records: Sequence[Any] = await aresolve(self._ledger.find(record_type, old, limit=BATCH_SIZE))
         if records:
             ids = [record.id for record in records]
-            await aresolve(self._ledger.write([Delete(kind, [*finished, Condition("id", "in", ids)])]))
+            await aresolve(self._ledger.write([Delete(record_type, [*finished, Condition("id", "in", ids)])]))
         return len(records) == BATCH_SIZE
 
 

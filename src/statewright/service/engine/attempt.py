@@ -1,4 +1,4 @@
-"""An attempt of a worker to advance a run until it completes, waits, or is stopped.
+"""A worker's attempt to advance a run until the run completes, waits, or is stopped.
 
 The graph runs on the event loop of the worker, with a checkpointer (`RunRecorder`) that writes the records of the run
 in the same transaction as each checkpoint. So the attempt itself writes only what the graph cannot: that the run could
@@ -45,7 +45,8 @@ _RETRY_AFTER: Final = timedelta(seconds=0.5)
 _MISSING_CODE_RETRY_AFTER: Final = timedelta(seconds=10)
 """Delay before the next attempt at a run whose graph is not served."""
 _PRECEDENCE: Final[Mapping[str, int]] = {"release": 0, "limit": 1, "pause": 2}
-"""The reasons to stop before the next superstep. A reason replaces lower ones, which stop the run for less time."""
+"""The precedence of the reasons to stop before the next superstep. A reason that stops a run for longer replaces one
+that stops it for less time."""
 
 
 class RunAttempt:
@@ -64,7 +65,7 @@ class RunAttempt:
         self._stopping: Stopping | None = None
         """The reason for which the attempt is being stopped."""
         self._is_cancelled = False
-        """True if the running superstep was cancelled too, rather than allowed to finish."""
+        """True if the running superstep was cancelled rather than allowed to finish."""
         self._spending_limits: SpendingLimits | None = None
         self._spent_before: DailySpending | None = None
         """The spending of the workspace on this day before the attempt."""
@@ -80,17 +81,17 @@ class RunAttempt:
         self._drain("pause")
 
     def release(self) -> None:
-        """Stop before the next superstep, or at once if all steps wait for a retry; another worker takes the run."""
+        """Stop before the next superstep, or at once if all steps wait for a retry. Another worker will continue."""
         self._drain("release")
         if self._progress is not None and self._progress.steps.is_backing_off(self._context.now()):
             self.abandon()
 
     def abandon(self) -> None:
-        """Stop at once; another worker takes the run."""
+        """Stop at once. Another worker will continue."""
         self._cancel("release", "the service is stopping")
 
     def cancel(self) -> None:
-        """Stop at once, because the run was cancelled or belongs to another worker now."""
+        """Stop at once, because the run was cancelled or now belongs to another worker."""
         self._control.request_cancel("the run was cancelled")
 
     def check_record(self, record: Run | None) -> None:
@@ -101,7 +102,10 @@ class RunAttempt:
             self.pause()
 
     def _drain(self, reason: Stopping) -> None:
-        """Stop before the next superstep. Reasons of higher precedence win: a pause is kept if the worker stops too."""
+        """Stop before the next superstep. The reason of the highest precedence wins.
+
+        For example, a run that was asked to pause is paused even if its worker stops too.
+        """
         is_replaceable = self._stopping in _PRECEDENCE and not self._is_cancelled
         if self._stopping is None or (is_replaceable and _PRECEDENCE[self._stopping] < _PRECEDENCE[reason]):
             self._stopping = reason
@@ -117,7 +121,7 @@ class RunAttempt:
         self._control.request_cancel(message)
 
     def _share_stopping(self) -> None:
-        """Copy the reason to the progress, which interprets later writes by it. Called after each change."""
+        """Copy the reason to the progress, which uses it to interpret later writes. Called whenever it changes."""
         if self._progress is not None:
             self._progress.reached_limit = self._reached_limit  # first, because the reason "limit" refers to it
             self._progress.stopping, self._progress.is_cancelled = self._stopping, self._is_cancelled
@@ -143,7 +147,7 @@ class RunAttempt:
         except (RecordConflict, LeaseLost) as error:
             await self._handle_refused_write(error)
         except (ThreadBusy, CheckpointConflict):
-            # The holder may be an earlier attempt at this run that could not release the thread.
+            # The thread may still be held by an earlier attempt at this run, which could not release it.
             await self._preparation.release_stale_lease()
             await self._postpone(self._context.now() + _RETRY_AFTER)
         except StorageUnavailable:
@@ -170,9 +174,10 @@ class RunAttempt:
         progress = start.progress
         self._configure(progress)
         progress.spending_limits, progress.spent = self._spending_limits, self._spent_before
-        self._progress = progress  # first, so that a stop requested meanwhile on another thread updates it too
+        # Set before the reason is copied, so that a stop requested by another thread in between is copied too.
+        self._progress = progress
         self._share_stopping()
-        if self._is_late:
+        if self._is_past_deadline:
             await self._time_out(progress)
             return
         recorder = RunRecorder(context, progress, on_lost=self.cancel, on_spent=self._count_spending)
@@ -226,7 +231,7 @@ class RunAttempt:
     # -- deadlines
 
     @property
-    def _is_late(self) -> bool:
+    def _is_past_deadline(self) -> bool:
         return self._run.deadline_at is not None and self._run.deadline_at <= self._context.now()
 
     def _start_deadline_timer(self) -> Any:
@@ -246,7 +251,7 @@ class RunAttempt:
     # -- postponing
 
     async def _postpone(self, until: datetime) -> None:
-        """Release the run, to be claimed again at an instant."""
+        """Release the run. Workers may claim it again at the time `until`."""
         progress = Progress(replace(self._run, status=RunStatus.PENDING), NO_GRAPH)
         try:
             await self._context.write(progress.postpone_changes(until, self._context.now()))
@@ -256,14 +261,14 @@ class RunAttempt:
             logger.exception("Run %s could not be released. The next heartbeat of its worker retries.", self.run_id)
 
     async def _postpone_if_over_limit(self) -> bool:
-        """Postpone the run to the next day if its workspace has reached a spending limit. Return whether it has."""
+        """Postpone the run to the next day if its workspace has reached a daily limit. Return True if postponed."""
         context, run = self._context, self._run
         self._spending_limits = await context.spending.limits_of(run.workspace_id)
         if self._spending_limits is None:
             return False
         self._spent_before = await context.spending.of_today(run.workspace_id)
         limit = self._spending_limits.find_reached(self._spent_before, context.now())
-        if limit is None or self._is_late:
+        if limit is None or self._is_past_deadline:
             return False
         progress = Progress(replace(run, status=RunStatus.PENDING), NO_GRAPH)
         pauses = run.status is RunStatus.RUNNING
@@ -273,9 +278,9 @@ class RunAttempt:
     async def _postpone_missing_code(self, error: StatewrightError) -> None:
         """Postpone a run whose graph, or a part of it, is not available in this process.
 
-        It was available when the run was started, so the deployment is at fault, and the run should not fail.
+        The graph was available when the run was started, so the deployment is at fault, and the run should not fail.
         """
-        if self._is_late:
+        if self._is_past_deadline:
             await self._time_out(Progress(self._run, NO_GRAPH))
             return
         logger.warning("Run %s is postponed: %s", self.run_id, error)

@@ -1,8 +1,8 @@
-"""The start of an attempt: the input of the graph, and the records from which its progress continues.
+"""The start of an attempt: the input of the graph, and the records from which the run's progress continues.
 
 There are three cases. A run that has not begun takes over its thread and starts from its input. A run that waits is
 resumed with the answers that have arrived; if there are none, it keeps waiting and the attempt ends. Any other run was
-interrupted by the end of its worker, and continues from its last checkpoint.
+interrupted because its worker ended, and continues from its last checkpoint.
 
 The thread may have another holder: a run that was cancelled in favor of this one, or an attempt that has lost its
 claim. With `on_busy="interrupt"` or `"rollback"`, the runs that use the thread are cancelled, and the new run continues
@@ -48,7 +48,7 @@ class AttemptStart(NamedTuple):
 
 
 class AttemptPreparation:
-    """Prepares the start of an attempt at one claimed run."""
+    """Prepares the start of an attempt to advance one claimed run."""
 
     def __init__(self, context: ServiceContext, run: Run) -> None:
         self._context = context
@@ -71,9 +71,9 @@ class AttemptPreparation:
         await self.release_stale_lease()
         progress = Progress(run, graph.graph, steps=steps, waits=waits)
         inbox = await self._load_inbox()
-        progress.steps.answered = {signal.interrupt_id for signal in inbox if signal.interrupt_id is not None}
+        progress.steps.answered_ids = {signal.interrupt_id for signal in inbox if signal.interrupt_id is not None}
         saved = await aresolve(self._saver.load(run.thread_id))
-        if saved is not None and saved.checkpoint.is_complete:  # an edit of the thread has left nothing to execute
+        if saved is not None and saved.checkpoint.is_complete:  # the thread was edited: nothing is left to execute
             progress.values = saved.checkpoint.values
         return AttemptStart(None, progress)
 
@@ -86,28 +86,28 @@ class AttemptPreparation:
     async def _resume_waiting(
         self, graph: CompiledGraph, steps: Sequence[StepRun], waits: Sequence[Wait]
     ) -> AttemptStart | None:
-        """Return the start with the answers that have arrived. If there are none, release the run and return None."""
+        """Return a start with the answers that have arrived. If there are none, release the run and return None."""
         run, now = self._run, self._context.now()
         arrivals = match_signals(waits, await self._load_inbox(), now)
         await self._refuse_invalid(arrivals)
-        is_late = run.deadline_at is not None and run.deadline_at <= now
+        is_past_deadline = run.deadline_at is not None and run.deadline_at <= now
         if not arrivals.ended and arrivals.refused:
             await self._release_refused(arrivals, next_due(waits, run.deadline_at))
             return None
-        if not arrivals.ended and not is_late:
+        if not arrivals.ended and not is_past_deadline:
             await self._release_waiting(next_due(waits, run.deadline_at))
             return None
         command = cast("Any", Command)(resume=arrivals.answers)
-        progress = Progress(run, graph.graph, steps=steps, waits=waits, arrivals=None if is_late else arrivals)
+        progress = Progress(run, graph.graph, steps=steps, waits=waits, arrivals=None if is_past_deadline else arrivals)
         return AttemptStart(command, progress)
 
     async def _load_inbox(self) -> Sequence[Signal]:
         """Return the unprocessed signals for the run, the oldest first."""
-        untaken = where(run_id=self._run.id, taken=False)
-        return await aresolve(self._ledger.find(Signal, untaken, order=Order("created_at")))
+        unprocessed = where(run_id=self._run.id, taken=False)
+        return await aresolve(self._ledger.find(Signal, unprocessed, order=Order("created_at")))
 
     async def _refuse_invalid(self, arrivals: Arrivals) -> None:
-        """Refuse answers of a type other than the one that their wait requires."""
+        """Refuse the answers that do not have the type that their wait requires."""
         typed = [wait for wait in arrivals.ended if wait.schema is not None and wait.id in arrivals.signals]
         if not typed:
             return
@@ -128,7 +128,7 @@ class AttemptPreparation:
         await self._context.write(changes)
 
     async def _release_waiting(self, due: datetime | None) -> None:
-        """Release the run, which keeps waiting."""
+        """Release the run, which keeps waiting. It is due again at `due`, or as soon as a signal arrives."""
         run = self._run
         guard = [Condition("claim", "=", run.claim), Condition("version", "=", run.version)]
         try:
@@ -140,7 +140,7 @@ class AttemptPreparation:
     # -- the thread
 
     async def _take_over(self, graph: CompiledGraph) -> None:
-        """Take over the thread from the runs that were cancelled for this one. Roll them back if requested."""
+        """Take over the thread from the runs that were cancelled in favor of this one. Roll them back if requested."""
         cancelled: Sequence[str] = self._run.settings.get("takesOver", ())
         if not cancelled:
             return
@@ -149,19 +149,22 @@ class AttemptPreparation:
         if not self._run.settings.get("rollsBack") or head is None:
             return
         if await find_edited_run(self._saver, head) in cancelled:
-            # Guarded in the transaction of the rollback, because the run may be cancelled or taken over at any moment.
+            # The claim is checked in the transaction of the rollback, because this run may be cancelled, or taken over
+            # by another worker, at any moment.
             recorder = EditRecorder(self._saver, self._ledger, lambda commit, now: [guard_claim(self._run)])
             editable = graph.with_services(checkpointer=cast("Checkpointer", recorder), clock=self._context.clock)
-            # Refused if the head has moved: a later attempt at this run may have rolled back already.
+            # With the id of the head, the rollback is refused if the head has moved: a later attempt at this run may
+            # have rolled back already.
             config = {"configurable": {"thread_id": self._run.thread_id, "checkpoint_id": head.id}}
             await call_in_thread(editable.roll_back, config)
 
     async def release_stale_lease(self) -> None:
-        """Release the thread if its holder is an attempt, at this run or another one, that has lost its claim.
+        """Release the thread if the attempt that holds it, at this run or another one, has lost its claim.
 
         The lease is read before the claims. While this attempt has its claim, no later attempt at the run has started,
-        so the holder is an earlier one. An attempt that has lost its own claim (for example, because its process was
-        suspended for longer than its lease) must not release the thread, which its successor may hold.
+        so an attempt at this run that holds the thread is an earlier one. An attempt that has lost its own claim (for
+        example, because its process was suspended for longer than its lease) must not release the thread, which its
+        successor may hold.
         """
         thread_id = self._run.thread_id
         lease = await aresolve(self._saver.lease(thread_id))
@@ -171,9 +174,9 @@ class AttemptPreparation:
             release = LeaseRequest(lease.owner, self._context.now(), None)
             await aresolve(self._saver.renew(thread_id, release))
 
-    async def _has_lost_claim(self, holder: str) -> bool:
-        """Return True if the attempt that holds the thread has lost its claim. `holder` is the id of its run."""
-        if holder == self._run.id:  # an earlier attempt, as long as this one has its claim
+    async def _has_lost_claim(self, holder_id: str) -> bool:
+        """Return True if the attempt that holds the thread has lost its claim. `holder_id` is the id of its run."""
+        if holder_id == self._run.id:  # an earlier attempt, as long as this one has its claim
             return await load_if_claimed(self._ledger, self._run) is not None
-        run = await aresolve(self._ledger.get(Run, holder))
+        run = await aresolve(self._ledger.get(Run, holder_id))
         return run is not None and run.claim is None

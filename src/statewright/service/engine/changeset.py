@@ -1,4 +1,4 @@
-"""Changes to the records of a run: collecting them, removing secrets, and converting errors for storage."""
+"""A set of changes to the records of a run, the removal of secrets from changes, and errors as they are stored."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Redact = Callable[[Any], Any]
 
 @dataclass(slots=True)
 class ChangeSet:
-    """The changes of one write to the records of a run, collected while a commit is interpreted."""
+    """The changes to the records of a run that one write will make, collected while a commit is interpreted."""
 
     values: dict[str, Any] = field(default_factory=dict[str, Any])
     """New values of the run, by column."""
@@ -27,7 +27,7 @@ class ChangeSet:
     final_changes: list[Change] = field(default_factory=list[Change])
     """Changes to apply after all others, such as those that end all open steps."""
     spent: DailySpending | None = None
-    """The sum of the recorded model calls."""
+    """The sum of the model calls in `changes`; None if there are none."""
 
     def add_event(self, kind: str, payload: Mapping[str, Json], step: StepRun | None = None) -> None:
         """Add an event of the run, or of one of its steps."""
@@ -73,7 +73,7 @@ MAX_MESSAGE_LENGTH: Final = 4000
 
 
 def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Json]:
-    """Return an error in the form that records store: message and code, and the step and details if known."""
+    """Return an error as records store it: with `message` and `code`, and with `step` and `details` if known."""
     message = f"{error}" if isinstance(error, StatewrightError) else f"{type(error).__name__}: {error}"
     record: dict[str, Json] = {"message": _storable(message), "code": code_of(error)}
     if step is not None:
@@ -83,14 +83,14 @@ def error_json(error: BaseException, *, step: str | None = None) -> dict[str, Js
 
 
 def error_from_text(text: str) -> dict[str, Json]:
-    """Return an error in the form that records store, from its text `Class: message`."""
+    """Return an error as records store it, given its text `Class: message`."""
     name, _, message = text.partition(": ")
-    kind = getattr(errors, name, None)
-    if isinstance(kind, type) and issubclass(kind, StatewrightError):
-        return {"message": _storable(message), "code": kind.code}
+    cls = getattr(errors, name, None)
+    if isinstance(cls, type) and issubclass(cls, StatewrightError):
+        return {"message": _storable(message), "code": cls.code}
     return {"message": _storable(text), "code": name if message else "ERROR"}
 
 
 def _storable(text: str) -> str:
-    """Truncate a text for storage, and replace lone surrogates, which cannot be encoded."""
+    """Truncate a message for storage, and replace lone surrogates, which cannot be encoded."""
     return text[:MAX_MESSAGE_LENGTH].encode("utf-8", "replace").decode()

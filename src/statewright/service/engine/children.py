@@ -1,7 +1,7 @@
 """Child runs: runs that nodes start.
 
-A child is created in the transaction that saves the result of its node. So a node that fails has started no run, and a
-node that is executed again finds by its id the run that it has started before.
+A child is created in the transaction that saves the result of the node that starts it. So a node that fails has started
+no run. A node that is executed again gives its child the same run id, by which it finds the run that it has started.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ OPTIONS: Final = ("thread_id", "timeout", "tags", "metadata", "concurrency_key",
 
 
 class ChildStarter:
-    """Starts child runs for the nodes of one run. Called on the threads of nodes, where it may block on the ledger."""
+    """Starts child runs for the nodes of one run. Called on the threads of nodes, where blocking calls are allowed."""
 
     def __init__(self, run: Run, progress: Progress, context: ServiceContext, starter: Starter) -> None:
         self._run = run
@@ -44,7 +44,10 @@ class ChildStarter:
         awaited: bool,
         options: Mapping[str, Any],
     ) -> None:
-        """Queue the creation of a child, unless it was started before.
+        """Queue the creation of a child run, unless it was started before.
+
+        `work` has the ids of the task that starts the child and its enclosing tasks, the innermost first. `awaited` is
+        True if the task waits for the child to end. `options` are those of `StartRun` that are listed in `OPTIONS`.
 
         Raises InvalidRequest, NotFound for an unknown graph, PayloadTooLarge.
         """
@@ -81,7 +84,7 @@ class ChildStarter:
         self._progress.steps.queue(work, changes)
 
     def differs(self, run_id: str, graph: str, input: Any) -> bool:  # noqa: A002
-        """Return True if a child was started before with another graph or input."""
+        """Return True if the child was started before, with another graph or input."""
         existing = self._started.get(run_id) or self._load(run_id)
         return existing is not None and (existing.graph, existing.input) != (graph, as_json(input))
 
@@ -89,8 +92,9 @@ class ChildStarter:
         return resolve(self._context.ledger.get(Run, run_id))
 
     def _report_again(self, run_id: str) -> list[Change]:
-        """Return the changes that report a child to the run if it has ended, replacing earlier reports."""
-        untaken = where(run_id=self._run.id, type=f"{RUN_ENDED}{run_id}", taken=False)
-        reports = resolve(self._context.ledger.find(Signal, untaken))
-        child = self._load(run_id)  # last, so that an end in between may be reported twice, but is never lost
+        """Return the changes that report to the run that a child has ended, replacing earlier reports."""
+        unprocessed = where(run_id=self._run.id, type=f"{RUN_ENDED}{run_id}", taken=False)
+        reports = resolve(self._context.ledger.find(Signal, unprocessed))
+        # The child is loaded last. If it ends between the two queries, the end may be reported twice, but is not lost.
+        child = self._load(run_id)
         return report_again(child, self._run.id, reports) if child is not None else []

@@ -1,4 +1,4 @@
-"""The end of runs, and its consequences for webhooks and parent runs."""
+"""The end of a run, and its consequences for webhooks and for the parent run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from statewright.service.engine.waits import wake_change
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a run: its final status, the event, and the output or error."""
+    """The end of a run: its final status, the type and payload of its last event, and its output or error."""
 
     status: RunStatus
     event: str
@@ -43,7 +43,7 @@ class Ending:
         return cls(run.status, f"WORKFLOW_{run.status.upper()}", {}, output=run.output, error=run.error)
 
     def values(self, now: datetime) -> dict[str, Any]:
-        """Return the columns of the run that the end changes."""
+        """Return the columns of the run that change when it ends, with their new values."""
         values: dict[str, Any] = {"status": self.status, f"{self.status}_at": now, "error": self.error}
         if self.status is RunStatus.COMPLETED:
             values |= {"output": self.output, "current_step": None}
@@ -66,9 +66,9 @@ def completion_changes(run: Run, ending: Ending, now: datetime) -> list[Change]:
 
 
 def report_again(run: Run, parent_id: str, reports: Sequence[Signal]) -> list[Change]:
-    """Return the changes that report a run to a parent that starts to wait for it, replacing earlier `reports`.
+    """Return the changes that report the end of a run to a parent that begins to wait for it.
 
-    A run that has not ended yet is reported when it ends.
+    They replace the earlier `reports`. If the run has not ended yet, its end will be reported when it occurs.
     """
     changes: list[Change] = [Update(Signal, signal.id, {"taken": True}) for signal in reports]
     if run.status not in ENDED:
@@ -80,7 +80,7 @@ def report_again(run: Run, parent_id: str, reports: Sequence[Signal]) -> list[Ch
 
 
 def report_to_parent(run: Run, parent_id: str, ending: Ending, now: datetime) -> list[Change]:
-    """Return the changes that signal the end of a run to its parent, which may wait for it."""
+    """Return the changes that signal the end of a run to its parent, which may be waiting for it."""
     kind = f"{RUN_ENDED}{run.id}"
     payload = {"runId": run.id, "status": str(ending.status), "output": ending.output, "error": ending.error}
     # The id includes the time, because a run may fail, be retried, and end again: each end is reported.

@@ -1,8 +1,8 @@
 """The progress of a run: converts the commits of its graph to changes of its records, without I/O.
 
-This is the only place where checkpoints become steps, waits and events. The results of a superstep complete steps, its
-frontier begins steps, its interrupts are waits, and the end of its log is the outcome of the run. The recorder writes
-the resulting changes in the transaction of the superstep.
+This is the only place where checkpoints become steps, waits and events. The results of a superstep complete steps, the
+tasks of its frontier begin steps, its interrupts become waits, and the entry `run_finished` of its log has the outcome
+of the run. The recorder writes the resulting changes in the transaction that saves the superstep.
 """
 
 from __future__ import annotations
@@ -54,12 +54,12 @@ from statewright.service.engine.waits import (
 )
 
 Stopping = Literal["pause", "release", "limit", "timeout"]
-"""The reason for which a run is stopped from outside: to pause it, to release it to another worker, because its
-workspace has reached a daily spending limit, or because its deadline has passed."""
+"""The reason why a run is stopped from outside: to pause it, to release it to another worker, because its workspace
+has reached a daily spending limit, or because its deadline has passed."""
 SPENDING_LIMIT: Final = "spending_limit"
-"""The reason of a pause, in events, until the workspace may spend again."""
+"""The `reason` in the events of a run that is paused until its workspace may spend again."""
 OnEnd = Callable[[Run, Ending, datetime], Sequence[Change]]
-"""Returns changes to write in the transaction in which a run ends."""
+"""Returns further changes for the transaction in which a run ends."""
 
 
 class _NoGraph:
@@ -99,17 +99,20 @@ class Progress:
         self.steps = StepRecords(run, graph, steps, waits)
         self._arrivals = arrivals
         self.has_begun = False
-        """True once the first write of the attempt was prepared."""
+        """True once the changes of the attempt's first write were returned, even if that write is not saved yet."""
         self._guard: Where | None = None
-        """Conditions on the run that replace the check of the claim."""
+        """Conditions on the run that guard a write instead of the claim."""
         self.has_written = False
-        """True once a write was saved."""
+        """True once a write of the attempt was saved."""
         self.was_refused = False
-        """True if a write was refused."""
+        """True if a write of the attempt was refused."""
         self._version = run.version if run.status is RunStatus.WAITING else None
-        """The version that the first write expects, so that signals since the inbox was read are not lost."""
+        """The version of the run that the first write requires; None for any version.
+
+        A signal that arrives after the inbox was read changes the version, so that it is not lost.
+        """
         self.values: Mapping[str, Any] = {}
-        """The state at the start of the attempt, which is the output if nothing is left to do."""
+        """The state at the start of the attempt, which becomes the output if nothing is left to execute."""
         self.redact: Redact | None = None
         self.max_output = 10_000_000
         """Maximum size of the output, in bytes of JSON."""
@@ -117,13 +120,13 @@ class Progress:
 
     @property
     def has_settled(self) -> bool:
-        """True if a prepared write releases the run, for example because it has ended, waits or is paused."""
+        """True if the changes returned so far release the run, for example because it has ended, waits or is paused."""
         return self.claim is not None and self.run.claim is None
 
     # -- undoing refused writes
 
     def snapshot(self) -> Callable[[], None]:
-        """Return a function that restores the current progress, if later writes are not saved."""
+        """Return a function that restores the current progress. It is called if a later write is refused."""
         run, has_begun, arrivals, version = self.run, self.has_begun, self._arrivals, self._version
         restore_steps = self.steps.snapshot()
 
@@ -174,7 +177,7 @@ class Progress:
         return self._changes(changeset, now)
 
     def failure_changes(self, error: BaseException, now: datetime, *, guard: Where | None = None) -> list[Change]:
-        """Return the changes that fail a run whose outcome was not saved, guarded by its claim or else by `guard`."""
+        """Return the changes that fail a run whose outcome was not saved. The default guard is the claim."""
         changeset = ChangeSet()
         self._guard = guard
         self._begin_attempt(changeset, now)
@@ -183,13 +186,14 @@ class Progress:
         return self._changes(changeset, now)
 
     def postpone_changes(self, until: datetime, now: datetime) -> list[Change]:
-        """Return the changes that release the run, to be claimed again at an instant."""
+        """Return the changes that release the run until workers may claim it again."""
         return self._changes(ChangeSet(values=release_values(until)), now)
 
     def next_day_changes(self, limit: SpendingLimitReached, now: datetime, *, pauses: bool) -> list[Change]:
-        """Return the changes that postpone a run until its workspace may spend again, and pause it if it `pauses`.
+        """Return the changes that postpone a run until its workspace may spend again.
 
-        The event is recorded once, however often the run is postponed.
+        If `pauses` is True, the run also gets the status PAUSED. The event is recorded once, however often the run is
+        postponed.
         """
         changeset = ChangeSet()
         self._pause_until_next_day(changeset, limit)
@@ -200,7 +204,7 @@ class Progress:
         return self._changes(changeset, now)
 
     def _changes(self, changeset: ChangeSet, now: datetime) -> list[Change]:
-        """Return the changes of one write, with its guard; none if nothing was recorded."""
+        """Return the changes of one write, with its guard; an empty list if the change set is empty."""
         if not (changeset.values or changeset.events or changeset.changes or changeset.final_changes):
             return []
         values = {name: value for name, value in changeset.values.items() if not isinstance(value, Plus)}
@@ -224,7 +228,7 @@ class Progress:
         return bool(due.intersection(before) or done.intersection(after) or "*" in before or (done and "*" in after))
 
     def _reaches_limit(self, changeset: ChangeSet, now: datetime) -> bool:
-        """Return True if the workspace reaches its daily limit with this write, by its last known spending."""
+        """Return True if the workspace reaches its daily limit with this write, judging by its last known spending."""
         if self.spending_limits is None:
             return False
         total = DailySpending.of(self.run.workspace_id, now)
@@ -236,7 +240,7 @@ class Progress:
     # -- the first write of an attempt
 
     def _begin_attempt(self, changeset: ChangeSet, now: datetime, *, has_input: bool = False) -> None:
-        """Record with the first write of an attempt that the run is running, and has received its answers."""
+        """If this is the first write of the attempt, record that the run is running and has received its answers."""
         if self.has_begun:
             return
         self.has_begun, run = True, self.run
@@ -245,9 +249,10 @@ class Progress:
         if run.status is not RunStatus.RUNNING:
             changeset.values["status"] = RunStatus.RUNNING
             self.run = replace(run, status=RunStatus.RUNNING)
-        if run.status is RunStatus.PAUSED:  # by a spending limit: resuming a run that was paused on request changes it
+        # A spending limit has paused the run: a run that was paused on request has another status once it is resumed.
+        if run.status is RunStatus.PAUSED:
             changeset.add_event("WORKFLOW_RESUMED", {"reason": SPENDING_LIMIT})
-        if run.error is not None:  # the spending limit for which it was postponed
+        if run.error is not None:  # the error of the spending limit that has postponed the run
             changeset.values["error"] = None
         if run.started_at is None:
             changeset.values["started_at"] = now
@@ -299,7 +304,7 @@ class Progress:
         elif status == "waiting":
             self._wait(changeset, now)
         elif self.is_cancelled or (status == "cancelled" and "error" not in outcome):
-            # A cancellation without an error means that the process is ending. Another worker resumes the run.
+            # A cancellation without an error means that the process is ending. Another worker will continue the run.
             changeset.values.update(release_values(now))
         elif outcome.get("drained") and self.stopping == "pause":
             self._pause(changeset)
@@ -308,9 +313,9 @@ class Progress:
         elif outcome.get("drained") and self.stopping == "release":
             changeset.values.update(release_values(now))
         elif status == "cancelled":
-            # A node has cancelled it: a cancellation from outside removes the claim, so this write would be refused.
+            # A node has cancelled the run. (A cancellation from outside removes the claim, so it is not seen here.)
             self._finish(changeset, Ending.cancelled(str(outcome["error"])), now)
-        else:  # also if the run is being stopped, because a failed step is executed again only on request
+        else:  # even if the run is being stopped, because a failed step is executed again only on request
             self._finish(changeset, Ending.failed(self.steps.error_of(outcome.get("error", status))), now)
 
     def output_of(self, values: Mapping[str, Any]) -> Any:
@@ -348,16 +353,16 @@ class Progress:
         changeset.values.update(ending.values(now))
         changeset.add_event(ending.event, ending.payload)
         if ending.status is not RunStatus.COMPLETED:
-            stopped = {"message": "The step was stopped because the run has ended.", "code": "STOPPED"}
+            step_error = {"message": "The step was stopped because the run has ended.", "code": "STOPPED"}
             unfinished = [StepStatus.RUNNING, StepStatus.WAITING]
             conditions = [Condition("run_id", "=", self.run.id), Condition("status", "in", unfinished)]
-            end = StepStatus.FAILED if ending.status is RunStatus.FAILED else StepStatus.CANCELLED
-            values = {"status": end, "error": stopped, "completed_at": now}
+            step_status = StepStatus.FAILED if ending.status is RunStatus.FAILED else StepStatus.CANCELLED
+            values = {"status": step_status, "error": step_error, "completed_at": now}
             changeset.final_changes.append(UpdateAll(StepRun, conditions, values))
         if self.steps.waits or ending.status is not RunStatus.COMPLETED:
-            closed = {"decision": "expired" if self.stopping == "timeout" else "cancelled", "decided_at": now}
+            decision = {"decision": "expired" if self.stopping == "timeout" else "cancelled", "decided_at": now}
             changeset.final_changes.append(Delete(Wait, where(run_id=self.run.id)))
-            changeset.final_changes.append(UpdateAll(Approval, where(run_id=self.run.id, decision=None), closed))
+            changeset.final_changes.append(UpdateAll(Approval, where(run_id=self.run.id, decision=None), decision))
         ended = replace(self.run, **ending.values(now))
         changeset.final_changes.extend(completion_changes(ended, ending, now))
         if self.on_end is not None:
@@ -365,13 +370,13 @@ class Progress:
 
 
 def _open_question_ids(log: Log | None) -> frozenset[str]:
-    """Return the ids of the questions that the run waits for. A write may also contain answered ones."""
+    """Return the ids of the questions that are open. A write may also contain questions that were answered."""
     groups = [entry[4] for entry in log.entries if entry[0] == "interrupted"] if log is not None else []
     return frozenset(question["id"] for questions in groups for question in questions)
 
 
 def _wait_reason(waits: Sequence[Wait]) -> str:
-    """Return the reason for which a run waits: `approval`, `external_event`, `question` or `timer`."""
+    """Return why a run waits: `approval`, `external_event`, `question` or `timer`."""
     if any(approval_of(wait) is not None for wait in waits):
         return "approval"
     kinds = {wait.kind for wait in waits}

@@ -29,8 +29,8 @@ from statewright.service.following.hub import LiveEvent
 class RunRecorder(Instrument):
     """The saver of a workspace, extended to write the records of one run too.
 
-    It is also an instrument of the run: it publishes live events, and receives the errors of tasks, of which the thread
-    stores only the text.
+    It is also an instrument of the run. As such, it publishes live events, and receives the exceptions that tasks
+    raise, because the thread stores only their text.
     """
 
     def __init__(
@@ -49,16 +49,16 @@ class RunRecorder(Instrument):
         self._on_lost = on_lost
         """Called on any thread when a refused write shows that the run was cancelled or belongs to another worker."""
         self._on_spent = on_spent
-        """Called on any thread with each saved change of the daily spending."""
+        """Called on any thread with each `Spend` that was saved."""
         self._hub = context.hub
         progress.steps.logs = context.logs
         self._lock = threading.Lock()
         self._unconfirmed: list[tuple[Any, Callable[[], None]]] = []
-        """Writes in flight before the first saved one, each with the function that restores the progress before it."""
+        """Writes in flight while none has been saved, each with a function that undoes its effect on the progress."""
         self.progress = progress
 
     def __getattr__(self, name: str) -> Any:
-        """Delegate everything else to the saver."""
+        """Return an attribute of the wrapped saver."""
         return getattr(self._saver, name)
 
     def graph(self, app: CompiledGraph, **services: Any) -> CompiledGraph:
@@ -81,8 +81,8 @@ class RunRecorder(Instrument):
     def _changes_of(self, commit: Commit) -> list[Change]:
         """Return the changes that follow from a commit.
 
-        A commit of a subgraph changes no step, but its model calls and tool calls are recorded, and the runs that it
-        has started.
+        A commit of a subgraph changes no step, but its model calls, its tool calls and the runs that it has started
+        are recorded.
         """
         has_entries = commit.log is not None and bool(commit.log.entries)
         is_recorded = not commit.branch_key.namespace or has_entries or self.progress.steps.has_queued
@@ -107,14 +107,15 @@ class RunRecorder(Instrument):
         )
 
     def _jobs(self, also: Sequence[Any], changes: Sequence[Change]) -> Sequence[Any]:
-        """Return the jobs of a write, with a guard that refuses it if the worker has lost its claim on the run."""
+        """Return the jobs of a write, including one that refuses the write if the worker has lost its claim."""
         return [*also, self._ledger.job(changes or [self._guard])]
 
     def _write(self, changes_of: Callable[[], list[Change]], write: Callable[[Sequence[Change]], Any]) -> Any:
         """Write to the saver together with the changes of the run's records, and return the result of the saver.
 
-        Before the first saved write, a refused write may be repeated: the thread has moved, and the run reloads it. So
-        the progress is restored, and the next write includes these changes again. Later, a refusal ends the attempt.
+        Until one write of the attempt is saved, a refused write may be repeated, because the run reloads a thread whose
+        head has moved. So the progress is restored, and the next write includes these changes again. Once a write is
+        saved, a refusal ends the attempt.
         """
         with self._lock:
             self._undo_refused_writes()
@@ -136,9 +137,10 @@ class RunRecorder(Instrument):
         return result
 
     def _undo_refused_writes(self) -> None:
-        """Restore the progress before the first unconfirmed write that was refused.
+        """Restore the progress to its state before the first unconfirmed write that was refused.
 
-        This is done before the next write rather than in a callback, because the run may continue before callbacks run.
+        This is done before the next write rather than in a callback, because the run may continue before the callback
+        is called.
         """
         refused = (restore for write, restore in self._unconfirmed if write.done() and _error_of(write) is not None)
         restore = next(refused, None)
@@ -162,8 +164,8 @@ class RunRecorder(Instrument):
     def _record_failure(self, error: BaseException, changes: Sequence[Change]) -> None:
         """Record that a write has failed.
 
-        A write without changes is refused only if the claim is lost. Then the run is stopped at once: the error alone
-        might not stop it, because the node could catch it, or be retried.
+        A write without changes is refused only if the claim is lost. In that case the run is stopped at once. The error
+        alone might not stop the run, because the node might catch the error or be retried.
         """
         if changes:
             self.progress.was_refused = True

@@ -46,7 +46,8 @@ class _QueuedChanges:
     """Changes to write in the transaction that saves the first result of a task."""
 
     task_ids: Sequence[str]
-    """Ids of the task and its enclosing tasks, the innermost first; empty if the next transaction has the changes."""
+    """Ids of the task and its enclosing tasks, the innermost first; empty if the next transaction, whatever it saves,
+    should include the changes."""
     changes: Sequence[Change]
 
 
@@ -60,18 +61,18 @@ class StepRecords:
         self._run = run
         self.logs: LogSource | None = None
         self.failures: dict[str, BaseException] = {}
-        """Errors of failed tasks, by task id. The thread stores only their text, but records store more."""
+        """Exceptions of failed tasks, by task id. The thread stores only their text, but a step stores more."""
         self.waits = {wait.interrupt_id: wait for wait in waits}
         """Open waits, by interrupt id."""
-        self.answered: Collection[str] = ()
-        """Ids of interrupts whose answers arrived before the run was retried, and are not processed yet."""
+        self.answered_ids: Collection[str] = ()
+        """Ids of interrupts whose answers arrived before the run was retried but have not been processed."""
         self._types = {name: _type_of(node) for name, node in graph.nodes.items()}
         """Types of steps, by node."""
         self._steps = {step.task_id: step for step in steps}
         """Steps by task id."""
-        self._reported: dict[str, dict[str, Json]] = {}
-        """Reports of tasks about their steps, such as the output, by task id."""
-        self._retries: dict[str, datetime] = {}
+        self._reports: dict[str, dict[str, Json]] = {}
+        """What tasks have reported about their steps, by task id: `output`, `skipped` (names of steps)."""
+        self._retry_times: dict[str, datetime] = {}
         """The times at which failed tasks are retried, by task id."""
         self._call_count = self._log_count = 0
         self._queued: list[_QueuedChanges] = []
@@ -95,25 +96,25 @@ class StepRecords:
         return bool(self._queued)
 
     def take_queued(self, changeset: ChangeSet, saved: AbstractSet[str]) -> None:
-        """Move the queued changes of saved tasks, and those that wait for no task, to a change set."""
+        """Move queued changes to a change set: the changes of saved tasks, and changes that wait for no task."""
         with self._queue_lock:
-            due = [entry for entry in self._queued if not entry.task_ids or not saved.isdisjoint(entry.task_ids)]
-            self._queued = [entry for entry in self._queued if entry not in due]
-        for entry in due:
+            ready = [entry for entry in self._queued if not entry.task_ids or not saved.isdisjoint(entry.task_ids)]
+            self._queued = [entry for entry in self._queued if entry not in ready]
+        for entry in ready:
             changeset.final_changes.extend(entry.changes)
 
     # -- undoing refused writes
 
     def snapshot(self) -> Callable[[], None]:
-        """Return a function that restores the current records, but keeps changes that are queued in the meantime."""
+        """Return a function that restores the current records, but keeps changes that are queued until it is called."""
         with self._queue_lock:
             queued = tuple(self._queued)
-        waits, retries = dict(self.waits), dict(self._retries)
+        waits, retry_times = dict(self.waits), dict(self._retry_times)
         steps = {task_id: replace(step) for task_id, step in self._steps.items()}
-        reported = {task_id: dict(report) for task_id, report in self._reported.items()}
+        reports = {task_id: dict(report) for task_id, report in self._reports.items()}
 
         def restore() -> None:
-            self.waits, self._retries, self._steps, self._reported = waits, retries, steps, reported
+            self.waits, self._retry_times, self._steps, self._reports = waits, retry_times, steps, reports
             with self._queue_lock:
                 later = [entry for entry in self._queued if entry not in queued]
                 self._queued = [*queued, *later]
@@ -123,12 +124,12 @@ class StepRecords:
     # -- queries
 
     def is_backing_off(self, now: datetime) -> bool:
-        """Return True if all running steps have failed, and wait to be retried."""
+        """Return True if all running steps have failed and are waiting to be retried."""
         running = [step for step in self._steps.values() if step.status is StepStatus.RUNNING]
-        return bool(running) and all(self._retries.get(step.task_id, now) > now for step in running)
+        return bool(running) and all(self._retry_times.get(step.task_id, now) > now for step in running)
 
     def error_of(self, text: str) -> dict[str, Json]:
-        """Return the error that ended the run, given its text, with the step that raised it if known."""
+        """Return the error that ended the run as JSON, given its text. It names the step that raised it if known."""
         for task_id, error in reversed(self.failures.items()):
             if text == f"{type(error).__name__}: {error}":
                 step = self._steps.get(task_id)
@@ -136,18 +137,18 @@ class StepRecords:
         return error_from_text(text)
 
     def step_of(self, wait: Wait) -> StepRun | None:
-        """Return the step that a wait belongs to; None if it is not among these records."""
+        """Return the step that a wait belongs to; None if that step is not among these records."""
         return next((step for step in self._steps.values() if step.id == wait.step_id), None)
 
     # -- the life of a step
 
     def begin_due(self, changeset: ChangeSet, now: datetime) -> None:
-        """Begin the pending steps of a run that continues."""
+        """Begin the pending steps, because the run continues."""
         for step in self._steps.values():
             self._begin_if_due(changeset, step, now)
 
     def _begin_if_due(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
-        """Begin a step if it is pending, which means that the run was expected to stop before it."""
+        """Begin a step if it is pending. A step is created as pending when the run is about to stop before it."""
         if step.status is StepStatus.PENDING:
             _change(changeset, step, status=StepStatus.RUNNING, started_at=now)
             changeset.add_event("STEP_STARTED", {"stepType": step.type}, step)
@@ -169,7 +170,10 @@ class StepRecords:
         halts: bool,
         done: Collection[str] = (),
     ) -> None:
-        """Create a step for each task that has none, except for tasks in `done`. It is pending if the run `halts`."""
+        """Create a step for each task that has none, except for tasks whose ids are in `done`.
+
+        The steps are running, or pending if the run `halts` before them.
+        """
         for position, task in enumerate(tasks):
             if task.id in self._steps or task.id in done:
                 continue
@@ -194,13 +198,13 @@ class StepRecords:
         return step
 
     def complete(self, changeset: ChangeSet, task: Task, now: datetime) -> None:
-        """Complete the step of a task, unless it is completed already. Record the steps that it has skipped."""
+        """Complete the step of a task, unless it is completed already. Also record the steps that it has skipped."""
         step = self._steps.get(task.id)
         if task.node == START or step is None or step.status is StepStatus.COMPLETED:
             return
         self._end_attempt(changeset, step, now)
         self.take_queued(changeset, {task.id})
-        report = self._reported.pop(task.id, {})
+        report = self._reports.pop(task.id, {})
         output = report.get("output")
         _change(changeset, step, status=StepStatus.COMPLETED, completed_at=now, output=output, error=None)
         seconds = (now - step.started_at).total_seconds() if step.started_at is not None else 0
@@ -225,12 +229,12 @@ class StepRecords:
         changeset.add_event("STEP_SKIPPED", {"by": by.name}, skipped)
 
     def retry(self, changeset: ChangeSet, task_id: str, failed: int, due: datetime, now: datetime) -> None:
-        """Record that attempt number `failed` of a task has failed, and that the next one is `due`."""
+        """Record that attempt number `failed` of a task has failed, and that the next attempt is due at `due`."""
         step = self._steps.get(task_id)
         if step is None:
             return
         self._end_attempt(changeset, step, now)
-        self._retries[task_id] = due
+        self._retry_times[task_id] = due
         error = self._error_of_task(task_id)
         _change(changeset, step, attempt=failed + 1, error=error)
         changeset.add_event("STEP_FAILED", {"attempt": failed, "error": error}, step)
@@ -247,7 +251,7 @@ class StepRecords:
         changeset.add_event("STEP_FAILED", {"attempt": step.attempt, "error": error}, step)
 
     def _end_attempt(self, changeset: ChangeSet, step: StepRun, now: datetime) -> None:
-        """Record the end of an attempt at a step: its log lines, and its beginning if that was not recorded yet."""
+        """Record the end of an attempt at a step: its log lines, and its beginning unless that is recorded already."""
         self._begin_if_due(changeset, step, now)
         lines = self.logs.take(step.task_id) if self.logs is not None else ()
         if not lines:
@@ -270,7 +274,7 @@ class StepRecords:
         return error_json(error) if error is not None else None
 
     def record_waits(self, changeset: ChangeSet, task_id: str, questions: Sequence[Interrupt], now: datetime) -> None:
-        """Record the waits for the answers to questions of a task, unless they are recorded already."""
+        """Record a wait for each question of a task that has no wait yet."""
         step = self._steps.get(task_id)
         new = [question for question in questions if question.id not in self.waits]
         if step is None or not new:
@@ -293,8 +297,8 @@ class StepRecords:
         if due is not None:
             changeset.add_event("TIMER_SCHEDULED", {"dueAt": due}, step)
         approval = approval_of(wait)
-        # A retried run requests its approvals again, except those that were decided before: a decision is final.
-        if approval is not None and wait.interrupt_id not in self.answered:
+        # A retried run requests its approvals again, unless they were decided before: a decision is final.
+        if approval is not None and wait.interrupt_id not in self.answered_ids:
             changeset.changes += [Delete(Approval, where(id=approval.id)), Insert(approval)]
             request = {"approvalId": approval.id, "prompt": approval.prompt, "contentKey": approval.content_key}
             changeset.add_event("APPROVAL_REQUESTED", request, step)
@@ -303,7 +307,7 @@ class StepRecords:
     # -- entries of the log
 
     def record_entries(self, changeset: ChangeSet, entries: Iterable[Entry], now: datetime) -> None:
-        """Record model calls, tool calls, changed questions, and reports of tasks about their steps."""
+        """Record model calls, tool calls, changed questions, and what tasks report about their steps."""
         for kind, _, node, task_id, data in entries:
             if kind == "model_called":
                 self._record_model_call(changeset, node, task_id, data, now)
@@ -316,8 +320,8 @@ class StepRecords:
 
     def _record_changed_question(self, changeset: ChangeSet, task_id: str | None, data: Mapping[str, Any]) -> None:
         step = self._steps.get(task_id) if task_id is not None else None
-        texts = {"asked": as_json(data["before"]), "asksNow": as_json(data["now"])}
-        changeset.add_event("QUESTION_CHANGED", {"waitId": wait_id(self._run.id, data["id"]), **texts}, step)
+        questions = {"asked": as_json(data["before"]), "asksNow": as_json(data["now"])}
+        changeset.add_event("QUESTION_CHANGED", {"waitId": wait_id(self._run.id, data["id"]), **questions}, step)
 
     def _record_report(self, changeset: ChangeSet, task_id: str, data: Mapping[str, Any]) -> None:
         event = data.get("event")
@@ -326,7 +330,7 @@ class StepRecords:
             changeset.add_event(event["type"], as_json(event.get("payload") or {}), step)
         report = {key: value for key, value in data.items() if key != "event"}
         if report:
-            self._reported.setdefault(task_id, {}).update(as_json(report))
+            self._reports.setdefault(task_id, {}).update(as_json(report))
 
     def _record_model_call(
         self, changeset: ChangeSet, node: str | None, task_id: str | None, data: Mapping[str, Any], now: datetime

@@ -78,7 +78,10 @@ def approval_of(wait: Wait) -> Approval | None:
 
 
 def describe_unanswerable(wait: Wait) -> str | None:
-    """Describe what a wait that takes no answers is for: a timer, or the end of a run. None if it takes answers."""
+    """Return a description of what a wait waits for if it accepts no answers: a timer, or the end of a run.
+
+    Return None if the wait accepts answers.
+    """
     if wait.kind == "timer":
         return "a timer"
     if wait.event is not None and wait.event.startswith(RUN_ENDED):
@@ -95,7 +98,7 @@ class Arrivals:
     ended: list[Wait] = field(default_factory=list[Wait])
     """Waits that were answered or have timed out."""
     signals: dict[str, Signal] = field(default_factory=dict[str, Signal])
-    """Signals by wait id; waits that have timed out have none."""
+    """Signals by the id of the wait that they end. A wait that has timed out has none."""
     refused: list[tuple[Signal, str]] = field(default_factory=list[tuple[Signal, str]])
     """Signals whose payload was refused, each with the reason."""
 
@@ -107,7 +110,7 @@ class Arrivals:
 
 
 def find_invalid_answers(saved: SavedCheckpoint | None, answers: Mapping[str, Json]) -> dict[str, str]:
-    """Return the errors of answers that do not have the type required by their question, by interrupt id."""
+    """Return the error message of each answer that does not have the type its question requires, by interrupt id."""
     open_questions = saved.pending.open if saved is not None else ()
     refused: dict[str, str] = {}
     for interrupt_id, value in answers.items():
@@ -119,15 +122,15 @@ def find_invalid_answers(saved: SavedCheckpoint | None, answers: Mapping[str, Js
 
 
 def match_signals(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime) -> Arrivals:
-    """Match the signals of an inbox, the oldest first, with open waits. Waits that are due without a signal time out.
+    """Match open waits with the signals of an inbox, which are ordered from the oldest to the newest.
 
-    A signal is delivered to every wait for its type.
+    A signal is delivered to every wait for its type. A wait that is due and has no signal times out.
     """
     arrivals, signals = Arrivals(), list(inbox)
     for wait in waits:
         candidates = [signal for signal in signals if matches(signal, wait)]
-        # An answer to this very wait is accepted only while there is no other signal for it. So it came first, even if
-        # the clocks of the processes disagree.
+        # An answer to this very wait is accepted only while there is no other signal for the wait. So the answer came
+        # first, even if the clocks of the processes disagree.
         answers = (signal for signal in candidates if signal.interrupt_id is not None)
         signal = next(answers, candidates[0] if candidates else None)
         if signal is not None:
@@ -141,7 +144,7 @@ def match_signals(waits: Sequence[Wait], inbox: Iterable[Signal], now: datetime)
 
 
 def matches(signal: Signal, wait: Wait) -> bool:
-    """Return True if a signal ends a wait: it is an answer to it, or has the type that it waits for."""
+    """Return True if a signal ends a wait: the signal answers the wait, or has the type that the wait is for."""
     if signal.interrupt_id is not None:
         return signal.interrupt_id == wait.interrupt_id
     return wait.event is not None and signal.type == wait.event
@@ -162,9 +165,9 @@ def refusal_events(arrivals: Arrivals) -> list[NewEvent]:
 
 
 def inbox_changes(arrivals: Arrivals) -> list[Change]:
-    """Return the changes that remove processed signals from the inbox. Refused ones also lose their key.
+    """Return the changes that remove processed signals from the inbox.
 
-    So a corrected signal can be sent with the same key.
+    Refused signals also lose their key, so that a corrected signal can be sent with the same key.
     """
     refused = [Update(Signal, signal.id, {"taken": True, "key": None}) for signal, _ in arrivals.refused]
     signal_ids = {signal.id for signal in arrivals.signals.values()}
@@ -172,7 +175,7 @@ def inbox_changes(arrivals: Arrivals) -> list[Change]:
 
 
 def wake_change(run_id: str, now: datetime) -> Change:
-    """Return the change that makes a run due if it waits."""
+    """Return the change that makes a run due if it is waiting."""
     return UpdateAll(Run, where(id=run_id, status=RunStatus.WAITING), {"due_at": now})
 
 

@@ -1,21 +1,22 @@
 """The worker, which claims runs that are due, and advances them.
 
-A worker runs on one event loop, with a limit on concurrent runs. Each of its writes is guarded by its claim on the run.
-It has a lease, which it renews with each heartbeat until it has drained. When the lease has expired, other workers
-delete its record and release its runs.
+A worker runs on one event loop, and limits the number of runs that it advances concurrently. Each write to a run is
+guarded by the worker's claim on that run. The worker has a lease, which it renews with each heartbeat until it has
+drained. When the lease has expired, other workers delete the worker's record and release its runs.
 
 Two rules keep a run from being executed by two live workers:
 
-- The runs of a worker are released only if its record has not changed since its lease was seen to have expired. Each
-  release checks that in its own transaction, because the worker may have renewed its lease since.
-- A worker checks its own lease between claiming a run and beginning it. If the lease has expired, it renews the lease
-  or registers again. A process that was suspended may claim runs as its very next step, while other workers consider
-  it lost. A check before the claim, or in its transaction, would compare the lease with an outdated time.
+- Other workers release the runs of a lost worker only if its record is unchanged since they saw that its lease had
+  expired. Each release checks the record in its own transaction, because the worker may have renewed its lease by then.
+- A worker checks its own lease between claiming a run and beginning it. If the lease has expired, the worker renews it
+  or registers again. A process that was suspended may claim runs as the first thing it does when it continues, while
+  other workers already consider it lost. A check before the claim, or in the transaction of the claim, would compare
+  the lease with an outdated time.
 
-A claim may outlive its attempt: the database could not be written when the attempt ended, or a claim was saved but its
-response was lost. No other worker touches such a run while this one is alive. So with each heartbeat, the worker
-releases the runs that it has claimed but does not advance. Claims in flight look the same, so they are tracked as
-`_ClaimInFlight`.
+A claim may outlive its attempt, because the database could not be written when the attempt ended, or because the claim
+was saved but the response was lost. No other worker touches such a run while this worker is alive. So with each
+heartbeat, the worker releases the runs that it has claimed but does not advance. A claim whose response is still on its
+way looks the same in the database, so claims in flight are tracked as `_ClaimInFlight`.
 """
 
 from __future__ import annotations
@@ -85,10 +86,10 @@ class RunWorker:
         self._lock = threading.Lock()
         """Guards the reservations and the claims in flight."""
         self._unattended: dict[tuple[str, str | None], frozenset[_ClaimInFlight]] = {}
-        """Runs without an attempt at the last heartbeat, by id and claim, each with the undecided claims in flight."""
+        """Claimed runs without an attempt at the last heartbeat: (run id, claim) -> claims that are still in flight."""
         self._has_stopped_claiming = asyncio.Event()
         self._is_registered = False
-        """True if the worker is registered, as far as it knows."""
+        """True if the worker is registered, as far as this process knows."""
         self._heartbeats: asyncio.Task[None] | None = None
         """The task that sends heartbeats."""
         self._has_drained = asyncio.Event()
@@ -96,14 +97,14 @@ class RunWorker:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
         self._has_blocked_runs = False
-        """True if there are due runs that cannot be claimed before others have ended."""
+        """True if there are due runs that cannot be claimed before other runs end."""
 
     # -- thread-safe
 
     @property
-    def has_room(self) -> bool:
+    def has_free_capacity(self) -> bool:
         """True if the worker can begin another run now."""
-        return self._is_registered and not self._draining and self._room > 0
+        return self._is_registered and not self._draining and self._free_capacity > 0
 
     @property
     def is_full(self) -> bool:
@@ -111,16 +112,17 @@ class RunWorker:
         return self._draining or len(self._attempts) >= self._settings.capacity
 
     @property
-    def _room(self) -> int:
+    def _free_capacity(self) -> int:
+        """The number of runs that the worker can still begin."""
         return self._settings.capacity - len(self._attempts) - len(self._reserved_runs) - self._reserved_capacity
 
     def reserve(self) -> _ClaimInFlight | None:
-        """Reserve capacity for a run that is about to be claimed for this worker. Returns None if there is none.
+        """Reserve capacity for a run that is about to be claimed for this worker.
 
-        The reservation must be passed to `settle`.
+        Return the reservation, which must be passed to `settle`; None if the worker has no free capacity.
         """
         with self._lock:
-            if not self.has_room:
+            if not self.has_free_capacity:
                 return None
             self._reserved_capacity += 1
             reservation = _ClaimInFlight()
@@ -141,7 +143,7 @@ class RunWorker:
         loop = self._loop
         if loop is None:
             return
-        with suppress(RuntimeError):  # the loop has stopped: other workers take over
+        with suppress(RuntimeError):  # the loop has stopped: other workers claim the runs that are due
             loop.call_soon_threadsafe(self._wakeup.set)
 
     def attempt_at(self, run_id: str) -> RunAttempt | None:
@@ -185,24 +187,24 @@ class RunWorker:
         if not batch:
             return
         has_lease = await self._ensure_lease()
-        with self._lock:  # others may have added runs meanwhile
+        with self._lock:  # other threads may have added runs meanwhile
             del self._reserved_runs[: len(batch)]
         if has_lease:
             for run in batch:
                 self._begin(run)
 
     async def _begin_due(self) -> None:
-        while self._is_registered and self._room > 0 and not self._draining:
+        while self._is_registered and self._free_capacity > 0 and not self._draining:
             claim = _ClaimInFlight()
             with self._lock:
                 # Half of the capacity is left for runs that this process starts meanwhile; see `reserve`.
-                limit = min(self._room, max(1, self._room // 2), _MAX_CLAIMED)
+                limit = min(self._free_capacity, max(1, self._free_capacity // 2), _MAX_CLAIMED)
                 self._reserved_capacity += limit
                 self._claims_in_flight.add(claim)
             runs = await self._claim(limit) if limit > 0 else ()
             for run in runs:
                 self._begin(run)
-            with self._lock:  # only now that they count as attempts
+            with self._lock:  # not earlier: from now on, the attempts at the claimed runs use up the capacity
                 self._reserved_capacity -= limit
                 self._claims_in_flight.discard(claim)
             if not runs:
@@ -219,8 +221,8 @@ class RunWorker:
     async def _ensure_lease(self) -> bool:
         """Check the lease, and renew it or register again if necessary. Return False if that has failed.
 
-        Called between claiming runs and beginning them. If it fails, the runs are not begun, and the next heartbeat
-        releases them.
+        Called between claiming runs and beginning them. After a failure the claimed runs are not begun, and the next
+        heartbeat releases them.
         """
         try:
             record = await aresolve(self._ledger.get(Worker, self.id))
@@ -275,7 +277,7 @@ class RunWorker:
     # -- registration and heartbeats
 
     async def _register_with_retries(self) -> None:
-        """Register, with retries: without the record, no worker would take over the runs of this one."""
+        """Register, and retry until it succeeds: other workers see only by the record that this one is lost."""
         while not self._draining:
             self._wakeup.clear()
             try:
@@ -299,7 +301,8 @@ class RunWorker:
             until=now + timedelta(seconds=self._settings.lease),
             started_at=now,
         )
-        # An existing record was written by an earlier try whose response was lost. The next heartbeat renews it.
+        # A record that exists already was written by an earlier try whose response was lost. The next heartbeat renews
+        # its lease.
         with suppress(DuplicateRecord):
             await aresolve(self._ledger.write([Insert(record)]))
         self._is_registered = True
@@ -311,7 +314,7 @@ class RunWorker:
         return self._settings.lease / 3
 
     async def _send_heartbeats(self) -> None:
-        """Renew the lease, release the runs of lost workers, and check the claimed runs, at each heartbeat."""
+        """At each heartbeat, renew the lease, release the runs of lost workers, and check the claimed runs."""
         seconds = self._heartbeat_interval
         while True:
             await self._sleep(seconds)
@@ -351,13 +354,15 @@ class RunWorker:
         """Release the runs of lost workers, so that any worker may claim them."""
         claimed = [Condition("claim", "!=", None), Condition("worker_id", "!=", None)]
         holders = await aresolve(self._ledger.groups(Run, ["worker_id"], where=claimed))
-        # Read after the claims, so that a worker that registers in between is among them: its claims are valid.
+        # The workers are read after the claims, so that they include a worker that has registered in between: its
+        # claims are valid.
         workers = await aresolve(self._ledger.find(Worker))
         for worker in workers:
             if worker.id != self.id and (
                 worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)
             ):
-                # Also true if the record was deleted: then its worker must register before it begins another run.
+                # This guard also holds if the record was deleted: its worker must register again before it begins
+                # another run.
                 unchanged = Absent(Worker, [*where(id=worker.id), Condition("until", "!=", worker.until)])
                 await self._release_all(worker.id, now, unchanged)
                 await self._delete_record(worker)
@@ -367,7 +372,7 @@ class RunWorker:
                 await self._release_all(worker_id, now, Absent(Worker, where(id=worker_id)))
 
     async def _release_all(self, worker_id: str, now: datetime, unchanged: Absent) -> None:
-        """Release the runs of a lost worker, unless its record has changed: `unchanged` guards each release."""
+        """Release the runs of a lost worker. `unchanged` guards each release, and fails if its record has changed."""
         runs = await aresolve(self._ledger.find(Run, _claimed_by(worker_id)))
         count = sum([await self._release(run, now, "worker lost", unchanged) for run in runs])
         if count:
@@ -375,7 +380,7 @@ class RunWorker:
             self._wakeup.set()
 
     async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
-        """Release a run for the next worker that claims it. Return False if the run, or a guard, has changed."""
+        """Release a run, so that any worker may claim it. Return False if the run has changed or a guard fails."""
         events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
         guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
         try:
@@ -401,8 +406,8 @@ class RunWorker:
     async def _release_unattended(self) -> None:
         """Release the runs that this worker has claimed but does not advance.
 
-        Each claim that was in flight when such a run was first seen may be the claim on that run. So the run is
-        released only when the results of all these claims have arrived, at a later heartbeat if necessary.
+        When such a run is first seen, any claim that is in flight at that moment may be the claim on that run. So the
+        run is released only after the results of all these claims have arrived, at a later heartbeat if necessary.
         """
         claimed = await aresolve(self._ledger.find(Run, _claimed_by(self.id)))
         with self._lock:
@@ -413,9 +418,9 @@ class RunWorker:
         for run in claimed:
             if run.claim in attended:
                 continue
-            undecided = previous.get((run.id, run.claim), in_flight) & in_flight
-            if undecided:
-                self._unattended[run.id, run.claim] = undecided
+            still_in_flight = previous.get((run.id, run.claim), in_flight) & in_flight
+            if still_in_flight:
+                self._unattended[run.id, run.claim] = still_in_flight
             else:
                 logger.warning("Run %s is claimed by this worker, which is not advancing it. Releasing it.", run.id)
                 await self._release(run, self._clock.now(), "storage failure")
@@ -432,11 +437,11 @@ class RunWorker:
         self._wakeup.set()
         await self._has_stopped_claiming.wait()
         await self._end_attempts(self._settings.drain if seconds is None else seconds)
-        await self._stop_heartbeats()  # a heartbeat would register the worker again after its record is deleted
+        await self._stop_heartbeats()  # before the record is deleted, because a heartbeat would register again
         self._has_drained.set()
         try:
             await aresolve(self._ledger.write([Delete(Worker, where(id=self.id))]))
-        except StatewrightError:  # other workers delete it when the lease has expired
+        except StatewrightError:  # other workers delete the record when the lease has expired
             logger.exception("The worker could not delete its record.")
 
     async def _end_attempts(self, seconds: float) -> None:

@@ -154,7 +154,7 @@ def test_an_approval_requested_again_is_open_again(steps: StepRecords, now: date
 
 def test_a_decided_approval_of_a_failed_run_is_not_requested_again(steps: StepRecords, now: datetime) -> None:
     question = {"type": "approval", "contentKey": "letter", "content": "dear", "prompt": "send it?"}
-    steps.answered = {"i"}
+    steps.answered_ids = {"i"}
     changeset = ask_questions(steps, FIRST_TASK, now, Interrupt(id="i", value=question))
     assert event_types(changeset) == ["STEP_WAITING"]
     assert not [change for change in changeset.changes if isinstance(change, Delete)]

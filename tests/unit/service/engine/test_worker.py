@@ -130,11 +130,11 @@ async def test_claims_do_not_exceed_the_capacity(ledger: Ledger, new_run: Callab
             ["run_0", "run_1"],
             2,
         )
-        assert not bench.worker.has_room
+        assert not bench.worker.has_free_capacity
         assert bench.worker.attempt_at("run_0") is bench.attempts[0]
         bench.may_end.set()
         await bench.wait_for_attempts(5)
-        await wait_until(lambda: not bench.worker.active_runs and bench.worker.has_room)
+        await wait_until(lambda: not bench.worker.active_runs and bench.worker.has_free_capacity)
         assert sorted(attempt.run_id for attempt in bench.attempts) == [run.id for run in runs]
         assert bench.worker.attempt_at("run_0") is None
 
@@ -202,7 +202,7 @@ async def test_a_worker_renews_its_lease_and_deletes_its_record_at_the_end(ledge
         [record] = await bench.find(Worker)
         assert record.until == clock.now() + timedelta(seconds=30)
     assert await bench.find(Worker) == []
-    assert not bench.worker.has_room
+    assert not bench.worker.has_free_capacity
 
 
 async def test_the_runs_of_a_lost_worker_are_released(ledger: Ledger, new_run: Callable[..., Run]) -> None:
@@ -302,7 +302,7 @@ async def test_a_worker_has_no_room_before_it_is_registered(ledger: Ledger) -> N
     class ObservingLedger(ArrivingWorkerLedger):
         def write(self, changes: Any) -> Any:
             if isinstance(changes[0], Insert) and isinstance(changes[0].record, Worker):
-                observed.append(bench.worker.has_room)
+                observed.append(bench.worker.has_free_capacity)
             return ledger.write(changes)
 
     clock = RecordingClock()
@@ -310,7 +310,7 @@ async def test_a_worker_has_no_room_before_it_is_registered(ledger: Ledger) -> N
     bench = WorkerBench(observing, clock)
     work = asyncio.create_task(bench.worker.work())
     await wait_until(lambda: len(clock.delays) >= 2)
-    result = (observed, bench.worker.has_room)
+    result = (observed, bench.worker.has_free_capacity)
     await bench.worker.drain(1)
     await work
     assert result == ([False], True)
