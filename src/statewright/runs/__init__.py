@@ -23,9 +23,10 @@ from statewright.runs.change import (
     scope_of,
     where,
 )
-from statewright.runs.ledger import Group, Ledger, Order
+from statewright.runs.ledger import Group, Ledger, NextDue, Order
 from statewright.runs.memory import InMemoryLedger
 from statewright.runs.records import (
+    DEFAULT_QUEUE,
     DEFAULT_WORKSPACE,
     OF_RUNS,
     RECORDS,
@@ -37,6 +38,7 @@ from statewright.runs.records import (
     Delivery,
     Json,
     ModelCall,
+    Queue,
     ReceivedEvent,
     Record,
     Run,
@@ -63,6 +65,7 @@ from statewright.runs.status import (
 )
 
 __all__ = [
+    "DEFAULT_QUEUE",
     "DEFAULT_WORKSPACE",
     "ENDED",
     "OF_RUNS",
@@ -90,9 +93,11 @@ __all__ = [
     "Ledger",
     "ModelCall",
     "NewEvent",
+    "NextDue",
     "Operator",
     "Order",
     "Plus",
+    "Queue",
     "ReceivedEvent",
     "Record",
     "Run",

@@ -32,6 +32,15 @@ class Group(NamedTuple):
     sums: tuple[float, ...]
 
 
+class NextDue(NamedTuple):
+    """What a worker has to wait for when it finds no run to claim."""
+
+    at: datetime | None
+    """When the next run is due that may be claimed then, as far as is known; None if there is none. May have passed."""
+    has_blocked: bool
+    """True if due runs are known that wait for another run to end, or for a place below a limit."""
+
+
 @runtime_checkable
 class Ledger(Protocol):
     """Stores the records of runs, and everything about them.
@@ -77,13 +86,31 @@ class Ledger(Protocol):
         """Return the events of a run whose numbers are above `after`, the oldest first."""
         ...
 
-    def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:
-        """Claim due runs for a worker, those first that have been due longest.
+    def claim(
+        self,
+        worker_id: str,
+        now: datetime,
+        limit: int,
+        *,
+        queues: Sequence[str] | None = None,
+        excluded_versions: Sequence[str] = (),
+    ) -> MaybeFuture[Sequence[Run]]:
+        """Claim due runs for a worker: those with the lowest priority number first, then those due longest.
 
-        A run is skipped while another one that has not ended precedes it in the queue of its thread or of its `queue`.
-        A queue has claimed runs first, then those that have begun (are not pending any more), then others in the order
-        in which they were written, whatever their ids. A run is also skipped while as many runs with its
-        `concurrency_key` are claimed as its `concurrency_limit` allows, or as many of its workspace as its
-        `max_running` allows. A claimed run has a new `claim`, no `due_at`, and a higher version; its status stays.
+        Only runs of `queues` are claimed; None stands for all. Runs of `excluded_versions`, which are definition ids,
+        are left to other workers.
+
+        A run is skipped while another one that has not ended precedes it on its thread or in its `sequence`. Claimed
+        runs come first there, then those that have begun (are not pending any more), then others in the order in which
+        they were written, whatever their ids. A run is also skipped while as many runs with its `concurrency_key` are
+        claimed as its `concurrency_limit` allows, as many of its workspace as its `max_running` allows, or as many of
+        its queue as the `Queue` of that name allows; and a run that has not begun while the queue has no token left. A
+        claimed run has a new `claim`, no `due_at`, and a higher version; its status stays.
         """
+        ...
+
+    def next_due(
+        self, *, queues: Sequence[str] | None = None, excluded_versions: Sequence[str] = ()
+    ) -> MaybeFuture[NextDue]:
+        """Return when the next run is due that a worker with these arguments of `claim` may claim."""
         ...

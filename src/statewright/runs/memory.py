@@ -33,8 +33,8 @@ from statewright.runs.change import (
     delivery_of,
     where,
 )
-from statewright.runs.ledger import Group, Order
-from statewright.runs.records import OF_RUNS, DailySpending, Record, Run, Webhook, Workspace
+from statewright.runs.ledger import Group, NextDue, Order
+from statewright.runs.records import OF_RUNS, DailySpending, Queue, Record, Run, Webhook, Workspace
 from statewright.runs.records.record import R, checked_text, columns_of
 from statewright.runs.status import ENDED, RunStatus
 
@@ -69,26 +69,52 @@ class InMemoryLedger:
     def job(self, changes: Sequence[Change]) -> Callable[[], None]:
         return lambda: self.write(changes)
 
-    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+    def claim(
+        self,
+        worker_id: str,
+        now: datetime,
+        limit: int,
+        *,
+        queues: Sequence[str] | None = None,
+        excluded_versions: Sequence[str] = (),
+    ) -> list[Run]:
         with self._lock:
             runs: Table = self._tables[Run]
-            due = [run for run in runs.values() if run.due_at is not None and run.due_at <= now and run.claim is None]
             positions = {run_id: index for index, run_id in enumerate(runs)}  # the order of inserting, as dicts keep it
+            due = [run for run in self._unclaimed(queues, excluded_versions) if run.due_at <= now]
             claimed: list[Run] = []
-            for run in sorted(due, key=attrgetter("due_at", "id")):
-                if len(claimed) < limit and self._may_claim(run, positions):
+            for run in sorted(due, key=attrgetter("priority", "due_at", "id")):
+                if len(claimed) < limit and self._may_claim(run, positions) and self._take_from_queue(run, now):
                     changes = {"claim": draw_run_id(), "worker_id": worker_id, "due_at": None}
                     claimed.append(replace(run, **changes, version=run.version + 1))
                     runs[run.id] = claimed[-1]
             return [_copied(run) for run in claimed]
 
+    def next_due(self, *, queues: Sequence[str] | None = None, excluded_versions: Sequence[str] = ()) -> NextDue:
+        with self._lock:
+            positions = {run_id: index for index, run_id in enumerate(self._tables[Run])}
+            runs = self._unclaimed(queues, excluded_versions)
+            free = [run.due_at for run in runs if self._may_claim(run, positions)]
+            return NextDue(min(free, default=None), has_blocked=len(free) < len(runs))
+
+    def _unclaimed(self, queues: Sequence[str] | None, excluded_versions: Sequence[str]) -> list[Any]:
+        """Return the unclaimed runs that a worker may claim when they are due."""
+        return [
+            run
+            for run in self._tables[Run].values()
+            if run.due_at is not None
+            and run.claim is None
+            and (queues is None or run.queue in queues)
+            and (run.definition_id or "") not in excluded_versions
+        ]
+
     def _may_claim(self, run: Run, positions: Mapping[str, int]) -> bool:
-        """Return whether the queues and limits of a run permit to claim it; see `Ledger.claim`."""
+        """Return whether the limits of a run, and the runs before it, permit to claim it; see `Ledger.claim`."""
         others = [other for other in self._tables[Run].values() if other.id != run.id]
         claimed = [other for other in others if other.claim is not None]
         unended = [other for other in others if other.status not in ENDED]
         ahead = [other for other in unended if _rank(other, positions) < _rank(run, positions)]
-        if any(_share_thread(other, run) or _share_queue(other, run) for other in ahead):
+        if any(_share_thread(other, run) or _share_sequence(other, run) for other in ahead):
             return False
         if run.concurrency_key is not None and run.concurrency_limit is not None:
             group = (run.workspace_id, run.concurrency_key)
@@ -97,6 +123,22 @@ class InMemoryLedger:
         workspace = self._tables[Workspace].get(run.workspace_id)
         limit = workspace.max_running if workspace is not None else None
         return limit is None or sum(other.workspace_id == run.workspace_id for other in claimed) < limit
+
+    def _take_from_queue(self, run: Run, now: datetime) -> bool:
+        """Take a token of a run's queue if it needs one. Return whether the limits of the queue permit to claim it."""
+        queue = self._tables[Queue].get(run.queue)
+        if queue is None:
+            return True
+        if queue.max_running is not None:
+            claimed = sum(other.queue == run.queue and other.claim is not None for other in self._tables[Run].values())
+            if claimed >= queue.max_running:
+                return False
+        if queue.starts_per_minute is None or run.begun:
+            return True
+        tokens = queue.tokens_at(now)
+        if tokens >= 1:
+            self._tables[Queue][queue.id] = replace(queue, tokens=tokens - 1, filled_at=now)
+        return tokens >= 1
 
     # -- reading
 
@@ -245,6 +287,13 @@ class _Draft:
             if None not in values and self.matching(kind, [*same, Condition("id", "!=", record.id)]):
                 raise DuplicateRecord(kind.TABLE, columns, values)
 
+    def _return_token(self, before: Run, after: Run) -> None:
+        """Return the token of a start that did not take place to its queue."""
+        queue: Queue | None = self._current(Queue, before.queue)
+        is_released = before.claim is not None and after.claim is None
+        if queue is not None and is_released and not after.begun and after.status is RunStatus.PENDING:
+            self._changed[Queue][queue.id] = replace(queue, tokens=queue.tokens + 1)
+
     def _change(self, record: Any, values: Mapping[str, Any]) -> None:
         new_values = {
             name: getattr(record, name) + value.amount if isinstance(value, Plus) else deepcopy(value)
@@ -253,6 +302,8 @@ class _Draft:
         if isinstance(record, Run):
             new_values["version"] = record.version + 1
         after = replace(record, **new_values)
+        if isinstance(record, Run):
+            self._return_token(record, after)
         _check_texts(after)
         self._check_unique(after, [columns for columns in after.UNIQUE if not new_values.keys().isdisjoint(columns)])
         self._changed[cast("type[Record]", type(record))][record.id] = after
@@ -292,8 +343,8 @@ def _share_thread(first: Run, second: Run) -> bool:
     return (first.workspace_id, first.thread_id) == (second.workspace_id, second.thread_id)
 
 
-def _share_queue(first: Run, second: Run) -> bool:
-    return first.queue is not None and (first.workspace_id, first.queue) == (second.workspace_id, second.queue)
+def _share_sequence(first: Run, second: Run) -> bool:
+    return first.sequence is not None and (first.workspace_id, first.sequence) == (second.workspace_id, second.sequence)
 
 
 def _total(records: Sequence[Record], column: str) -> float:

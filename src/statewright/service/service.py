@@ -131,7 +131,11 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
                 await aresolve(context.ledger.write([Insert(definition)]))
         await context.spending.warn_of_unknown()
         worker = RunWorker(
-            context.ledger, context.clock, context.settings, lambda run: RunAttempt(run, context, self.starter)
+            context.ledger,
+            context.clock,
+            context.settings,
+            lambda run: RunAttempt(run, context, self.starter),
+            [definition.id for definition in context.catalog.to_records(context.now())],
         )
         context.wake_worker, context.wake_background = worker.wake, self._background.wake
         context.attempt_at = worker.attempt_at

@@ -56,12 +56,15 @@ def _split_statements(text: str) -> Iterator[tuple[str, str]]:
 def split_script(package: str, name: str) -> Iterator[str]:
     """Yield the statements of a script without comments, which a database would store with the text of its tables.
 
-    A statement ends with a semicolon at the end of a line. Bodies of functions, between `$$`, stay unchanged.
+    A statement ends with a semicolon at the end of a line. Bodies of functions, between `$$`, and of triggers, from a
+    line `BEGIN` to `END;`, stay unchanged.
     """
-    part, in_body = "", False
+    part, in_function, in_trigger = "", False, False
     for line in script(package, name).splitlines():
-        in_body = in_body != (line.count("$$") % 2 == 1)
-        part += f"{line}\n" if in_body else line.partition("--")[0].strip() + " "
-        if not in_body and part.rstrip().endswith(";"):
+        in_function = in_function != (line.count("$$") % 2 == 1)
+        if not in_function:
+            in_trigger = (in_trigger or line == "BEGIN") and line != "END;"
+        part += f"{line}\n" if in_function or in_trigger else line.partition("--")[0].strip() + " "
+        if not in_function and not in_trigger and part.rstrip().endswith(";"):
             yield part.strip().removesuffix(";")
             part = ""

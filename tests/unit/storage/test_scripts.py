@@ -20,7 +20,7 @@ def test_a_group_has_the_same_statements_for_each_database(name: str) -> None:
     """But for those that only one of them needs, which its own modules use."""
     groups = {adapter: set(statements(package, name, ROW_IDS)) for adapter, package in ADAPTERS.items()}
     assert groups["sqlite"] - groups["postgres"] <= {"values_of_list"}
-    assert groups["postgres"] <= groups["sqlite"]
+    assert groups["postgres"] - groups["sqlite"] <= {"claim_runs", "next_due"}
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)

@@ -31,8 +31,10 @@ from statewright.runs import (
     Group,
     InMemoryLedger,
     Insert,
+    NextDue,
     Order,
     Plus,
+    Queue,
     Run,
     RunEvent,
     RunLabel,
@@ -494,11 +496,11 @@ class AltersClaims(InMemoryLedger):
     def altered(self, run: Run) -> Run:
         return run
 
-    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> list[Run]:
         runs = self._tables[Run]
         kept, changed = dict(runs), {run.id: self.altered(run) for run in runs.values()}
         self._tables[Run] = dict(changed)
-        claimed = super().claim(worker_id, now, limit)
+        claimed = super().claim(worker_id, now, limit, **served)
         self._tables[Run] = kept
         for run in claimed:
             before = kept[run.id]
@@ -509,23 +511,23 @@ class AltersClaims(InMemoryLedger):
 
 
 class IgnoresDueTimes(InMemoryLedger):
-    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> list[Run]:
         for run in self._tables[Run].values():
             run.due_at = now if run.due_at is not None and run.due_at <= now else run.due_at
-        return super().claim(worker_id, now, limit)
+        return super().claim(worker_id, now, limit, **served)
 
 
 class ReusesClaims(InMemoryLedger):
-    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
-        claimed = super().claim(worker_id, now, limit)
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> list[Run]:
+        claimed = super().claim(worker_id, now, limit, **served)
         for run in claimed:
             self._tables[Run][run.id].claim = run.claim = worker_id
         return claimed
 
 
 class ClaimsOneMore(InMemoryLedger):
-    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
-        return super().claim(worker_id, now, limit + 1)
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> list[Run]:
+        return super().claim(worker_id, now, limit + 1, **served)
 
 
 class IgnoresThreads(AltersClaims):
@@ -533,15 +535,15 @@ class IgnoresThreads(AltersClaims):
         return replace(run, thread_id=run.id)
 
 
-class IgnoresQueues(AltersClaims):
+class IgnoresSequences(AltersClaims):
     def altered(self, run: Run) -> Run:
-        return replace(run, queue=None)
+        return replace(run, sequence=None)
 
 
 class ClaimsInOrderOfIds(InMemoryLedger):
-    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> list[Run]:
         self._tables[Run] = dict(sorted(self._tables[Run].items()))
-        return super().claim(worker_id, now, limit)
+        return super().claim(worker_id, now, limit, **served)
 
 
 class TreatsStartedRunsAsPending(AltersClaims):
@@ -556,7 +558,7 @@ class IgnoresClaimedRuns(AltersClaims):
 
 class BlocksOnlyPendingRuns(AltersClaims):
     def altered(self, run: Run) -> Run:
-        return run if run.status is RunStatus.PENDING else replace(run, thread_id=run.id, queue=None)
+        return run if run.status is RunStatus.PENDING else replace(run, thread_id=run.id, sequence=None)
 
 
 class IgnoresConcurrencyKeys(AltersClaims):
@@ -570,9 +572,9 @@ class MixesWorkspaces(AltersClaims):
 
 
 class IgnoresRunningLimits(InMemoryLedger):
-    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> list[Run]:
         kept, self._tables[Workspace] = self._tables[Workspace], {}
-        claimed = super().claim(worker_id, now, limit)
+        claimed = super().claim(worker_id, now, limit, **served)
         self._tables[Workspace] = kept
         return claimed
 
@@ -580,20 +582,91 @@ class IgnoresRunningLimits(InMemoryLedger):
 class ScansTooFewRuns(InMemoryLedger):
     """Looks only at the first due runs, even if they are blocked."""
 
-    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> list[Run]:
         due = [run for run in self.find(Run, order=Order("due_at")) if run.due_at is not None and run.due_at <= now]
         rest = {run.id for run in due[limit + 20 :]}
         kept = self._tables[Run]
         self._tables[Run] = {name: run for name, run in kept.items() if name not in rest}
-        claimed = super().claim(worker_id, now, limit)
+        claimed = super().claim(worker_id, now, limit, **served)
         self._tables[Run] = {**kept, **self._tables[Run]}
         return claimed
+
+
+class IgnoresPriorities(AltersClaims):
+    def altered(self, run: Run) -> Run:
+        return replace(run, priority=0)
+
+
+class ServesEveryRun(InMemoryLedger):
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> list[Run]:
+        return super().claim(worker_id, now, limit)
+
+
+class IgnoresQueueLimits(InMemoryLedger):
+    def _take_from_queue(self, run: Run, now: datetime) -> bool:
+        return True
+
+
+class IgnoresRates(InMemoryLedger):
+    def _take_from_queue(self, run: Run, now: datetime) -> bool:
+        return super()._take_from_queue(replace(run, begun=True), now)
+
+
+class KeepsEveryToken(InMemoryLedger):
+    """Permits all starts of a long pause at once."""
+
+    def _take_from_queue(self, run: Run, now: datetime) -> bool:
+        queue = self._tables[Queue].get(run.queue)
+        if queue is not None and queue.tokens_at(now) >= 1 and now - queue.filled_at > timedelta(seconds=5):
+            return True
+        return super()._take_from_queue(run, now)
+
+
+class LosesTokens(InMemoryLedger):
+    def write(self, changes: Sequence[Change]) -> None:
+        before = dict(self._tables[Queue])
+        super().write(changes)
+        self._tables[Queue].update(before)
+
+
+class FindsEveryDueTime(InMemoryLedger):
+    def next_due(self, **served: Any) -> NextDue:
+        return super().next_due()
+
+
+class NeverReportsBlockedRuns(InMemoryLedger):
+    def next_due(self, **served: Any) -> NextDue:
+        return super().next_due(**served)._replace(has_blocked=False)
+
+
+class BlocksForEver(InMemoryLedger):
+    """Never claims a run that once had to wait."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._blocked: set[str] = set()
+
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> list[Run]:
+        claimed = super().claim(worker_id, now, limit, **served)
+        self._blocked.update(run.id for run in self._tables[Run].values() if run.due_at and run.claim is None)
+        return claimed
+
+    def _may_claim(self, run: Run, positions: Any) -> bool:
+        return run.id not in self._blocked and super()._may_claim(run, positions)
+
+
+class ReservesPlaces(InMemoryLedger):
+    """Keeps the place below a limit for a run that was cancelled."""
+
+    def _may_claim(self, run: Run, positions: Any) -> bool:
+        cancelled = any(other.status is RunStatus.CANCELLED for other in self._tables[Run].values())
+        return not cancelled and super()._may_claim(run, positions)
 
 
 class SelectsBeforeLocking(InMemoryLedger):
     """Two workers that claim at the same time can claim the same runs."""
 
-    def claim(self, worker_id: str, now: datetime, limit: int) -> list[Run]:
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> list[Run]:
         selected = self.find(Run, [Condition("due_at", "<=", now), *where(claim=None)], limit=limit)
         threading.Event().wait(0.01)
         super().write([UpdateAll(Run, where(id=run.id), {"claim": worker_id, "due_at": None}) for run in selected])
@@ -729,16 +802,26 @@ BROKEN_LEDGERS: dict[Factory, str] = {
     ReusesClaims: "test_a_claimed_run_names_its_worker",
     ClaimsOneMore: "test_no_more_runs_are_claimed_than_the_limit",
     IgnoresThreads: "test_runs_of_a_thread_are_claimed_one_after_another",
-    IgnoresQueues: "test_runs_of_a_queue_are_claimed_one_after_another",
-    ClaimsInOrderOfIds: "test_runs_of_a_thread_or_queue_start_in_the_order_in_which_they_were_written",
+    IgnoresSequences: "test_runs_of_a_sequence_are_claimed_one_after_another",
+    ClaimsInOrderOfIds: "test_runs_of_a_thread_or_sequence_start_in_the_order_in_which_they_were_written",
     TreatsStartedRunsAsPending: "test_a_started_run_comes_before_a_pending_one",
-    IgnoresClaimedRuns: "test_a_claimed_run_blocks_its_thread_and_queue",
+    IgnoresClaimedRuns: "test_a_claimed_run_blocks_its_thread_and_sequence",
     BlocksOnlyPendingRuns: "test_one_of_several_started_runs_is_claimed",
     IgnoresConcurrencyKeys: "test_claims_respect_the_concurrency_limit_of_a_key",
     MixesWorkspaces: "test_claims_respect_the_concurrency_limit_of_a_key",
     IgnoresRunningLimits: "test_claims_respect_the_running_limit_of_a_workspace",
     ScansTooFewRuns: "test_blocked_runs_do_not_delay_others",
     SelectsBeforeLocking: "test_a_run_is_claimed_by_one_worker",
+    IgnoresPriorities: "test_runs_with_a_lower_priority_number_are_claimed_first",
+    ServesEveryRun: "test_a_worker_claims_only_runs_of_its_queues_and_versions",
+    IgnoresQueueLimits: "test_claims_respect_the_running_limit_of_a_queue",
+    IgnoresRates: "test_no_more_runs_of_a_queue_start_than_its_rate_allows",
+    KeepsEveryToken: "test_as_many_runs_start_at_once_as_the_rate_allows_in_a_second",
+    LosesTokens: "test_a_start_that_did_not_take_place_gives_its_token_back",
+    FindsEveryDueTime: "test_the_next_due_time_is_that_of_the_runs_that_a_worker_serves",
+    NeverReportsBlockedRuns: "test_runs_that_wait_for_others_are_reported",
+    BlocksForEver: "test_a_run_that_had_to_wait_is_claimed_as_soon_as_it_may",
+    ReservesPlaces: "test_a_run_that_may_be_next_and_is_cancelled_makes_room_for_another",
     LedgerThatSkipsJobs: "test_a_job_is_committed_with_a_checkpoint",
     LedgerThatRunsJobsFirst: "test_a_job_is_not_committed_without_its_checkpoint",
     LedgerThatRunsJobsLast: "test_a_checkpoint_is_not_committed_without_its_job",
@@ -746,7 +829,7 @@ BROKEN_LEDGERS: dict[Factory, str] = {
     LedgerThatSkipsJobsOfMissingThreads: "test_a_job_is_committed_even_if_the_deleted_thread_does_not_exist",
 }
 FURTHER_BROKEN_LEDGERS: dict[Factory, str] = {
-    MixesWorkspaces: "test_runs_of_a_queue_are_claimed_one_after_another",
+    MixesWorkspaces: "test_runs_of_a_sequence_are_claimed_one_after_another",
     NeverSetsNone: "test_an_update_changes_the_named_columns_only",
     IgnoresDuplicates: "test_an_update_must_not_violate_a_unique_column",
     LosesPayloads: "test_events_are_numbered_without_gaps",

@@ -2,11 +2,23 @@
 
 from statewright.ids import DEFAULT_WORKSPACE
 from statewright.runs.records.record import Column, ColumnKind, Json, Record, columns_of
-from statewright.runs.records.run import Approval, ModelCall, Run, RunLabel, Signal, StepLog, StepRun, Wait, Worker
+from statewright.runs.records.run import (
+    DEFAULT_QUEUE,
+    Approval,
+    ModelCall,
+    Run,
+    RunLabel,
+    Signal,
+    StepLog,
+    StepRun,
+    Wait,
+    Worker,
+)
 from statewright.runs.records.workspace import (
     ApiKey,
     DailySpending,
     Delivery,
+    Queue,
     ReceivedEvent,
     Schedule,
     StoredDefinition,
@@ -33,6 +45,7 @@ RECORDS: tuple[type[Record], ...] = (
     Trigger,
     ReceivedEvent,
     Workspace,
+    Queue,
     ApiKey,
 )
 """Every class of records."""
@@ -40,6 +53,7 @@ OF_RUNS: tuple[type[Record], ...] = (RunLabel, StepRun, ModelCall, StepLog, Wait
 """Records that belong to a run by their `run_id`, and are deleted with it."""
 
 __all__ = [
+    "DEFAULT_QUEUE",
     "DEFAULT_WORKSPACE",
     "OF_RUNS",
     "RECORDS",
@@ -51,6 +65,7 @@ __all__ = [
     "Delivery",
     "Json",
     "ModelCall",
+    "Queue",
     "ReceivedEvent",
     "Record",
     "Run",

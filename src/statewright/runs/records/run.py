@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import ClassVar
+from typing import ClassVar, Final
 
-from statewright.runs.records.record import Json, Record, Sealed
+from statewright.runs.records.record import Json, Names, Record, Sealed
 from statewright.runs.status import RunStatus, StepStatus
+
+DEFAULT_QUEUE: Final = "default"
+"""The queue of runs that name none."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,8 +53,12 @@ class Run(Record):
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
     """Limit of concurrent runs with the same key."""
-    queue: str | None = None
-    """The name of a queue of the workspace. Its runs start one after another, each when those before it have ended."""
+    sequence: str | None = None
+    """A sequence of the workspace, whose runs start one after another: each when those before it have ended."""
+    queue: str = DEFAULT_QUEUE
+    """The name of the queue from which workers claim it."""
+    priority: int = 0
+    """Of the due runs of a queue, those with the lowest number are claimed first."""
     deadline_at: datetime | None = None
     """The instant at which the run fails if it has not ended."""
     source: str = "api"
@@ -229,3 +236,11 @@ class Worker(Record):
     until: datetime
     """The end of its lease, which it extends while it lives. Other workers may claim its runs afterwards."""
     started_at: datetime
+    host: str = ""
+    """The name of its machine, for people."""
+    draining: bool = False
+    """True once it was asked to stop: it ends its runs, and claims no more."""
+    queues: Names = None
+    """The queues that it serves; None for all."""
+    versions: Names = field(default_factory=list[str])
+    """The versions of graphs that it serves: definition ids. Other workers leave their runs to it."""

@@ -28,6 +28,30 @@ class Workspace(Record):
 
 
 @dataclass(slots=True, kw_only=True)
+class Queue(Record):
+    """The limits of a queue, which hold for all workspaces and workers together. Its id is its name.
+
+    `starts_per_minute` is kept by a bucket of tokens: each start takes one, they are added evenly, and at most those of
+    one second are kept. Runs that continue after a wait take none.
+    """
+
+    TABLE: ClassVar[str] = "queues"
+
+    max_running: int | None = None
+    """Limit of concurrently claimed runs."""
+    starts_per_minute: int | None = None
+    tokens: float = 1.0
+    """The tokens at `filled_at`."""
+    filled_at: datetime | None = None
+
+    def tokens_at(self, now: datetime) -> float:
+        """Return the number of starts that are permitted at an instant, if the rate is limited."""
+        per_second = (self.starts_per_minute or 0) / 60
+        seconds = max(0.0, (now - self.filled_at).total_seconds()) if self.filled_at is not None else 0.0
+        return min(max(1.0, per_second), self.tokens + seconds * per_second)
+
+
+@dataclass(slots=True, kw_only=True)
 class ApiKey(Record):
     """A key of a workspace, of which only the hash is stored."""
 

@@ -16,7 +16,7 @@ from statewright.agents import Agent, Network
 from statewright.errors import InvalidConfig, NotFound, suggestion
 from statewright.ids import digest
 from statewright.models import ChatModel
-from statewright.runs import Json, StoredDefinition
+from statewright.runs import DEFAULT_QUEUE, Json, StoredDefinition
 from statewright.runtime import CompiledGraph, StateGraph
 from statewright.workflow.steps import Definition, Handlers, StepTools, compile_steps, read_definition
 
@@ -38,6 +38,8 @@ class Served:
     description: str = ""
     body: Json = None
     """The source of a workflow in JSON or YAML; None for a graph defined in Python."""
+    queue: str = DEFAULT_QUEUE
+    """The queue of its runs, unless the request for a run names another one."""
     on_failure: str | None = None
     """The name of the graph that handles failures: it is started when a run of this one fails."""
 

@@ -35,7 +35,11 @@ class StartRun:
     concurrency_limit: int | None = None
     """Maximum number of concurrent runs of the workspace with the same concurrency key."""
     queue: str | None = None
-    """The name of a queue. Its runs are executed one at a time, in the order in which they were started."""
+    """The queue from which workers claim the run; by default that of the graph."""
+    priority: int = 0
+    """Of the due runs of a queue, those with the lowest number are claimed first."""
+    sequence: str | None = None
+    """The name of a sequence. Its runs are executed one at a time, in the order in which they were started."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """`recursionLimit`, `maxConcurrency`, `durability` (`sync` or `async`), `context`."""
     source: str = "api"

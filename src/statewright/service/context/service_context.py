@@ -31,6 +31,8 @@ class ServiceSettings:
     """Maximum number of concurrent runs in this process; other runs wait in the ledger."""
     lease: float = 30.0
     """Seconds without a heartbeat after which a worker is considered lost. Heartbeats are sent three times as often."""
+    queues: Sequence[str] | None = None
+    """The queues that this process serves; None for all."""
     look_every: float = 1.0
     """Seconds between polls for work that this process was not notified of."""
     drain: float = 20.0

@@ -24,11 +24,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import socket
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypedDict
 
 from statewright.async_futures import aresolve
 from statewright.clock import Clock
@@ -43,14 +44,13 @@ from statewright.runs import (
     Insert,
     Ledger,
     NewEvent,
-    Order,
     Run,
     Update,
     Worker,
     where,
 )
 from statewright.service.background.loop_thread import CANCEL_TIMEOUT
-from statewright.service.context.records import find_first, release_values
+from statewright.service.context.records import release_values
 from statewright.service.context.service_context import ServiceSettings
 from statewright.service.engine.attempt import RunAttempt
 
@@ -62,6 +62,13 @@ _BATCH_SIZE: Final = 200
 AttemptFactory = Callable[[Run], RunAttempt]
 
 
+class ServedRuns(TypedDict):
+    """The runs that a worker claims; see `Ledger.claim`."""
+
+    queues: Sequence[str] | None
+    excluded_versions: Sequence[str]
+
+
 class _ClaimInFlight:
     """A claim that the ledger may have stored, but whose result has not arrived. Compared by identity."""
 
@@ -69,12 +76,23 @@ class _ClaimInFlight:
 class RunWorker:
     """Claims and advances runs on the event loop on which `work` is called."""
 
-    def __init__(self, ledger: Ledger, clock: Clock, settings: ServiceSettings, new_attempt: AttemptFactory) -> None:
+    def __init__(
+        self,
+        ledger: Ledger,
+        clock: Clock,
+        settings: ServiceSettings,
+        new_attempt: AttemptFactory,
+        versions: Sequence[str] = (),
+    ) -> None:
+        """Create a worker. `versions` are the versions of graphs (definition ids) that its process serves."""
         self.id = f"wrk_{draw_run_id()}"
         self._ledger = ledger
         self._clock = clock
         self._settings = settings
         self._new_attempt = new_attempt
+        self._versions = list(versions)
+        self._excluded_versions: Sequence[str] = ()
+        """Versions that other live workers serve, and this one does not: their runs are left to them."""
         self._attempts: dict[asyncio.Task[None], RunAttempt] = {}
         self._by_run: dict[str, RunAttempt] = {}
         """The latest attempt at each run, which may begin before the previous one has ended."""
@@ -212,7 +230,8 @@ class RunWorker:
 
     async def _claim(self, limit: int) -> Sequence[Run]:
         try:
-            runs = await aresolve(self._ledger.claim(self.id, self._clock.now(), limit))
+            claim = self._ledger.claim(self.id, self._clock.now(), limit, **self._served)
+            runs = await aresolve(claim)
         except Exception:
             logger.exception("The worker could not claim runs. It will try again.")
             return ()
@@ -262,17 +281,21 @@ class RunWorker:
         timer.cancel()
 
     async def _seconds_until_due(self) -> float:
-        unclaimed = [Condition("claim", "=", None), Condition("due_at", "!=", None)]
         try:
-            next_run = await find_first(self._ledger, Run, unclaimed, Order("due_at"))
+            next_run = await aresolve(self._ledger.next_due(**self._served))
         except Exception:
             return self._settings.look_every
         now = self._clock.now()
-        due = next_run.due_at if next_run is not None else None
-        self._has_blocked_runs = due is not None and due <= now
-        if due is None or self._has_blocked_runs:
+        is_due = next_run.at is not None and next_run.at <= now
+        self._has_blocked_runs = next_run.has_blocked or is_due
+        if next_run.at is None or is_due:
             return self._settings.look_every
-        return (due - now).total_seconds()
+        return (next_run.at - now).total_seconds()
+
+    @property
+    def _served(self) -> ServedRuns:
+        """The runs that the worker serves, as arguments of the ledger."""
+        return {"queues": self._settings.queues, "excluded_versions": self._excluded_versions}
 
     # -- registration and heartbeats
 
@@ -300,6 +323,9 @@ class RunWorker:
             capacity=self._settings.capacity,
             until=now + timedelta(seconds=self._settings.lease),
             started_at=now,
+            host=socket.gethostname(),
+            queues=list(self._settings.queues) if self._settings.queues is not None else None,
+            versions=self._versions,
         )
         # A record that exists already was written by an earlier try whose response was lost. The next heartbeat renews
         # its lease.
@@ -357,6 +383,9 @@ class RunWorker:
         # The workers are read after the claims, so that they include a worker that has registered in between: its
         # claims are valid.
         workers = await aresolve(self._ledger.find(Worker))
+        others = [worker for worker in workers if worker.id != self.id and worker.until > now and not worker.draining]
+        versions = {version for worker in others for version in worker.versions or ()}
+        self._excluded_versions = sorted(versions.difference(self._versions))
         for worker in workers:
             if worker.id != self.id and (
                 worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)

@@ -97,7 +97,10 @@ class LaunchOperations(ControlOperations):
         return Started(run, created=True)
 
     async def _can_begin(self, run: Run) -> bool:
-        """Return True if a new run can begin at once: it has a new thread, no limit, and no later start."""
+        """Return True if a new run can begin at once in this process: it has a new thread, no limit, and is due now."""
         if run.due_at is None or run.due_at > self.context.now() or run.thread_id != run.id:
             return False
-        return run.concurrency_key is None and run.queue is None and not await self.starter.is_limited(run.workspace_id)
+        queues = self.context.settings.queues
+        if queues is not None and run.queue not in queues:
+            return False
+        return run.concurrency_key is None and run.sequence is None and not await self.starter.is_limited(run)

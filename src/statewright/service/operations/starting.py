@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -15,7 +16,21 @@ from statewright.clock import iso
 from statewright.errors import InvalidRequest, NotFound, PayloadTooLarge, RequestConflict
 from statewright.futures import drive
 from statewright.ids import draw_checkpoint_id, draw_run_id
-from statewright.runs import Absent, Change, Insert, Run, RunLabel, RunStatus, StoredDefinition, Workspace, where
+from statewright.runs import (
+    DEFAULT_QUEUE,
+    Absent,
+    Change,
+    Insert,
+    Queue,
+    Record,
+    Run,
+    RunLabel,
+    RunStatus,
+    StoredDefinition,
+    Workspace,
+    where,
+)
+from statewright.service.catalog.catalog import PROJECT
 from statewright.service.context.records import MAX_LABELS, entries_as_text, find_first, others_on_thread
 from statewright.service.context.requests import StartRun
 from statewright.service.context.service_context import ServiceContext, ServiceSettings
@@ -29,8 +44,10 @@ _MAX_KEY_LENGTH: Final = 255
 _MAX_TAG_LENGTH: Final = 200
 _MAX_TIMEOUT: Final = 10 * 365 * 86400
 """Seconds: ten years."""
+_QUEUE_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,63}")
+_MAX_PRIORITY: Final = 1000
 _LIMIT_CACHE_SECONDS: Final = 2.0
-"""How long the limits of a workspace are cached."""
+"""How long it is cached whether a workspace or a queue has limits."""
 CancelRuns = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
 """Returns the cancellation of runs for a reason; see `ControlOperations.cancellation`."""
 
@@ -61,8 +78,8 @@ class Starter:
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
-        self._limit_cache: dict[str, tuple[float | None, bool]] = {}
-        """For each workspace, the time at which its record was read, and whether it has a limit on concurrent runs."""
+        self._limit_cache: dict[tuple[type[Record], str], tuple[float | None, bool]] = {}
+        """For each workspace and queue, the time at which its record was read, and whether it limits runs."""
 
     async def prepare(self, workspace_id: str, request: StartRun, now: datetime) -> tuple[Run, list[Change]]:
         """Validate a request. Return a new run, and the changes that create it.
@@ -95,7 +112,9 @@ class Starter:
             on_busy=request.on_busy,
             concurrency_key=request.concurrency_key,
             concurrency_limit=request.concurrency_limit,
-            queue=request.queue,
+            sequence=request.sequence,
+            queue=request.queue or self._queue_of(definition),
+            priority=request.priority,
             deadline_at=now + timedelta(seconds=request.timeout) if request.timeout is not None else None,
             source=request.source,
             parent_id=request.parent_id,
@@ -107,18 +126,27 @@ class Starter:
         )
         return run, [Insert(run), *_labels(run)]
 
+    def _queue_of(self, definition: StoredDefinition) -> str:
+        served = self._context.catalog.get(definition.name) if definition.workspace_id == PROJECT else None
+        return served.queue if served is not None else DEFAULT_QUEUE
+
     def new_id(self) -> str:
         """Generate an id for a new run. Ids sort by the time at which they were generated."""
         return f"run_{draw_checkpoint_id()}"
 
-    async def is_limited(self, workspace_id: str) -> bool:
-        """Return whether a workspace has a limit on concurrent runs."""
-        read_at, has_limit = self._limit_cache.get(workspace_id, (None, False))
+    async def is_limited(self, run: Run) -> bool:
+        """Return whether a limit on concurrent runs or on starts holds for the workspace or the queue of a run."""
+        return await self._has_limit(Workspace, run.workspace_id) or await self._has_limit(Queue, run.queue)
+
+    async def _has_limit(self, kind: type[Workspace | Queue], name: str) -> bool:
+        read_at, has_limit = self._limit_cache.get((kind, name), (None, False))
         now = self._context.clock.monotonic()
         if read_at is None or now - read_at > _LIMIT_CACHE_SECONDS:
-            workspace = await aresolve(self._context.ledger.get(Workspace, workspace_id))
-            has_limit = workspace is not None and workspace.max_running is not None
-            self._limit_cache[workspace_id] = (now, has_limit)
+            record = await aresolve(self._context.ledger.get(kind, name))
+            has_limit = record is not None and (
+                record.max_running is not None or (isinstance(record, Queue) and record.starts_per_minute is not None)
+            )
+            self._limit_cache[kind, name] = (now, has_limit)
         return has_limit
 
     def failure_handler_changes(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
@@ -230,6 +258,14 @@ def check_start(request: StartRun, settings: ServiceSettings) -> None:
         raise InvalidRequest(f"after={request.after} has no time zone. Add one, such as +00:00.")
     if request.timeout is not None and not 0 < request.timeout <= _MAX_TIMEOUT:
         raise InvalidRequest(f"The timeout must be above 0 and at most ten years; it is {request.timeout} seconds.")
+    if request.queue is not None and not _QUEUE_NAME.fullmatch(request.queue):
+        raise InvalidRequest(
+            f"The queue {request.queue!r} is not valid: use 1 to 63 letters, digits, hyphens, dots and underscores."
+        )
+    if not -_MAX_PRIORITY <= request.priority <= _MAX_PRIORITY:
+        raise InvalidRequest(
+            f"The priority must be from -{_MAX_PRIORITY} to {_MAX_PRIORITY}; it is {request.priority}."
+        )
     if request.concurrency_limit is not None and (request.concurrency_limit < 1 or request.concurrency_key is None):
         raise InvalidRequest("A concurrencyLimit must be at least 1, and needs a concurrencyKey.")
     size = size_of(request.input)

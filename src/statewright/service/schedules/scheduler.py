@@ -193,7 +193,7 @@ def _request(schedule: Schedule, at: datetime) -> StartRun:
         tags=schedule.tags,
         metadata={**schedule.metadata, "scheduledFor": iso(at)},
         source=origin,
-        queue=origin if schedule.overlap == "enqueue" else None,
+        sequence=origin if schedule.overlap == "enqueue" else None,
     )
 
 

@@ -12,16 +12,16 @@ from datetime import datetime
 from itertools import islice
 from typing import Any, TypeVar
 
-from statewright.clock import instant_of, microseconds
+from statewright.clock import instant_of
 from statewright.errors import SerdeError
 from statewright.futures import MaybeFuture
 from statewright.page import cut_page
-from statewright.runs import Change, Group, Order, Run, RunEvent, Where, where
+from statewright.runs import Change, Group, NextDue, Order, Run, RunEvent, Where, where
 from statewright.runs.records.record import R
 from statewright.storage.damage import reading
 from statewright.storage.database import UNLIMITED, Connection, D, Job, View
 from statewright.storage.ledger.changes import job_of
-from statewright.storage.ledger.claim import claim_runs
+from statewright.storage.ledger.claim import Claimant, claim_runs, next_due
 from statewright.storage.ledger.conditions import conditions, order_by
 from statewright.storage.ledger.tables import Table, Tables, decrypted_json
 
@@ -44,9 +44,20 @@ class DatabaseLedger(View[D]):
     def job(self, changes: Sequence[Change]) -> Job[Any]:
         return job_of(self._tables, changes)
 
-    def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:
-        at = microseconds(now)
-        return self._write(lambda connection: claim_runs(connection, self._tables, worker_id, at, limit))
+    def claim(
+        self,
+        worker_id: str,
+        now: datetime,
+        limit: int,
+        *,
+        queues: Sequence[str] | None = None,
+        excluded_versions: Sequence[str] = (),
+    ) -> MaybeFuture[Sequence[Run]]:
+        claimant = Claimant(worker_id, queues, excluded_versions)
+        return self._write(lambda connection: self._claim(connection, claimant, now, limit))
+
+    def _claim(self, connection: Connection, claimant: Claimant, now: datetime, limit: int) -> list[Run]:
+        return claim_runs(connection, self._tables, claimant, now, limit)
 
     # -- reading
 
@@ -106,6 +117,15 @@ class DatabaseLedger(View[D]):
             return [group for group in groups if group.size]  # without columns, SQL counts an empty table as a group
 
         return self._read(read)
+
+    def next_due(
+        self, *, queues: Sequence[str] | None = None, excluded_versions: Sequence[str] = ()
+    ) -> MaybeFuture[NextDue]:
+        claimant = Claimant("", queues, excluded_versions)
+        return self._read(lambda connection: self._next_due(connection, claimant))
+
+    def _next_due(self, connection: Connection, claimant: Claimant) -> NextDue:
+        return next_due(connection, self._tables, claimant)
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:
         def read(connection: Connection) -> list[RunEvent]:

@@ -38,10 +38,13 @@ class Table(Generic[R]):
         self.columns: Mapping[str, Column] = {column.name: column for column in columns_of(kind)}
         self.names = tuple(self.columns)
         columns = ", ".join(f'"{name}"' for name in self.names)
-        expressions = ", ".join(_RUN_INPUT if (kind, name) == (Run, "input") else f'"{name}"' for name in self.names)
-        self.select = f'SELECT {expressions} FROM "{self.name}"'
+        self.expressions = ", ".join(
+            _RUN_INPUT if (kind, name) == (Run, "input") else f'"{name}"' for name in self.names
+        )
+        """What a query selects for a record."""
+        self.select = f'SELECT {self.expressions} FROM "{self.name}"'
         self.insert = f'INSERT INTO "{self.name}" ({columns}) VALUES ({", ".join("?" * len(self.names))})'
-        self.returning = f"RETURNING {expressions}"
+        self.returning = f"RETURNING {self.expressions}"
         self._values = attrgetter(*self.names)
         conversions = {name: _conversions(column, database.encryptor) for name, column in self.columns.items()}
         self._encoders = {name: self._checked(name, pair[0]) for name, pair in conversions.items() if pair is not None}

@@ -11,7 +11,8 @@ from statewright.extras import optional
 
 if TYPE_CHECKING:
     from statewright.storage.postgres.database import PostgresDatabase
-    from statewright.storage.postgres.views import PostgresCache, PostgresLedger, PostgresSaver, PostgresStore
+    from statewright.storage.postgres.ledger import PostgresLedger
+    from statewright.storage.postgres.views import PostgresCache, PostgresSaver, PostgresStore
 
 __all__ = ["PostgresCache", "PostgresDatabase", "PostgresLedger", "PostgresSaver", "PostgresStore"]
 
@@ -22,6 +23,5 @@ if not TYPE_CHECKING:  # a type checker would take every name for one that exist
         if name not in __all__:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         with optional("Postgres needs", extra="postgres"):
-            from statewright.storage.postgres import views
-
-        return getattr(views, name)
+            from statewright.storage.postgres import database, ledger, views
+        return next(getattr(module, name) for module in (database, ledger, views) if hasattr(module, name))

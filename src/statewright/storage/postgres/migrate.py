@@ -18,7 +18,7 @@ from statewright.storage.postgres.connection import Session
 from statewright.storage.scripts import split_script
 
 _PACKAGE: Final = "statewright.storage.postgres"
-_SCRIPTS: Final = ("tables", "functions", "ledger_tables", "items_tables", "cache_tables")
+_SCRIPTS: Final = ("tables", "functions", "ledger_tables", "claims", "items_tables", "cache_tables")
 """The scripts that create the first version, in order."""
 _KNOWN_TEXT: Final = b"statewright"
 """Stored in encrypted form, to recognise a wrong key."""

@@ -1,10 +1,9 @@
-"""The saver, the store, the cache and the ledger for Postgres."""
+"""The saver, the store and the cache for Postgres."""
 
 from __future__ import annotations
 
 from statewright.storage.cache import DatabaseCache
 from statewright.storage.checkpoints.saver import DatabaseSaver
-from statewright.storage.ledger.ledger import DatabaseLedger
 from statewright.storage.postgres.commits import PostgresWriter
 from statewright.storage.postgres.database import PostgresDatabase
 from statewright.storage.store.store import DatabaseStore
@@ -37,17 +36,6 @@ class PostgresCache(DatabaseCache[PostgresDatabase]):
 
     It takes a URL with the options of `PostgresDatabase`, or a shared database. Above `max_size`, results that expire
     first are removed first, and then the oldest. A result of an unknown type counts as absent.
-    """
-
-    database_type = PostgresDatabase
-
-
-class PostgresLedger(DatabaseLedger[PostgresDatabase]):
-    """Stores the records of runs in a Postgres database; safe to use from several threads and processes.
-
-    It takes a URL with the options of `PostgresDatabase`, or a shared database: jobs of this ledger can be part of the
-    commits of a `PostgresSaver` of the same database. In an encrypted database names, ids, times, tags, metadata and
-    keys stay readable, because runs are looked up by them.
     """
 
     database_type = PostgresDatabase

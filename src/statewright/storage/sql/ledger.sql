@@ -30,32 +30,104 @@ VALUES (?, ?);
 DELETE FROM run_inputs
 WHERE run = ?;
 
--- ahead_on_thread
--- A run that has not ended and holds the thread, or precedes another one in its queue: claimed runs come first, then
--- begun ones, then the others as they were written.
-SELECT 1 FROM workflow_runs
-WHERE workspace_id = ? AND thread_id = ? AND status IN ('pending', 'running', 'waiting', 'paused')
-    AND (claim IS NULL, status = 'pending', number) < (TRUE, ?, ?)
-LIMIT 1;
+-- next_due_group
+-- The next queue, version of a graph, priority, and whether they have begun, of unclaimed runs that nothing holds back:
+-- one search of the index, however many runs a group has.
+SELECT queue, graph_version, priority, begun FROM workflow_runs
+WHERE due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL
+    AND (queue, graph_version, priority, begun) > (?, ?, ?, ?)
+ORDER BY queue, graph_version, priority, begun LIMIT 1;
 
--- ahead_in_queue
-SELECT 1 FROM workflow_runs
-WHERE workspace_id = ? AND queue = ? AND status IN ('pending', 'running', 'waiting', 'paused')
-    AND (claim IS NULL, status = 'pending', number) < (TRUE, ?, ?)
-LIMIT 1;
+-- due
+-- The runs of a group that have been due longest.
+SELECT due_at, id, number, status = 'pending', workspace_id, thread_id, sequence, concurrency_key, concurrency_limit
+FROM workflow_runs
+WHERE queue = ? AND graph_version = ? AND priority = ? AND begun = ? AND due_at <= ?
+    AND due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL
+ORDER BY due_at, id LIMIT ?;
+
+-- first_due
+-- The earliest time at which a run of a group is due.
+SELECT due_at FROM workflow_runs
+WHERE queue = ? AND graph_version = ? AND priority = ? AND begun = ?
+    AND due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL
+ORDER BY due_at LIMIT 1;
+
+-- begun_on_thread
+-- A run that holds a thread: it is claimed, or has begun and not ended. With several, a claimed one comes first, and
+-- then the one that was written first; the run whose turn it is comes before its own row.
+SELECT id, number FROM workflow_runs
+WHERE workspace_id = ? AND thread_id = ?
+    AND (claim IS NOT NULL OR status IN ('running', 'waiting', 'paused'))
+    AND status NOT IN ('completed', 'failed', 'cancelled')
+ORDER BY claim IS NULL, status = 'pending', number LIMIT 1;
+
+-- pending_on_thread
+-- The last run before a pending one on its thread.
+SELECT id FROM workflow_runs
+WHERE workspace_id = ? AND thread_id = ? AND status = 'pending' AND number < ?
+ORDER BY number DESC LIMIT 1;
+
+-- begun_in_sequence
+SELECT id, number FROM workflow_runs
+WHERE workspace_id = ? AND sequence = ?
+    AND (claim IS NOT NULL OR status IN ('running', 'waiting', 'paused'))
+    AND status NOT IN ('completed', 'failed', 'cancelled')
+ORDER BY claim IS NULL, status = 'pending', number LIMIT 1;
+
+-- pending_in_sequence
+SELECT id FROM workflow_runs
+WHERE workspace_id = ? AND sequence = ? AND status = 'pending' AND number < ?
+ORDER BY number DESC LIMIT 1;
+
+-- hold
+-- Holds a run back: `held_by` is the run that precedes it, or the limit that it has to wait for. The triggers of the
+-- table end that.
+UPDATE workflow_runs SET held_by = ?
+WHERE number = ?;
+
+-- has_held
+SELECT EXISTS (SELECT 1 FROM workflow_runs WHERE held_by IS NOT NULL);
+
+-- next_held_workspace
+-- The next workspace with runs that were held back because it was full.
+SELECT workspace_id FROM workflow_runs
+WHERE held_by = 'limit of workspace' AND workspace_id > ?
+ORDER BY workspace_id LIMIT 1;
+
+-- held_in_workspace
+SELECT number, queue, graph_version FROM workflow_runs
+WHERE held_by = 'limit of workspace' AND workspace_id = ?
+ORDER BY priority, due_at, id;
+
+-- held_with_key
+SELECT number, queue, graph_version FROM workflow_runs
+WHERE held_by = 'limit of key' AND workspace_id = ? AND concurrency_key = ? AND coalesce(concurrency_limit > ?, TRUE)
+ORDER BY priority, due_at, id;
 
 -- limits
 SELECT id, max_running FROM workspaces
 WHERE max_running IS NOT NULL;
 
--- at_work
+-- queues
+SELECT id, max_running, starts_per_minute, tokens, filled_at FROM queues;
+
+-- set_tokens
+UPDATE queues SET tokens = ?, filled_at = ?
+WHERE id = ?;
+
+-- claimed_in_workspace
 SELECT count(*) FROM workflow_runs
 WHERE workspace_id = ? AND claim IS NOT NULL;
 
--- at_work_with_key
+-- claimed_with_key
 SELECT count(*) FROM workflow_runs
 WHERE workspace_id = ? AND concurrency_key = ? AND claim IS NOT NULL;
 
+-- claimed_in_queue
+SELECT count(*) FROM workflow_runs
+WHERE queue = ? AND claim IS NOT NULL;
+
 -- take
 UPDATE workflow_runs SET claim = ?, worker_id = ?, due_at = NULL, version = version + 1
-WHERE number = ? AND claim IS NULL AND due_at IS NOT NULL;
+WHERE number = ?;

@@ -14,10 +14,10 @@ from statewright.storage.encryption import Encryptor
 from statewright.storage.ledger.ledger import DatabaseLedger
 from statewright.storage.ledger.tables import decrypted_json
 from statewright.storage.sqlite.database import SqliteDatabase
-from statewright.storage.sqlite.statements import statements
+from statewright.storage.sqlite.statements import run_script, statements
 
 _SQL: Final = statements("ledger_formats")
-FORMAT: Final = 4
+FORMAT: Final = 5
 """The format of the tables that this version writes."""
 Step = Callable[[Connection, Encryptor], None]
 """The step from a format to the next one."""
@@ -72,9 +72,32 @@ def _decrypt_webhook_events(connection: Connection, encryptor: Encryptor) -> Non
     connection.execute(_SQL["format_four"])
 
 
+def _add_queues(connection: Connection, encryptor: Encryptor) -> None:
+    """Add queues and priorities; what was called a queue is a sequence now."""
+    for name in (
+        "rename_queue",
+        "add_queue",
+        "add_priority",
+        "add_held_by",
+        "add_graph_version",
+        "add_host",
+        "add_draining",
+        "add_queues",
+        "add_versions",
+        "drop_runs_by_queue",
+        "drop_runs_due",
+        "drop_runs_at_work",
+        "drop_runs_at_work_by_key",
+    ):
+        connection.execute(_SQL[name])
+    run_script(connection, "ledger_tables")  # creates what is missing: the other tables, indexes and triggers
+    connection.execute(_SQL["format_five"])
+
+
 _STEPS: Final[tuple[Step, ...]] = (
     _executing("decided_by_key", "format_two"),
     _executing("daily_spending", "spending_of_calls", "format_three"),
     _decrypt_webhook_events,
+    _add_queues,
 )
 """The step from each format to the next, beginning with format 1."""

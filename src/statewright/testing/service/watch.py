@@ -23,7 +23,7 @@ class WatchedLedger:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
         self.get, self.find, self.count = ledger.get, ledger.find, ledger.count
-        self.groups, self.events = ledger.groups, ledger.events
+        self.groups, self.events, self.next_due = ledger.groups, ledger.events, ledger.next_due
         self._lock = threading.Lock()
         self.writes = 0
         self.claims = 0
@@ -39,11 +39,11 @@ class WatchedLedger:
         self.writes += 1
         return self._ledger.job(changes)
 
-    def claim(self, worker_id: str, now: datetime, limit: int) -> MaybeFuture[Sequence[Run]]:
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> MaybeFuture[Sequence[Run]]:
         with self._lock:
             self.claims += 1
             number = self.claims
-        runs = self._ledger.claim(worker_id, now, limit)
+        runs = self._ledger.claim(worker_id, now, limit, **served)
         if is_future(runs):
             runs.add_done_callback(lambda future: self._note_claim(number, future.result()))
         else:

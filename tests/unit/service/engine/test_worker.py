@@ -360,11 +360,11 @@ class FailingReadsLedger:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
 
-    def claim(self, *args: Any) -> Any:
+    def claim(self, *args: Any, **served: Any) -> Any:
         self.calls += 1
         if not self.has_recovered:
             raise ConnectionError("injected")
-        return self._ledger.claim(*args)
+        return self._ledger.claim(*args, **served)
 
 
 async def test_an_unattended_claim_is_released_with_the_next_heartbeat(

@@ -8,10 +8,9 @@ WHERE workspace_id = ? AND active = 1 AND (
     OR EXISTS (SELECT 1 FROM json_array_elements_text(events::JSON) AS value WHERE value = ?)
 );
 
--- due
--- Due runs after a position in their order, except those of some workspaces.
-SELECT due_at, id, number, status = 'pending', workspace_id, thread_id, queue, concurrency_key, concurrency_limit
-FROM workflow_runs
-WHERE claim IS NULL AND due_at <= ? AND (due_at, id) > (?, ?)
-    AND workspace_id NOT IN (SELECT value FROM json_array_elements_text(?::JSON))
-ORDER BY due_at, id LIMIT ?;
+-- claim_runs
+-- The end of a query of the runs that a worker has claimed.
+FROM claim_runs(?, ?::TEXT[], coalesce(?::BIGINT, current_microseconds()), ?::TEXT[], ?::TEXT[]) AS workflow_runs;
+
+-- next_due
+SELECT next_due(?::TEXT[], ?::TEXT[]), EXISTS (SELECT 1 FROM workflow_runs WHERE held_by IS NOT NULL);

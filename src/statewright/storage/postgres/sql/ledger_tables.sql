@@ -15,6 +15,7 @@ CREATE TABLE workflow_runs (
     claim             TEXT COLLATE "C",
     worker_id         TEXT COLLATE "C",
     due_at            BIGINT,
+    held_by           TEXT COLLATE "C",  -- the run or limit that a due run waits for: see the triggers
     begun             BIGINT NOT NULL,
     current_step      TEXT COLLATE "C",
     total_cost        DOUBLE PRECISION NOT NULL,
@@ -23,7 +24,9 @@ CREATE TABLE workflow_runs (
     on_busy           TEXT COLLATE "C" NOT NULL,
     concurrency_key   TEXT COLLATE "C",
     concurrency_limit BIGINT,
-    queue             TEXT COLLATE "C",
+    sequence          TEXT COLLATE "C",
+    queue             TEXT COLLATE "C" NOT NULL,
+    priority          BIGINT NOT NULL,
     deadline_at       BIGINT,
     source            TEXT COLLATE "C" NOT NULL,
     parent_id         TEXT COLLATE "C",
@@ -39,7 +42,8 @@ CREATE TABLE workflow_runs (
     metadata          BYTEA,
     error             BYTEA,
     output            BYTEA,
-    input             BYTEA
+    input             BYTEA,
+    graph_version     TEXT COLLATE "C" GENERATED ALWAYS AS (coalesce(definition_id, '')) STORED
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.02);
 -- Long inputs: the row of a run is rewritten with each of its steps, and its input never changes.
 CREATE TABLE run_inputs (
@@ -50,17 +54,27 @@ CREATE UNIQUE INDEX runs_by_idempotency_key ON workflow_runs (workspace_id, idem
     WHERE idempotency_key IS NOT NULL;
 CREATE INDEX runs_by_workspace ON workflow_runs (workspace_id, created_at);
 CREATE INDEX runs_by_status ON workflow_runs (status, workspace_id, created_at);
-CREATE INDEX runs_by_thread ON workflow_runs (workspace_id, thread_id, status);
-CREATE INDEX runs_by_queue ON workflow_runs (workspace_id, queue, status)
-    WHERE queue IS NOT NULL;
-CREATE INDEX runs_due ON workflow_runs (due_at, id, workspace_id)
-    WHERE due_at IS NOT NULL AND claim IS NULL;
-CREATE INDEX runs_at_work ON workflow_runs (workspace_id, claim)
+CREATE INDEX runs_by_thread ON workflow_runs (workspace_id, thread_id, status, number);
+CREATE INDEX runs_due ON workflow_runs (queue, graph_version, priority, begun, due_at, id)
+    WHERE due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL;
+CREATE INDEX runs_held ON workflow_runs (held_by, workspace_id, priority, due_at, id)
+    WHERE held_by IS NOT NULL;
+CREATE INDEX runs_held_by_key ON workflow_runs (workspace_id, concurrency_key, priority, due_at, id)
+    WHERE held_by = 'limit of key';
+CREATE INDEX runs_begun_on_thread ON workflow_runs (workspace_id, thread_id)
+    WHERE claim IS NOT NULL OR status IN ('running', 'waiting', 'paused');
+CREATE INDEX runs_pending_in_sequence ON workflow_runs (workspace_id, sequence, number)
+    WHERE status = 'pending' AND sequence IS NOT NULL;
+CREATE INDEX runs_begun_in_sequence ON workflow_runs (workspace_id, sequence)
+    WHERE (claim IS NOT NULL OR status IN ('running', 'waiting', 'paused')) AND sequence IS NOT NULL;
+CREATE INDEX runs_claimed ON workflow_runs (workspace_id)
+    WHERE claim IS NOT NULL;
+CREATE INDEX runs_claimed_by_key ON workflow_runs (workspace_id, concurrency_key)
+    WHERE claim IS NOT NULL AND concurrency_key IS NOT NULL;
+CREATE INDEX runs_claimed_by_queue ON workflow_runs (queue)
     WHERE claim IS NOT NULL;
 CREATE INDEX runs_by_worker ON workflow_runs (worker_id)
     WHERE claim IS NOT NULL;
-CREATE INDEX runs_at_work_by_key ON workflow_runs (workspace_id, concurrency_key, claim)
-    WHERE claim IS NOT NULL AND concurrency_key IS NOT NULL;
 CREATE INDEX runs_by_parent ON workflow_runs (parent_id)
     WHERE parent_id IS NOT NULL;
 CREATE INDEX runs_by_deadline ON workflow_runs (deadline_at)
@@ -211,7 +225,11 @@ CREATE TABLE workers (
     process_started TEXT COLLATE "C" NOT NULL,
     capacity        BIGINT NOT NULL,
     until           BIGINT NOT NULL,
-    started_at      BIGINT NOT NULL
+    started_at      BIGINT NOT NULL,
+    host            TEXT COLLATE "C" NOT NULL,
+    draining        BIGINT NOT NULL,
+    queues          TEXT,
+    versions        TEXT
 );
 
 CREATE TABLE webhooks (
@@ -307,6 +325,14 @@ CREATE TABLE workspaces (
     starts_per_minute BIGINT,
     retention_days    BIGINT,
     created_at        BIGINT NOT NULL
+);
+
+CREATE TABLE queues (
+    id                TEXT COLLATE "C" PRIMARY KEY,
+    max_running       BIGINT,
+    starts_per_minute BIGINT,
+    tokens            DOUBLE PRECISION NOT NULL,
+    filled_at         BIGINT
 );
 
 CREATE TABLE api_keys (

@@ -12,10 +12,7 @@ WHERE workspace_id = ? AND active AND (
     OR EXISTS (SELECT 1 FROM json_each(events) WHERE value = ?)
 );
 
--- due
--- Due runs after a position in their order, except those of some workspaces.
-SELECT due_at, id, number, status = 'pending', workspace_id, thread_id, queue, concurrency_key, concurrency_limit
-FROM workflow_runs
-WHERE claim IS NULL AND due_at <= ? AND (due_at, id) > (?, ?)
-    AND workspace_id NOT IN (SELECT value FROM json_each(?))
-ORDER BY due_at, id LIMIT ?;
+-- next_held_key
+SELECT workspace_id, concurrency_key FROM workflow_runs INDEXED BY runs_held_by_key
+WHERE held_by = 'limit of key' AND (workspace_id, concurrency_key) > (?, ?)
+ORDER BY workspace_id, concurrency_key LIMIT 1;

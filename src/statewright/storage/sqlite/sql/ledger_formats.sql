@@ -42,3 +42,45 @@ WHERE id = ?;
 
 -- format_four
 INSERT INTO ledger (format) VALUES (4);
+
+-- rename_queue
+ALTER TABLE workflow_runs RENAME COLUMN queue TO sequence;
+
+-- add_queue
+ALTER TABLE workflow_runs ADD COLUMN queue TEXT NOT NULL DEFAULT 'default';
+
+-- add_priority
+ALTER TABLE workflow_runs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
+
+-- add_held_by
+ALTER TABLE workflow_runs ADD COLUMN held_by TEXT;
+
+-- add_graph_version
+ALTER TABLE workflow_runs ADD COLUMN graph_version TEXT GENERATED ALWAYS AS (coalesce(definition_id, '')) VIRTUAL;
+
+-- add_host
+ALTER TABLE workers ADD COLUMN host TEXT NOT NULL DEFAULT '';
+
+-- add_draining
+ALTER TABLE workers ADD COLUMN draining INTEGER NOT NULL DEFAULT 0;
+
+-- add_queues
+ALTER TABLE workers ADD COLUMN queues TEXT;
+
+-- add_versions
+ALTER TABLE workers ADD COLUMN versions TEXT;
+
+-- drop_runs_by_queue
+DROP INDEX runs_by_queue;
+
+-- drop_runs_due
+DROP INDEX runs_due;
+
+-- drop_runs_at_work
+DROP INDEX runs_at_work;
+
+-- drop_runs_at_work_by_key
+DROP INDEX runs_at_work_by_key;
+
+-- format_five
+INSERT OR IGNORE INTO ledger (format) VALUES (5);

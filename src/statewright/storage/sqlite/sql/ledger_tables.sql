@@ -6,7 +6,7 @@
 CREATE TABLE IF NOT EXISTS ledger (
     format INTEGER PRIMARY KEY
 );
-INSERT OR IGNORE INTO ledger (format) VALUES (4);
+INSERT OR IGNORE INTO ledger (format) VALUES (5);
 
 CREATE TABLE IF NOT EXISTS workflow_runs (
     number            INTEGER PRIMARY KEY,  -- identifies its events
@@ -20,6 +20,7 @@ CREATE TABLE IF NOT EXISTS workflow_runs (
     claim             TEXT,
     worker_id         TEXT,
     due_at            INTEGER,
+    held_by           TEXT,  -- the run or limit that a due run waits for: see the triggers
     begun             INTEGER NOT NULL,
     current_step      TEXT,
     total_cost        REAL NOT NULL,
@@ -28,7 +29,9 @@ CREATE TABLE IF NOT EXISTS workflow_runs (
     on_busy           TEXT NOT NULL,
     concurrency_key   TEXT,
     concurrency_limit INTEGER,
-    queue             TEXT,
+    sequence          TEXT,
+    queue             TEXT NOT NULL,
+    priority          INTEGER NOT NULL,
     deadline_at       INTEGER,
     source            TEXT NOT NULL,
     parent_id         TEXT,
@@ -44,7 +47,8 @@ CREATE TABLE IF NOT EXISTS workflow_runs (
     metadata          BLOB,
     error             BLOB,
     output            BLOB,
-    input             BLOB
+    input             BLOB,
+    graph_version     TEXT GENERATED ALWAYS AS (coalesce(definition_id, '')) VIRTUAL
 );
 -- Long inputs: the row of a run is rewritten with each of its steps, and its input never changes.
 CREATE TABLE IF NOT EXISTS run_inputs (
@@ -56,16 +60,26 @@ CREATE UNIQUE INDEX IF NOT EXISTS runs_by_idempotency_key ON workflow_runs (work
 CREATE INDEX IF NOT EXISTS runs_by_workspace ON workflow_runs (workspace_id, created_at);
 CREATE INDEX IF NOT EXISTS runs_by_status ON workflow_runs (status, workspace_id, created_at);
 CREATE INDEX IF NOT EXISTS runs_by_thread ON workflow_runs (workspace_id, thread_id, status);
-CREATE INDEX IF NOT EXISTS runs_by_queue ON workflow_runs (workspace_id, queue, status)
-    WHERE queue IS NOT NULL;
-CREATE INDEX IF NOT EXISTS runs_due ON workflow_runs (due_at, id, workspace_id)
-    WHERE due_at IS NOT NULL AND claim IS NULL;
-CREATE INDEX IF NOT EXISTS runs_at_work ON workflow_runs (workspace_id, claim)
+CREATE INDEX IF NOT EXISTS runs_due ON workflow_runs (queue, graph_version, priority, begun, due_at, id)
+    WHERE due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL;
+CREATE INDEX IF NOT EXISTS runs_held ON workflow_runs (held_by, workspace_id, priority, due_at, id)
+    WHERE held_by IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_held_by_key ON workflow_runs (workspace_id, concurrency_key, priority, due_at, id)
+    WHERE held_by = 'limit of key';
+CREATE INDEX IF NOT EXISTS runs_begun_on_thread ON workflow_runs (workspace_id, thread_id)
+    WHERE claim IS NOT NULL OR status IN ('running', 'waiting', 'paused');
+CREATE INDEX IF NOT EXISTS runs_pending_in_sequence ON workflow_runs (workspace_id, sequence, number)
+    WHERE status = 'pending' AND sequence IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_begun_in_sequence ON workflow_runs (workspace_id, sequence)
+    WHERE (claim IS NOT NULL OR status IN ('running', 'waiting', 'paused')) AND sequence IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_claimed ON workflow_runs (workspace_id, claim)
+    WHERE claim IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_claimed_by_key ON workflow_runs (workspace_id, concurrency_key, claim)
+    WHERE claim IS NOT NULL AND concurrency_key IS NOT NULL;
+CREATE INDEX IF NOT EXISTS runs_claimed_by_queue ON workflow_runs (queue, claim)
     WHERE claim IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_by_worker ON workflow_runs (worker_id)
     WHERE claim IS NOT NULL;
-CREATE INDEX IF NOT EXISTS runs_at_work_by_key ON workflow_runs (workspace_id, concurrency_key, claim)
-    WHERE claim IS NOT NULL AND concurrency_key IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_by_parent ON workflow_runs (parent_id)
     WHERE parent_id IS NOT NULL;
 CREATE INDEX IF NOT EXISTS runs_by_deadline ON workflow_runs (deadline_at)
@@ -216,7 +230,11 @@ CREATE TABLE IF NOT EXISTS workers (
     process_started TEXT NOT NULL,
     capacity        INTEGER NOT NULL,
     until           INTEGER NOT NULL,
-    started_at      INTEGER NOT NULL
+    started_at      INTEGER NOT NULL,
+    host            TEXT NOT NULL,
+    draining        INTEGER NOT NULL,
+    queues          TEXT,
+    versions        TEXT
 ) WITHOUT ROWID;
 
 CREATE TABLE IF NOT EXISTS webhooks (
@@ -314,6 +332,14 @@ CREATE TABLE IF NOT EXISTS workspaces (
     created_at        INTEGER NOT NULL
 ) WITHOUT ROWID;
 
+CREATE TABLE IF NOT EXISTS queues (
+    id                TEXT NOT NULL UNIQUE,
+    max_running       INTEGER,
+    starts_per_minute INTEGER,
+    tokens            REAL NOT NULL,
+    filled_at         INTEGER
+);
+
 CREATE TABLE IF NOT EXISTS api_keys (
     id                  TEXT NOT NULL UNIQUE,
     workspace_id        TEXT NOT NULL,
@@ -326,3 +352,61 @@ CREATE TABLE IF NOT EXISTS api_keys (
     created_at          INTEGER NOT NULL,
     scopes              BLOB
 );
+
+-- The triggers let a run be next again which a claim had held back: see `storage/ledger/claim.py`.
+
+-- A claim, which sets `claim` and `due_at`, releases nothing, and neither does a run that begins.
+CREATE TRIGGER IF NOT EXISTS released_by_update AFTER UPDATE OF claim, status, due_at ON workflow_runs
+WHEN NEW.claim IS NULL AND (OLD.claim IS NOT NULL OR OLD.due_at IS NOT NEW.due_at)
+    OR OLD.status <> NEW.status AND NOT (OLD.status = 'pending' AND NEW.status = 'running')
+BEGIN
+    UPDATE workflow_runs SET held_by = NULL WHERE held_by = OLD.id;
+    UPDATE workflow_runs SET held_by = NULL WHERE number = (
+        SELECT number FROM workflow_runs
+        WHERE held_by = 'limit of workspace' AND workspace_id = OLD.workspace_id
+        ORDER BY priority, due_at, id LIMIT 1
+    );
+    UPDATE workflow_runs SET held_by = NULL WHERE number = (
+        SELECT number FROM workflow_runs
+        WHERE held_by = 'limit of key' AND workspace_id = OLD.workspace_id AND concurrency_key = OLD.concurrency_key
+            AND concurrency_limit > (
+                SELECT count(*) FROM workflow_runs
+                WHERE workspace_id = OLD.workspace_id AND concurrency_key = OLD.concurrency_key AND claim IS NOT NULL
+            )
+        ORDER BY priority, due_at, id LIMIT 1
+    );
+END;
+
+CREATE TRIGGER IF NOT EXISTS released_by_delete AFTER DELETE ON workflow_runs
+BEGIN
+    UPDATE workflow_runs SET held_by = NULL WHERE held_by = OLD.id;
+    UPDATE workflow_runs SET held_by = NULL WHERE number = (
+        SELECT number FROM workflow_runs
+        WHERE held_by = 'limit of workspace' AND workspace_id = OLD.workspace_id
+        ORDER BY priority, due_at, id LIMIT 1
+    );
+    UPDATE workflow_runs SET held_by = NULL WHERE number = (
+        SELECT number FROM workflow_runs
+        WHERE held_by = 'limit of key' AND workspace_id = OLD.workspace_id AND concurrency_key = OLD.concurrency_key
+            AND concurrency_limit > (
+                SELECT count(*) FROM workflow_runs
+                WHERE workspace_id = OLD.workspace_id AND concurrency_key = OLD.concurrency_key AND claim IS NOT NULL
+            )
+        ORDER BY priority, due_at, id LIMIT 1
+    );
+END;
+
+-- A run that has changed itself is considered again.
+CREATE TRIGGER IF NOT EXISTS released_by_change
+AFTER UPDATE OF status, due_at, concurrency_key, concurrency_limit ON workflow_runs
+WHEN NEW.held_by IS NOT NULL
+BEGIN
+    UPDATE workflow_runs SET held_by = NULL WHERE number = NEW.number;
+END;
+
+-- A start that did not take place gives its token back.
+CREATE TRIGGER IF NOT EXISTS token_returned AFTER UPDATE OF claim ON workflow_runs
+WHEN OLD.claim IS NOT NULL AND NEW.claim IS NULL AND NOT NEW.begun AND NEW.status = 'pending'
+BEGIN
+    UPDATE queues SET tokens = tokens + 1 WHERE id = OLD.queue AND starts_per_minute IS NOT NULL;
+END;

@@ -7,7 +7,20 @@ from datetime import timedelta
 from typing import Any
 
 from statewright.futures import resolve
-from statewright.runs import ENDED, Advance, Insert, Ledger, Run, RunStatus, Update, Workspace, where
+from statewright.runs import (
+    ENDED,
+    Advance,
+    Delete,
+    Insert,
+    Ledger,
+    NextDue,
+    Queue,
+    Run,
+    RunStatus,
+    Update,
+    Workspace,
+    where,
+)
 from statewright.testing.conformance.assertions import run_concurrently
 from statewright.testing.conformance.ledger.samples import NESTED, NOW, LedgerSuite, run, write
 
@@ -60,20 +73,20 @@ class ClaimTests(LedgerSuite):
         assert self.claim_ids(ledger) == ["r1", "r4", "r5"]
         self._check_that_r2_follows_r1(ledger)
 
-    def test_runs_of_a_queue_are_claimed_one_after_another(self) -> None:
+    def test_runs_of_a_sequence_are_claimed_one_after_another(self) -> None:
         ledger = self.ledger_of(
-            *(self.due_run(f"r{n}", queue="q") for n in (1, 2, 3)),
-            self.due_run("r0", queue="q", status=RunStatus.COMPLETED, due_at=None),
-            self.due_run("r4", queue="q", workspace_id="w2"),
-            self.due_run("r5", queue="other"),
+            *(self.due_run(f"r{n}", sequence="s") for n in (1, 2, 3)),
+            self.due_run("r0", sequence="s", status=RunStatus.COMPLETED, due_at=None),
+            self.due_run("r4", sequence="s", workspace_id="w2"),
+            self.due_run("r5", sequence="other"),
             self.due_run("r6"),
             self.due_run("r7"),
         )
         assert self.claim_ids(ledger) == ["r1", "r4", "r5", "r6", "r7"]
         self._check_that_r2_follows_r1(ledger)
 
-    def test_runs_of_a_thread_or_queue_start_in_the_order_in_which_they_were_written(self) -> None:
-        for group in ({"thread_id": "t"}, {"queue": "q"}):
+    def test_runs_of_a_thread_or_sequence_start_in_the_order_in_which_they_were_written(self) -> None:
+        for group in ({"thread_id": "t"}, {"sequence": "s"}):
             ledger = self.ledger_of(self.due_run("r2", **group))
             write(ledger, Insert(self.due_run("r1", **group)))
             write(ledger, Insert(self.due_run("r3", **group)), Update(Run, "r2", {"graph": "other"}))
@@ -82,7 +95,7 @@ class ClaimTests(LedgerSuite):
                 write(ledger, Update(Run, run_id, {"status": RunStatus.COMPLETED, "claim": None}))
 
     def test_a_started_run_comes_before_a_pending_one(self) -> None:
-        for group in ({"thread_id": "t"}, {"queue": "q"}):
+        for group in ({"thread_id": "t"}, {"sequence": "s"}):
             ledger = self.ledger_of(self.due_run("r1", **group), self.due_run("r2", **group))
             for status in (RunStatus.RUNNING, RunStatus.WAITING, RunStatus.PAUSED):
                 write(ledger, Update(Run, "r2", {"status": status, "claim": None, "due_at": None}))
@@ -91,8 +104,8 @@ class ClaimTests(LedgerSuite):
                 assert self.claim_ids(ledger) == ["r2"]
                 assert self.claim_ids(ledger) == []
 
-    def test_a_claimed_run_blocks_its_thread_and_queue(self) -> None:
-        for group in ({"thread_id": "t"}, {"queue": "q"}):
+    def test_a_claimed_run_blocks_its_thread_and_sequence(self) -> None:
+        for group in ({"thread_id": "t"}, {"sequence": "s"}):
             ledger = self.ledger_of(
                 self.due_run("r1", status=RunStatus.WAITING, **group), self.due_run("r2", claim="c", **group)
             )
@@ -101,7 +114,7 @@ class ClaimTests(LedgerSuite):
             assert self.claim_ids(ledger) == ["r1"]
 
     def test_one_of_several_started_runs_is_claimed(self) -> None:
-        for group in ({"thread_id": "t"}, {"queue": "q"}):
+        for group in ({"thread_id": "t"}, {"sequence": "s"}):
             ledger = self.ledger_of(*(self.due_run(f"r{n}", status=RunStatus.WAITING, **group) for n in (2, 1, 3)))
             assert self.claim_ids(ledger) == ["r2"]
             assert self.claim_ids(ledger) == []
@@ -160,6 +173,140 @@ class ClaimTests(LedgerSuite):
             self.due_run("r400"),
         )
         assert self.claim_ids(ledger, 1) == ["r400"]
+
+    def test_runs_with_a_lower_priority_number_are_claimed_first(self) -> None:
+        earlier = NOW - timedelta(hours=1)
+        ledger = self.ledger_of(
+            self.due_run("r1", priority=2, due_at=earlier),
+            self.due_run("r2"),
+            self.due_run("r3", priority=-1),
+            self.due_run("r4", priority=2),
+            self.due_run("r5", queue="other", priority=-1, due_at=earlier),
+            self.due_run("r6", due_at=earlier),
+        )
+        assert self.claim_ids(ledger, 4) == ["r5", "r3", "r6", "r2"]
+        assert self.claim_ids(ledger, 4) == ["r1", "r4"]
+
+    def test_a_worker_claims_only_runs_of_its_queues_and_versions(self) -> None:
+        ledger = self.ledger_of(
+            self.due_run("r1"),
+            self.due_run("r2", queue="gpu"),
+            self.due_run("r3", queue="gpu", definition_id="d1"),
+            self.due_run("r4", definition_id="d2"),
+        )
+        assert resolve(ledger.claim("w", NOW, 9, queues=["slow"])) == []
+        assert resolve(ledger.claim("w", NOW, 9, queues=[])) == []
+        queues = ["gpu", "slow"]
+        assert [run.id for run in resolve(ledger.claim("w", NOW, 9, queues=queues, excluded_versions=["d1"]))] == ["r2"]
+        assert [run.id for run in resolve(ledger.claim("w", NOW, 9, excluded_versions=["d1", "d3"]))] == ["r1", "r4"]
+        assert [run.id for run in resolve(ledger.claim("w", NOW, 9))] == ["r3"]
+
+    def test_claims_respect_the_running_limit_of_a_queue(self) -> None:
+        ledger = self.ledger_of(
+            Queue(id="gpu", max_running=2),
+            *(self.due_run(f"r{n}", queue="gpu", workspace_id=f"w{n}") for n in range(4)),
+            self.due_run("r4", status=RunStatus.WAITING, begun=True, queue="gpu"),
+            self.due_run("r5"),
+        )
+        assert self.claim_ids(ledger) == ["r0", "r1", "r5"]
+        write(ledger, Update(Run, "r0", {"claim": None, "status": RunStatus.COMPLETED}))
+        assert self.claim_ids(ledger) == ["r2"]
+        write(ledger, Update(Queue, "gpu", {"max_running": 3}))
+        assert self.claim_ids(ledger) == ["r3"]
+        write(ledger, Delete(Queue, where(id="gpu")))
+        assert self.claim_ids(ledger) == ["r4"]
+
+    def test_no_more_runs_of_a_queue_start_than_its_rate_allows(self) -> None:
+        ledger = self.ledger_of(
+            Queue(id="slow", starts_per_minute=60, tokens=1, filled_at=NOW),
+            *(self.due_run(f"r{n}", queue="slow") for n in range(6)),
+            self.due_run("s1", queue="slow", status=RunStatus.WAITING, begun=True),
+            self.due_run("s2"),
+        )
+        assert self.claim_ids(ledger) == ["r0", "s1", "s2"]
+        for milliseconds, expected in ((999, []), (1000, ["r1"]), (1900, []), (2000, ["r2"]), (9000, ["r3"])):
+            at = NOW + timedelta(milliseconds=milliseconds)
+            assert [run.id for run in resolve(ledger.claim("w", at, 9))] == expected
+
+    def test_as_many_runs_start_at_once_as_the_rate_allows_in_a_second(self) -> None:
+        ledger = self.ledger_of(
+            Queue(id="fast", starts_per_minute=180, tokens=0, filled_at=NOW),
+            *(self.due_run(f"r{n}", queue="fast") for n in range(9)),
+        )
+        at = NOW + timedelta(minutes=5)
+        assert len(resolve(ledger.claim("w", at, 9))) == 3
+        assert len(resolve(ledger.claim("w", at + timedelta(milliseconds=400), 9))) == 1
+
+    def test_a_start_that_did_not_take_place_gives_its_token_back(self) -> None:
+        ledger = self.ledger_of(
+            Queue(id="slow", starts_per_minute=1, tokens=1, filled_at=NOW), self.due_run("r1", queue="slow")
+        )
+        assert self.claim_ids(ledger) == ["r1"]
+        write(ledger, Update(Run, "r1", {"claim": None, "due_at": NOW}))
+        assert self.claim_ids(ledger) == ["r1"]
+        write(ledger, Update(Run, "r1", {"begun": True, "status": RunStatus.RUNNING}))
+        write(ledger, Update(Run, "r1", {"claim": None, "due_at": NOW}), Insert(self.due_run("r2", queue="slow")))
+        assert self.claim_ids(ledger) == ["r1"]
+
+    def test_the_next_due_time_is_that_of_the_runs_that_a_worker_serves(self) -> None:
+        later = [NOW + timedelta(seconds=n) for n in range(4)]
+        ledger = self.ledger_of(
+            self.due_run("r0", due_at=None),
+            self.due_run("r1", due_at=later[3]),
+            self.due_run("r2", due_at=later[2], priority=5),
+            self.due_run("r3", due_at=later[1], queue="gpu", definition_id="d"),
+            self.due_run("r4", due_at=later[0], claim="c"),
+        )
+        assert resolve(ledger.next_due()).at == later[1]
+        assert resolve(ledger.next_due(queues=["default"])).at == later[2]
+        assert resolve(ledger.next_due(excluded_versions=["d", "e"])).at == later[2]
+        assert resolve(ledger.next_due(queues=["none"])) == NextDue(None, has_blocked=False)
+
+    def test_a_run_that_had_to_wait_is_claimed_as_soon_as_it_may(self) -> None:
+        """A run waits for another run or for a limit, and whatever can end that is tried."""
+        ends: list[Any] = [
+            Update(Run, "r1", {"status": RunStatus.CANCELLED, "claim": None, "due_at": None}),
+            Advance("r1", NOW, {"status": RunStatus.COMPLETED, "claim": None}, ()),
+            Delete(Run, where(id="r1")),
+        ]
+        groups: list[dict[str, Any]] = [
+            {"thread_id": "t"},
+            {"sequence": "s"},
+            {"concurrency_key": "k", "concurrency_limit": 1},
+            {"workspace_id": "w2"},
+        ]
+        for end in ends:
+            for group in groups:
+                ledger = self.ledger_of(
+                    Workspace(id="w2", slug="w2", max_running=1, created_at=NOW),
+                    *(self.due_run(f"r{n}", **group) for n in (1, 2, 3)),
+                )
+                assert self.claim_ids(ledger) == ["r1"]
+                assert self.claim_ids(ledger) == []
+                write(ledger, end)
+                assert self.claim_ids(ledger) == ["r2"]
+                write(ledger, Update(Run, "r2", {"status": RunStatus.FAILED, "claim": None}))
+                assert self.claim_ids(ledger) == ["r3"]
+
+    def test_runs_that_wait_for_others_are_reported(self) -> None:
+        ledger = self.ledger_of(*(self.due_run(f"r{n}", thread_id="t") for n in (1, 2)))
+        assert self.claim_ids(ledger) == ["r1"]
+        assert resolve(ledger.next_due()) == NextDue(None, has_blocked=True)
+        write(ledger, Update(Run, "r1", {"status": RunStatus.COMPLETED, "claim": None}))
+        assert resolve(ledger.next_due()) == NextDue(NOW, has_blocked=False)
+
+    def test_a_run_that_may_be_next_and_is_cancelled_makes_room_for_another(self) -> None:
+        key = {"concurrency_key": "k", "concurrency_limit": 1}
+        for group in ({"workspace_id": "w2"}, key):
+            ledger = self.ledger_of(
+                Workspace(id="w2", slug="w2", max_running=1, created_at=NOW),
+                *(self.due_run(f"r{n}", **group) for n in (1, 2, 3)),
+            )
+            assert self.claim_ids(ledger) == ["r1"]
+            assert self.claim_ids(ledger) == []
+            write(ledger, Update(Run, "r1", {"status": RunStatus.COMPLETED, "claim": None}))
+            write(ledger, Update(Run, "r2", {"status": RunStatus.CANCELLED, "due_at": None}))
+            assert self.claim_ids(ledger) == ["r3"]
 
     def test_a_run_is_claimed_by_one_worker(self) -> None:
         ledger = self.ledger_of(*(self.due_run(f"r{n}") for n in range(40)))

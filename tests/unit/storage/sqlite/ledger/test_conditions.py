@@ -93,7 +93,6 @@ QUERIES: list[Any] = [
     (Run, where(parent_id="p"), None),
     (Run, where(workspace_id="w", idempotency_key="k"), None),
     (Run, [Condition("claim", "!=", None), *where(worker_id="w")], None),
-    (Run, [Condition("due_at", "<=", NOW), *where(claim=None)], Order("due_at")),
     (Run, [Condition("deadline_at", "<=", NOW)], Order("deadline_at")),
     (Run, [*where(workspace_id="w"), LABELLED], Order("created_at", True)),
     (RunLabel, where(run_id="r"), None),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import re
 import sqlite3
 import subprocess
 import sys
@@ -51,6 +53,7 @@ from statewright.runs import (
     Update,
     UpdateAll,
     Webhook,
+    Worker,
     Workspace,
     where,
 )
@@ -125,7 +128,7 @@ class Walk:
             thread_id=pick("st"),
             concurrency_key=pick([None, "c"]),
             concurrency_limit=pick([None, 1]),
-            queue=pick([None, None, "q"]),
+            sequence=pick([None, None, "s"]),
             **self._values(),
         )
 
@@ -249,9 +252,56 @@ def test_a_file_of_a_saver_can_be_opened_as_a_ledger(tmp_path: Path) -> None:
 def test_tables_of_a_newer_format_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     SqliteLedger(path).close()
-    change_file(path, "INSERT INTO ledger (format) VALUES (5)")
-    with pytest.raises(NewerFormat, match="has format 5, and this version of Statewright reads up to 4"):
+    change_file(path, "INSERT INTO ledger (format) VALUES (6)")
+    with pytest.raises(NewerFormat, match="has format 6, and this version of Statewright reads up to 5"):
         SqliteLedger(path)
+
+
+RECORDED = Path(__file__).parents[4] / "durability" / "recorded" / "ledger_format4.db.gz"
+
+
+def downgrade_to_format_4(path: Path) -> None:
+    """Undo the last migration."""
+    with closing(sqlite3.connect(path)) as connection:
+        for kind, name in connection.execute("SELECT type, name FROM sqlite_schema").fetchall():
+            is_new = kind == "trigger" or re.match("runs_(due|held|pending|begun|claimed)", name)
+            if is_new:
+                connection.execute(f"DROP {kind} {name}")
+        for table, columns in {
+            "workflow_runs": ("graph_version", "held_by", "priority", "queue"),
+            "workers": ("host", "draining", "queues", "versions"),
+        }.items():
+            for column in columns:
+                connection.execute(f"ALTER TABLE {table} DROP COLUMN {column}")
+        connection.execute("ALTER TABLE workflow_runs RENAME COLUMN sequence TO queue")
+        connection.execute("DROP TABLE queues")
+        for name in ("runs_by_queue", "runs_due", "runs_at_work", "runs_at_work_by_key"):
+            connection.execute(f"CREATE INDEX {name} ON workflow_runs (workspace_id, claim)")
+        connection.execute("UPDATE ledger SET format = 4")
+        connection.commit()
+
+
+def test_a_recorded_file_of_format_4_is_migrated(tmp_path: Path) -> None:
+    """Runs of what was called a queue keep their order, and are claimed from the default queue."""
+    path = tmp_path / "runs.db"
+    path.write_bytes(gzip.decompress(RECORDED.read_bytes()))
+    for _ in range(2):
+        with SqliteLedger(path) as ledger:
+            records: dict[str, Any] = {run.id: run for run in ledger.find(Run)}
+            assert len(records) == 5
+            assert {(run.queue, run.priority) for run in records.values()} == {("default", 0)}
+            assert {run.id: run.sequence for run in records.values()} == {
+                "q1": "nightly",
+                "q2": "nightly",
+                "t1": None,
+                "t2": None,
+                "old": "nightly",
+            }
+            assert ledger.count(Worker) == 1
+    with SqliteLedger(path) as ledger:
+        assert [run.id for run in ledger.claim("w", NOW, 9)] == ["q1", "t1"]
+        write(ledger, Update(Run, "q1", {"status": RunStatus.COMPLETED, "claim": None}))
+        assert [run.id for run in ledger.claim("w", NOW, 9)] == ["q2"]
 
 
 def test_tables_of_format_1_are_migrated_and_keep_their_records(tmp_path: Path) -> None:
@@ -261,6 +311,7 @@ def test_tables_of_format_1_are_migrated_and_keep_their_records(tmp_path: Path) 
         write(ledger, Insert(approval))
     change_file(path, "ALTER TABLE approval_requests DROP COLUMN decided_by_key")
     change_file(path, "DROP TABLE daily_spending")
+    downgrade_to_format_4(path)
     change_file(path, "UPDATE ledger SET format = 1")
     for _ in range(2):
         with SqliteLedger(path) as ledger:
@@ -280,6 +331,7 @@ def test_migrating_format_2_computes_the_daily_spending(tmp_path: Path) -> None:
     with SqliteLedger(path) as ledger:
         write(ledger, *map(Insert, calls))
     change_file(path, "DROP TABLE daily_spending")
+    downgrade_to_format_4(path)
     change_file(path, "UPDATE ledger SET format = 2")
     for _ in range(2):
         with SqliteLedger(path) as ledger:
@@ -318,6 +370,7 @@ def test_webhooks_of_format_3_keep_their_types_of_events(tmp_path: Path, key: by
                 encrypted_json(ledger.database.encryptor, webhook.events),
                 webhook.id,
             )
+    downgrade_to_format_4(path)
     change_file(path, "UPDATE ledger SET format = 3")
     for _ in range(2):
         with SqliteLedger(path, key=key) as ledger:

@@ -28,7 +28,20 @@ ENCRYPTED: Any = SimpleNamespace(
 """What tables need of a database."""
 SHOWN = {"id", "name", "slug", "workspace_id", "run_id", "task_id", "step_id", "step_name", "interrupt_id", "thread_id"}
 SHOWN |= {"graph", "definition_id", "version", "kind", "type", "event", "event_type", "signal_type", "model", "value"}
-SHOWN |= {"idempotency_key", "concurrency_key", "key", "queue", "on_busy", "source", "parent_id", "current_step"}
+SHOWN |= {
+    "idempotency_key",
+    "concurrency_key",
+    "key",
+    "queue",
+    "queues",
+    "sequence",
+    "versions",
+    "host",
+    "on_busy",
+    "source",
+    "parent_id",
+    "current_step",
+}
 SHOWN |= {"claim", "worker_id", "webhook_id", "last_run_id", "status", "decision", "decided_by_key", "content_key"}
 SHOWN |= {"day", "cron", "timezone", "overlap", "catch_up", "digest", "prefix", "place", "process_started", "events"}
 """Columns that stay readable in an encrypted database: names, ids and choices. The guide lists them."""
@@ -55,6 +68,7 @@ def test_fields_and_columns_correspond(connection: Any, kind: type[Record]) -> N
     }
     if kind is Run:
         assert columns.pop("number") == ("INTEGER", True)
+        assert columns.pop("held_by") == ("TEXT", False)
     expected = {column.name: (TYPES[column.kind], not column.optional) for column in columns_of(kind)}
     assert columns == expected
 
@@ -71,7 +85,7 @@ def test_unique_fields_are_unique_in_the_table(connection: Any, kind: type[Recor
 
 def test_creating_the_tables_again_changes_nothing(connection: Any) -> None:
     run_script(connection, "ledger_tables")
-    assert connection.execute("SELECT * FROM ledger").fetchall() == [(4,)]
+    assert connection.execute("SELECT * FROM ledger").fetchall() == [(5,)]
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'")}
     assert tables == {"ledger", "run_events", "run_inputs", *(kind.TABLE for kind in RECORDS)}
 

@@ -1,0 +1,50 @@
+"""The ledger for Postgres, whose server claims runs by itself.
+
+A claim is one function of the server (`sql/claims.sql`), with the same rules as `storage/ledger/claim.py`. It is sent
+with the lock of claims in one round trip, so that the lock is held for the milliseconds that the function takes, and
+not while a client is slow, or frozen.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from statewright.clock import instant_of, microseconds
+from statewright.ids import draw_run_id
+from statewright.runs import NextDue, Run
+from statewright.storage.database import Connection
+from statewright.storage.ledger.claim import Claimant
+from statewright.storage.ledger.ledger import DatabaseLedger
+from statewright.storage.postgres.database import PostgresDatabase
+
+
+class PostgresLedger(DatabaseLedger[PostgresDatabase]):
+    """Stores the records of runs in a Postgres database; safe to use from several threads and processes.
+
+    It takes a URL with the options of `PostgresDatabase`, or a shared database: then its writes can be committed in the
+    same transaction as those of a `PostgresSaver`. Even if the database is encrypted, names, ids, times, tags, metadata
+    and keys are stored unencrypted, because runs are looked up by them.
+    """
+
+    database_type = PostgresDatabase
+
+    def _claim(self, connection: Connection, claimant: Claimant, now: datetime, limit: int) -> list[Run]:
+        if limit <= 0:
+            return []
+        table = self._tables[Run]
+        connection.lock("claims")
+        sql = f"SELECT {table.expressions} {self._tables.sql['claim_runs']}"
+        claims = [draw_run_id() for _ in range(limit)]
+        at = microseconds(now) if self.database.trusts_clocks else None
+        rows = connection.execute(sql, (claimant.worker_id, claims, at, *_served(claimant))).fetchall()
+        return [table.record(row) for row in rows]
+
+    def _next_due(self, connection: Connection, claimant: Claimant) -> NextDue:
+        due, has_held = connection.execute(self._tables.sql["next_due"], _served(claimant)).fetchone()
+        return NextDue(instant_of(due) if due is not None else None, has_blocked=has_held)
+
+
+def _served(claimant: Claimant) -> tuple[list[str] | None, list[str]]:
+    """Return the queues that a worker serves, and the versions that it does not, as parameters."""
+    queues = list(claimant.queues) if claimant.queues is not None else None
+    return queues, list(claimant.excluded_versions)

@@ -1,0 +1,311 @@
+-- Claims of runs by workers, and the triggers that let a run be next again which had been held back.
+-- `storage/ledger/claim.py` explains the approach, and does the same for SQLite.
+
+CREATE FUNCTION release_held_runs() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE workflow_runs SET held_by = NULL WHERE held_by = OLD.id;
+    UPDATE workflow_runs SET held_by = NULL WHERE number = (
+        SELECT number FROM workflow_runs
+        WHERE held_by = 'limit of workspace' AND workspace_id = OLD.workspace_id
+        ORDER BY priority, due_at, id LIMIT 1
+    );
+    IF OLD.concurrency_key IS NOT NULL THEN
+        UPDATE workflow_runs SET held_by = NULL WHERE number = (
+            SELECT number FROM workflow_runs
+            WHERE held_by = 'limit of key' AND workspace_id = OLD.workspace_id AND concurrency_key = OLD.concurrency_key
+                AND concurrency_limit > (
+                    SELECT count(*) FROM workflow_runs
+                    WHERE workspace_id = OLD.workspace_id AND concurrency_key = OLD.concurrency_key
+                        AND claim IS NOT NULL
+                )
+            ORDER BY priority, due_at, id LIMIT 1
+        );
+    END IF;
+    RETURN NULL;
+END $$;
+
+-- A claim that sets `claim` and `due_at` releases nothing, and neither does a run that begins.
+CREATE TRIGGER released_by_update AFTER UPDATE OF claim, status, due_at ON workflow_runs FOR EACH ROW WHEN (
+    NEW.claim IS NULL AND (OLD.claim IS NOT NULL OR OLD.due_at IS DISTINCT FROM NEW.due_at)
+    OR OLD.status <> NEW.status AND NOT (OLD.status = 'pending' AND NEW.status = 'running')
+) EXECUTE FUNCTION release_held_runs();
+
+CREATE TRIGGER released_by_delete AFTER DELETE ON workflow_runs FOR EACH ROW EXECUTE FUNCTION release_held_runs();
+
+-- A run that has changed itself is considered again.
+CREATE FUNCTION release_run() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    NEW.held_by := NULL;
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER released_by_change BEFORE UPDATE OF status, due_at, concurrency_key, concurrency_limit ON workflow_runs
+FOR EACH ROW WHEN (OLD.held_by IS NOT NULL) EXECUTE FUNCTION release_run();
+
+-- A start that did not take place gives its token back.
+CREATE FUNCTION return_token() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+BEGIN
+    UPDATE queues SET tokens = tokens + 1 WHERE id = OLD.queue AND starts_per_minute IS NOT NULL;
+    RETURN NULL;
+END $$;
+
+CREATE TRIGGER token_returned AFTER UPDATE OF claim ON workflow_runs FOR EACH ROW
+WHEN (OLD.claim IS NOT NULL AND NEW.claim IS NULL AND NEW.begun = 0 AND NEW.status = 'pending')
+EXECUTE FUNCTION return_token();
+
+-- Holds a run back because of another one, unless that is being changed, or no longer precedes it. The lock lets the other
+-- one end only when it is known that this one waits for it; a claim does not wait for a lock, since its holder may be
+-- frozen.
+CREATE FUNCTION hold_behind(p_number BIGINT, p_is_pending BOOLEAN, p_ahead TEXT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM workflow_runs
+    WHERE id = p_ahead AND status NOT IN ('completed', 'failed', 'cancelled')
+        AND (claim IS NULL, status = 'pending', number) < (TRUE, p_is_pending, p_number)
+    FOR SHARE SKIP LOCKED;
+    IF FOUND THEN
+        UPDATE workflow_runs SET held_by = p_ahead WHERE number = p_number;
+    END IF;
+    RETURN FOUND;
+END $$;
+
+-- Returns a run that precedes a run on its thread or in its sequence: the last one, if several are pending.
+CREATE FUNCTION run_ahead(p_run workflow_runs) RETURNS TEXT LANGUAGE plpgsql STABLE AS $$
+DECLARE
+    v_id TEXT;
+    v_number BIGINT;
+BEGIN
+    IF p_run.status = 'pending' THEN
+        SELECT id INTO v_id FROM workflow_runs
+        WHERE workspace_id = p_run.workspace_id AND thread_id = p_run.thread_id AND status = 'pending' AND number < p_run.number
+        ORDER BY number DESC LIMIT 1;
+        IF FOUND THEN
+            RETURN v_id;
+        END IF;
+    END IF;
+    SELECT id, number INTO v_id, v_number FROM workflow_runs
+    WHERE workspace_id = p_run.workspace_id AND thread_id = p_run.thread_id
+        AND (claim IS NOT NULL OR status IN ('running', 'waiting', 'paused'))
+        AND status NOT IN ('completed', 'failed', 'cancelled')
+    ORDER BY claim IS NULL, status = 'pending', number LIMIT 1;
+    IF v_number <> p_run.number THEN
+        RETURN v_id;
+    ELSIF p_run.sequence IS NULL THEN
+        RETURN NULL;
+    END IF;
+    IF p_run.status = 'pending' THEN
+        SELECT id INTO v_id FROM workflow_runs
+        WHERE workspace_id = p_run.workspace_id AND sequence = p_run.sequence AND status = 'pending' AND number < p_run.number
+        ORDER BY number DESC LIMIT 1;
+        IF FOUND THEN
+            RETURN v_id;
+        END IF;
+    END IF;
+    SELECT id, number INTO v_id, v_number FROM workflow_runs
+    WHERE workspace_id = p_run.workspace_id AND sequence = p_run.sequence
+        AND (claim IS NOT NULL OR status IN ('running', 'waiting', 'paused'))
+        AND status NOT IN ('completed', 'failed', 'cancelled')
+    ORDER BY claim IS NULL, status = 'pending', number LIMIT 1;
+    RETURN CASE WHEN v_number <> p_run.number THEN v_id END;
+END $$;
+
+-- Holds a run back if the limit of its workspace, or of its concurrency key, has been reached, and returns whether it has.
+CREATE FUNCTION hold_if_full(p_number BIGINT, p_workspace TEXT, p_key TEXT, p_limit BIGINT) RETURNS BOOLEAN
+LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_limit IS NULL OR claimed_runs(p_workspace, p_key) < p_limit THEN
+        RETURN FALSE;
+    END IF;
+    UPDATE workflow_runs SET held_by = CASE WHEN p_key IS NULL THEN 'limit of workspace' ELSE 'limit of key' END
+    WHERE number = p_number;
+    RETURN TRUE;
+END $$;
+
+-- Returns the number of claimed runs of a workspace, or of those that have a concurrency key.
+CREATE FUNCTION claimed_runs(p_workspace TEXT, p_key TEXT) RETURNS BIGINT LANGUAGE plpgsql AS $$
+BEGIN
+    IF p_key IS NULL THEN
+        RETURN (SELECT count(*) FROM workflow_runs WHERE workspace_id = p_workspace AND claim IS NOT NULL);
+    END IF;
+    RETURN (
+        SELECT count(*) FROM workflow_runs
+        WHERE workspace_id = p_workspace AND concurrency_key = p_key AND claim IS NOT NULL
+    );
+END $$;
+
+-- Lets the first runs of each workspace and key that is not full any more be next again, those that a worker serves.
+-- Returns the number of these runs.
+CREATE FUNCTION release_from_limits(p_count BIGINT, p_queues TEXT[], p_versions TEXT[]) RETURNS BIGINT
+LANGUAGE plpgsql AS $$
+DECLARE
+    v_workspace TEXT;
+    v_key TEXT;
+    v_claimed BIGINT;
+    v_max BIGINT;
+    v_changed BIGINT;
+    v_total BIGINT := 0;
+BEGIN
+    LOOP
+        SELECT workspace_id INTO v_workspace FROM workflow_runs
+        WHERE held_by = 'limit of workspace' AND (v_workspace IS NULL OR workspace_id > v_workspace)
+        ORDER BY workspace_id LIMIT 1;
+        EXIT WHEN v_workspace IS NULL;
+        SELECT max_running INTO v_max FROM workspaces WHERE id = v_workspace;
+        v_claimed := claimed_runs(v_workspace, NULL);
+        UPDATE workflow_runs SET held_by = NULL WHERE number = ANY (ARRAY(
+            SELECT number FROM workflow_runs
+            WHERE held_by = 'limit of workspace' AND workspace_id = v_workspace
+                AND (p_queues IS NULL OR queue = ANY (p_queues))
+                AND graph_version <> ALL (p_versions)
+            ORDER BY priority, due_at, id LIMIT greatest(0, least(p_count, v_max - v_claimed))
+            FOR UPDATE SKIP LOCKED
+        ));
+        GET DIAGNOSTICS v_changed = ROW_COUNT;
+        v_total := v_total + v_changed;
+    END LOOP;
+    v_workspace := '';
+    v_key := '';
+    LOOP
+        SELECT workspace_id, concurrency_key INTO v_workspace, v_key FROM workflow_runs
+        WHERE held_by = 'limit of key' AND (workspace_id, concurrency_key) > (v_workspace, v_key)
+        ORDER BY workspace_id, concurrency_key LIMIT 1;
+        EXIT WHEN v_workspace IS NULL;
+        v_claimed := claimed_runs(v_workspace, v_key);
+        UPDATE workflow_runs SET held_by = NULL WHERE number = ANY (ARRAY(
+            SELECT number FROM workflow_runs
+            WHERE held_by = 'limit of key' AND workspace_id = v_workspace AND concurrency_key = v_key
+                AND coalesce(concurrency_limit > v_claimed, TRUE)
+                AND (p_queues IS NULL OR queue = ANY (p_queues))
+                AND graph_version <> ALL (p_versions)
+            ORDER BY priority, due_at, id LIMIT p_count
+            FOR UPDATE SKIP LOCKED
+        ));
+        GET DIAGNOSTICS v_changed = ROW_COUNT;
+        v_total := v_total + v_changed;
+    END LOOP;
+    RETURN v_total;
+END $$;
+
+-- Returns the queues, the versions of graphs and the priorities that have unclaimed runs which nothing holds back, of
+-- those that have begun and of others: each with one search of the index, however many runs it has.
+CREATE FUNCTION due_groups() RETURNS TABLE (queue TEXT, graph_version TEXT, priority BIGINT, begun BIGINT)
+LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    queue := '';
+    LOOP
+        SELECT next.queue, next.graph_version, next.priority, next.begun INTO queue, graph_version, priority, begun
+        FROM workflow_runs AS next
+        WHERE next.due_at IS NOT NULL AND next.claim IS NULL AND next.held_by IS NULL
+            AND (next.queue, next.graph_version, next.priority, next.begun)
+                > (due_groups.queue, coalesce(due_groups.graph_version, ''), coalesce(due_groups.priority, 0),
+                   coalesce(due_groups.begun, 0))
+        ORDER BY next.queue, next.graph_version, next.priority, next.begun LIMIT 1;
+        EXIT WHEN queue IS NULL;
+        RETURN NEXT;
+    END LOOP;
+END $$;
+
+-- Returns how many starts a queue permits now: a token is added for each, and at most those of a second are kept.
+CREATE FUNCTION tokens_of(p_queue queues, p_now BIGINT) RETURNS DOUBLE PRECISION LANGUAGE sql IMMUTABLE AS $$
+    SELECT least(
+        greatest(1, p_queue.starts_per_minute / 60.0),
+        p_queue.tokens + greatest(0, p_now - coalesce(p_queue.filled_at, 0)) * p_queue.starts_per_minute / 60000000.0
+    )
+$$;
+
+-- Claims due runs for a worker, in the order of their priorities and due times. `p_claims` has the ids of the claims.
+-- `p_queues` are the queues that the worker serves, or NULL for all, and `p_versions` the versions of graphs that it does not.
+-- The caller excludes other claims by a lock.
+CREATE FUNCTION claim_runs(
+    p_worker TEXT, p_claims TEXT[], p_now BIGINT, p_queues TEXT[], p_versions TEXT[]
+) RETURNS SETOF workflow_runs LANGUAGE plpgsql AS $$
+DECLARE
+    v_limit INTEGER := coalesce(array_length(p_claims, 1), 0);
+    v_count INTEGER := 0;
+    v_skipped BIGINT[] := '{}';
+    v_full TEXT[] := '{}';     -- queues that have reached their limit of claimed runs
+    v_spent TEXT[] := '{}';    -- queues that have no token for another start
+    v_numbers BIGINT[];
+    v_number BIGINT;
+    v_run workflow_runs%ROWTYPE;
+    v_queue queues%ROWTYPE;
+    v_ahead TEXT;
+    v_max BIGINT;
+    v_tokens DOUBLE PRECISION;
+BEGIN
+    WHILE v_count < v_limit LOOP
+        v_numbers := ARRAY(
+            SELECT due.number FROM due_groups() AS due_group
+            CROSS JOIN LATERAL (
+                SELECT number, due_at, id FROM workflow_runs
+                WHERE queue = due_group.queue AND graph_version = due_group.graph_version
+                    AND priority = due_group.priority AND begun = due_group.begun AND due_at <= p_now
+                    AND due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL AND number <> ALL (v_skipped)
+                ORDER BY due_at, id LIMIT v_limit - v_count
+            ) AS due
+            WHERE due_group.queue <> ALL (v_full) AND (due_group.begun = 1 OR due_group.queue <> ALL (v_spent))
+                AND (p_queues IS NULL OR due_group.queue = ANY (p_queues))
+                AND due_group.graph_version <> ALL (p_versions)
+            ORDER BY due_group.priority, due.due_at, due.id LIMIT v_limit - v_count
+        );
+        IF v_numbers = '{}' THEN
+            EXIT WHEN release_from_limits(v_limit - v_count, p_queues, p_versions) = 0;
+            CONTINUE;
+        END IF;
+        FOREACH v_number IN ARRAY v_numbers LOOP
+            -- A run that another transaction is changing is left to the next claim.
+            SELECT * INTO v_run FROM workflow_runs
+            WHERE number = v_number AND due_at <= p_now AND claim IS NULL AND held_by IS NULL
+            FOR UPDATE SKIP LOCKED;
+            IF NOT FOUND THEN
+                v_skipped := v_skipped || v_number;
+                CONTINUE;
+            END IF;
+            v_ahead := run_ahead(v_run);
+            IF v_ahead IS NOT NULL THEN
+                IF NOT hold_behind(v_number, v_run.status = 'pending', v_ahead) THEN
+                    v_skipped := v_skipped || v_number;
+                END IF;
+                CONTINUE;
+            END IF;
+            SELECT max_running INTO v_max FROM workspaces WHERE id = v_run.workspace_id;
+            CONTINUE WHEN hold_if_full(v_number, v_run.workspace_id, NULL, v_max);
+            CONTINUE WHEN v_run.concurrency_key IS NOT NULL
+                AND hold_if_full(v_number, v_run.workspace_id, v_run.concurrency_key, v_run.concurrency_limit);
+            SELECT * INTO v_queue FROM queues WHERE id = v_run.queue FOR UPDATE SKIP LOCKED;
+            IF v_queue.max_running <= (
+                SELECT count(*) FROM workflow_runs WHERE queue = v_run.queue AND claim IS NOT NULL
+            ) THEN
+                v_full := v_full || v_run.queue;
+                CONTINUE;
+            END IF;
+            IF v_run.begun = 0 AND v_queue.starts_per_minute IS NOT NULL THEN
+                v_tokens := tokens_of(v_queue, p_now);
+                IF v_tokens < 1 THEN
+                    v_spent := v_spent || v_run.queue;
+                    CONTINUE;
+                END IF;
+                UPDATE queues SET tokens = v_tokens - 1, filled_at = p_now WHERE id = v_run.queue;
+            END IF;
+            v_count := v_count + 1;
+            UPDATE workflow_runs SET claim = p_claims[v_count], worker_id = p_worker, due_at = NULL,
+                version = version + 1
+            WHERE number = v_number
+            RETURNING * INTO v_run;
+            RETURN NEXT v_run;
+        END LOOP;
+    END LOOP;
+END $$;
+
+-- Returns the earliest time at which a run may be claimed by a worker that serves these queues, and not these versions.
+CREATE FUNCTION next_due(p_queues TEXT[], p_versions TEXT[]) RETURNS BIGINT LANGUAGE sql STABLE AS $$
+    SELECT min(first.due_at) FROM due_groups() AS due_group
+    CROSS JOIN LATERAL (
+        SELECT due_at FROM workflow_runs
+        WHERE queue = due_group.queue AND graph_version = due_group.graph_version
+            AND priority = due_group.priority AND begun = due_group.begun
+            AND due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL
+        ORDER BY due_at LIMIT 1
+    ) AS first
+    WHERE (p_queues IS NULL OR due_group.queue = ANY (p_queues))
+        AND due_group.graph_version <> ALL (p_versions)
+$$;
