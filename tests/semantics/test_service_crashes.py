@@ -81,10 +81,10 @@ class MortalLedger:
             return None  # a dead process does not deregister
         return self._life.write(lambda: self._ledger.write(changes))
 
-    def claim(self, worker_id: str, now: datetime, limit: int) -> Any:
+    def claim(self, worker_id: str, now: datetime, limit: int, **served: Any) -> Any:
         if self._life.has_ended:
             return ()
-        return self._ledger.claim(worker_id, now, limit)
+        return self._ledger.claim(worker_id, now, limit, **served)
 
 
 class MortalSaver:

@@ -1,5 +1,6 @@
 """Port: durable runs. Their records and statuses, and the ledger that stores them."""
 
+from statewright.runs.bell import Bell, Ring
 from statewright.runs.change import (
     Absent,
     Advance,
@@ -78,6 +79,7 @@ __all__ = [
     "Announce",
     "ApiKey",
     "Approval",
+    "Bell",
     "Change",
     "Column",
     "ColumnKind",
@@ -100,6 +102,7 @@ __all__ = [
     "Queue",
     "ReceivedEvent",
     "Record",
+    "Ring",
     "Run",
     "RunEvent",
     "RunLabel",

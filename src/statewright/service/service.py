@@ -18,7 +18,7 @@ from statewright.async_futures import aresolve
 from statewright.checkpoint import InMemorySaver, WorkspaceCheckpointer
 from statewright.clock import Clock, SystemClock
 from statewright.errors import DuplicateRecord, InvalidConfig
-from statewright.runs import InMemoryLedger, Insert, Ledger, Run
+from statewright.runs import Bell, InMemoryLedger, Insert, Ledger, Ring, Run
 from statewright.runtime import Instrument
 from statewright.service.access.spending import Limits
 from statewright.service.background.background_tasks import Background, BackgroundTask
@@ -61,12 +61,13 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         logs: LogSource | None = None,
         redact: Callable[[Any], Any] | None = None,
         meter: Meter | None = None,
+        bell: Bell | None = None,
     ) -> None:
         """Create a service on the ledger and the saver of one database; both are in memory by default.
 
         `spending_limits` apply to every workspace, or by workspace (slug or id), with `*` for all others. `logs`
         provides the captured logs of nodes, `redact` removes secrets from events, errors and webhook messages, and
-        `meter` receives measurements of the service.
+        `meter` receives measurements of the service. `bell` connects it with the other processes on the same ledger.
         """
         if (ledger is None) != (saver is None):
             raise ValueError("The ledger and the saver must belong to the same database. Give both, or neither.")
@@ -89,6 +90,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
             logs=logs,
             redact=redact,
             meter=meter,
+            bell=bell,
         )
         super().__init__(context)
         self.threads = Threads(context)
@@ -97,6 +99,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         self._background = Background(self._background_tasks(), context.clock)
         self._thread = LoopThread("statewright-service")
         self._work: Future[None] | None = None
+        self._stop_listening: Callable[[], None] = lambda: None
 
     def _background_tasks(self) -> list[BackgroundTask]:
         context = self.context
@@ -136,13 +139,24 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
             context.settings,
             lambda run: RunAttempt(run, context, self.starter),
             [definition.id for definition in context.catalog.to_records(context.now())],
+            self.starter.failure_handler_changes,
         )
         context.wake_worker, context.wake_background = worker.wake, self._background.wake
+        if context.bell is not None:
+            self._stop_listening = context.bell.listen(self._on_ring)
         context.attempt_at = worker.attempt_at
         self.worker = worker
         self._thread.start()
         self._work = self._thread.submit(worker.work())
         self._thread.submit(self._background.start()).result()
+
+    def _on_ring(self, kind: Ring) -> None:
+        """Look at once for what another process has written. Called on the thread of the bell."""
+        match kind:
+            case Ring.DUE:
+                self.wake_background_tasks()
+            case Ring.EVENTS:
+                self.context.watch.poll_soon()
 
     def wake_background_tasks(self) -> None:
         """Wake the worker and the background tasks. To be called when something becomes due. Thread-safe."""
@@ -160,6 +174,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         if worker is None or work is None:
             return
         self.worker = None
+        self._stop_listening()
         await asyncio.wrap_future(self._thread.submit(self._background.stop()))
         await asyncio.wrap_future(self._thread.submit(worker.drain(seconds)))
         with suppress(Exception):  # a failure of the worker does not prevent the shutdown

@@ -59,6 +59,8 @@ class Run(Record):
     """The name of the queue from which workers claim it."""
     priority: int = 0
     """Of the due runs of a queue, those with the lowest number are claimed first."""
+    losses: int = 0
+    """The number of workers that were lost, one after another, while they advanced the same superstep of the run."""
     deadline_at: datetime | None = None
     """The instant at which the run fails if it has not ended."""
     source: str = "api"

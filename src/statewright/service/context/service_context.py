@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from statewright.async_futures import aresolve
 from statewright.checkpoint import WorkspaceCheckpointer
 from statewright.clock import Clock
-from statewright.runs import Advance, Announce, Change, Insert, Json, Ledger, Run, RunStatus, UpdateAll
+from statewright.runs import Advance, Announce, Bell, Change, Insert, Json, Ledger, Ring, Run, RunStatus, UpdateAll
 from statewright.service.access.spending import Limits, Spending
 from statewright.service.catalog.catalog import Catalog
 from statewright.service.catalog.versions import Versions
@@ -31,6 +31,9 @@ class ServiceSettings:
     """Maximum number of concurrent runs in this process; other runs wait in the ledger."""
     lease: float = 30.0
     """Seconds without a heartbeat after which a worker is considered lost. Heartbeats are sent three times as often."""
+    max_losses: int = 10
+    """The number of workers that may be lost while they advance one superstep of a run. Then the run fails, because it
+    may be what ends their processes."""
     queues: Sequence[str] | None = None
     """The queues that this process serves; None for all."""
     look_every: float = 1.0
@@ -103,6 +106,8 @@ class ServiceContext:
     redact: Callable[[Any], Any] | None = None
     """Removes secrets from events, errors and webhook messages."""
     meter: Meter | None = None
+    bell: Bell | None = None
+    """Connects this process with others that share the ledger."""
     hub: Hub = field(default_factory=Hub)
     watch: RunWatch = field(init=False)
     """Polls followed runs for changes by other processes."""
@@ -131,6 +136,12 @@ class ServiceContext:
     def now(self) -> datetime:
         return self.clock.now()
 
+    def announce_due(self) -> None:
+        """Wake the workers of this and of other processes, because a run has become due."""
+        self.wake_worker()
+        if self.bell is not None:
+            self.bell.ring(Ring.DUE)
+
     async def write(self, changes: Sequence[Change]) -> None:
         """Write changes in one transaction, and publish them. Raises RecordConflict."""
         await aresolve(self.ledger.write(changes))
@@ -141,8 +152,10 @@ class ServiceContext:
         for change in changes:
             if isinstance(change, Advance):
                 self.hub.publish(change.written_events)
+        if self.bell is not None and any(isinstance(change, Advance) and change.written_events for change in changes):
+            self.bell.ring(Ring.EVENTS)
         if any(_makes_due(change) for change in changes):
-            self.wake_worker()
+            self.announce_due()
         if any(isinstance(change, Announce) and change.delivery_count for change in changes):
             self.wake_background()
 

@@ -53,9 +53,9 @@ from statewright.service.engine.waits import (
     wake_change_if_signalled,
 )
 
-Stopping = Literal["pause", "release", "limit", "timeout"]
+Stopping = Literal["pause", "release", "limit", "timeout", "lost"]
 """The reason why a run is stopped from outside: to pause it, to release it to another worker, because its workspace
-has reached a daily spending limit, or because its deadline has passed."""
+has reached a daily spending limit, because its deadline has passed, or because it may be what ends its workers."""
 SPENDING_LIMIT: Final = "spending_limit"
 """The `reason` in the events of a run that is paused until its workspace may spend again."""
 OnEnd = Callable[[Run, Ending, datetime], Sequence[Change]]
@@ -147,6 +147,8 @@ class Progress:
             self._begin_attempt(changeset, now, has_input=commit.source == "input")
             for result in commit.results:
                 self.steps.complete(changeset, result.task, now)
+            if self.run.losses and commit.results:
+                changeset.values["losses"] = 0
             if log is not None and any(entry[0] == "run_finished" for entry in log.entries):
                 self._end(changeset, log, now, commit.checkpoint.values)
             else:
@@ -181,7 +183,8 @@ class Progress:
         changeset = ChangeSet()
         self._guard = guard
         self._begin_attempt(changeset, now)
-        record = _timeout_error(self.run) if self.stopping == "timeout" else error_json(error)
+        errors = {"timeout": _timeout_error, "lost": _lost_error}
+        record = errors[self.stopping](self.run) if self.stopping in errors else error_json(error)
         self._finish(changeset, Ending.failed(record), now)
         return self._changes(changeset, now)
 
@@ -352,6 +355,8 @@ class Progress:
     def _finish(self, changeset: ChangeSet, ending: Ending, now: datetime) -> None:
         changeset.values.update(ending.values(now))
         changeset.add_event(ending.event, ending.payload)
+        if self.run.losses:
+            changeset.values["losses"] = self.run.losses if self.stopping == "lost" else 0
         if ending.status is not RunStatus.COMPLETED:
             step_error = {"message": "The step was stopped because the run has ended.", "code": "STOPPED"}
             unfinished = [StepStatus.RUNNING, StepStatus.WAITING]
@@ -381,6 +386,14 @@ def _wait_reason(waits: Sequence[Wait]) -> str:
         return "approval"
     kinds = {wait.kind for wait in waits}
     return "external_event" if "event" in kinds else "question" if "question" in kinds else "timer"
+
+
+def _lost_error(run: Run) -> dict[str, Json]:
+    message = (
+        f"{run.losses} workers were lost while they advanced this run, so it was set aside. Look for what ends their "
+        f"processes, such as a lack of memory or a crash of native code, and retry the run."
+    )
+    return {"message": message, "code": "WORKER_LOST"}
 
 
 def _timeout_error(run: Run) -> dict[str, Json]:

@@ -27,9 +27,11 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final, TypedDict
+from typing import Any, Final, TypedDict
 
 from statewright.async_futures import aresolve
 from statewright.clock import Clock
@@ -53,6 +55,7 @@ from statewright.service.background.loop_thread import CANCEL_TIMEOUT
 from statewright.service.context.records import release_values
 from statewright.service.context.service_context import ServiceSettings
 from statewright.service.engine.attempt import RunAttempt
+from statewright.service.engine.progress import NO_GRAPH, OnEnd, Progress
 
 logger = logging.getLogger("statewright.service")
 _MAX_CLAIMED: Final = 50
@@ -83,15 +86,20 @@ class RunWorker:
         settings: ServiceSettings,
         new_attempt: AttemptFactory,
         versions: Sequence[str] = (),
+        on_end: OnEnd | None = None,
     ) -> None:
-        """Create a worker. `versions` are the versions of graphs (definition ids) that its process serves."""
+        """Create a worker. `versions` are the versions of graphs (definition ids) that its process serves.
+
+        `on_end` returns the changes that follow from the end of a run that the worker sets aside.
+        """
         self.id = f"wrk_{draw_run_id()}"
         self._ledger = ledger
         self._clock = clock
         self._settings = settings
         self._new_attempt = new_attempt
         self._versions = list(versions)
-        self._excluded_versions: Sequence[str] = ()
+        self._on_end = on_end
+        self._excluded_versions: list[str] = []
         """Versions that other live workers serve, and this one does not: their runs are left to them."""
         self._attempts: dict[asyncio.Task[None], RunAttempt] = {}
         self._by_run: dict[str, RunAttempt] = {}
@@ -114,6 +122,8 @@ class RunWorker:
         self._wakeup = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._draining = False
+        self.drain_request: Future[None] = Future()
+        """Done once the worker was asked to drain by its record. The process still has to call `drain`."""
         self._has_blocked_runs = False
         """True if there are due runs that cannot be claimed before other runs end."""
 
@@ -326,6 +336,7 @@ class RunWorker:
             host=socket.gethostname(),
             queues=list(self._settings.queues) if self._settings.queues is not None else None,
             versions=self._versions,
+            draining=self._draining,
         )
         # A record that exists already was written by an earlier try whose response was lost. The next heartbeat renews
         # its lease.
@@ -383,9 +394,14 @@ class RunWorker:
         # The workers are read after the claims, so that they include a worker that has registered in between: its
         # claims are valid.
         workers = await aresolve(self._ledger.find(Worker))
+        own = next((worker for worker in workers if worker.id == self.id), None)
+        if own is not None and own.draining:
+            self._accept_drain_request()
         others = [worker for worker in workers if worker.id != self.id and worker.until > now and not worker.draining]
         versions = {version for worker in others for version in worker.versions or ()}
-        self._excluded_versions = sorted(versions.difference(self._versions))
+        excluded, self._excluded_versions = self._excluded_versions, sorted(versions.difference(self._versions))
+        if excluded != self._excluded_versions:
+            self._wakeup.set()
         for worker in workers:
             if worker.id != self.id and (
                 worker.until <= now or is_process_gone(worker.place, worker.pid, worker.process_started)
@@ -403,17 +419,35 @@ class RunWorker:
     async def _release_all(self, worker_id: str, now: datetime, unchanged: Absent) -> None:
         """Release the runs of a lost worker. `unchanged` guards each release, and fails if its record has changed."""
         runs = await aresolve(self._ledger.find(Run, _claimed_by(worker_id)))
-        count = sum([await self._release(run, now, "worker lost", unchanged) for run in runs])
+        count = sum([await self._release_lost(run, now, unchanged) for run in runs])
         if count:
             logger.warning("Worker %s is lost: %d of its runs were released.", worker_id, count)
             self._wakeup.set()
 
-    async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
+    async def _release_lost(self, run: Run, now: datetime, unchanged: Absent) -> bool:
+        """Release a run of a lost worker, or set it aside if that has happened too often."""
+        losses = run.losses + 1
+        if losses < self._settings.max_losses:
+            return await self._release(run, now, "worker lost", unchanged, losses=losses)
+        progress = Progress(replace(run, losses=losses), NO_GRAPH)
+        progress.stopping, progress.on_end = "lost", self._on_end
+        guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
+        changes = progress.failure_changes(ChildProcessError(), now, guard=guard)
+        try:
+            await aresolve(self._ledger.write([unchanged, *changes]))
+        except RecordConflict:
+            return False
+        logger.error("Run %s was set aside, because %d workers were lost while they advanced it.", run.id, losses)
+        return True
+
+    async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent, **values: Any) -> bool:
         """Release a run, so that any worker may claim it. Return False if the run has changed or a guard fails."""
         events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
         guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
         try:
-            await aresolve(self._ledger.write([*guards, Advance(run.id, now, release_values(now), events, guard)]))
+            await aresolve(
+                self._ledger.write([*guards, Advance(run.id, now, {**release_values(now), **values}, events, guard)])
+            )
         except RecordConflict:
             return False
         return True
@@ -456,6 +490,17 @@ class RunWorker:
                 self._wakeup.set()
 
     # -- ending
+
+    def _accept_drain_request(self) -> None:
+        """Stop claiming runs and release those of this worker, because its record says so."""
+        if self._draining:
+            return
+        logger.info("Worker %s was asked to drain: it releases its runs, and claims no more.", self.id)
+        self._draining = True
+        self._wakeup.set()
+        for attempt in list(self._attempts.values()):
+            attempt.release()
+        self.drain_request.set_result(None)
 
     async def drain(self, seconds: float | None = None) -> None:
         """Stop claiming runs, wait until running steps have ended, and release the remaining runs.

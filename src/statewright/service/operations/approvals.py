@@ -89,7 +89,7 @@ class ApprovalOperations(Operations):
             await self.context.write(changes)
         except (DuplicateRecord, RecordConflict):
             raise _decided_error(approval_id, "closed", decision) from None
-        self.context.wake_worker()
+        self.context.announce_due()
         return await self.approval(workspace_id, approval_id)
 
     async def decision_changes(self, workspace_id: str, approval_id: str, decision: Decision) -> list[Change]:

@@ -119,7 +119,7 @@ class ControlOperations(Operations):
             attempt = self.context.attempt_at(run.id)
             if attempt is not None:
                 attempt.cancel()
-        self.context.wake_worker()
+        self.context.announce_due()
 
     async def pause(self, workspace_id: str, run_id: str) -> Run:
         """Pause a run. A run that is being advanced finishes its current superstep first. Raises InvalidTransition."""
@@ -153,7 +153,7 @@ class ControlOperations(Operations):
             return [Advance(run.id, now, _running_values(run, now), [event], _unchanged(run))]
 
         run = await self._change(workspace_id, run_id, resume_changes)
-        self.context.wake_worker()
+        self.context.announce_due()
         return run
 
     async def retry(self, workspace_id: str, run_id: str) -> Run:
@@ -181,7 +181,7 @@ class ControlOperations(Operations):
             with suppress(RecordPresent):  # another run has taken the thread since the check: check again
                 run = await self._change(workspace_id, run_id, retry_changes)
                 break
-        self.context.wake_worker()
+        self.context.announce_due()
         return run
 
     async def _check_thread(self, run: Run) -> None:
@@ -286,7 +286,7 @@ def _blockers(run: Run) -> list[tuple[list[Condition], str]]:
 def _retry_change(run: Run, now: datetime) -> Advance:
     values = _running_values(run, now)
     values["settings"]["retries"] = run.settings.get("retries", 0) + 1
-    values |= {"error": None, "failed_at": None, "deadline_at": None}
+    values |= {"error": None, "failed_at": None, "deadline_at": None, "losses": 0}
     return Advance(run.id, now, values, [NewEvent("WORKFLOW_RETRIED", {})], _unchanged(run))
 
 

@@ -46,7 +46,7 @@ class EventOperations(LaunchOperations):
                 return await self._find_by_key(workspace_id, key) or event
             except RecordConflict:  # a run no longer waits for the event, or has received an answer: read again
                 continue
-            context.wake_worker()
+            context.announce_due()
             return event
 
     async def _find_by_key(self, workspace_id: str, key: str | None) -> ReceivedEvent | None:

@@ -92,7 +92,7 @@ class LaunchOperations(ControlOperations):
             return Started(existing or run, created=False)
         slot.publish()
         if run.claim is None:
-            self.context.wake_worker()
+            self.context.announce_due()
             self.context.wake_background()  # it may have a deadline
         return Started(run, created=True)
 

@@ -79,7 +79,7 @@ class SignalOperations(ApprovalOperations):
             return run
         except RecordConflict:  # the run or the wait has ended, or the wait was answered: check again
             return await self.signal(workspace_id, run_id, type, payload, key=key, must_wait=must_wait)
-        context.wake_worker()
+        context.announce_due()
         return await self.run(workspace_id, run_id)
 
     async def answer(
@@ -123,7 +123,7 @@ class SignalOperations(ApprovalOperations):
             raise answered_error(run.id) from None
         except RecordConflict:  # a wait has timed out, or the thread was edited, since the waits were read
             raise closed_error(run.id) from None
-        context.wake_worker()
+        context.announce_due()
         return await self.run(workspace_id, run_id)
 
     async def _decisions(

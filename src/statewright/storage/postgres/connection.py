@@ -172,7 +172,7 @@ class Session:
         """The number of queued statements that begin a transaction."""
         self.statements = 0
         """The number of statements so far."""
-        self._pg: pq.abc.PGconn = _connect(conninfo, timeout)
+        self._pg: pq.abc.PGconn = connect(conninfo, timeout)
         self._pg.nonblocking = 1
         self._pg.enter_pipeline_mode()
         self._reads, self._writes = select.poll(), select.poll()
@@ -396,8 +396,8 @@ class Session:
         return pg.get_result()
 
 
-def _connect(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
-    """Connect without holding the interpreter while the server is awaited."""
+def connect(conninfo: bytes, timeout: float) -> pq.abc.PGconn:
+    """Connect within `timeout` seconds, without holding the interpreter. Raises ConnectionLost if that fails."""
     deadline = time.monotonic() + timeout
     connection: pq.abc.PGconn = pq.PGconn.connect_start(conninfo)
     status = connection.status

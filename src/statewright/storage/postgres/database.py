@@ -28,6 +28,7 @@ from statewright.serde.serde import Serde
 from statewright.storage.checkpoints.head_cache import HeadCache
 from statewright.storage.encryption import Encryptor
 from statewright.storage.group_commit import GroupCommitDatabase, LateFailure, RetryTransaction
+from statewright.storage.postgres.bell import PostgresBell
 from statewright.storage.postgres.connection import ConnectionLost, IntegrityError, Session
 from statewright.storage.postgres.faults import parse_url, translate_error
 from statewright.storage.postgres.migrate import prepare_schema
@@ -44,8 +45,10 @@ class PostgresDatabase(GroupCommitDatabase):
 
     `url` is a URL or a connection string of libpq, with several hosts and `sslmode` if wanted. With a `schema`, all
     tables are in that schema, which is created if it is missing. With a `key` of 16, 24 or 32 bytes, the values of runs
-    and users are encrypted with AES-GCM; ids, namespaces and times are not. `prepare=False` uses no prepared
-    statements, for poolers. `readers` limits the sessions that read.
+    and users are encrypted with AES-GCM; ids, namespaces and times are not. `readers` limits the sessions that read.
+
+    `prepare=False` uses no prepared statements, for poolers. `direct_url` is an address that leads to the server
+    without a pooler, for notifications between processes. With a pooler and without such an address, they only poll.
     """
 
     row_ids = RowIds(number_bits=28)
@@ -63,6 +66,7 @@ class PostgresDatabase(GroupCommitDatabase):
         compress: bool = False,
         serde: Serde | None = None,
         prepare: bool = True,
+        direct_url: str | None = None,
         readers: int = 8,
         clock: Clock | None = None,
         trusts_clocks: bool = False,
@@ -70,6 +74,9 @@ class PostgresDatabase(GroupCommitDatabase):
         self._conninfo = parse_url(url)
         self.schema = _checked_schema(schema)
         self._prepare = prepare
+        bell_conninfo = parse_url(direct_url) if direct_url is not None else self._conninfo if prepare else None
+        self.bell = PostgresBell(bell_conninfo.text, schema=schema) if bell_conninfo is not None else None
+        """Connects the processes that use the database; None if a pooler prevents that."""
         self.serde = serde or Serde()
         self.encryptor = Encryptor(key, compress=compress)
         self.head_cache = HeadCache()
@@ -113,6 +120,8 @@ class PostgresDatabase(GroupCommitDatabase):
         return Session(conninfo, schema=self.schema, prepare=self._prepare, timeout=CONNECT_TIMEOUT)
 
     def _disconnect(self) -> None:
+        if self.bell is not None:
+            self.bell.close()
         for session in (*self._readers, self._session):
             if session is not None:
                 session.close()

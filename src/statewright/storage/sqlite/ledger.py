@@ -78,6 +78,7 @@ def _add_queues(connection: Connection, encryptor: Encryptor) -> None:
         "rename_queue",
         "add_queue",
         "add_priority",
+        "add_losses",
         "add_held_by",
         "add_graph_version",
         "add_host",

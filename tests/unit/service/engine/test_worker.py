@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 from statewright.async_futures import aresolve
 from statewright.clock import Alarm
 from statewright.errors import StorageUnavailable
-from statewright.runs import Advance, Condition, Delete, Insert, Ledger, Run, RunStatus, Worker, where
+from statewright.runs import Advance, Condition, Delete, Insert, Ledger, Run, RunStatus, Update, Worker, where
 from statewright.service.context.service_context import ServiceSettings
 from statewright.service.engine.worker import RunWorker
 from statewright.service.operations.starting import claimed
@@ -57,10 +58,10 @@ class ScriptedAttempt:
 class WorkerBench:
     """A worker with scripted attempts."""
 
-    def __init__(self, ledger: Ledger, clock: FakeClock, **settings: Any) -> None:
+    def __init__(self, ledger: Ledger, clock: FakeClock, versions: Sequence[str] = (), **settings: Any) -> None:
         self.ledger, self.clock, self.may_end = ledger, clock, asyncio.Event()
         self.attempts: list[Any] = []
-        self.worker = RunWorker(ledger, clock, ServiceSettings(**settings), self._attempt)
+        self.worker = RunWorker(ledger, clock, ServiceSettings(**settings), self._attempt, versions)
 
     def _attempt(self, run: Run) -> Any:
         self.attempts.append(ScriptedAttempt(run, self.ledger, self.may_end))
@@ -337,6 +338,72 @@ async def test_a_draining_worker_releases_its_runs(ledger: Ledger, new_run: Call
     [result] = await bench.find(Run, id=run.id)
     assert (result.claim, result.worker_id, result.status) == (None, None, RunStatus.PENDING)
     assert bench.attempts[0].released
+
+
+async def test_a_run_that_loses_worker_after_worker_is_set_aside(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
+    lost = claimed(new_run(status=RunStatus.RUNNING, begun=True, losses=2), "wrk_lost")
+    fresh = claimed(new_run(status=RunStatus.RUNNING, begun=True), "wrk_lost")
+    await aresolve(ledger.write([Insert(lost), Insert(fresh), Insert(worker("wrk_lost", clock, seconds=-1))]))
+    async with run_worker(ledger, clock, max_losses=3) as bench:
+        [dead] = await bench.find(Run, id=lost.id)
+        assert (dead.status, dead.losses, dead.claim, dead.due_at) == (RunStatus.FAILED, 3, None, None)
+        assert dead.error["code"] == "WORKER_LOST"
+        assert dead.error["message"].startswith("3 workers were lost while they advanced this run")
+        assert await bench.find(Worker, id="wrk_lost") == []
+        events = await aresolve(ledger.events(lost.id))
+        assert events[-1].type == "WORKFLOW_FAILED"
+        await bench.wait_for_attempts(1)
+        assert [attempt.run_id for attempt in bench.attempts] == [fresh.id]
+        assert bench.attempts[0].run.losses == 1
+        bench.may_end.set()
+
+
+async def test_a_worker_that_is_asked_to_drain_releases_its_runs_and_claims_no_more(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = RecordingClock()
+    await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
+    async with run_worker(ledger, clock) as bench:
+        await bench.wait_for_attempts(1)
+        await aresolve(ledger.write([Update(Worker, bench.worker.id, {"draining": True})]))
+        await clock.wait_for_heartbeat()
+        await wait_until(lambda: bench.worker.drain_request.done() and not bench.worker.active_runs)
+        await aresolve(ledger.write([Insert(new_run(due_at=clock.now()))]))
+        bench.worker.wake()
+        await clock.wait_for_heartbeat()
+        assert [attempt.released for attempt in bench.attempts] == [True]
+        assert (bench.worker.has_free_capacity, bench.worker.is_full) == (False, True)
+
+
+async def test_a_worker_leaves_versions_that_it_does_not_serve_to_live_workers_that_do(
+    ledger: Ledger, new_run: Callable[..., Run]
+) -> None:
+    clock = RecordingClock()
+    other = replace(worker("wrk_other", clock, seconds=15), versions=["def_2", "def_3"])
+    runs = [new_run(id=f"run_{n}", definition_id=f"def_{n}", due_at=clock.now()) for n in range(4)]
+    await aresolve(ledger.write([*map(Insert, [other, *runs])]))
+    async with run_worker(ledger, clock, versions=["def_1", "def_2"]) as bench:
+        bench.may_end.set()
+        await bench.wait_for_attempts(3)
+        [record] = await bench.find(Worker, id=bench.worker.id)
+        assert (record.versions, record.queues) == (["def_1", "def_2"], None)
+        await clock.wait_for_heartbeat()
+        assert sorted(attempt.run_id for attempt in bench.attempts) == ["run_0", "run_1", "run_2"]
+        await clock.wait_for_heartbeat()  # the lease of the other worker has expired
+        await bench.wait_for_attempts(4)
+
+
+async def test_a_worker_claims_from_its_queues(ledger: Ledger, new_run: Callable[..., Run]) -> None:
+    clock = RecordingClock()
+    runs = [new_run(id=f"run_{name}", queue=name, due_at=clock.now()) for name in ("default", "gpu", "slow")]
+    await aresolve(ledger.write([*map(Insert, runs)]))
+    async with run_worker(ledger, clock, queues=["gpu", "slow"]) as bench:
+        await bench.wait_for_attempts(2)
+        bench.worker.wake()
+        await clock.wait_for_heartbeat()
+        assert sorted(attempt.run_id for attempt in bench.attempts) == ["run_gpu", "run_slow"]
+        bench.may_end.set()
 
 
 async def test_a_failed_query_for_work_is_repeated(ledger: Ledger, new_run: Callable[..., Run]) -> None:

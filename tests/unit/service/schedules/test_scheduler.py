@@ -230,11 +230,11 @@ def test_overlap_skip_starts_no_run_while_the_last_is_unfinished(bench: Schedule
     assert len(bench.runs()) == 2
 
 
-def test_enqueued_runs_have_the_queue_of_their_schedule(bench: SchedulerBench) -> None:
+def test_enqueued_runs_have_the_sequence_of_their_schedule(bench: SchedulerBench) -> None:
     schedule = bench.add(overlap="enqueue")
     bench.sweep()
     bench.sweep()
-    assert [item.queue for item in bench.requests] == [f"schedule:{schedule.id}"] * 2
+    assert [item.sequence for item in bench.requests] == [f"schedule:{schedule.id}"] * 2
     assert len(bench.runs()) == 2
 
 
@@ -242,7 +242,7 @@ def test_overlapping_runs_have_no_queue(bench: SchedulerBench) -> None:
     bench.add(overlap="allow")
     bench.sweep()
     bench.sweep()
-    assert [item.queue for item in bench.requests] == [None, None]
+    assert [item.sequence for item in bench.requests] == [None, None]
 
 
 def test_overlap_cancel_cancels_the_last_run(bench: SchedulerBench) -> None:

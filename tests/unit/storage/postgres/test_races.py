@@ -6,10 +6,15 @@ likely: without the locks, the tests of two starts, of a signal and of an overta
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Callable, Iterator
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
+from random import Random
 from typing import Any
 
 import pytest
@@ -20,14 +25,17 @@ from statewright.errors import CheckpointConflict, LeaseLost, RecordConflict, Th
 from statewright.futures import resolve
 from statewright.ids import CheckpointId, draw_checkpoint_id
 from statewright.runs import (
+    ENDED,
     Absent,
     Advance,
     Among,
     Condition,
     Insert,
+    Queue,
     Run,
     RunStatus,
     Signal,
+    Update,
     UpdateAll,
     Workspace,
     where,
@@ -39,6 +47,7 @@ from statewright.testing.conformance.ledger.samples import run
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 ROUNDS = 20
+FULL = bool(os.environ.get("STATEWRIGHT_FULL"))
 PAUSE = "SELECT pg_sleep(0.003)"
 
 
@@ -168,6 +177,118 @@ def test_concurrent_claims_share_the_runs_and_keep_the_limit_of_a_workspace(data
     first, second = run_together(lambda: claim_all(ledgers[0], "a"), lambda: claim_all(ledgers[1], "b"))
     assert len(first + second) == len({*first, *second}) == 63
     assert resolve(ledgers[0].count(Run, [*where(workspace_id="w2"), Condition("claim", "!=", None)])) == 3
+
+
+class Workload:
+    """Runs of all kinds that have to wait, written and advanced by several workers with a database each."""
+
+    def __init__(self, ledgers: Sequence[PostgresLedger], seed: int, runs: int) -> None:
+        self._ledgers = ledgers
+        self._random = Random(seed)
+        self._runs = runs
+        self._written = 0
+        self._lock = threading.Lock()
+        self.excesses: list[str] = []
+        """Limits that were exceeded."""
+        self.claims: Counter[str] = Counter()
+
+    def prepare(self) -> None:
+        self._ledgers[0].write(
+            [
+                Insert(Workspace(id="w2", slug="w2", max_running=2, created_at=NOW)),
+                Insert(Queue(id="narrow", max_running=2)),
+            ]
+        )
+
+    def _new_run(self) -> Run | None:
+        with self._lock:
+            if self._written == self._runs:
+                return None
+            self._written += 1
+            group: dict[str, Any] = self._random.choice(
+                [
+                    {"thread_id": f"t{self._random.randrange(3)}"},
+                    {"sequence": f"s{self._random.randrange(2)}"},
+                    {"concurrency_key": "k", "concurrency_limit": self._random.randint(1, 3)},
+                    {"workspace_id": "w2"},
+                    {"workspace_id": "w2", "thread_id": "t", "concurrency_key": "k", "concurrency_limit": 1},
+                    {"queue": "narrow"},
+                    {},
+                ]
+            )
+            return run(f"r{self._written:04}", due_at=NOW, **{"priority": self._random.randrange(2), **group})
+
+    def work(self, number: int) -> None:
+        """Write, claim, and advance runs, until all have ended."""
+        ledger, random = self._ledgers[number % len(self._ledgers)], Random(number)
+        idle = 0
+        while True:
+            if new := self._new_run():
+                ledger.write([Insert(new)])
+            claimed = resolve(ledger.claim(f"w{number}", NOW, random.randint(1, 3)))
+            self._check_limits(ledger)
+            for record in claimed:
+                self.claims[record.id] += 1
+                self._advance(ledger, record, random)
+            if not claimed and new is None:
+                unended = resolve(ledger.count(Run, [Condition("status", "in", [*UNENDED])]))
+                if not unended:
+                    return
+                idle += 1
+                assert idle < 500, f"{unended} runs are never claimed"
+                time.sleep(0.01)
+            else:
+                idle = 0
+
+    def _advance(self, ledger: PostgresLedger, record: Run, random: Random) -> None:
+        claim = where(claim=record.claim)
+        begun = {"status": RunStatus.RUNNING, "begun": True}
+        released = {"claim": None, "worker_id": None}
+        outcome = random.choice(["end", "end", "wait", "release", "cancel another"])
+        if outcome == "release":
+            ledger.write([Advance(record.id, NOW, {**released, "due_at": NOW}, (), claim)])
+            return
+        ledger.write([Advance(record.id, NOW, begun, (), claim)])
+        if outcome == "wait":
+            ledger.write([Advance(record.id, NOW, {**released, "status": RunStatus.WAITING, "due_at": NOW}, (), claim)])
+            return
+        if outcome == "cancel another":
+            pending = resolve(ledger.find(Run, where(status=RunStatus.PENDING, claim=None), limit=20))
+            for other in random.sample(list(pending), min(1, len(pending))):
+                unchanged = where(version=other.version)
+                with suppress(RecordConflict):
+                    ledger.write([Update(Run, other.id, {"status": RunStatus.CANCELLED, "due_at": None}, unchanged)])
+        ledger.write([Advance(record.id, NOW, {**released, "status": RunStatus.COMPLETED}, (), claim)])
+
+    def _check_limits(self, ledger: PostgresLedger) -> None:
+        claimed = resolve(ledger.find(Run, [Condition("claim", "!=", None)]))
+        groups: Counter[str] = Counter()
+        for record in claimed:
+            groups[f"thread {record.workspace_id} {record.thread_id}"] += 1
+            groups[f"queue {record.queue}"] += 1
+            groups[f"workspace {record.workspace_id}"] += 1
+            groups[f"key {record.workspace_id} {record.concurrency_key}"] += 1
+            groups[f"sequence {record.sequence}"] += record.sequence is not None
+        for name, count in groups.items():
+            limit = 1 if name.startswith(("thread", "sequence")) else LIMITS.get(name, count)
+            if count > limit:
+                self.excesses.append(f"{name}: {count}")
+
+
+LIMITS = {"workspace w2": 2, "queue narrow": 2, "key w1 k": 3, "key w2 k": 1}
+UNENDED = [status for status in RunStatus if status not in ENDED]
+
+
+@pytest.mark.parametrize("seed", range(12 if FULL else 2))
+def test_every_run_is_claimed_in_the_end_and_no_limit_is_ever_exceeded(
+    databases: list[PostgresDatabase], seed: int
+) -> None:
+    """Runs that were held back are released by whatever ends their wait, even if it happens during a claim."""
+    workload = Workload([PostgresLedger(database) for database in databases], seed, runs=400 if FULL else 120)
+    workload.prepare()
+    results = run_together(*(lambda number=number: workload.work(number) for number in range(4)))
+    assert results == [None] * 4
+    assert workload.excesses == []
 
 
 def test_concurrent_commits_of_many_threads_lose_nothing(databases: list[PostgresDatabase]) -> None:

@@ -27,6 +27,7 @@ CREATE TABLE workflow_runs (
     sequence          TEXT COLLATE "C",
     queue             TEXT COLLATE "C" NOT NULL,
     priority          BIGINT NOT NULL,
+    losses            BIGINT NOT NULL,
     deadline_at       BIGINT,
     source            TEXT COLLATE "C" NOT NULL,
     parent_id         TEXT COLLATE "C",

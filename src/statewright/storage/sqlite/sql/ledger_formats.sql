@@ -52,6 +52,9 @@ ALTER TABLE workflow_runs ADD COLUMN queue TEXT NOT NULL DEFAULT 'default';
 -- add_priority
 ALTER TABLE workflow_runs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
 
+-- add_losses
+ALTER TABLE workflow_runs ADD COLUMN losses INTEGER NOT NULL DEFAULT 0;
+
 -- add_held_by
 ALTER TABLE workflow_runs ADD COLUMN held_by TEXT;
 

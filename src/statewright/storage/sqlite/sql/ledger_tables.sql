@@ -32,6 +32,7 @@ CREATE TABLE IF NOT EXISTS workflow_runs (
     sequence          TEXT,
     queue             TEXT NOT NULL,
     priority          INTEGER NOT NULL,
+    losses            INTEGER NOT NULL,
     deadline_at       INTEGER,
     source            TEXT NOT NULL,
     parent_id         TEXT,

@@ -268,7 +268,7 @@ def downgrade_to_format_4(path: Path) -> None:
             if is_new:
                 connection.execute(f"DROP {kind} {name}")
         for table, columns in {
-            "workflow_runs": ("graph_version", "held_by", "priority", "queue"),
+            "workflow_runs": ("graph_version", "held_by", "losses", "priority", "queue"),
             "workers": ("host", "draining", "queues", "versions"),
         }.items():
             for column in columns:

@@ -1,0 +1,191 @@
+"""A bell between the processes that share a Postgres database, by LISTEN and NOTIFY.
+
+*The problem.* NOTIFY takes a lock of the whole server when its transaction commits, so commits with notifications are
+done one after another: some hundreds a second, on any machine.
+
+*The approach.* No transaction of a saver or ledger notifies. A thread with a session of its own sends one notification
+for all rings of a process within `INTERVAL`, the first one at once. The same session listens. It does not go through a
+pooler, which would assign it to another client after each transaction.
+
+A session that is lost is opened again. Meanwhile rings are missed, so listeners are called then as if all had rung.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final
+
+import psycopg
+from psycopg import pq
+
+from statewright.runs.bell import Ring
+from statewright.storage.postgres.connection import ConnectionLost, connect
+
+INTERVAL: Final = 0.05
+"""Seconds between two notifications of a process."""
+_MAX_RETRY_DELAY: Final = 5.0
+"""The longest pause, in seconds, before another attempt to connect."""
+Callback = Callable[[Ring], object]
+
+
+class PostgresBell:
+    """Rings in other processes that use the same schema of a database. Its thread starts with the first use."""
+
+    def __init__(self, conninfo: str, *, schema: str | None = None, timeout: float = 10.0) -> None:
+        self._conninfo = conninfo.encode()
+        self._channel = "statewright" if schema is None else f"statewright {schema}"
+        self._timeout = timeout
+        self._callbacks: list[Callback] = []
+        self._pending: set[Ring] = set()
+        """Rings that have not been sent."""
+        self._start()
+
+    def _start(self) -> None:
+        """Create what a process needs: at first, and in a forked process, where no other thread exists."""
+        self._lock = threading.Lock()
+        """Guards the callbacks, the pending rings, and the start of the thread."""
+        self._thread: threading.Thread | None = None
+        self._pid = os.getpid()
+        self._wake_reader, self._wake_writer = socket.socketpair()
+        self._wake_reader.setblocking(False)
+        self._wake_writer.setblocking(False)
+        self._closed = False
+
+    # -- any thread
+
+    def ring(self, kind: Ring) -> None:
+        """Notify other processes, at once or within `INTERVAL`."""
+        self._start_after_fork()
+        with self._lock:
+            if kind in self._pending:
+                return
+            self._pending.add(kind)
+            self._ensure_thread()
+        self._wake()
+
+    def listen(self, callback: Callback) -> Callable[[], None]:
+        """Call a function, on the thread of the bell, whenever another process rings. Returns a function that ends it.
+
+        The function must not wait, and must not raise.
+        """
+        self._start_after_fork()
+        with self._lock:
+            self._callbacks.append(callback)
+            self._ensure_thread()
+
+        def end() -> None:
+            with self._lock, suppress(ValueError):
+                self._callbacks.remove(callback)
+
+        return end
+
+    def close(self) -> None:
+        """End the session. Rings that have not been sent are dropped."""
+        self._closed = True
+        self._wake()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(self._timeout)
+        if self._thread is None or not self._thread.is_alive():
+            self._wake_reader.close()
+            self._wake_writer.close()
+
+    def _start_after_fork(self) -> None:
+        if self._pid != os.getpid():
+            self._start()
+
+    def _ensure_thread(self) -> None:
+        if self._thread is None and not self._closed:
+            self._thread = threading.Thread(target=self._work, name="statewright-bell", daemon=True)
+            self._thread.start()
+
+    def _wake(self) -> None:
+        with suppress(OSError):  # the buffer is full, so the thread will wake anyway
+            self._wake_writer.send(b"!")
+
+    # -- the thread of the bell
+
+    def _work(self) -> None:
+        delay = INTERVAL
+        is_first = True
+        while not self._closed:
+            try:
+                connection = connect(self._conninfo, self._timeout)
+            except ConnectionLost:
+                delay = min(delay * 2, _MAX_RETRY_DELAY)
+            else:
+                delay = INTERVAL
+                with suppress(ConnectionLost, psycopg.Error):
+                    self._execute(connection, f'LISTEN "{self._channel}"')
+                    if not is_first:
+                        self._report(*Ring)
+                    is_first = False
+                    self._serve(connection)
+                connection.finish()
+            if not self._closed:
+                self._pause(delay * random.uniform(0.5, 1.0))
+
+    def _serve(self, connection: pq.abc.PGconn) -> None:
+        """Send and receive notifications until the bell is closed or the session lost."""
+        last_sent = -INTERVAL
+        poll = select.poll()
+        poll.register(connection.socket, select.POLLIN)
+        poll.register(self._wake_reader, select.POLLIN)
+        while not self._closed:
+            remaining = last_sent + INTERVAL - time.monotonic()
+            if self._pending and remaining <= 0:
+                last_sent = time.monotonic()
+                self._send(connection)
+                continue
+            poll.poll(max(1.0, remaining * 1000) if self._pending else None)
+            self._drain_wakeups()
+            connection.consume_input()
+            self._receive(connection)
+
+    def _send(self, connection: pq.abc.PGconn) -> None:
+        with self._lock:
+            kinds, self._pending = sorted(self._pending), set()
+        try:
+            for kind in kinds:
+                self._execute(connection, f"NOTIFY \"{self._channel}\", '{kind}'")
+        except BaseException:
+            with self._lock:
+                self._pending.update(kinds)
+            raise
+
+    def _receive(self, connection: pq.abc.PGconn) -> None:
+        while (notification := connection.notifies()) is not None:
+            if notification.be_pid != connection.backend_pid:
+                with suppress(ValueError):  # of a newer version, whose kinds are unknown here
+                    self._report(Ring(notification.extra.decode()))
+
+    def _execute(self, connection: pq.abc.PGconn, statement: str) -> None:
+        result = connection.exec_(statement.encode())
+        if result.status != pq.ExecStatus.COMMAND_OK:
+            raise ConnectionLost(result.get_error_message().strip())
+
+    def _report(self, *kinds: Ring) -> None:
+        with self._lock:
+            callbacks = tuple(self._callbacks)
+        for kind in kinds:
+            for callback in callbacks:
+                callback(kind)
+
+    def _drain_wakeups(self) -> None:
+        with suppress(BlockingIOError):
+            while self._wake_reader.recv(4096):
+                pass
+
+    def _pause(self, seconds: float) -> None:
+        """Wait for a time, or until the bell is closed."""
+        end = time.monotonic() + seconds
+        while not self._closed and (remaining := end - time.monotonic()) > 0:
+            select.select([self._wake_reader], [], [], remaining)
+            if not self._closed:
+                self._drain_wakeups()

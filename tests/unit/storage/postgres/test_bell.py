@@ -1,0 +1,122 @@
+"""The bell between processes: rings arrive elsewhere, in few notifications, and lost sessions are opened again."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+from tests.postgres_server import empty_database, shared_url
+
+from statewright.runs.bell import Ring
+from statewright.storage.postgres import PostgresDatabase
+from statewright.storage.postgres.bell import PostgresBell
+
+PATIENCE = 60.0
+
+
+class Listener:
+    """Counts the rings that it hears."""
+
+    def __init__(self, bell: PostgresBell) -> None:
+        self._changed = threading.Condition()
+        self.rings: list[Ring] = []
+        self.end = bell.listen(self._add)
+
+    def _add(self, kind: Ring) -> None:
+        with self._changed:
+            self.rings.append(kind)
+            self._changed.notify_all()
+
+    def wait_for(self, kind: Ring, count: int = 1) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: self.rings.count(kind) >= count, PATIENCE), self.rings
+
+
+@pytest.fixture
+def database() -> PostgresDatabase:
+    return empty_database()
+
+
+@pytest.fixture
+def bells(database: PostgresDatabase) -> Iterator[list[PostgresBell]]:
+    """Two bells of one schema, which listen."""
+    bells = [PostgresBell(shared_url(), schema=database.schema) for _ in range(2)]
+    yield bells
+    for bell in bells:
+        bell.close()
+
+
+def connect_bells(sender: PostgresBell, receiver: PostgresBell) -> Listener:
+    """Return a listener that hears the sender."""
+    listener = Listener(receiver)
+    while Ring.DUE not in listener.rings:  # both have sessions to open
+        sender.ring(Ring.DUE)
+        with listener._changed:
+            listener._changed.wait(0.05)
+    return listener
+
+
+def test_a_ring_is_heard_in_other_processes_and_not_in_its_own(bells: list[PostgresBell]) -> None:
+    own = Listener(bells[0])
+    listener = connect_bells(*bells)
+    bells[0].ring(Ring.EVENTS)
+    listener.wait_for(Ring.EVENTS)
+    bells[1].ring(Ring.EVENTS)
+    own.wait_for(Ring.EVENTS)
+    assert Ring.DUE not in own.rings
+
+
+def test_many_rings_are_few_notifications_and_the_last_one_is_heard(bells: list[PostgresBell]) -> None:
+    listener = connect_bells(*bells)
+    before = listener.rings.count(Ring.DUE)
+    for _ in range(20_000):
+        bells[0].ring(Ring.DUE)
+    listener.wait_for(Ring.DUE, before + 1)
+    bells[0].ring(Ring.EVENTS)
+    listener.wait_for(Ring.EVENTS)
+    assert listener.rings.count(Ring.DUE) - before < 2000
+
+
+def test_schemas_have_bells_of_their_own(bells: list[PostgresBell]) -> None:
+    other = PostgresBell(shared_url(), schema="another")
+    try:
+        stranger = Listener(other)
+        listener = connect_bells(*bells)
+        bells[0].ring(Ring.EVENTS)
+        listener.wait_for(Ring.EVENTS)
+        assert stranger.rings == []
+    finally:
+        other.close()
+
+
+def test_a_lost_session_is_opened_again_and_its_listeners_look_for_themselves(
+    database: PostgresDatabase, bells: list[PostgresBell]
+) -> None:
+    listener = connect_bells(*bells)
+    before = listener.rings.count(Ring.EVENTS)
+    end_sessions = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE 'LISTEN%'"
+    database.write(lambda connection: connection.execute(end_sessions).fetchall())
+    listener.wait_for(Ring.EVENTS, before + 1)
+    listener.rings.clear()
+    while Ring.DUE not in listener.rings:
+        bells[0].ring(Ring.DUE)
+        with listener._changed:
+            listener._changed.wait(0.05)
+
+
+def test_a_listener_that_has_ended_hears_nothing(bells: list[PostgresBell]) -> None:
+    listener = connect_bells(*bells)
+    ended = Listener(bells[1])
+    ended.end()
+    bells[0].ring(Ring.EVENTS)
+    listener.wait_for(Ring.EVENTS)
+    assert ended.rings == []
+
+
+def test_a_bell_without_a_server_waits_for_it_and_can_be_closed(tmp_path_factory: pytest.TempPathFactory) -> None:
+    bell = PostgresBell(f"host={tmp_path_factory.getbasetemp()} dbname=none", timeout=1)
+    bell.listen(lambda _: None)
+    bell.ring(Ring.DUE)
+    bell.close()
+    assert not any(thread.name == "statewright-bell" and thread.is_alive() for thread in threading.enumerate())
