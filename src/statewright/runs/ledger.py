@@ -106,6 +106,8 @@ class Ledger(Protocol):
         claimed as its `concurrency_limit` allows, as many of its workspace as its `max_running` allows, or as many of
         its queue as the `Queue` of that name allows; and a run that has not begun while the queue has no token left. A
         claimed run has a new `claim`, no `due_at`, and a higher version; its status stays.
+
+        Fewer runs may be claimed than possible, if very many are found that have to wait. Then `next_due` has passed.
         """
         ...
 

@@ -24,6 +24,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 import socket
 import threading
 from collections.abc import Callable, Sequence
@@ -60,6 +61,7 @@ from statewright.service.engine.progress import NO_GRAPH, OnEnd, Progress
 logger = logging.getLogger("statewright.service")
 _MAX_CLAIMED: Final = 50
 """Maximum number of runs that one query claims."""
+_FIRST_RETRY_DELAY: Final = 0.05
 _BATCH_SIZE: Final = 200
 """Maximum number of runs that one query reads."""
 AttemptFactory = Callable[[Run], RunAttempt]
@@ -121,6 +123,8 @@ class RunWorker:
         self._has_drained = asyncio.Event()
         self._wakeup = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._retry_delay = _FIRST_RETRY_DELAY
+        """Seconds until the next claim if runs are due that cannot be claimed now; doubled each time."""
         self._draining = False
         self.drain_request: Future[None] = Future()
         """Done once the worker was asked to drain by its record. The process still has to call `drain`."""
@@ -230,6 +234,8 @@ class RunWorker:
                 self._reserved_capacity += limit
                 self._claims_in_flight.add(claim)
             runs = await self._claim(limit) if limit > 0 else ()
+            if runs:
+                self._retry_delay = _FIRST_RETRY_DELAY
             for run in runs:
                 self._begin(run)
             with self._lock:  # not earlier: from now on, the attempts at the claimed runs use up the capacity
@@ -298,6 +304,10 @@ class RunWorker:
         now = self._clock.now()
         is_due = next_run.at is not None and next_run.at <= now
         self._has_blocked_runs = next_run.has_blocked or is_due
+        if is_due and self._free_capacity > 0:  # another worker was faster, or the queue permits no more at the moment
+            self._retry_delay = min(self._retry_delay * 2, self._settings.look_every)
+            return self._retry_delay * random.uniform(0.5, 1)
+        self._retry_delay = _FIRST_RETRY_DELAY
         if next_run.at is None or is_due:
             return self._settings.look_every
         return (next_run.at - now).total_seconds()

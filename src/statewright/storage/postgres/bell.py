@@ -53,9 +53,6 @@ class PostgresBell:
         """Guards the callbacks, the pending rings, and the start of the thread."""
         self._thread: threading.Thread | None = None
         self._pid = os.getpid()
-        self._wake_reader, self._wake_writer = socket.socketpair()
-        self._wake_reader.setblocking(False)
-        self._wake_writer.setblocking(False)
         self._closed = False
 
     # -- any thread
@@ -89,10 +86,11 @@ class PostgresBell:
     def close(self) -> None:
         """End the session. Rings that have not been sent are dropped."""
         self._closed = True
+        if self._thread is None or self._pid != os.getpid():
+            return
         self._wake()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(self._timeout)
-        if self._thread is None or not self._thread.is_alive():
+        self._thread.join(self._timeout)
+        if not self._thread.is_alive():
             self._wake_reader.close()
             self._wake_writer.close()
 
@@ -102,11 +100,14 @@ class PostgresBell:
 
     def _ensure_thread(self) -> None:
         if self._thread is None and not self._closed:
+            self._wake_reader, self._wake_writer = socket.socketpair()
+            self._wake_reader.setblocking(False)
+            self._wake_writer.setblocking(False)
             self._thread = threading.Thread(target=self._work, name="statewright-bell", daemon=True)
             self._thread.start()
 
     def _wake(self) -> None:
-        with suppress(OSError):  # the buffer is full, so the thread will wake anyway
+        with suppress(OSError):  # the buffer is full, so the thread will wake anyway; or the bell was closed
             self._wake_writer.send(b"!")
 
     # -- the thread of the bell

@@ -53,21 +53,6 @@ CREATE TRIGGER token_returned AFTER UPDATE OF claim ON workflow_runs FOR EACH RO
 WHEN (OLD.claim IS NOT NULL AND NEW.claim IS NULL AND NEW.begun = 0 AND NEW.status = 'pending')
 EXECUTE FUNCTION return_token();
 
--- Holds a run back because of another one, unless that is being changed, or no longer precedes it. The lock lets the other
--- one end only when it is known that this one waits for it; a claim does not wait for a lock, since its holder may be
--- frozen.
-CREATE FUNCTION hold_behind(p_number BIGINT, p_is_pending BOOLEAN, p_ahead TEXT) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
-BEGIN
-    PERFORM FROM workflow_runs
-    WHERE id = p_ahead AND status NOT IN ('completed', 'failed', 'cancelled')
-        AND (claim IS NULL, status = 'pending', number) < (TRUE, p_is_pending, p_number)
-    FOR SHARE SKIP LOCKED;
-    IF FOUND THEN
-        UPDATE workflow_runs SET held_by = p_ahead WHERE number = p_number;
-    END IF;
-    RETURN FOUND;
-END $$;
-
 -- Returns a run that precedes a run on its thread or in its sequence: the last one, if several are pending.
 CREATE FUNCTION run_ahead(p_run workflow_runs) RETURNS TEXT LANGUAGE plpgsql STABLE AS $$
 DECLARE
@@ -107,6 +92,43 @@ BEGIN
     ORDER BY claim IS NULL, status = 'pending', number LIMIT 1;
     RETURN CASE WHEN v_number <> p_run.number THEN v_id END;
 END $$;
+
+-- Locks a run that precedes another one, unless it is being changed, or does not precede it any more, and returns
+-- whether it did. The lock lets it end only when it is known that the other one waits for it. Nothing waits for the lock,
+-- since its holder may be frozen.
+CREATE FUNCTION lock_run_ahead(p_ahead TEXT, p_run workflow_runs) RETURNS BOOLEAN LANGUAGE plpgsql AS $$
+BEGIN
+    PERFORM FROM workflow_runs
+    WHERE id = p_ahead AND status NOT IN ('completed', 'failed', 'cancelled')
+        AND (claim IS NULL, status = 'pending', number) < (TRUE, p_run.status = 'pending', p_run.number)
+    FOR SHARE SKIP LOCKED;
+    RETURN FOUND;
+END $$;
+
+-- Holds a new run back at once if it has to wait. A workspace or key that has held runs was full a moment ago.
+CREATE FUNCTION hold_new_run() RETURNS TRIGGER LANGUAGE plpgsql AS $$
+DECLARE
+    v_ahead TEXT := run_ahead(NEW);
+BEGIN
+    IF v_ahead IS NOT NULL THEN
+        IF lock_run_ahead(v_ahead, NEW) THEN
+            NEW.held_by := v_ahead;
+        END IF;
+    ELSIF EXISTS (
+        SELECT 1 FROM workflow_runs WHERE held_by = 'limit of workspace' AND workspace_id = NEW.workspace_id
+    ) THEN
+        NEW.held_by := 'limit of workspace';
+    ELSIF NEW.concurrency_key IS NOT NULL AND EXISTS (
+        SELECT 1 FROM workflow_runs
+        WHERE held_by = 'limit of key' AND workspace_id = NEW.workspace_id AND concurrency_key = NEW.concurrency_key
+    ) THEN
+        NEW.held_by := 'limit of key';
+    END IF;
+    RETURN NEW;
+END $$;
+
+CREATE TRIGGER held_by_insert BEFORE INSERT ON workflow_runs FOR EACH ROW
+WHEN (NEW.due_at IS NOT NULL AND NEW.claim IS NULL) EXECUTE FUNCTION hold_new_run();
 
 -- Holds a run back if the limit of its workspace, or of its concurrency key, has been reached, and returns whether it has.
 CREATE FUNCTION hold_if_full(p_number BIGINT, p_workspace TEXT, p_key TEXT, p_limit BIGINT) RETURNS BOOLEAN
@@ -214,7 +236,8 @@ $$;
 
 -- Claims due runs for a worker, in the order of their priorities and due times. `p_claims` has the ids of the claims.
 -- `p_queues` are the queues that the worker serves, or NULL for all, and `p_versions` the versions of graphs that it does not.
--- The caller excludes other claims by a lock.
+-- The caller excludes other claims by a lock. After many runs that have to wait, a claim ends early, so that others can
+-- claim meanwhile.
 CREATE FUNCTION claim_runs(
     p_worker TEXT, p_claims TEXT[], p_now BIGINT, p_queues TEXT[], p_versions TEXT[]
 ) RETURNS SETOF workflow_runs LANGUAGE plpgsql AS $$
@@ -231,8 +254,10 @@ DECLARE
     v_ahead TEXT;
     v_max BIGINT;
     v_tokens DOUBLE PRECISION;
+    v_examined INTEGER := 0;
 BEGIN
     WHILE v_count < v_limit LOOP
+        -- Each time twice as many, because the index still has the runs that were held back meanwhile.
         v_numbers := ARRAY(
             SELECT due.number FROM due_groups() AS due_group
             CROSS JOIN LATERAL (
@@ -240,18 +265,21 @@ BEGIN
                 WHERE queue = due_group.queue AND graph_version = due_group.graph_version
                     AND priority = due_group.priority AND begun = due_group.begun AND due_at <= p_now
                     AND due_at IS NOT NULL AND claim IS NULL AND held_by IS NULL AND number <> ALL (v_skipped)
-                ORDER BY due_at, id LIMIT v_limit - v_count
+                ORDER BY due_at, id LIMIT v_limit - v_count + v_examined
             ) AS due
             WHERE due_group.queue <> ALL (v_full) AND (due_group.begun = 1 OR due_group.queue <> ALL (v_spent))
                 AND (p_queues IS NULL OR due_group.queue = ANY (p_queues))
                 AND due_group.graph_version <> ALL (p_versions)
-            ORDER BY due_group.priority, due.due_at, due.id LIMIT v_limit - v_count
+            ORDER BY due_group.priority, due.due_at, due.id LIMIT v_limit - v_count + v_examined
         );
         IF v_numbers = '{}' THEN
             EXIT WHEN release_from_limits(v_limit - v_count, p_queues, p_versions) = 0;
             CONTINUE;
         END IF;
+        EXIT WHEN v_examined > 1000;
+        v_examined := v_examined + cardinality(v_numbers);
         FOREACH v_number IN ARRAY v_numbers LOOP
+            EXIT WHEN v_count = v_limit;
             -- A run that another transaction is changing is left to the next claim.
             SELECT * INTO v_run FROM workflow_runs
             WHERE number = v_number AND due_at <= p_now AND claim IS NULL AND held_by IS NULL
@@ -262,7 +290,9 @@ BEGIN
             END IF;
             v_ahead := run_ahead(v_run);
             IF v_ahead IS NOT NULL THEN
-                IF NOT hold_behind(v_number, v_run.status = 'pending', v_ahead) THEN
+                IF lock_run_ahead(v_ahead, v_run) THEN
+                    UPDATE workflow_runs SET held_by = v_ahead WHERE number = v_number;
+                ELSE
                     v_skipped := v_skipped || v_number;
                 END IF;
                 CONTINUE;

@@ -356,6 +356,49 @@ CREATE TABLE IF NOT EXISTS api_keys (
 
 -- The triggers let a run be next again which a claim had held back: see `storage/ledger/claim.py`.
 
+-- A new run that has to wait is held back at once. A workspace or key that has held runs was full a moment ago.
+CREATE TRIGGER IF NOT EXISTS held_by_insert AFTER INSERT ON workflow_runs
+WHEN NEW.due_at IS NOT NULL AND NEW.claim IS NULL AND NEW.status = 'pending'
+BEGIN
+    UPDATE workflow_runs SET held_by = coalesce(
+        (
+            SELECT id FROM workflow_runs
+            WHERE workspace_id = NEW.workspace_id AND thread_id = NEW.thread_id AND status = 'pending' AND number < NEW.number
+            ORDER BY number DESC LIMIT 1
+        ),
+        (
+            SELECT id FROM workflow_runs
+            WHERE workspace_id = NEW.workspace_id AND thread_id = NEW.thread_id
+                AND (claim IS NOT NULL OR status IN ('running', 'waiting', 'paused'))
+                AND status NOT IN ('completed', 'failed', 'cancelled') AND number <> NEW.number
+            LIMIT 1
+        ),
+        (
+            SELECT id FROM workflow_runs
+            WHERE workspace_id = NEW.workspace_id AND sequence = NEW.sequence AND status = 'pending' AND number < NEW.number
+            ORDER BY number DESC LIMIT 1
+        ),
+        (
+            SELECT id FROM workflow_runs
+            WHERE workspace_id = NEW.workspace_id AND sequence = NEW.sequence
+                AND (claim IS NOT NULL OR status IN ('running', 'waiting', 'paused'))
+                AND status NOT IN ('completed', 'failed', 'cancelled') AND number <> NEW.number
+            LIMIT 1
+        ),
+        (
+            SELECT held_by FROM workflow_runs
+            WHERE held_by = 'limit of workspace' AND workspace_id = NEW.workspace_id
+            LIMIT 1
+        ),
+        (
+            SELECT held_by FROM workflow_runs
+            WHERE held_by = 'limit of key' AND workspace_id = NEW.workspace_id AND concurrency_key = NEW.concurrency_key
+            LIMIT 1
+        )
+    )
+    WHERE number = NEW.number;
+END;
+
 -- A claim, which sets `claim` and `due_at`, releases nothing, and neither does a run that begins.
 CREATE TRIGGER IF NOT EXISTS released_by_update AFTER UPDATE OF claim, status, due_at ON workflow_runs
 WHEN NEW.claim IS NULL AND (OLD.claim IS NOT NULL OR OLD.due_at IS NOT NEW.due_at)
