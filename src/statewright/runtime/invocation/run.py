@@ -165,9 +165,9 @@ class Run:
         "in_flight_commit",
         "journal",
         "known_interrupts",
-        "live",
         "log_buffer",
         "memories",
+        "memory_callers",
         "metadata",
         "migrated",
         "namespace",
@@ -217,7 +217,7 @@ class Run:
         answers: dict[str, Any] | None = None,
         namespace: str = "",
         call: SubgraphCall | None = None,
-        live: dict[str, CallingTask] | None = None,
+        memory_callers: dict[str, CallingTask] | None = None,
         spent: Spending | None = None,
         slots: tuple[Slots, ...] = (),
     ) -> None:
@@ -258,7 +258,7 @@ class Run:
         self.control = control
         self.answers: dict[str, Any] = {} if answers is None else answers
         """The answers to questions of tasks that are still due, by interrupt id."""
-        self.live: dict[str, CallingTask] = {} if live is None else live
+        self.memory_callers: dict[str, CallingTask] = {} if memory_callers is None else memory_callers
         """The calling task of each running call with memory="thread", by namespace."""
         self.spent = spent
         """The amounts counted against the budget; None if nothing is counted."""
@@ -443,8 +443,8 @@ class Run:
         """Continue in a former namespace of this call, in which it was saved before its node was renamed."""
         assert self.branch_key is not None
         caller = self.caller
-        if self.parent is not None and self.live.get(self.namespace) is self.parent:
-            self.live[namespace] = self.live.pop(self.namespace)
+        if self.parent is not None and self.memory_callers.get(self.namespace) is self.parent:
+            self.memory_callers[namespace] = self.memory_callers.pop(self.namespace)
         if caller is not None and self.namespace in caller.run.open_namespaces:
             caller.run.open_namespaces.discard(self.namespace)
             caller.run.open_namespaces.add(namespace)

@@ -125,13 +125,13 @@ def take_namespace(caller: CallingTask, namespace: str) -> None:
 
     A call whose attempt or superstep is over does not count, since its later effects are ignored.
     """
-    live = caller.run.live
-    current = live.setdefault(namespace, caller)
+    memory_callers = caller.run.memory_callers
+    current = memory_callers.setdefault(namespace, caller)
     if current is caller:
         return
     if reason_to_refuse(current) is None:
         raise NamespaceBusy(namespace, caller.task.node if caller.task is not None else "")
-    live[namespace] = caller
+    memory_callers[namespace] = caller
 
 
 class CallInProgress:
@@ -151,8 +151,8 @@ class CallInProgress:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         run = self._run
-        if run.live.get(run.namespace) is run.parent:  # otherwise a later call has taken over the namespace
-            run.live.pop(run.namespace, None)
+        if run.memory_callers.get(run.namespace) is run.parent:  # otherwise a later call has taken over the namespace
+            run.memory_callers.pop(run.namespace, None)
         if run.parent is None or run.call is None or run.call.retry_key is None:
             return
         if error is None:

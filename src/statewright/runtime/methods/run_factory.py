@@ -283,7 +283,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             control=options.get("control") or caller.control,
             answers=caller.answers,
             call=call,
-            live=caller.live,
+            memory_callers=caller.memory_callers,
             spent=caller.spending if caller.config.budget is not None else caller.spent,
             slots=(*caller.slots, *own_slots),
         )

@@ -191,7 +191,7 @@ class RunPlayer:
             control=caller.control,
             answers=caller.answers,
             call=call,
-            live=caller.live,
+            memory_callers=caller.memory_callers,
             spent=caller.spending if caller.config.budget is not None else caller.spent,
         )
         run.parent = run.caller = None  # played on its own: it must not save or stop its caller

@@ -257,12 +257,13 @@ def test_a_call_of_an_abandoned_attempt_loses_its_namespace(scope_in: Any) -> No
     second = scope.copy()
     take_namespace(second, "a")
 
-    with CallInProgress(SimpleNamespace(live=scope.run.live, namespace="a", parent=first, call=None)):  # type: ignore[arg-type]
+    callers = scope.run.memory_callers
+    with CallInProgress(SimpleNamespace(memory_callers=callers, namespace="a", parent=first, call=None)):  # type: ignore[arg-type]
         pass
-    assert scope.run.live == {"a": second}
-    with CallInProgress(SimpleNamespace(live=scope.run.live, namespace="a", parent=second, call=None)):  # type: ignore[arg-type]
+    assert callers == {"a": second}
+    with CallInProgress(SimpleNamespace(memory_callers=callers, namespace="a", parent=second, call=None)):  # type: ignore[arg-type]
         pass
-    assert scope.run.live == {}
+    assert callers == {}
 
 
 @pytest.mark.parametrize(
