@@ -159,6 +159,7 @@ class Run:
         "delivered",
         "emitter",
         "ended_calls",
+        "existing_spending",
         "guards_all",
         "held_until",
         "hold_lost",
@@ -191,7 +192,6 @@ class Run:
         "saves_on_exit",
         "settings",
         "slots",
-        "spent",
         "step_before",
         "stop",
         "superstep",
@@ -218,7 +218,7 @@ class Run:
         namespace: str = "",
         call: SubgraphCall | None = None,
         memory_callers: dict[str, CallingTask] | None = None,
-        spent: Spending | None = None,
+        spending: Spending | None = None,
         slots: tuple[Slots, ...] = (),
     ) -> None:
         # The program, options and services of the run.
@@ -260,7 +260,7 @@ class Run:
         """The answers to questions of tasks that are still due, by interrupt id."""
         self.memory_callers: dict[str, CallingTask] = {} if memory_callers is None else memory_callers
         """The calling task of each running call with memory="thread", by namespace."""
-        self.spent = spent
+        self.existing_spending = spending
         """The amounts counted against the budget; None if nothing is counted."""
         self.slots = slots
         """The limits on concurrency."""
@@ -412,9 +412,9 @@ class Run:
     @property
     def spending(self) -> Spending:
         """The amounts spent by the tree of calls, counted from the first access."""
-        if self.spent is None:
-            self.spent = Spending(self.ports.clock)
-        return self.spent
+        if self.existing_spending is None:
+            self.existing_spending = Spending(self.ports.clock)
+        return self.existing_spending
 
     def hold(self, now: datetime, *, release: bool = False, may_claim: bool = False) -> LeaseRequest | None:
         """Return the lease request for a write at `now`; None if the run saves nothing.

@@ -284,7 +284,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             answers=caller.answers,
             call=call,
             memory_callers=caller.memory_callers,
-            spent=caller.spending if caller.config.budget is not None else caller.spent,
+            spending=caller.spending if caller.config.budget is not None else caller.existing_spending,
             slots=(*caller.slots, *own_slots),
         )
         if task is not None and caller.questions.by_id:

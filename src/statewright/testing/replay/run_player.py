@@ -192,7 +192,7 @@ class RunPlayer:
             answers=caller.answers,
             call=call,
             memory_callers=caller.memory_callers,
-            spent=caller.spending if caller.config.budget is not None else caller.spent,
+            spending=caller.spending if caller.config.budget is not None else caller.existing_spending,
         )
         run.parent = run.caller = None  # played on its own: it must not save or stop its caller
         return RunPlayer(self._playback, run, recorded).play(value)
