@@ -188,7 +188,7 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         return self._node_result(run)
 
     def _node_run(self, memory: Memory) -> Run:
-        return self._nested_run(cast(Scope, current_scope()), {}, memory, takes_state=True)
+        return self._nested_run(cast(Scope, current_scope()), {}, memory, argument_is_state=True)
 
     def _node_result(self, run: Run) -> tuple[Any, Pairs]:
         outcome = outcome_of(run)

@@ -110,7 +110,7 @@ class OpenSuperstep(Protocol):
 class SubgraphCall:
     """The call of a subgraph by a task, as seen by the run of the subgraph."""
 
-    __slots__ = ("former_namespaces", "is_retry", "memory", "namespace", "retry_key", "scope", "takes_state")
+    __slots__ = ("argument_is_state", "former_namespaces", "is_retry", "memory", "namespace", "retry_key", "scope")
 
     def __init__(
         self,
@@ -129,7 +129,7 @@ class SubgraphCall:
         """Equal for a call and its retries; None for a call without a `call_key`, which cannot be retried in place."""
         self.is_retry = is_retry
         """True if the call retries a failed one: it starts over in the same namespace."""
-        self.takes_state = False
+        self.argument_is_state = False
         """True if the subgraph is itself a node of the calling graph, so that its argument is a state, not an input."""
         self.former_namespaces: tuple[str, ...] = ()
         """The namespaces of the call under former names of the calling node, in which it may have been saved."""

@@ -212,7 +212,7 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
     program = run.program
     base, completed, discarded = _base_for_input(run, saved)
     task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
-    if saved is None and run.call is not None and run.call.takes_state and program.begins_with_state:
+    if saved is None and run.call is not None and run.call.argument_is_state and program.begins_with_state:
         base, graph_input = _take_over_state(program, base, task, graph_input)
     result = _conclude_entry(run, task, base, graph_input)
     if discarded and saved is not None and _is_head(run, saved, head):

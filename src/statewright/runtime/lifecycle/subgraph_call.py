@@ -162,7 +162,7 @@ class CallInProgress:
             run.parent.counts().retryable[run.call.retry_key] = False
 
 
-def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> BranchKey | None:
+def call_branch_key(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> BranchKey | None:
     """Return the branch on which a call is saved; None if it saves nothing.
 
     Unless `keep`, a call with memory="call" is deleted with its task.

@@ -44,7 +44,7 @@ from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.run import SIBLING_GRACE, Run
 from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 from statewright.runtime.lifecycle.snapshot import graph_at
-from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line, former_namespaces, take_namespace
+from statewright.runtime.lifecycle.subgraph_call import begin_call, call_branch_key, former_namespaces, take_namespace
 from statewright.runtime.methods.batch import config_at
 from statewright.runtime.methods.call_options import call_settings, check_output_keys, config_changes, name_set
 from statewright.runtime.options import Config, Names
@@ -241,7 +241,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         graph_input: Any = None,
         own_emitter: EventEmitter | None = None,
         *,
-        takes_state: bool = False,
+        argument_is_state: bool = False,
     ) -> Run:
         """Return a run that is part of a task of another run, and shares its saver, answers, emitter and context.
 
@@ -259,8 +259,8 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver
         call = begin_call(scope, self._program, memory, graph_input=graph_input, config=config, options=options)
-        line = call_line(scope, call.namespace, memory, keep=caller.config.keeps_calls)
-        call.takes_state = takes_state
+        line = call_branch_key(scope, call.namespace, memory, keep=caller.config.keeps_calls)
+        call.argument_is_state = argument_is_state
         if memory == "thread":
             take_namespace(call.scope, call.namespace)
         if caller.program.former_names and line is not None:

@@ -128,8 +128,8 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
             else:
                 set_targets(scope.run, node, result, [choice])
         else:
-            view = routing_view(scope, checkpoint, result)
-            set_targets(scope.run, node, result, [evaluate_route(route, scope, view) for route in node.routes])
+            state = routing_state(scope, checkpoint, result)
+            set_targets(scope.run, node, result, [evaluate_route(route, scope, state) for route in node.routes])
     if scope.refusals:
         check_not_refused(scope)
     return result if scope.fast_path else finish(scope, node, checkpoint, result)
@@ -324,7 +324,7 @@ def _allow_timeout(run: Run, node: NodeProgram, send: Send) -> None:
     run.guards_all = True  # from now on, tasks of nodes without policies go through `retries` as well
 
 
-def routing_view(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Values:
+def routing_state(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Values:
     """Return the state as a conditional edge sees it: with the task's own writes, and transient values not cleared."""
     program = scope.run.program
     result.folded = fold_writes(program, checkpoint.values, result)
@@ -333,9 +333,9 @@ def routing_view(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Va
     return with_managed(result.folded, program.managed, checkpoint.step, scope.run.stop)
 
 
-def evaluate_route(route: Route, scope: Scope, view: Values) -> Any:
+def evaluate_route(route: Route, scope: Scope, values: Values) -> Any:
     """Call the path function of a conditional edge."""
-    state = route.read(view, NO_ARG)
+    state = route.read(values, NO_ARG)
     return route.path(state, **injected_kwargs(route.injected, scope)) if route.injected else route.path(state)
 
 

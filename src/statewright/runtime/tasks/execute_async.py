@@ -21,7 +21,7 @@ from statewright.runtime.tasks.execute import (
     injected_kwargs,
     read_child_commands,
     read_result,
-    routing_view,
+    routing_state,
     set_targets,
     settle,
     state_args,
@@ -119,8 +119,8 @@ async def conclude_async(
     """Do the same as `conclude` for a node with conditional edges that are coroutine functions."""
     result = read_result(scope, node, task, answer)
     if node.routes and not result.goto:
-        view = routing_view(scope, checkpoint, result)
-        choices = [evaluate_route(route, scope, view) for route in node.routes]
+        state = routing_state(scope, checkpoint, result)
+        choices = [evaluate_route(route, scope, state) for route in node.routes]
         awaited = [await choice if inspect.isawaitable(choice) else choice for choice in choices]
         set_targets(scope.run, node, result, awaited)
     check_not_refused(scope)

@@ -179,7 +179,7 @@ class RunPlayer:
     ) -> RunOutcome | None:
         """Play the call of a graph by a task, and return its outcome; None if the recorded call was abandoned."""
         caller = self._run
-        call.takes_state = True
+        call.argument_is_state = True
         run = Run(
             graph.program,
             settings_from_record(recorded),
