@@ -143,7 +143,7 @@ class CoroutineTasks:
     def end(self, *, wait: bool) -> None:
         """Cancel running coroutines, and return the loop. Waits for their clean-up if `wait`; a finaliser must not."""
         loop, executor = self._loop, self._executor
-        if executor.has_running or self._run.calls is not None:
+        if executor.has_running or self._run.open_calls is not None:
             cancellation = asyncio.run_coroutine_threadsafe(self._cancel(), loop)
             cancellation.add_done_callback(lambda _: _active_executors.discard(executor))
             if wait:
@@ -154,8 +154,8 @@ class CoroutineTasks:
 
     async def _cancel(self) -> None:
         await self._executor.cancel()
-        if self._run.calls is not None:
-            await self._run.calls.end_async()
+        if self._run.open_calls is not None:
+            await self._run.open_calls.end_async()
 
 
 def start_coroutines(step: Superstep, indices: Sequence[int], limit: int | None) -> CoroutineTasks:

@@ -112,7 +112,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                     cancelled, reply = error.signal, error.outcomes
                 except asyncio.CancelledError as error:
                     cancelled, reply = error, [None] * len(tasks)
-                if run.calls is not None:
+                if run.open_calls is not None:
                     reply, cancelled = await _end_calls(run, effect, reply, cancelled)
                 run.closed_step = effect.checkpoint.step
                 try:
@@ -126,13 +126,13 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                 await buffer.wait_until_read()
     except GeneratorExit as error:  # the coroutine was dropped: in a finaliser no instrument may be called
         workers.hand_over(partial(emit_run_aborted, run, error))
-        if run.calls is not None:
-            workers.hand_over(run.calls.stop)
+        if run.open_calls is not None:
+            workers.hand_over(run.open_calls.stop)
         raise
     except BaseException as error:
         error_to_throw = None  # breaks a reference cycle: its traceback refers to this frame
-        if run.calls is not None:
-            run.calls.stop()
+        if run.open_calls is not None:
+            run.open_calls.stop()
         emit_run_aborted(run, error)
         raise
     finally:
@@ -309,7 +309,7 @@ async def _end_calls(
 
     Those of several concurrent tasks have been awaited already.
     """
-    calls = run.calls
+    calls = run.open_calls
     assert calls is not None
     may_wait = len(effect.tasks) == 1 and (cancelled is None or may_finish_functions(run))
     if may_wait and calls.must_be_awaited(effect.tasks, outcomes):

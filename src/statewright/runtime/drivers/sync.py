@@ -83,7 +83,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     enter_scope((scope, task, checkpoint, None))
                     perform_task = perform if node.guards is None and not run.guards_all else perform_guarded
                     outcomes = [perform_task(scope, node, task, checkpoint)]
-                    if run.calls is not None and run.calls.must_be_awaited(effect.tasks, outcomes):
+                    if run.open_calls is not None and run.open_calls.must_be_awaited(effect.tasks, outcomes):
                         leave_scope(token)
                         outcomes = yield from _run_many(run, effect, buffer, outcomes)
                         token = enter_scope(scope)
@@ -96,17 +96,17 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     reply = (outcomes, draw_checkpoint_id(), run.ports.clock.now()) if saves else (outcomes, None, None)
                 except Exception as error:  # of the clock
                     error_to_throw = error
-            if run.calls is not None:
-                run.calls.end()
+            if run.open_calls is not None:
+                run.open_calls.end()
     except GeneratorExit as error:  # maybe in a finaliser, where no instrument may be called
         workers.hand_over(partial(emit_run_aborted, run, error))
-        if run.calls is not None:
-            workers.hand_over(run.calls.stop)
+        if run.open_calls is not None:
+            workers.hand_over(run.open_calls.stop)
         raise
     except BaseException as error:
         error_to_throw = None  # breaks a reference cycle: its traceback refers to this frame
-        if run.calls is not None:
-            run.calls.end()
+        if run.open_calls is not None:
+            run.open_calls.end()
         emit_run_aborted(run, error)
         raise
     finally:

@@ -150,7 +150,6 @@ class Run:
         "branch_key",
         "call",
         "caller",
-        "calls",
         "claim",
         "claimed",
         "closed_step",
@@ -173,6 +172,7 @@ class Run:
         "migrated",
         "namespace",
         "nested",
+        "open_calls",
         "open_namespaces",
         "outcome",
         "overlaps",
@@ -308,7 +308,7 @@ class Run:
         """The tasks that run concurrently now; None while at most one runs."""
         self.closed_step = NONE_CLOSED
         """The step of the last checkpoint whose tasks are over: their later effects are ignored."""
-        self.calls: OpenCalls | None = None
+        self.open_calls: OpenCalls | None = None
         """The running calls of `@task` functions; None until the first one."""
         self.running_steps: dict[JournalKey, Attempt] = {}
         """The attempt that started each running `runtime.step` last, for tasks with retry or timeout policies."""

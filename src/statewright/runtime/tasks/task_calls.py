@@ -138,9 +138,9 @@ def _journal_id(run: Run) -> object:
 
 
 def _open_calls_of(run: Run) -> OpenCalls:
-    if run.calls is None:
-        run.calls = OpenCalls()
-    return run.calls
+    if run.open_calls is None:
+        run.open_calls = OpenCalls()
+    return run.open_calls
 
 
 class Call:
@@ -263,10 +263,10 @@ class Call:
             for own_scope in (scope, self._thread_scope) if self._thread_scope is not None else (scope,):
                 own_scope.run, own_scope.checkpoint = caller.run, caller.checkpoint
             _open_calls_of(caller.run).add(self)
-            if old_run.calls is not None:
-                old_run.calls.discard(self)
-        if old_run.calls is not None:
-            for call in old_run.calls.find_by_caller(cast(Task, scope.task)):
+            if old_run.open_calls is not None:
+                old_run.open_calls.discard(self)
+        if old_run.open_calls is not None:
+            for call in old_run.open_calls.find_by_caller(cast(Task, scope.task)):
                 inner = cast(Call, call)
                 if inner._ended_in is None:
                     inner._move(scope)
@@ -346,8 +346,8 @@ class Call:
                 _, name, ordinal = self._key
                 self._counts.note_failed(name, self._args_hash, ordinal)
         run = self._scope.run
-        if run.calls is not None:
-            run.calls.discard(self)
+        if run.open_calls is not None:
+            run.open_calls.discard(self)
         for future in reversed(futures):  # each caller gets its own copy, which it may change
             future.settle(value if future is futures[0] else copy_container(value), error, self._ended_in)
         if (step := run.superstep) is not None:
