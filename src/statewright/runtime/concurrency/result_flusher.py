@@ -90,7 +90,9 @@ class ResultFlusher:
         assert isinstance(run.branch_key, BranchKey)
         pending = Pending(completed={result.task.id: saved_form_of_result(run.program, result) for result in group})
         resolve(
-            run.saver.save_results(run.branch_key, self._checkpoint_id, pending, hold=run.hold(run.ports.clock.now()))
+            run.saver.save_results(
+                run.branch_key, self._checkpoint_id, pending, hold=run.lease_request(run.ports.clock.now())
+            )
         )
 
 

@@ -42,11 +42,11 @@ class StepCommit(Commit):
         "_extra_metadata",
         "_log_entries",
         "_memories",
-        "_migrated",
         "_program",
         "_results",
         "_run_metadata",
         "_start_entries",
+        "_values_before_migration",
         "rewritten",
         "spans_supersteps",
     )
@@ -67,7 +67,7 @@ class StepCommit(Commit):
         self._results = results
         self._start_entries = () if run.claimed else started_entries(run)
         self._end_entries = finished_entries(run, "completed") if source == "loop" and after.is_complete else ()
-        self._migrated, run.migrated = run.migrated, None
+        self._values_before_migration, run.values_before_migration = run.values_before_migration, None
         self._memories = dict(run.memories) if run.memories else None
         self._extra_metadata: Mapping[str, Any] | None = None
         self._log_entries = run.take_log_entries() if run.log_buffer else ()
@@ -91,10 +91,12 @@ class StepCommit(Commit):
         before = self._before
         if before is None:
             return None
-        if self.spans_supersteps or self._migrated is not None:
+        if self.spans_supersteps or self._values_before_migration is not None:
             # A migration may have changed values in place, so all that can change are stored in full.
-            rewritten = self.rewritten if self._migrated is None else mutable_fields(self.checkpoint.values)
-            old = self._migrated or before.values
+            rewritten = (
+                self.rewritten if self._values_before_migration is None else mutable_fields(self.checkpoint.values)
+            )
+            old = self._values_before_migration or before.values
             return deltas_of_values(self._program, old, self.checkpoint.values, frozenset(rewritten))
         return deltas_of_results(self._program, self._results, before.values, self.checkpoint.values)
 

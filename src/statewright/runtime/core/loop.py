@@ -54,7 +54,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
     `pending` has the partial results of an earlier run that stopped in this superstep.
     """
     program, watch, saves, nested = run.program, run.emitter, run.saver is not None, run.nested
-    breaks_after, near_limit = run.config.breaks_after, run.stop - LAST_STEPS
+    breaks_after, near_limit = run.config.breaks_after, run.step_limit - LAST_STEPS
     control = run.control
     must_check = control is not None or bool(run.config.breaks_before) or run.config.budget is not None or nested
     effect = RunTasks(checkpoint, checkpoint.frontier)
@@ -135,7 +135,7 @@ def _check_stop(
     run: Run, checkpoint: Checkpoint, last_steps: Sequence[tuple[Task, ...]], *, passed_breakpoints: bool
 ) -> RunOutcome | None:
     """Return the outcome of the run if it must stop before the next superstep, or None."""
-    if checkpoint.step >= run.stop and not run.program.uncounted_nodes.issuperset(
+    if checkpoint.step >= run.step_limit and not run.program.uncounted_nodes.issuperset(
         task.node for task in checkpoint.frontier
     ):
         limit, thread_id = run.settings.recursion_limit, run.settings.thread_id

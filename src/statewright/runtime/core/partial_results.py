@@ -78,7 +78,7 @@ def save_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generato
     _, now = yield Stamp(checkpoint.step)
     entry: Entry = ("task_finished", checkpoint.step + 1, task.node, task.id, {"error": text})
     pending = Pending(errors={TaskId(task.id): text}, attempts={TaskId(task.id): 0})
-    yield SavePending(checkpoint.id, pending, run.hold(now), Log(run.run_id, now, (entry,)))
+    yield SavePending(checkpoint.id, pending, run.lease_request(now), Log(run.run_id, now, (entry,)))
     failure.is_saved = True
 
 

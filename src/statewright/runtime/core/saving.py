@@ -53,7 +53,7 @@ def commit_of(
     releases the thread, and so does one with `releases`.
     """
     commit = StepCommit(run, before, after, results, source, now)
-    commit.hold = run.hold(now, release=releases or (source == "loop" and after.is_complete), may_claim=True)
+    commit.hold = run.lease_request(now, release=releases or (source == "loop" and after.is_complete), may_claim=True)
     if run.open_namespaces:
         still_open = _unfinished_calls(run, after) if run.saves_on_exit else set[str]()
         commit.dropped_namespaces, run.open_namespaces = tuple(sorted(run.open_namespaces - still_open)), still_open
@@ -101,7 +101,7 @@ def save_pending(
     With an `outcome` this is the last write of the run: it also logs the end of the run and releases the thread.
     """
     _, now = yield Stamp(checkpoint.step)
-    hold = run.hold(now, release=outcome is not None, may_claim=True)
+    hold = run.lease_request(now, release=outcome is not None, may_claim=True)
     entries = (*(() if run.claimed else started_entries(run)), *run.take_log_entries())
     if outcome is not None:
         entries = (

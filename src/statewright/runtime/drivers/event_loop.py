@@ -78,7 +78,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
     If this is cancelled, the results of ended tasks are saved before CancelledError is raised.
     """
     nodes = run.program.nodes
-    buffer = run.reader
+    buffer = run.stream_buffer
     scope, saves = Scope(run), run.saver is not None
     cancelling = _ControlCancellation(run) if run.control is not None else None
     cancelled: asyncio.CancelledError | None = None

@@ -47,7 +47,7 @@ Parts = Generator[Any, None, None]
 
 def drive_sync(run: Run, core: RunGenerator) -> Parts:
     """Perform the effects of the core until the run is idle, and set `run.outcome`. Yields stream parts."""
-    buffer = run.reader
+    buffer = run.stream_buffer
     nodes = run.program.nodes
     # A plain function that runs alone is called on this thread, unless a reader wants parts while it is running.
     called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
@@ -125,7 +125,7 @@ def iter_parts(run: Run, graph_input: Any) -> Parts:
     A task that runs a subgraph releases its slots meanwhile.
     """
     caller = current_scope() if run.nested else None
-    if caller is not None and run.reader is not None:
+    if caller is not None and run.stream_buffer is not None:
         yield from _iter_parts_without_slots(caller, _iter_parts_without_lease(run, graph_input))
         return
     with suspended_slots(caller) if caller is not None and caller.uses_slots else nullcontext():
@@ -135,7 +135,7 @@ def iter_parts(run: Run, graph_input: Any) -> Parts:
         run.control = run.control or RunControl()
         with LeaseRenewer(run) as renewer:
             parts = drive_sync(run, run_until_idle(run, graph_input))
-            yield from renewer.yield_parts(parts) if run.reader is not None else parts
+            yield from renewer.yield_parts(parts) if run.stream_buffer is not None else parts
 
 
 def _iter_parts_without_lease(run: Run, graph_input: Any) -> Parts:

@@ -155,7 +155,6 @@ class Run:
         "closed_step",
         "config",
         "control",
-        "delivered",
         "emitter",
         "ended_calls",
         "existing_spending",
@@ -166,10 +165,10 @@ class Run:
         "journal",
         "known_interrupts",
         "log_buffer",
+        "matched_questions",
         "memories",
         "memory_callers",
         "metadata",
-        "migrated",
         "namespace",
         "nested",
         "open_calls",
@@ -181,7 +180,6 @@ class Run:
         "ports",
         "program",
         "questions",
-        "reader",
         "refusals",
         "remembers",
         "retries",
@@ -193,11 +191,13 @@ class Run:
         "settings",
         "slots",
         "step_before",
-        "stop",
+        "step_limit",
+        "stream_buffer",
         "superstep",
         "uncommitted_from",
         "unfinished_joins",
         "unpublished_events",
+        "values_before_migration",
     )
 
     def __init__(
@@ -236,7 +236,7 @@ class Run:
         """True if a superstep may begin before the last one is saved: durability `async`."""
         self.emitter = emitter
         """The emitter of events; None if there are no listeners."""
-        self.reader: StreamBuffer | None = emitter.buffer if emitter is not None and call is None else None
+        self.stream_buffer: StreamBuffer | None = emitter.buffer if emitter is not None and call is None else None
         """Stream parts that the reader has not taken yet; None without a reader, and in subgraphs."""
 
         # The calling task, if this is the run of a subgraph.
@@ -284,7 +284,7 @@ class Run:
         """The questions of the due tasks that were open when this run began, by id."""
         self.questions = NO_QUESTIONS
         """All questions of the due tasks, answered ones included: those that are asked again are compared to them."""
-        self.delivered: set[str] = set()
+        self.matched_questions: set[str] = set()
         """The ids of questions that match one of these, and have received its answer."""
         self.attempts: Mapping[TaskId, int] = NO_ATTEMPTS
         """The number of failures before this run, by task."""
@@ -292,7 +292,7 @@ class Run:
         """The time of the next attempt after a failure before this run, by task."""
         self.journal: dict[JournalKey, JournalEntry] = {}
         """The results of `runtime.step` and `@task` calls of the current superstep."""
-        self.migrated: Mapping[str, Any] | None = None
+        self.values_before_migration: Mapping[str, Any] | None = None
         """The state before a migration of the graph, until the migrated state is saved."""
         self.memories: dict[str, str] = {}
         """The id of the last known checkpoint of each subgraph with memory="thread", by namespace."""
@@ -300,7 +300,7 @@ class Run:
         """The namespaces of subgraph calls whose tasks have not ended: the commit that ends a task deletes them."""
 
         # The superstep that runs now.
-        self.stop = 0
+        self.step_limit = 0
         """The step at which the recursion limit is reached."""
         self.step_before = -1
         """The number of the step before the first. A retried call continues the count, so that its task ids are new."""
@@ -416,7 +416,7 @@ class Run:
             self.existing_spending = Spending(self.ports.clock)
         return self.existing_spending
 
-    def hold(self, now: datetime, *, release: bool = False, may_claim: bool = False) -> LeaseRequest | None:
+    def lease_request(self, now: datetime, *, release: bool = False, may_claim: bool = False) -> LeaseRequest | None:
         """Return the lease request for a write at `now`; None if the run saves nothing.
 
         `release` ends the lease, unless this is the run of a subgraph, whose caller continues. Only writes of the core

@@ -86,7 +86,7 @@ def begin_run(run: Run, graph_input: Any) -> Beginning:
         _restore_pending(run, pending)
     if saved is not None and _has_timed_sends(checkpoint):
         run.guards_all = True
-    run.stop = checkpoint.step + run.settings.recursion_limit
+    run.step_limit = checkpoint.step + run.settings.recursion_limit
     return checkpoint, pending
 
 
@@ -186,12 +186,12 @@ def _load_under_former_name(run: Run, namespaces: Sequence[str]) -> Generator[Ef
 
 
 def migrated(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
-    """Return the saved checkpoint, migrated to the current version of the graph. Sets `run.migrated`."""
+    """Return the saved checkpoint, migrated to the current version of the graph. Sets `run.values_before_migration`."""
     if saved is None:
         return None
     result = migrate_to_graph(run.program, saved)
     if result.checkpoint.values is not saved.checkpoint.values:
-        run.migrated = saved.checkpoint.values
+        run.values_before_migration = saved.checkpoint.values
     return result
 
 
@@ -328,7 +328,7 @@ def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
 def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
     """Finish the unfinished work of the thread, and return its outcome."""
     checkpoint, pending = yield from _continue(run, saved, head, replay=False)
-    run.stop = checkpoint.step + run.settings.recursion_limit
+    run.step_limit = checkpoint.step + run.settings.recursion_limit
     if not run.claimed:
         yield from save_pending(run, checkpoint, Pending())
     _restore_pending(run, pending)

@@ -101,7 +101,7 @@ class Holding:
         try:
             if (run.claimed or cast(Claim, run.claim).is_in_doubt) and not run.nested:
                 return _saver(run).renew(
-                    _thread(run), cast(LeaseRequest, run.hold(run.ports.clock.now(), release=True))
+                    _thread(run), cast(LeaseRequest, run.lease_request(run.ports.clock.now(), release=True))
                 )
         except StorageError:
             pass  # another run has taken the thread over, or nothing can be written: then the lease expires
@@ -211,7 +211,7 @@ class LeaseRenewer(Holding):
             return
         if run.claimed:
             try:
-                hold = cast(LeaseRequest, run.hold(run.ports.clock.now()))
+                hold = cast(LeaseRequest, run.lease_request(run.ports.clock.now()))
                 lease: Lease | None = resolve(_saver(run).renew(_thread(run), hold))
                 run.held_until = hold.until
                 if lease is not None and lease.wanted is not None:

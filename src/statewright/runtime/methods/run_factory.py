@@ -292,7 +292,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if run.shares_journal:
             run.journal = caller.journal
         if own_emitter is not None:
-            run.reader = own_emitter.buffer
+            run.stream_buffer = own_emitter.buffer
         return run
 
     def _nested_config(self, outer: RunConfig, options: Mapping[str, Any]) -> RunConfig:

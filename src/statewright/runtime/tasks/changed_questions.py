@@ -48,7 +48,7 @@ def check_answered(scope: Scope, before: Interrupt, now: Interrupt) -> None:
     if changed:
         raise _mismatch(scope, before, now, " and ".join(name.removesuffix("_form") for name in changed))
     if are_equal(before.value, now.value) is not False:
-        scope.run.delivered.add(now.id)
+        scope.run.matched_questions.add(now.id)
         return
     if any(_is_same(question, now) for question in _other_questions(scope, now)):
         raise _mismatch(scope, before, now, "place")
@@ -66,7 +66,7 @@ def check_new(scope: Scope, now: Interrupt) -> None:
         return
     run = scope.run
     for question in _other_questions(scope, now):
-        if question.id in run.answers and question.id not in run.delivered and _is_same(question, now):
+        if question.id in run.answers and question.id not in run.matched_questions and _is_same(question, now):
             raise _mismatch(scope, question, now, "key" if question.key != now.key else "place")
 
 

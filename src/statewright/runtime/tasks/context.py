@@ -150,7 +150,7 @@ class RuntimeHost:
     @property
     def remaining_steps(self) -> int:
         checkpoint = self._scope.checkpoint
-        return self._scope.run.stop - (checkpoint.step if checkpoint is not None else 0)
+        return self._scope.run.step_limit - (checkpoint.step if checkpoint is not None else 0)
 
     def check_saveable(self, value: Any) -> None:
         check_value(self._scope.run.saver, value)

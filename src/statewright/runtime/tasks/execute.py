@@ -94,7 +94,7 @@ def read_input(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
     """Return a new input for the node of a task. The containers in it are copies that only the node refers to."""
     run, values = scope.run, checkpoint.values
     if run.program.managed:
-        values = with_managed(values, run.program.managed, checkpoint.step, run.stop)
+        values = with_managed(values, run.program.managed, checkpoint.step, run.step_limit)
     return node.read(values, task.arg)
 
 
@@ -330,7 +330,7 @@ def routing_state(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> V
     result.folded = fold_writes(program, checkpoint.values, result)
     if not program.managed:
         return result.folded
-    return with_managed(result.folded, program.managed, checkpoint.step, scope.run.stop)
+    return with_managed(result.folded, program.managed, checkpoint.step, scope.run.step_limit)
 
 
 def evaluate_route(route: Route, scope: Scope, values: Values) -> Any:

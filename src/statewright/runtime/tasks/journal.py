@@ -161,7 +161,7 @@ def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
         return None
     if run.saves_on_exit:
         _save_checkpoint(scope)
-    pending, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold(run.ports.clock.now())
+    pending, hold = Pending(journal={key: JournalEntry(*entry)}), run.lease_request(run.ports.clock.now())
     log = _take_log(scope, hold)
     try:
         reply = run.saver.save_results(run.branch_key, CheckpointId(scope.checkpoint.id), pending, hold=hold, log=log)

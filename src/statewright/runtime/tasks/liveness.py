@@ -222,7 +222,7 @@ def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
     """Return the lease on the thread of a run. An expired one is renewed, since the process may have been suspended."""
     saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.branch_key).thread_id
     if root.held_until is not None and root.ports.clock.now() >= root.held_until:
-        return saver.renew(thread_id, cast(LeaseRequest, root.hold(root.ports.clock.now())))
+        return saver.renew(thread_id, cast(LeaseRequest, root.lease_request(root.ports.clock.now())))
     return saver.lease(thread_id)
 
 

@@ -242,7 +242,7 @@ def _save_attempt(scope: Scope, task: Task, number: int, delay: float) -> Genera
         due = now + timedelta(seconds=delay)
         pending = Pending(attempts={TaskId(task.id): number}, retries={TaskId(task.id): due})
         checkpoint_id = CheckpointId(scope.checkpoint.id)
-        yield AwaitReply(run.saver.save_results(run.branch_key, checkpoint_id, pending, hold=run.hold(now)))
+        yield AwaitReply(run.saver.save_results(run.branch_key, checkpoint_id, pending, hold=run.lease_request(now)))
 
 
 def _log_wait(node: str, number: int, delay: float, error: object) -> None:
