@@ -43,7 +43,7 @@ class LoopExecutor:
         self._slots: Slots | None = None
         """The limit on the whole tree of calls, if there is exactly one. If there are several, each task acquires
         its own slots of all of them (`tasks/retries_async`)."""
-        self._held_slots = 0
+        self._held_slot_count = 0
         """The number of slots of this limit that running tasks occupy."""
         self._context = contextvars.copy_context()
 
@@ -60,7 +60,7 @@ class LoopExecutor:
         self._guards_all = len(slots) > 1 or (step.run.guards_all and not slots)
         self._scope = Scope(step.run, None, step.checkpoint)
         self._scope.sibling_group = self
-        self._scope.holding = slots if self._slots is not None else ()
+        self._scope.held_slots = slots if self._slots is not None else ()
         self._context = contextvars.copy_context()  # changes by one node to its context must not reach the next
         for _ in range(min(limit, len(indices))):
             self._start_when_free()
@@ -82,13 +82,13 @@ class LoopExecutor:
         for task in running:
             task.cancel()
         signal = await wait_for_all(running) if running else None
-        for _ in range(self._held_slots):  # of tasks that were cancelled before they could release their slot
+        for _ in range(self._held_slot_count):  # of tasks that were cancelled before they could release their slot
             self._release_slot()
         return signal
 
     def abandon(self) -> None:
         """Release the slots of running tasks that will never be finished. May be called in a finaliser."""
-        for _ in range(self._held_slots):
+        for _ in range(self._held_slot_count):
             workers.hand_over(self._release_slot)
 
     def _start_when_free(self) -> None:
@@ -106,19 +106,19 @@ class LoopExecutor:
         return True
 
     def _start_in_slot(self) -> None:
-        self._held_slots += 1
+        self._held_slot_count += 1
         self._start_next()
 
     def _release_slot(self) -> None:
         if self._slots is not None:
-            self._held_slots -= 1
+            self._held_slot_count -= 1
             self._slots.release()
 
     def _start_next(self) -> None:
         step = self._step
         index = next(self._indices, None)
         if index is None or not step.begin(index):
-            if self._held_slots:
+            if self._held_slot_count:
                 self._release_slot()
             return
         self._unstarted -= 1
@@ -136,7 +136,7 @@ class LoopExecutor:
         # Called by the task itself, which costs less than a done callback or a wrapper.
         self._running.pop(cast("asyncio.Task[None]", asyncio.current_task()), None)
         self._step.accept(scope.index, outcome)
-        if self._held_slots:
+        if self._held_slot_count:
             self._release_slot()
         if self._unstarted:
             self._loop.call_soon(self._start_when_free, context=self._context)

@@ -9,20 +9,20 @@ from statewright.clock import Clock
 class Attempt:
     """One attempt at a task with policies: its number, and whether its outcome is still awaited."""
 
-    __slots__ = ("_last_beat", "abandoned", "again", "clock", "failed_task", "heartbeat_only", "number", "outer")
+    __slots__ = ("_last_beat", "abandoned", "clock", "failed_task", "heartbeat_only", "is_repeat", "number", "outer")
 
     def __init__(
         self,
         number: int,
         clock: Clock,
         *,
-        again: bool = False,
+        is_repeat: bool = False,
         heartbeat_only: bool = False,
         outer: Attempt | None = None,
     ) -> None:
         self.number = number
         """Counted from 1; 0 if the result comes from a cache."""
-        self.again = again
+        self.is_repeat = is_repeat
         """True if this call has made an attempt before."""
         self.abandoned = False
         """True once the attempt has been given up, though it may still run: its later effects are ignored."""

@@ -83,10 +83,10 @@ class CallingTask(Protocol):
     @property
     def abandoned(self) -> bool: ...
 
-    def counts(self) -> Retryable: ...
+    def counters(self) -> RetryableCalls: ...
 
 
-class Retryable(Protocol):
+class RetryableCalls(Protocol):
     """The part of a task's counters that concerns calls which can be retried."""
 
     @property

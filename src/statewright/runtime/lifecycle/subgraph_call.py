@@ -42,15 +42,15 @@ def begin_call(
 
     Raises InvalidUpdateError if the task has used the `call_key` before, unless the call retries a failed one.
     """
-    counts, key = scope.counts(), options.get("call_key")
+    counters, key = scope.counters(), options.get("call_key")
     retry_key, is_retry = None, False
     if key is None:
-        label = f"#{counts.calls}" if counts.calls else ""
-        counts.calls += 1
+        label = f"#{counters.unkeyed_calls}" if counters.unkeyed_calls else ""
+        counters.unkeyed_calls += 1
     else:
         label = _escaped(str(key))
         retry_key = _retry_key(program, memory, graph_input, config, options)
-        has_failed = counts.retryable.pop(retry_key, None)
+        has_failed = counters.retryable.pop(retry_key, None)
         if has_failed is None:
             scope.use_key("call_key", str(key))
         is_retry = bool(has_failed)
@@ -157,9 +157,9 @@ class CallInProgress:
             return
         if error is None:
             if run.outcome is not None and isinstance(run.outcome.error, Exception):
-                run.parent.counts().retryable[run.call.retry_key] = True
+                run.parent.counters().retryable[run.call.retry_key] = True
         elif not isinstance(error, GeneratorExit):  # not a failure: the node stopped reading, and will on a replay
-            run.parent.counts().retryable[run.call.retry_key] = False
+            run.parent.counters().retryable[run.call.retry_key] = False
 
 
 def call_branch_key(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> BranchKey | None:

@@ -83,7 +83,7 @@ def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
     scope.input = state = read_input(scope, node, task, checkpoint)
     if run.program.debug:
         scope.mutation_snapshot = take_snapshot(checkpoint.values), take_snapshot(input_containers(state))
-    if run.emitter is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
+    if run.emitter is not None and node.name != START and (scope.attempt is None or not scope.attempt.is_repeat):
         # Instruments get an input of their own, because the node may change its input in place.
         event_input = read_input(scope, node, task, checkpoint) if run.emitter.wants("task_started") else state
         emit_task_started(run.emitter, scope, event_input)

@@ -71,7 +71,7 @@ def emit_step_events(scope: Scope, key: JournalKey, args_hash: str | None = None
     except BaseException as error:
         note_refusal(scope, error)  # saving the result raises LeaseLost if the run has lost its lease
         if args_hash is not None and isinstance(error, Exception):
-            scope.counts().note_failed(name, args_hash, ordinal)
+            scope.counters().note_failed(name, args_hash, ordinal)
         emit_task_event("step_finished", scope, (name, ordinal, error))
         raise
     finally:
@@ -121,7 +121,7 @@ def identify_call(
     check_may_start(scope, name)
     scope.reset_idle_timeout()
     args_hash = fingerprint((args, kwargs) if kwargs else args)
-    key = (scope.task.id, name, scope.counts().next_ordinal(name, args_hash))
+    key = (scope.task.id, name, scope.counters().next_ordinal(name, args_hash))
     entry = scope.run.journal.get(key)
     if entry is not None:
         check_arguments(scope.task, key, entry.arguments, args_hash)

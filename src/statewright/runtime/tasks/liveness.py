@@ -29,20 +29,20 @@ _REFUSALS: Final = (RunCancelled, GraphDrained, LeaseLost)
 
 def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> str | None:
     """Return why a task may no longer act, or None. `between_attempts` ignores the end of its last attempt."""
-    inner: CallingTask | None = scope
-    while inner is not None:
-        run, attempt = inner.run, inner.attempt
-        if between_attempts and inner is scope and attempt is not None:
+    current: CallingTask | None = scope
+    while current is not None:
+        run, attempt = current.run, current.attempt
+        if between_attempts and current is scope and attempt is not None:
             attempt = attempt.outer
-        if attempt is not None and attempt.is_over_for(inner.task):
-            return f"the attempt at node {_node(inner)!r} was abandoned"
-        if _is_closed(inner):
-            return f"the superstep of node {_node(inner)!r} has ended"
+        if attempt is not None and attempt.is_over_for(current.task):
+            return f"the attempt at node {_node(current)!r} was abandoned"
+        if _is_closed(current):
+            return f"the superstep of node {_node(current)!r} has ended"
         if run.control is not None and run.control.cancel_reason is not None:
             return run.control.cancel_reason
         if run.hold_lost:
             return "another run has taken over its thread"
-        inner = run.parent
+        current = run.parent
     return None
 
 
@@ -80,12 +80,12 @@ def reason_to_stop_waiting(scope: CallingTask) -> str | None:
 
 def innermost_superstep(scope: CallingTask) -> OpenSuperstep | None:
     """Return the innermost superstep with concurrent tasks that a task is part of, directly or through subgraphs."""
-    inner: CallingTask | None = scope
-    while inner is not None:
-        step = inner.run.superstep
-        if step is not None and step.checkpoint is inner.checkpoint:
+    current: CallingTask | None = scope
+    while current is not None:
+        step = current.run.superstep
+        if step is not None and step.checkpoint is current.checkpoint:
             return step
-        inner = inner.run.parent
+        current = current.run.parent
     return None
 
 
@@ -139,19 +139,19 @@ def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost,
     # The end of its superstep does not count for a task, only for a call: the outcome of the task is ignored anyway
     # once the superstep is closed, and the next task reuses its scope.
     is_call = scope.refusals is not run.refusals
-    inner: CallingTask | None = scope
-    while inner is not None:
-        control = inner.run.control
+    current: CallingTask | None = scope
+    while current is not None:
+        control = current.run.control
         if isinstance(error, GraphDrained):
             if control is not None and control.drain_reason is not None:
                 return True
         elif (
-            inner.run.hold_lost
+            current.run.hold_lost
             or (control is not None and control.cancel_reason is not None)
-            or ((is_call or inner is not scope) and _is_closed(inner))
+            or ((is_call or current is not scope) and _is_closed(current))
         ):
             return True
-        inner = inner.run.parent
+        current = current.run.parent
     return False
 
 

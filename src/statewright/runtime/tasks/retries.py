@@ -104,7 +104,7 @@ def attempt_task(
     timeout = task.timeout if type(task) is TimedTask else guards.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
-        attempt = Attempt(number, scope.run.ports.clock, again=number > first, heartbeat_only=heartbeat_only)
+        attempt = Attempt(number, scope.run.ports.clock, is_repeat=number > first, heartbeat_only=heartbeat_only)
         scope.begin_attempt(attempt)
         result: AttemptResult = yield from attempt_within_limits(scope, guards, timeout)
         if isinstance(result, TaskResult):
@@ -145,9 +145,9 @@ def attempt_within_limits(
     scope: Scope, guards: Guards, timeout: TimeLimit | None
 ) -> Generator[TaskEffect, Any, AttemptResult]:
     """Make one attempt within the limits, and return its result."""
-    clock, held_before = scope.run.ports.clock, scope.holding
+    clock, slots_before = scope.run.ports.clock, scope.held_slots
     # An executor of concurrent tasks may have acquired the slots of the run's own limits already.
-    limits = guards.slots if held_before or scope.is_inline else (*scope.run.slots, *guards.slots)
+    limits = guards.slots if slots_before or scope.is_inline else (*scope.run.slots, *guards.slots)
     try:
         for rate in guards.rates:
             seconds = rate.reserve(clock.monotonic())
@@ -156,16 +156,16 @@ def attempt_within_limits(
         for slots in limits:
             if not (yield AcquireSlot(slots)):
                 return cancellation_error(scope)
-            scope.holding = (*scope.holding, slots)
+            scope.held_slots = (*scope.held_slots, slots)
         return (yield from _attempt_through_circuits(scope, guards, timeout))
     except (RateLimited, CircuitOpen) as error:
         return error
     except GeneratorExit:  # maybe in a finaliser: another thread releases the slots
-        acquired, scope.holding = scope.holding[len(held_before) :], held_before
+        acquired, scope.held_slots = scope.held_slots[len(slots_before) :], slots_before
         workers.hand_over(partial(_release_all, acquired))
         raise
     finally:
-        acquired, scope.holding = scope.holding[len(held_before) :], held_before
+        acquired, scope.held_slots = scope.held_slots[len(slots_before) :], slots_before
         _release_all(acquired)
 
 

@@ -283,7 +283,7 @@ async def suspended_slots_async(scope: Scope) -> AsyncGenerator[None]:
 async def _resume_slots(scope: Scope) -> None:
     for slots in scope.slots_to_resume():
         if await acquire_slot_async(slots, scope):
-            scope.holding = (*scope.holding, slots)
+            scope.held_slots = (*scope.held_slots, slots)
         else:  # the run ends, and the task has no further effect
             scope.skip_slot(slots)
 

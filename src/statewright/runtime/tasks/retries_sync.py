@@ -177,7 +177,7 @@ def suspended_slots(scope: Scope) -> Generator[None]:
 def _resume_slots(scope: Scope) -> None:
     for slots in scope.slots_to_resume():
         if acquire_slot(slots, scope):
-            scope.holding = (*scope.holding, slots)
+            scope.held_slots = (*scope.held_slots, slots)
         else:  # the run ends, and the task has no further effect
             scope.skip_slot(slots)
 

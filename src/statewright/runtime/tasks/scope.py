@@ -27,7 +27,7 @@ from statewright.runtime.invocation.outcome import Outcome
 from statewright.runtime.invocation.run import CallingTask, Run
 
 _slots_lock = threading.Lock()
-"""Held while slots move between `holding` and `suspended_slots` of a scope; no other code runs under it."""
+"""Held while slots move between `held_slots` and `suspended_slots` of a scope; no other code runs under it."""
 
 
 class SiblingGroup(Protocol):
@@ -69,17 +69,17 @@ class CalledTask(Task):
 class TaskCounters:
     """Counters of the steps, interrupts and subgraph calls in one execution of a task, from which their ids derive."""
 
-    __slots__ = ("calls", "failed", "keys", "ordinals", "retryable", "task")
+    __slots__ = ("failed_ordinals", "ordinals", "retryable", "task", "unkeyed_calls", "used_keys")
 
     def __init__(self, task: Task | None) -> None:
         self.task = task
-        self.calls = 0
+        self.unkeyed_calls = 0
         """The number of subgraph calls without a key."""
         self.ordinals: dict[str, int] = {}
         """The number of calls so far, by step name."""
-        self.keys: set[tuple[str, str]] = set()
+        self.used_keys: set[tuple[str, str]] = set()
         """The keys that were used, each after its kind."""
-        self.failed: dict[tuple[str, str], list[int]] = {}
+        self.failed_ordinals: dict[tuple[str, str], list[int]] = {}
         """The ordinals of failed steps, by step name and argument fingerprint."""
         self.retryable: dict[tuple[object, ...], bool] = {}
         """The subgraph calls that may be retried, by retry key: True if the call failed, False if it was cancelled."""
@@ -89,7 +89,7 @@ class TaskCounters:
 
         So if a node retries a failed step, its next execution, in which the step does not fail, finds the result.
         """
-        failed = self.failed.get((name, args_hash))
+        failed = self.failed_ordinals.get((name, args_hash))
         return failed.pop(0) if failed else self.next_position(name)
 
     def next_position(self, name: str) -> int:
@@ -100,19 +100,19 @@ class TaskCounters:
 
     def note_failed(self, name: str, args_hash: str, ordinal: int) -> None:
         """Release the ordinal of a failed call for a retry with the same name and arguments."""
-        insort(self.failed.setdefault((name, args_hash), []), ordinal)
+        insort(self.failed_ordinals.setdefault((name, args_hash), []), ordinal)
 
 
 class Scope:
     """The task that is being executed, with its run, attempt and slots."""
 
     __slots__ = (
-        "_counts",
+        "_counters",
         "attempt",
+        "awaited_child_count",
         "checkpoint",
-        "children_awaited",
         "fast_path",
-        "holding",
+        "held_slots",
         "index",
         "input",
         "is_inline",
@@ -145,29 +145,29 @@ class Scope:
         """True if siblings run while this task runs on the driver's thread, which must not wait for their slots."""
         self.shares_slots = False
         """True for a copy whose slots are released by the original."""
-        self.children_awaited = 0
+        self.awaited_child_count = 0
         """The number of subgraphs and `@task` calls that the task is waiting for."""
-        self.holding: Sequence[Slots] = ()
+        self.held_slots: Sequence[Slots] = ()
         """The slots that the task occupies. It releases them while it waits for its children."""
         self.suspended_slots: Sequence[Slots] = ()
         """The slots that it has released while it waits."""
         self.refusals = run.refusals
         """Errors raised in tasks because their run is over, by task id: see `liveness.note_refusal`."""
-        self._counts: TaskCounters | None = None
+        self._counters: TaskCounters | None = None
         """The counters, shared by all copies; until the first use None, or those of another task."""
 
     def enter_sibling(self, task: Task, index: int) -> Scope:
         """Enter and return a new scope for one of several concurrent tasks."""
         scope = Scope(self.run, task, self.checkpoint)
-        scope.sibling_group, scope.index, scope.holding = self.sibling_group, index, self.holding
+        scope.sibling_group, scope.index, scope.held_slots = self.sibling_group, index, self.held_slots
         enter_scope(scope)
         return scope
 
     def copy(self) -> Scope:
         """Return a scope that stays with the current task and attempt."""
         scope = Scope(self.run, self.task, self.checkpoint)
-        scope.attempt, scope.holding, scope.refusals = self.attempt, self.holding, self.refusals
-        scope._counts = self.counts()
+        scope.attempt, scope.held_slots, scope.refusals = self.attempt, self.held_slots, self.refusals
+        scope._counters = self.counters()
         return scope
 
     def copy_sharing_slots(self) -> Scope:
@@ -194,22 +194,22 @@ class Scope:
     @property
     def uses_slots(self) -> bool:
         """True if the task occupies slots, or has released them while it waits for a child."""
-        return bool(self.holding or self.children_awaited)
+        return bool(self.held_slots or self.awaited_child_count)
 
     def suspend_slots(self) -> None:
         """Release the slots of the task before it waits for a child."""
-        self.children_awaited += 1
-        if self.holding:
+        self.awaited_child_count += 1
+        if self.held_slots:
             with _slots_lock:
-                released, self.holding = self.holding, ()
+                released, self.held_slots = self.held_slots, ()
                 self.suspended_slots = released
             for slots in released:
                 slots.release()
 
     def slots_to_resume(self) -> Sequence[Slots]:
         """Return the slots to acquire again after a child has ended: none while the task awaits another child."""
-        self.children_awaited -= 1
-        if self.children_awaited:
+        self.awaited_child_count -= 1
+        if self.awaited_child_count:
             return ()
         with _slots_lock:
             slots, self.suspended_slots = self.suspended_slots, ()
@@ -223,14 +223,14 @@ class Scope:
     def detach(self) -> None:
         """End the use of a copy. The original will release again what the copy has released for a child."""
         with _slots_lock:
-            suspended, self.suspended_slots, self.holding = self.suspended_slots, (), ()
+            suspended, self.suspended_slots, self.held_slots = self.suspended_slots, (), ()
         for slots in suspended:
             slots.overdraw()
 
     def drop_suspended_slots(self) -> None:
         """Continue without the slots that were released for a child. For finalisers, which must not wait."""
-        self.children_awaited -= 1
-        if not self.children_awaited:
+        self.awaited_child_count -= 1
+        if not self.awaited_child_count:
             if self.shares_slots and self.suspended_slots:
                 workers.hand_over(self.detach)
             else:
@@ -244,7 +244,7 @@ class Scope:
 
     def reset_counters(self) -> None:
         """Reset the counters, since the task is executed again."""
-        self._counts = None
+        self._counters = None
 
     def end_attempts(self) -> None:
         """Record that a task with policies has ended."""
@@ -254,11 +254,11 @@ class Scope:
     @property
     def abandoned(self) -> bool:
         """True if the outcome of the task is no longer awaited: its attempt, or an outer attempt, has ended."""
-        inner: CallingTask | None = self
-        while inner is not None:
-            if inner.attempt is not None and inner.attempt.is_over_for(inner.task):
+        current: CallingTask | None = self
+        while current is not None:
+            if current.attempt is not None and current.attempt.is_over_for(current.task):
                 return True
-            inner = inner.run.parent
+            current = current.run.parent
         return False
 
     def reset_idle_timeout(self, value: object = None) -> None:
@@ -271,15 +271,15 @@ class Scope:
 
     def heartbeat(self) -> None:
         """Reset the idle timeouts of the task and of all enclosing tasks. Has no effect after the attempt has ended."""
-        inner: CallingTask | None = self
-        while inner is not None:
-            attempt = inner.attempt
+        current: CallingTask | None = self
+        while current is not None:
+            attempt = current.attempt
             while attempt is not None:
-                if attempt.has_ended_for(inner.task):
+                if attempt.has_ended_for(current.task):
                     return
                 attempt.beat()
                 attempt = attempt.outer
-            inner = inner.run.parent
+            current = current.run.parent
 
     def next_question(self, key: str | None) -> int | str:
         """Return the key of the next question, or its ordinal if it has no key."""
@@ -289,23 +289,23 @@ class Scope:
 
     def use_key(self, kind: str, key: str) -> str:
         """Record and return a key. Raises InvalidUpdateError if the task has already used it for the same kind."""
-        keys = self.counts().keys
-        if (kind, key) in keys:
+        used_keys = self.counters().used_keys
+        if (kind, key) in used_keys:
             node = self.task.node if self.task else None
             raise InvalidUpdateError(f"Node {node!r} used the {kind} {key!r} twice. Use a different key for each call.")
-        keys.add((kind, key))
+        used_keys.add((kind, key))
         return key
 
     def next_position(self, name: str) -> int:
         """Return the ordinal of the next operation with that name in the current execution, counted from 0."""
-        return self.counts().next_position(name)
+        return self.counters().next_position(name)
 
-    def counts(self) -> TaskCounters:
+    def counters(self) -> TaskCounters:
         """Return the counters of the current execution."""
-        counts = self._counts
-        if counts is None or counts.task is not self.task:
-            self._counts = counts = TaskCounters(self.task)
-        return counts
+        counters = self._counters
+        if counters is None or counters.task is not self.task:
+            self._counters = counters = TaskCounters(self.task)
+        return counters
 
 
 @contextmanager
@@ -322,7 +322,7 @@ def part_of_attempt() -> Generator[Attempt | None]:
     inner_scope.attempt = Attempt(
         outer.number if outer is not None else 1,
         scope.run.ports.clock,
-        again=outer is not None and outer.again,
+        is_repeat=outer is not None and outer.is_repeat,
         heartbeat_only=outer is not None and outer.heartbeat_only,
         outer=outer,
     )
@@ -340,13 +340,13 @@ def enclosing_work(scope: Scope) -> Sequence[TaskId]:
     A child run must be stored with the first of these to be saved, because a replay does not execute that one again.
     """
     ids = list[TaskId]()
-    inner: CallingTask | None = scope
-    while inner is not None:
-        task = inner.task
+    current: CallingTask | None = scope
+    while current is not None:
+        task = current.task
         while task is not None:
             ids.append(task.id)
             task = task.caller
-        inner = inner.run.parent
+        current = current.run.parent
     return ids
 
 

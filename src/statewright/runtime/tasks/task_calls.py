@@ -151,7 +151,7 @@ class Call:
         "_args_hash",
         "_asyncio_task",
         "_calling_attempt",
-        "_counts",
+        "_counters",
         "_ended_in",
         "_entry",
         "_function",
@@ -189,13 +189,13 @@ class Call:
         """The fingerprint of the arguments."""
         self._scope = caller.copy()
         self._scope.task = CalledTask(cast(Task, caller.task), self._key)
-        self._scope.holding = ()
+        self._scope.held_slots = ()
         self._scope.refusals = {}  # per call, because another run may take the call over
         self._thread_scope: Scope | None = None
         """The copy of the scope in which a function with a timeout runs."""
         self._calling_attempt = caller.attempt
         """The attempt that waits for the call."""
-        self._counts = caller.counts()
+        self._counters = caller.counters()
         """The counters of steps and calls of that attempt."""
         self._takeovers = 0
         """The number of times that another attempt has taken the call over."""
@@ -245,7 +245,7 @@ class Call:
         Raises NonDeterminismError if the new caller passes other arguments.
         """
         check_arguments(cast(Task, self._scope.task), self._key, self._args_hash, args_hash)
-        self._counts = caller.counts()
+        self._counters = caller.counters()
         self._move(caller)
         self._futures.append(future)
         self._attach(future)
@@ -344,7 +344,7 @@ class Call:
             futures, self._futures = self._futures, []
             if isinstance(error, Exception):
                 _, name, ordinal = self._key
-                self._counts.note_failed(name, self._args_hash, ordinal)
+                self._counters.note_failed(name, self._args_hash, ordinal)
         run = self._scope.run
         if run.open_calls is not None:
             run.open_calls.discard(self)
@@ -542,7 +542,11 @@ class Call:
         heartbeat_only = guards.timeout is not None and guards.timeout.heartbeat_only
         while True:
             attempt = Attempt(
-                number, run.ports.clock, again=number > 1, heartbeat_only=heartbeat_only, outer=self._calling_attempt
+                number,
+                run.ports.clock,
+                is_repeat=number > 1,
+                heartbeat_only=heartbeat_only,
+                outer=self._calling_attempt,
             )
             scope.begin_attempt(attempt)
             result: Any = yield from attempt_within_limits(scope, guards, guards.timeout)
