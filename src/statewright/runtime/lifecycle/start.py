@@ -51,7 +51,7 @@ from statewright.runtime.core.saving import (
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.subgraph_forks import SubgraphCommits, copy_with_id, parent_task_of, subgraph_commits
-from statewright.runtime.lifecycle.unfinished import update_by_discarded
+from statewright.runtime.lifecycle.unfinished import collect_discarded_updates
 from statewright.runtime.tasks.execute import check_targets, conclude, read_result
 from statewright.runtime.tasks.interrupt import Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
@@ -169,7 +169,7 @@ def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, Sav
     if saved is None and run.call is not None and run.call.former_namespaces:
         saved = yield from _load_under_former_name(run, run.call.former_namespaces)
     if run.claim is not None and not run.nested:
-        run.claim.note_loaded(saved, cast(str, run.owner))
+        run.claim.record_loaded(saved, cast(str, run.owner))
     return saved
 
 
@@ -216,7 +216,7 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
         base, graph_input = _take_over_state(program, base, task, graph_input)
     result = _conclude_entry(run, task, base, graph_input)
     if discarded and saved is not None and _is_head(run, saved, head):
-        update = yield from update_by_discarded(run, saved, base.values)
+        update = yield from collect_discarded_updates(run, saved, base.values)
         if update:
             update_result = read_result(Scope(run, task), program.start, task, update)
             result.writes = [*write_pairs(result), *write_pairs(update_result)]
