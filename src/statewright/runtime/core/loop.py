@@ -39,7 +39,7 @@ from statewright.runtime.core.saving import (
     save_pending,
     save_uncommitted,
 )
-from statewright.runtime.invocation.limits import overrun
+from statewright.runtime.invocation.limits import find_exceeded_limit
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.liveness import reason_to_stop
@@ -53,7 +53,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
 
     `pending` has the partial results of an earlier run that stopped in this superstep.
     """
-    program, watch, saves, nested = run.program, run.emitter, run.saver is not None, run.nested
+    program, emitter, saves, nested = run.program, run.emitter, run.saver is not None, run.nested
     breaks_after, near_limit = run.config.breaks_after, run.step_limit - LAST_STEPS
     control = run.control
     must_check = control is not None or bool(run.config.breaks_before) or run.config.budget is not None or nested
@@ -76,7 +76,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
         # Run the tasks that have no result yet.
         effect.checkpoint = checkpoint
         effect.tasks = due_tasks(checkpoint, pending) if pending else checkpoint.frontier
-        if watch is not None and watch.wants("superstep_started"):
+        if emitter is not None and emitter.wants("superstep_started"):
             yield Emit(run_event("superstep_started", run, effect.tasks, checkpoint.step + 1))
         results = None  # frees the results of the last step before this one runs: those of many tasks are large
         results, commit_id, now = yield effect
@@ -121,7 +121,7 @@ def supersteps(run: Run, checkpoint: Checkpoint, pending: Pending | None) -> Gen
             breaks_after and next_checkpoint.frontier and matches_breakpoint(breaks_after, checkpoint.frontier)
         )
         checkpoint = next_checkpoint
-        if watch is not None and watch.wants("superstep_finished"):
+        if emitter is not None and emitter.wants("superstep_finished"):
             yield Emit(run_event("superstep_finished", run, checkpoint, checkpoint.step))
         if breaks_here:
             return (yield from _pause(run, RunOutcome("paused", checkpoint)))
@@ -149,7 +149,7 @@ def _check_stop(
     if control is not None and control.drain_reason is not None:
         return RunOutcome("failed", checkpoint, error=GraphDrained(control.drain_reason))
     if run.config.budget is not None and not run.spending.is_over:
-        excess = overrun(run.config.budget, run.spending, checkpoint.frontier)
+        excess = find_exceeded_limit(run.config.budget, run.spending, checkpoint.frontier)
         if excess is not None:
             error = BudgetExceeded(*excess, last_steps=_nodes_by_step(last_steps))
             return RunOutcome("failed", checkpoint, error=error)

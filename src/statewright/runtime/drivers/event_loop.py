@@ -49,10 +49,10 @@ from statewright.runtime.lifecycle.thread_lease import (
     LONGEST_POLL,
     LeaseRenewer,
     enter_queue,
-    is_first,
-    is_over,
-    is_stopped,
-    lease_of,
+    is_asked_to_stop,
+    is_free_for,
+    is_its_turn,
+    load_lease,
     next_poll,
     request_thread,
 )
@@ -192,13 +192,13 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
     seconds = FIRST_POLL
     try:
         await aresolve(request_thread(run, holder))
-        with run.control.on_cancel(ticket.call) if run.control is not None else nullcontext():
+        with run.control.on_cancel(ticket.wake) if run.control is not None else nullcontext():
             while True:
-                ticket.called.clear()
-                if is_stopped(run):
+                ticket.woken.clear()
+                if is_asked_to_stop(run):
                     return False, None
-                first = is_first(run, ticket)
-                if first and is_over(run, await aresolve(lease_of(run)), holder):
+                first = is_its_turn(run, ticket)
+                if first and is_free_for(run, await aresolve(load_lease(run)), holder):
                     return True, None
                 await wait_for_ticket(run.ports.clock, seconds if first else LONGEST_POLL, ticket)
                 seconds = next_poll(seconds, first=first)

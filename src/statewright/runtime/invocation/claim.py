@@ -23,19 +23,19 @@ from statewright.futures import LightFuture, SafeEvent
 class Ticket:
     """The position of a run in the queue for a thread."""
 
-    __slots__ = ("called", "on_call")
+    __slots__ = ("on_wake", "woken")
 
     def __init__(self) -> None:
-        self.called = SafeEvent()
+        self.woken = SafeEvent()
         """Set when the thread may be free: the run before has left the queue, or the holder has released the thread."""
-        self.on_call: Callable[[], object] | None = None
-        """Called when `called` is set, from any thread."""
+        self.on_wake: Callable[[], object] | None = None
+        """Called when `woken` is set, from any thread."""
 
-    def call(self) -> None:
+    def wake(self) -> None:
         """Wake the run that waits with this ticket. Called from any thread."""
-        self.called.set()
-        if self.on_call is not None:
-            self.on_call()
+        self.woken.set()
+        if self.on_wake is not None:
+            self.on_wake()
 
 
 class Claim:
@@ -76,7 +76,7 @@ class Claim:
         self.ticket: Ticket | None = None
         """The position of the run in the queue for the thread; None unless the thread was busy."""
 
-    def note_loaded(self, saved: SavedCheckpoint | None, owner: str) -> None:
+    def record_loaded(self, saved: SavedCheckpoint | None, owner: str) -> None:
         """Record the version that the next claim depends on. Raises ThreadBusy if another run holds the thread."""
         self.expected_epoch = saved.epoch if saved is not None else None
         self.loaded_version = (saved.id, saved.epoch) if saved is not None else ("", None)

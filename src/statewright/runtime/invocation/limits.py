@@ -194,16 +194,16 @@ def warn_unpriced(limit: str, tokens: int) -> None:
     )
 
 
-Overrun = tuple[str, Any, Any]
+ExceededLimit = tuple[str, Any, Any]
 """The exhausted amount, its limit, and the amount spent."""
 
 
-def overrun(budget: Budget, spending: Spending, due: Iterable[Task]) -> Overrun | None:
+def find_exceeded_limit(budget: Budget, spending: Spending, due: Iterable[Task]) -> ExceededLimit | None:
     """Return the first limit of a budget that forbids another superstep with these tasks; None if there is none."""
     if budget.max_cost is not None and spending.unpriced_tokens and not spending.has_warned:
         spending.has_warned = True
         warn_unpriced(f"The budget's max_cost of {budget.max_cost:g}", spending.unpriced_tokens)
-    checks: list[Overrun] = [
+    checks: list[ExceededLimit] = [
         ("supersteps", budget.max_steps, spending.steps),
         ("seconds", None if budget.max_seconds is None else as_seconds(budget.max_seconds), spending.seconds),
         ("tokens", budget.max_tokens, spending.tokens),

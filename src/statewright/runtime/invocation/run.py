@@ -53,7 +53,7 @@ NO_INTERRUPTS: Mapping[str, Interrupt] = {}
 NO_ATTEMPTS: Mapping[TaskId, int] = {}
 NO_RETRIES: Mapping[TaskId, datetime] = {}
 NO_METADATA: Mapping[str, Any] = {}
-_noting: Final = threading.Lock()
+_log_lock: Final = threading.Lock()
 
 
 class SavedQuestions(NamedTuple):
@@ -390,12 +390,12 @@ class Run:
 
     def log(self, entry: Entry) -> None:
         """Add an entry to the log buffer. May be called by concurrent tasks."""
-        with _noting:
+        with _log_lock:
             self.log_buffer = (*self.log_buffer, entry)
 
     def take_log_entries(self, task: TaskId | None = None) -> tuple[Entry, ...]:
         """Remove and return the buffered log entries of one task, or of all."""
-        with _noting:
+        with _log_lock:
             if task is None:
                 entries, self.log_buffer = self.log_buffer, ()
             else:
@@ -406,7 +406,7 @@ class Run:
     def restore_log_entries(self, log: Log | None) -> None:
         """Return log entries to the buffer, since the write that contained them was refused."""
         if log is not None:
-            with _noting:
+            with _log_lock:
                 self.log_buffer = (*log.entries, *self.log_buffer)
 
     @property

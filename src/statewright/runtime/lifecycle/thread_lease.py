@@ -101,7 +101,7 @@ class Holding:
         try:
             if (run.claimed or cast(Claim, run.claim).is_in_doubt) and not run.nested:
                 return _saver(run).renew(
-                    _thread(run), cast(LeaseRequest, run.lease_request(run.ports.clock.now(), release=True))
+                    _thread_id(run), cast(LeaseRequest, run.lease_request(run.ports.clock.now(), release=True))
                 )
         except StorageError:
             pass  # another run has taken the thread over, or nothing can be written: then the lease expires
@@ -212,7 +212,7 @@ class LeaseRenewer(Holding):
         if run.claimed:
             try:
                 hold = cast(LeaseRequest, run.lease_request(run.ports.clock.now()))
-                lease: Lease | None = resolve(_saver(run).renew(_thread(run), hold))
+                lease: Lease | None = resolve(_saver(run).renew(_thread_id(run), hold))
                 run.held_until = hold.until
                 if lease is not None and lease.wanted is not None:
                     self.ask_to_stop(lease.wanted)
@@ -242,7 +242,7 @@ def _wait_for(answer: MaybeFuture[object]) -> None:
 def _log_failure(run: Run, action: str) -> None:
     import logging  # few runs need it
 
-    logging.getLogger("statewright").exception("The lease on thread %r could not be %s.", _thread(run), action)
+    logging.getLogger("statewright").exception("The lease on thread %r could not be %s.", _thread_id(run), action)
 
 
 def _call_if_alive(method: WeakMethod[Callable[..., None]], *args: Any) -> None:
@@ -266,7 +266,7 @@ def _saver(run: Run) -> Checkpointer:
     return cast(Checkpointer, run.saver)
 
 
-def _thread(run: Run) -> str:
+def _thread_id(run: Run) -> str:
     return cast(BranchKey, run.branch_key).thread_id
 
 
@@ -280,10 +280,10 @@ def request_thread(run: Run, holder: str) -> MaybeFuture[object]:
     renewer = _renewers.get(holder)
     if renewer is not None:
         renewer.ask_to_stop(run.config.on_busy)
-    return _saver(run).want(_thread(run), run.config.on_busy)
+    return _saver(run).want(_thread_id(run), run.config.on_busy)
 
 
-def note_closing(owners: Iterable[str]) -> None:
+def mark_closing(owners: Iterable[str]) -> None:
     """Record that runs have lost their reader and are about to be cancelled. Finalisers may call this."""
     for owner in owners:
         renewer = _renewers.get(owner)
@@ -305,8 +305,8 @@ def _check_can_end(run: Run, holder: str) -> None:
     import asyncio  # loaded by now, since the holder has a loop
 
     with suppress(RuntimeError):  # no loop is running on this thread
-        if asyncio.get_running_loop() is renewer.loop and (lease := resolve(lease_of(run))) is not None:
-            raise ThreadBusy(_thread(run), lease.owner, lease.until)
+        if asyncio.get_running_loop() is renewer.loop and (lease := resolve(load_lease(run))) is not None:
+            raise ThreadBusy(_thread_id(run), lease.owner, lease.until)
 
 
 def enter_queue(run: Run) -> Ticket:
@@ -340,15 +340,15 @@ def wake_next(run: Run) -> None:
         queue = _queues.get(_queue_key(run))
         ticket = queue[0] if queue else None
     if ticket is not None:
-        ticket.call()
+        ticket.wake()
 
 
 def _queue_key(run: Run) -> tuple[Hashable, str]:
     """Return the key that identifies a thread among those of all savers in the process."""
-    return scope_of(_saver(run)), _thread(run)
+    return scope_of(_saver(run)), _thread_id(run)
 
 
-def is_first(run: Run, ticket: Ticket) -> bool:
+def is_its_turn(run: Run, ticket: Ticket) -> bool:
     """Return True if it is the turn of this run. With on_busy="reject" it waits only for a closing run, not in turn."""
     if run.config.on_busy == "reject":
         return True
@@ -356,19 +356,19 @@ def is_first(run: Run, ticket: Ticket) -> bool:
         return _queues[_queue_key(run)][0] is ticket
 
 
-def lease_of(run: Run) -> MaybeFuture[Lease | None]:
+def load_lease(run: Run) -> MaybeFuture[Lease | None]:
     """Return the current lease on the thread or a future of it."""
-    return _saver(run).lease(_thread(run))
+    return _saver(run).lease(_thread_id(run))
 
 
-def is_over(run: Run, lease: Lease | None, holder: str) -> bool:
+def is_free_for(run: Run, lease: Lease | None, holder: str) -> bool:
     """Return True if the lease does not block the run, or if the run waits only for `holder`, which has left."""
     if lease is None or lease.has_lapsed(run.ports.clock.now()):
         return True
     return run.config.on_busy == "reject" and lease.owner != holder
 
 
-def is_stopped(run: Run) -> bool:
+def is_asked_to_stop(run: Run) -> bool:
     """Return whether a waiting run was asked to stop."""
     control = run.control
     return control is not None and (control.cancel_requested or control.drain_requested)
@@ -383,15 +383,15 @@ def await_turn(run: Run, holder: str) -> bool:
     ticket = enter_queue(run)
     resolve(request_thread(run, holder))
     seconds = FIRST_POLL
-    with run.control.on_cancel(ticket.call) if run.control is not None else nullcontext():
+    with run.control.on_cancel(ticket.wake) if run.control is not None else nullcontext():
         while True:
-            ticket.called.clear()
-            if is_stopped(run):
+            ticket.woken.clear()
+            if is_asked_to_stop(run):
                 return False
-            first = is_first(run, ticket)
-            if first and is_over(run, resolve(lease_of(run)), holder):
+            first = is_its_turn(run, ticket)
+            if first and is_free_for(run, resolve(load_lease(run)), holder):
                 return True
-            run.ports.clock.wait(ticket.called, seconds if first else LONGEST_POLL)
+            run.ports.clock.wait(ticket.woken, seconds if first else LONGEST_POLL)
             seconds = next_poll(seconds, first=first)
 
 

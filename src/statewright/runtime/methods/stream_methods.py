@@ -12,12 +12,12 @@ from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.drivers.sync import iter_parts
 from statewright.runtime.invocation.emitter import EventEmitter
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.lifecycle.thread_lease import note_closing
+from statewright.runtime.lifecycle.thread_lease import mark_closing
 from statewright.runtime.lifecycle.thread_state import load_branch_head
 from statewright.runtime.methods.driving import outcome_of
 from statewright.runtime.methods.thread_methods import ThreadMethods, run_in_thread
 from statewright.runtime.options import BaseCallOptions, CallOptions, Config, GraphOutput, Names, StreamPart
-from statewright.runtime.streaming.iterate import Halt, StepIterator, StepWatch
+from statewright.runtime.streaming.iterate import Halt, StepIterator, StepRecorder
 from statewright.runtime.streaming.modes import (
     INTERRUPT,
     StreamMode,
@@ -224,7 +224,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         parts = self._read_parts(input, config, options, stream_mode, subgraphs, version, owners)
         # A dropped generator is closed by the event loop some time later. Until then its run counts as closing, so that
         # the next run on the thread waits for it instead of being refused.
-        finalize(parts, note_closing, owners).atexit = False
+        finalize(parts, mark_closing, owners).atexit = False
         return parts
 
     async def _read_parts(
@@ -265,7 +265,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> StepIterator:
         """Iterate over a run superstep by superstep: to its end, a breakpoint, or a step for which `halt` is true."""
         emitter = EventEmitter(self._listeners)
-        steps = StepWatch(emitter)
+        steps = StepRecorder(emitter)
         run = steps.run = self._run(config, options, input, emitter)
         return StepIterator(run, iter_parts(run, input), halt)
 

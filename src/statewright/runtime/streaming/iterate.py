@@ -39,17 +39,17 @@ Halt = Callable[[Step], bool]
 """Returns whether to halt after a step."""
 
 
-class StepWatch:
+class StepRecorder:
     """Converts events to steps, and adds them to a stream buffer."""
 
-    def __init__(self, watch: EventEmitter) -> None:
+    def __init__(self, emitter: EventEmitter) -> None:
         self.buffer = StreamBuffer(live=False)
         self.run: Run | None = None
         self._nodes: tuple[str, ...] = ()
-        watch.add("superstep_started", self._on_started)
-        watch.add("superstep_finished", self._on_finished)
-        watch.add("call_continued", self._on_call_continued)
-        watch.buffer = self.buffer
+        emitter.add("superstep_started", self._on_started)
+        emitter.add("superstep_finished", self._on_finished)
+        emitter.add("call_continued", self._on_call_continued)
+        emitter.buffer = self.buffer
 
     def _on_started(self, event: Event) -> None:
         if not relative_namespace(self.run, event.namespace):

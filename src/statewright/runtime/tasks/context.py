@@ -157,8 +157,8 @@ class RuntimeHost:
 
     @property
     def shows_messages(self) -> bool:
-        watch = self._scope.run.emitter
-        return watch is not None and watch.wants("message")
+        emitter = self._scope.run.emitter
+        return emitter is not None and emitter.wants("message")
 
     def push_message(self, message: Any) -> None:
         scope = self._scope

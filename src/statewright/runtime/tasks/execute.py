@@ -198,10 +198,10 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
 
 def report_outcome(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
     """Emit the end of a task and return its outcome, or a failure if a reader of the stream raised."""
-    watch = scope.run.emitter
-    if watch is not None:
+    emitter = scope.run.emitter
+    if emitter is not None:
         try:
-            emit_task_finished(watch, scope, outcome)
+            emit_task_finished(emitter, scope, outcome)
         except Exception as error:
             if type(outcome) is not Failure:
                 return Failure(task, error)

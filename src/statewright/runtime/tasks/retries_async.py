@@ -228,13 +228,13 @@ def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, ca
 async def wait_for_ticket(clock: Clock, seconds: float, ticket: Ticket) -> None:
     """Wait on the event loop until the ticket is called, or a number of seconds has passed by the clock."""
     with _alarm(clock, seconds) as (woken, wake):
-        ticket.on_call = wake
+        ticket.on_wake = wake
         try:
-            if ticket.called.is_set():
+            if ticket.woken.is_set():
                 wake()
             await woken
         finally:
-            ticket.on_call = None
+            ticket.on_wake = None
 
 
 async def wait_async(scope: Scope, seconds: float) -> bool:
