@@ -50,7 +50,7 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
     buffer = run.stream_buffer
     nodes = run.program.nodes
     # A plain function that runs alone is called on this thread, unless a reader wants parts while it is running.
-    called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
+    called_here = ("inline",) if buffer is not None and buffer.flushes_during_tasks else ("inline", "thread")
     scope, saves = Scope(run), run.saver is not None
     reply: Any = None
     error_to_throw: Exception | None = None
@@ -167,7 +167,7 @@ def _run_many(
     wake = SafeEvent()  # not a threading.Event: a signal handler may cancel the run
     step = Superstep(run, effect, wake.set)
     if buffer is not None:
-        buffer.wake = wake.set if buffer.prompt else None
+        buffer.wake = wake.set if buffer.flushes_during_supersteps else None
     executors = _Executors()
     control = run.control
     with step.running(), control.on_cancel(step.close_and_notify, run.root) if control is not None else nullcontext():

@@ -63,11 +63,11 @@ class StreamBuffer:
     Any thread may add parts, and one takes them. Instead of locking the list, `take` replaces it.
     """
 
-    def __init__(self, *, live: bool, prompt: bool = False) -> None:
-        self.live = live
-        """True if parts should reach the reader while a task runs, even if it is the only task of its superstep."""
-        self.prompt = live or prompt
-        """True if parts should reach the reader during a superstep of several tasks."""
+    def __init__(self, *, during_tasks: bool, during_supersteps: bool = False) -> None:
+        self.flushes_during_tasks = during_tasks
+        """True if parts must reach the reader while a task is running, even if it is the only task of its superstep."""
+        self.flushes_during_supersteps = during_tasks or during_supersteps
+        """True if parts must reach the reader while a superstep of several tasks is running."""
         self.parts: list[Any] = []
         self.dropped = 0
         """The number of parts that were dropped because the reader was too slow."""
@@ -107,7 +107,7 @@ class PrintingBuffer(StreamBuffer):
     """Prints parts instead of storing them for a reader."""
 
     def __init__(self) -> None:
-        super().__init__(live=False)
+        super().__init__(during_tasks=False)
 
     def add(self, part: Any, *, may_drop: bool = False) -> None:
         mode, data = part

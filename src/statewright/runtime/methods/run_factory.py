@@ -48,7 +48,7 @@ from statewright.runtime.lifecycle.subgraph_call import begin_call, call_branch_
 from statewright.runtime.methods.batch import config_at
 from statewright.runtime.methods.call_options import call_settings, check_output_keys, config_changes, name_set
 from statewright.runtime.options import Config, Names
-from statewright.runtime.streaming.modes import StreamView, checked_modes
+from statewright.runtime.streaming.modes import StreamFormatter, checked_modes
 from statewright.runtime.tasks.scope import Scope, current_scope
 from statewright.state import UnknownKeys
 from statewright.store import Store
@@ -179,19 +179,19 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             config = merge_configs(self._default_config, config)
         if emitter is None and self._listeners:
             emitter = EventEmitter(self._listeners)
-        view: StreamView | None = None
+        formatter: StreamFormatter | None = None
         if options:
             check_output_keys(self.graph, self._program.channels, options.get("output_keys"))
             if options.get("print_mode") is not None:
-                view = self._print_view(options["print_mode"])
-                emitter = (emitter or EventEmitter()).with_listeners(view.listeners())
+                formatter = self._print_formatter(options["print_mode"])
+                emitter = (emitter or EventEmitter()).with_listeners(formatter.listeners())
         scope = current_scope()
         if scope is not None and scope.task is not None and not _is_for_other_thread(scope, config, options):
             run = self._nested_run(scope, options, options.get("memory") or "call", config, graph_input, emitter)
         else:
             run = self._root_run(config, options, emitter)
-        if view is not None:
-            view.run = run
+        if formatter is not None:
+            formatter.run = run
         return run
 
     def _root_run(self, config: Any, options: Mapping[str, Any], emitter: EventEmitter | None) -> Run:
@@ -372,9 +372,9 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         lease = self._lease if self._lease is not None else getattr(self.checkpointer, "lease_duration", None)
         return Claim(lease)
 
-    def _print_view(self, modes: Any) -> StreamView:
-        """Return a view that prints the parts of stream modes."""
-        return StreamView(
+    def _print_formatter(self, modes: Any) -> StreamFormatter:
+        """Return a formatter that prints the parts of stream modes."""
+        return StreamFormatter(
             self._program, checked_modes(modes), several=True, subgraphs=False, version="v1", buffer=PrintingBuffer()
         )
 

@@ -20,9 +20,9 @@ from statewright.runtime.options import BaseCallOptions, CallOptions, Config, Gr
 from statewright.runtime.streaming.iterate import Halt, StepIterator, StepRecorder
 from statewright.runtime.streaming.modes import (
     INTERRUPT,
+    StreamFormatter,
     StreamMode,
     StreamVersion,
-    StreamView,
     checked_modes,
     shown_values,
 )
@@ -126,10 +126,10 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         """
         if input is None and config is not None:
             config = self._enter_subgraph(config)
-        run, view = self._stream_run(input, config, options, stream_mode, subgraphs, version)
+        run, formatter = self._stream_run(input, config, options, stream_mode, subgraphs, version)
         yield from iter_parts(run, input)
         self._result(run, version)
-        view.warn_of_hidden()
+        formatter.warn_of_hidden()
 
     @overload
     def astream(
@@ -242,10 +242,10 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
 
         if input is None and config is not None:
             config = await run_in_thread(self._enter_subgraph, config)
-        run, view = self._stream_run(input, config, options, stream_mode, subgraphs, version)
+        run, formatter = self._stream_run(input, config, options, stream_mode, subgraphs, version)
         if run.owner is not None and not run.nested:
             owners.append(run.owner)
-        reader = StreamReader(run, input, view.buffer)
+        reader = StreamReader(run, input, formatter.buffer)
         try:
             while (parts := await reader.read()) is not None:
                 for part in parts:
@@ -253,7 +253,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         finally:
             await reader.close()
         self._result(run, version)
-        view.warn_of_hidden()
+        formatter.warn_of_hidden()
 
     def iter(
         self,
@@ -277,10 +277,10 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         stream_mode: Any,
         subgraphs: bool,
         version: str,
-    ) -> tuple[Run, StreamView]:
-        """Return a run, and the view that converts its events to the parts of a stream."""
+    ) -> tuple[Run, StreamFormatter]:
+        """Return a run, and the formatter that converts its events to the parts of a stream."""
         checked_choice("version", version, ("v1", "v2"))
-        view = StreamView(
+        formatter = StreamFormatter(
             self._program,
             checked_modes(stream_mode),
             several=not isinstance(stream_mode, str),
@@ -288,10 +288,10 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
             version=cast(Any, version),
             output_keys=options.get("output_keys"),
         )
-        emitter = EventEmitter([*self._listeners, *view.listeners()])
-        emitter.buffer = view.buffer
-        run = view.run = self._run(config, options, graph_input, emitter)
-        return run, view
+        emitter = EventEmitter([*self._listeners, *formatter.listeners()])
+        emitter.buffer = formatter.buffer
+        run = formatter.run = self._run(config, options, graph_input, emitter)
+        return run, formatter
 
     def _enter_subgraph(self, config: Any) -> Any:
         """If a config names a checkpoint inside a subgraph, make it the head of the subgraph.

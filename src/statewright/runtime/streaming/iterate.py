@@ -43,7 +43,7 @@ class StepRecorder:
     """Converts events to steps, and adds them to a stream buffer."""
 
     def __init__(self, emitter: EventEmitter) -> None:
-        self.buffer = StreamBuffer(live=False)
+        self.buffer = StreamBuffer(during_tasks=False)
         self.run: Run | None = None
         self._nodes: tuple[str, ...] = ()
         emitter.add("superstep_started", self._on_started)

@@ -1,4 +1,4 @@
-"""Stream modes: views of events, in the shapes of LangGraph.
+"""Stream modes: converters of events, in the shapes of LangGraph.
 
     values       the state after the input and after each superstep; the current state when a subgraph call is resumed
     updates      {node: update} when a task ends
@@ -44,7 +44,7 @@ NO_STREAM: Final = "nostream"
 """The tag of nodes whose messages are left out of the mode `messages`, as in LangGraph."""
 
 OutputKeys = str | Sequence[str] | None
-View = Callable[[Program, Event], Any]
+Converter = Callable[[Program, Event], Any]
 """Converts an event to a part of a mode; returns SKIP for none, `PartList` for several."""
 SKIP: Any = object()
 
@@ -60,7 +60,7 @@ def checked_modes(mode: Any) -> tuple[StreamMode, ...]:
     return modes
 
 
-class StreamView:
+class StreamFormatter:
     """Converts events to the parts that a reader has requested."""
 
     def __init__(
@@ -81,9 +81,11 @@ class StreamView:
         self._version: StreamVersion = version
         self._output_keys = output_keys
         # Parts that a task or its calls produce must reach the reader while the task is running.
-        live = "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
-        prompt = not {"updates", "tasks", "debug"}.isdisjoint(modes)
-        self.buffer = buffer or StreamBuffer(live=live, prompt=prompt)
+        during_tasks = (
+            "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
+        )
+        during_supersteps = not {"updates", "tasks", "debug"}.isdisjoint(modes)
+        self.buffer = buffer or StreamBuffer(during_tasks=during_tasks, during_supersteps=during_supersteps)
         self.run: Run | None = None
         """The run that is read: namespaces are relative to its namespace."""
         self._muted: dict[tuple[str, str | None], bool] = {}
@@ -95,23 +97,23 @@ class StreamView:
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
         """Yield the listeners of all modes, each with its kind of event."""
         for mode in self._modes:
-            for kind, view in self._views(mode).items():
-                yield kind, self._listener(mode, view)
+            for kind, converter in self._converters(mode).items():
+                yield kind, self._listener(mode, converter)
 
-    def _views(self, mode: StreamMode) -> Mapping[EventKind, View]:
-        """Return the views of a mode, by kind of event."""
+    def _converters(self, mode: StreamMode) -> Mapping[EventKind, Converter]:
+        """Return the converters of a mode, by kind of event."""
         if mode == "messages":
-            return MessagesView().views()
+            return MessageConverters().converters()
         keys, typed = self._output_keys, self._version == "v2"
-        views: dict[EventKind, View] = dict(VIEWS[mode])
+        converters: dict[EventKind, Converter] = dict(CONVERTERS[mode])
         if mode == "values" and (keys is not None or typed):
             select = partial(_select_values, keys, typed)
-            views["input_applied"] = views["call_continued"] = views["superstep_finished"] = select
+            converters["input_applied"] = converters["call_continued"] = converters["superstep_finished"] = select
         if mode == "updates" and keys is not None:
-            views["task_finished"] = partial(_select_update, keys)
-        return views
+            converters["task_finished"] = partial(_select_update, keys)
+        return converters
 
-    def _listener(self, mode: StreamMode, view: View) -> Listener:
+    def _listener(self, mode: StreamMode, converter: Converter) -> Listener:
         def listen(event: Event) -> None:
             namespace = relative_namespace(self.run, event.namespace)
             if mode == "messages" and self._is_muted(namespace, event):
@@ -122,14 +124,14 @@ class StreamView:
                 return
             if namespace and event.kind == "call_continued":
                 return  # the reader of the outer graph got this state before the call was interrupted
-            part = view(event.program or self._program, event)
+            part = converter(event.program or self._program, event)
             if part is SKIP:
                 return
             if mode == "messages":
                 self._has_sent_message = True
-            is_live = event.kind in ("custom", "message")
+            may_drop = event.kind in ("custom", "message")
             for single in part if type(part) is PartList else (part,):
-                self.buffer.add(self._format(mode, namespace, single), may_drop=is_live)
+                self.buffer.add(self._format(mode, namespace, single), may_drop=may_drop)
 
         return listen
 
@@ -221,14 +223,14 @@ class PartList(list[Any]):
     """Several parts for one event."""
 
 
-class MessagesView:
-    """The views of the mode `messages`: chunks while a model streams, and messages that were not streamed."""
+class MessageConverters:
+    """The converters of the mode `messages`: chunks while a model streams, and messages that were not streamed."""
 
     def __init__(self) -> None:
         self._streamed_ids: set[str] = set()
 
-    def views(self) -> Mapping[EventKind, View]:
-        """Return the views by kind of event."""
+    def converters(self) -> Mapping[EventKind, Converter]:
+        """Return the converters by kind of event."""
         return {"message": self._chunk, "task_finished": self._new_messages}
 
     def _chunk(self, program: Program, event: Event) -> Any:
@@ -315,11 +317,11 @@ def _checkpoint(program: Program, event: Event) -> Any:
     }
 
 
-def _debug(kind: str, view: View) -> View:
-    """Return a view that wraps the parts of another view with step and kind."""
+def _debug(kind: str, converter: Converter) -> Converter:
+    """Return a converter that wraps the parts of another converter with step and kind."""
 
     def debug(program: Program, event: Event) -> Any:
-        return {"step": event.step, "type": kind, "payload": view(program, event)}
+        return {"step": event.step, "type": kind, "payload": converter(program, event)}
 
     return debug
 
@@ -331,7 +333,7 @@ def interrupt_dict(interrupt: Interrupt) -> Mapping[str, Any]:
     return {**required, **{name: value for name, value in optional.items() if value is not None}}
 
 
-VIEWS: Mapping[str, Mapping[EventKind, View]] = {
+CONVERTERS: Mapping[str, Mapping[EventKind, Converter]] = {
     "values": {
         "input_applied": _values,
         "call_continued": _values,
