@@ -32,8 +32,8 @@ def apply_results(
             due = simple_frontier(program, results, origin)
         if due is not None:
             return Checkpoint(commit_id, checkpoint.step + 1, values, due)
-    due, held, joins = next_frontier(program, checkpoint.joins, results, origin, (), checkpoint.deferred)
-    return Checkpoint(commit_id, checkpoint.step + 1, values, due, held, joins)
+    due, deferred_tasks, joins = next_frontier(program, checkpoint.joins, results, origin, (), checkpoint.deferred)
+    return Checkpoint(commit_id, checkpoint.step + 1, values, due, deferred_tasks, joins)
 
 
 def apply_external_results(
@@ -42,11 +42,11 @@ def apply_external_results(
     results: Sequence[TaskResult],
     commit_id: str,
     due: Sequence[Task],
-    held: Sequence[DeferredTask],
+    deferred_tasks: Sequence[DeferredTask],
 ) -> Checkpoint:
-    """Return the checkpoint after results from outside a superstep. Tasks in `due` and `held` remain scheduled."""
+    """Return the checkpoint after results from outside a superstep. `due` and `deferred_tasks` stay scheduled."""
     values = folded_values(program, checkpoint.values, results)
-    frontier, waiting, joins = next_frontier(program, checkpoint.joins, results, commit_id, due, held)
+    frontier, waiting, joins = next_frontier(program, checkpoint.joins, results, commit_id, due, deferred_tasks)
     return Checkpoint(commit_id, checkpoint.step + 1, values, frontier, waiting, joins)
 
 

@@ -155,8 +155,10 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
         {name: value for name, value in checkpoint.values.items() if name not in unsaved},
         tuple(_task_without_untracked(task, unsaved) for task in checkpoint.frontier),
         tuple(
-            DeferredTask(_task_without_untracked(held.task, unsaved), gather=held.gather, sender=held.sender)
-            for held in checkpoint.deferred
+            DeferredTask(
+                _task_without_untracked(deferred.task, unsaved), gather=deferred.gather, sender=deferred.sender
+            )
+            for deferred in checkpoint.deferred
         ),
         checkpoint.joins,
         tuple((name, update) for name, update in checkpoint.reported if name not in unsaved),

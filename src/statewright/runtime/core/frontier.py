@@ -55,16 +55,16 @@ def next_frontier(
     results: Sequence[TaskResult],
     origin: str,
     due: Sequence[Task],
-    held: Sequence[DeferredTask],
+    deferred_tasks: Sequence[DeferredTask],
 ) -> NextFrontier:
-    """Return the due and the deferred tasks after `results`, including those already in `due` and `held`."""
+    """Return the due and the deferred tasks after `results`, including those already in `due` and `deferred_tasks`."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return (), (), {}
     nodes, arrived = _collect_arrivals(program, joins, results)
     nodes -= {task.node for task in due if task.arg is NO_ARG}
-    nodes -= {deferred.task.node for deferred in held if deferred.task.arg is NO_ARG}
+    nodes -= {deferred.task.node for deferred in deferred_tasks if deferred.task.arg is NO_ARG}
     sends = [(target, result.task.node) for result in results for target in result.targets if type(target) is Send]
-    starting, waiting = list(due), list(held)
+    starting, waiting = list(due), list(deferred_tasks)
     for task in _node_tasks(program, nodes, origin):
         if task.node in program.deferring_nodes:
             waiting.append(DeferredTask(task))
@@ -130,22 +130,24 @@ def incomplete_joins(program: Program, joins: Joins, results: Sequence[TaskResul
     return _collect_arrivals(program, joins, results)[1]
 
 
-def release_ready(program: Program, due: list[Task], held: list[DeferredTask]) -> tuple[list[Task], list[DeferredTask]]:
+def release_ready(
+    program: Program, due: list[Task], deferred_tasks: list[DeferredTask]
+) -> tuple[list[Task], list[DeferredTask]]:
     """Return the tasks that can start, and the deferred tasks that keep waiting."""
-    if not held:
-        return _sort_tasks(program, due), held
-    unblocked = _find_unblocked(program, held)
+    if not deferred_tasks:
+        return _sort_tasks(program, due), deferred_tasks
+    unblocked = _find_unblocked(program, deferred_tasks)
     reachable = _reachable_nodes(program, (task.node for task in due))
     idle = {
         deferred.task.node
-        for deferred in held
+        for deferred in deferred_tasks
         if not deferred.gather and program.graph.nodes[deferred.task.node].join == "idle"
     }
     ready = {node for node in unblocked - idle if not reachable >> program.order[node] & 1}
     if not due and not ready:
         ready = unblocked
-    released = [deferred for deferred in held if deferred.task.node in ready]
-    waiting = [deferred for deferred in held if deferred.task.node not in ready]
+    released = [deferred for deferred in deferred_tasks if deferred.task.node in ready]
+    waiting = [deferred for deferred in deferred_tasks if deferred.task.node not in ready]
     return _sort_tasks(program, [*due, *_as_due_tasks(program, released)]), waiting
 
 
@@ -155,9 +157,9 @@ def _sort_tasks(program: Program, tasks: Sequence[Task]) -> list[Task]:
     return [*nodes, *(task for task in tasks if task.arg is not NO_ARG)]
 
 
-def _find_unblocked(program: Program, held: Sequence[DeferredTask]) -> set[str]:
+def _find_unblocked(program: Program, deferred_tasks: Sequence[DeferredTask]) -> set[str]:
     """Return the deferred nodes that are not blocked by another one."""
-    nodes = {deferred.task.node for deferred in held}
+    nodes = {deferred.task.node for deferred in deferred_tasks}
     return {node for node in nodes if not any(_blocks(program, other, node) for other in nodes if other != node)}
 
 

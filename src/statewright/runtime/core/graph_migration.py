@@ -132,11 +132,11 @@ def _apply_migrations(graph: Graph, saved: SavedCheckpoint) -> dict[str, Any]:
 
 def _find_problems(program: Program, checkpoint: Checkpoint, pending: Pending) -> Iterable[str]:
     """Yield a description of each part of a checkpoint that does not fit the graph."""
-    channels, held = program.channels, checkpoint.deferred
-    waiting = [deferred.task for deferred in held]
+    channels, deferred_tasks = program.channels, checkpoint.deferred
+    waiting = [deferred.task for deferred in deferred_tasks]
     for name in _unknown_nodes(program, (task.node for task in (*checkpoint.frontier, *waiting))):
         yield f"Node {name!r} is due, but does not exist. {_suggest_node(program, name)}"
-    for name in sorted({deferred.sender for deferred in held if not _has_sender(program, deferred)}):
+    for name in sorted({deferred.sender for deferred in deferred_tasks if not _has_sender(program, deferred)}):
         hint = _suggest_node(program, name)
         yield f"Node {name!r} has sent a value that was not gathered yet, but does not exist. {hint}"
     results = pending.completed.values()

@@ -108,20 +108,20 @@ def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
 
 def ask_saver(run: Run, effect: Effect) -> Any:
     """Call the saver for a storage effect, and return its result or a future of it."""
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
+    saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     if type(effect) is Save:
         check_not_abandoned(run)
         return saver.commit(effect.commit)
     if type(effect) is SavePending:
         check_not_abandoned(run)
         checkpoint_id = CheckpointId(effect.checkpoint_id)
-        return saver.save_results(line, checkpoint_id, effect.pending, hold=effect.hold, log=effect.log)
+        return saver.save_results(branch_key, checkpoint_id, effect.pending, hold=effect.hold, log=effect.log)
     if type(effect) is Namespaces:
-        return saver.namespaces(line.thread_id)
+        return saver.namespaces(branch_key.thread_id)
     load = cast(Load, effect)
     if run.claim is not None:
         # Before the load: a lease that is live at this instant counts as live, even if it expires during the load.
         run.claim.loaded_at = run.ports.clock.now()
-    namespace = line.namespace if load.namespace is None else load.namespace
+    namespace = branch_key.namespace if load.namespace is None else load.namespace
     checkpoint_id = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
-    return saver.load(line.thread_id, namespace=namespace, branch=load.branch, checkpoint_id=checkpoint_id)
+    return saver.load(branch_key.thread_id, namespace=namespace, branch=load.branch, checkpoint_id=checkpoint_id)

@@ -61,7 +61,7 @@ class StateSnapshot(Generic[ValuesT]):
 def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
     """Return the snapshot of a saved checkpoint."""
     checkpoint, pending = saved.checkpoint, saved.pending
-    due = [*checkpoint.frontier, *(held.task for held in checkpoint.deferred)]
+    due = [*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred)]
     return StateSnapshot(
         values=program.output(checkpoint.values),
         next=tuple(task.node for task in due if task.id not in pending.completed),
@@ -172,9 +172,9 @@ def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
     A task that has no questions then is no longer paused, and runs again. `before` is the head of the subgraph before
     the change.
     """
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
-    callers = perform_all(run, find_callers(line))
-    after = _load_head(run, line.namespace)
+    saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
+    callers = perform_all(run, find_callers(branch_key))
+    after = _load_head(run, branch_key.namespace)
     if callers is None or after is None:
         return
     ids_before = {question.id for question in _questions_at(before)} if before is not None else set[str]()
@@ -214,5 +214,7 @@ def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> T
 
 def _load_head(run: Run, namespace: str) -> SavedCheckpoint | None:
     """Return the head of a namespace on the branch of the run."""
-    line = cast(BranchKey, run.branch_key)
-    return resolve(cast(Checkpointer, run.saver).load(line.thread_id, namespace=namespace, branch=line.branch))
+    branch_key = cast(BranchKey, run.branch_key)
+    return resolve(
+        cast(Checkpointer, run.saver).load(branch_key.thread_id, namespace=namespace, branch=branch_key.branch)
+    )

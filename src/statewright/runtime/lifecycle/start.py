@@ -92,7 +92,7 @@ def begin_run(run: Run, graph_input: Any) -> Beginning:
 
 def _has_timed_sends(checkpoint: Checkpoint) -> bool:
     """Return True if the task of a Send with a timeout is due or deferred."""
-    tasks = (*checkpoint.frontier, *(held.task for held in checkpoint.deferred))
+    tasks = (*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred))
     return any(type(task) is TimedTask for task in tasks)
 
 
@@ -358,24 +358,24 @@ def _plan_continuation(
     checkpoint, pending = saved.checkpoint, saved.pending
     if _is_head(run, saved, head):
         return checkpoint, pending, None
-    beside = yield from _subgraph_commits(run, saved, restart_calls=replay)
+    sibling_commits = yield from _subgraph_commits(run, saved, restart_calls=replay)
     pending = Pending(journal=dict(pending.journal), paused=pending.paused) if replay else pending.forked()
     metadata = {"nodes": saved.metadata.get("nodes", []), "replaces": head}
     commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
     fork = copy_with_id(checkpoint, commit_id)
     commit = commit_of(run, checkpoint, fork, [], now, source="fork", expected=head, pending=pending, metadata=metadata)
-    commit.siblings = beside
+    commit.siblings = sibling_commits
     return fork, pending, commit
 
 
 def _subgraph_commits(run: Run, saved: SavedCheckpoint, *, restart_calls: bool) -> SubgraphCommits:
     """Return the commits of subgraphs that accompany the commit with which a run starts from an older checkpoint."""
-    line = saved.branch_key._replace(branch=run.settings.branch)
+    branch_key = saved.branch_key._replace(branch=run.settings.branch)
     at_head = False
-    if saved.branch_key.branch != line.branch:
+    if saved.branch_key.branch != branch_key.branch:
         newest: SavedCheckpoint | None = yield Load(saved.branch_key.branch)
         at_head = newest is not None and newest.id == saved.id
-    return (yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=restart_calls))
+    return (yield from subgraph_commits(run, saved, branch_key, at_head=at_head, restart_calls=restart_calls))
 
 
 def _is_head(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> bool:

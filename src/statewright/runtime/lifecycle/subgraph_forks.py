@@ -30,7 +30,7 @@ SubgraphCommits = Generator[Effect, Any, tuple[StepCommit, ...]]
 def subgraph_commits(
     run: Run, saved: SavedCheckpoint | None, branch_key: BranchKey, *, at_head: bool, restart_calls: bool
 ) -> SubgraphCommits:
-    """Return the commits of subgraphs that accompany the commit that makes `saved` the head of `line`.
+    """Return the commits of subgraphs that accompany the commit that makes `saved` the head of `branch_key`.
 
     `saved` is None for the beginning of the thread. If it is the head of its own branch (`at_head`), the subgraphs keep
     their current state. Otherwise memories are restored as they were at `saved`, and calls start over if
@@ -99,7 +99,7 @@ def _copy_calls_and_memories(
 def _copy_heads(
     run: Run, branch: str, branch_key: BranchKey, namespaces: list[str]
 ) -> Generator[Effect, Any, list[StepCommit]]:
-    """Return commits that copy the heads of namespaces from a branch to that of `line`."""
+    """Return commits that copy the heads of namespaces from a branch to that of `branch_key`."""
     commits: list[StepCommit] = []
     for name in namespaces:
         head: SavedCheckpoint | None = yield Load(branch, None, name)
@@ -155,7 +155,7 @@ def _reset_others(
 
 
 def _copy_to(run: Run, saved: SavedCheckpoint, branch_key: BranchKey) -> Generator[Effect, Any, StepCommit]:
-    """Load the head of `line`, and return the commit that makes a checkpoint the head in its place."""
+    """Load the head of `branch_key`, and return the commit that makes a checkpoint the head in its place."""
     head: SavedCheckpoint | None = yield Load(branch_key.branch, None, branch_key.namespace)
     return (yield from _copy_commit(run, saved, branch_key, head))
 
@@ -163,7 +163,7 @@ def _copy_to(run: Run, saved: SavedCheckpoint, branch_key: BranchKey) -> Generat
 def _copy_commit(
     run: Run, saved: SavedCheckpoint, branch_key: BranchKey, head: SavedCheckpoint | None
 ) -> Generator[Effect, Any, StepCommit]:
-    """Return the commit that makes a checkpoint the head of `line`, in place of `head`."""
+    """Return the commit that makes a checkpoint the head of `branch_key`, in place of `head`."""
     before = saved.checkpoint
     step = (head if head is not None else saved).checkpoint.step + 1
     commit_id, now = yield from draw_stamp(run, step)
@@ -226,12 +226,12 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
         raise InvalidUpdateError(ended_call_message(source))
     head: SavedCheckpoint | None = yield Load(source.branch, None, source.namespace)
     at_head = head is not None and head.id == saved.id
-    line = source._replace(branch=branch)
-    inner = yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=not at_head)
+    target = source._replace(branch=branch)
+    inner = yield from subgraph_commits(run, saved, target, at_head=at_head, restart_calls=not at_head)
     outermost = callers[0].head
     root = BranchKey(source.thread_id, "", branch)
     siblings = yield from subgraph_commits(run, outermost, root, at_head=True, restart_calls=False)
-    own = yield from _copy_commit(run, saved, line, head if branch == source.branch else None)
+    own = yield from _copy_commit(run, saved, target, head if branch == source.branch else None)
     own.pending = replace(saved.pending, answers={}, errors={}, attempts={}, retries={})
     discarded_questions = _load_question_ids(run, source)
     between: list[StepCommit] = []
@@ -259,7 +259,7 @@ def fork_inside(run: Run, saved: SavedCheckpoint, branch: str) -> Forking:
     ]
     commit.siblings = (*siblings, *inner, *between, own)
     yield from save_commit(run, commit)
-    return line, CheckpointId(own.checkpoint.id)
+    return target, CheckpointId(own.checkpoint.id)
 
 
 def find_callers(branch_key: BranchKey) -> Generator[Effect, Any, list[Caller] | None]:

@@ -65,14 +65,18 @@ def iter_history(run: Run, checkpoint_id: str | None, limit: int, *, inclusive: 
 
     A `checkpoint_id` selects those before it, and the checkpoint itself if `inclusive`.
     """
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
+    saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
     if before is not None and inclusive:
         yield cast(SavedCheckpoint, perform_all(run, load_saved(run)))
     while True:
         page: Sequence[SavedCheckpoint] = resolve(
             saver.history(
-                line.thread_id, namespace=line.namespace, branch=run.settings.branch, before=before, limit=limit
+                branch_key.thread_id,
+                namespace=branch_key.namespace,
+                branch=run.settings.branch,
+                before=before,
+                limit=limit,
             )
         )
         yield from page
@@ -101,10 +105,10 @@ def update_thread(
     after, pending, results = _apply_updates(run, base, pending, results, commit_id, cancel_pending=cancel_pending)
     parent = base if saved is not None else None
     expected = head.id if head is not None else None
-    beside: tuple[StepCommit, ...] = ()
+    sibling_commits: tuple[StepCommit, ...] = ()
     if saved is not None:
-        line = saved.branch_key._replace(branch=run.settings.branch)
-        beside = yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=False)
+        branch_key = saved.branch_key._replace(branch=run.settings.branch)
+        sibling_commits = yield from subgraph_commits(run, saved, branch_key, at_head=at_head, restart_calls=False)
         due = {task.id for task in after.frontier}
         ended = [task for task in base.frontier if task.id not in due]
         if not run.config.keeps_calls:
@@ -123,7 +127,7 @@ def update_thread(
         metadata=metadata,
         releases=True,
     )
-    commit.siblings = beside
+    commit.siblings = sibling_commits
     yield from save_commit(run, commit)
     assert run.branch_key is not None
     return run.branch_key, CheckpointId(after.id)
@@ -215,7 +219,7 @@ def _apply_updates(
     if not cancel_pending and END not in names:
         _check_counts(base, pending, results)
         due = [task for task in base.frontier if task.node not in names or task.id in pending.completed]
-        deferred = [held for held in base.deferred if held.task.node not in names]
+        deferred = [entry for entry in base.deferred if entry.task.node not in names]
     if due and all(task.id in pending.completed for task in due):
         results = _merge_in_task_order(base, pending, results)
         due = []
@@ -256,24 +260,28 @@ def fork_thread(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Br
     saved = (yield from load_saved(run)) if run.settings.checkpoint_id else own_head
     if saved is None:
         raise CheckpointNotFound(f"Thread {run.settings.thread_id!r} has no checkpoint to fork.")
-    line = saved.branch_key._replace(branch=checked_name("branch", run.settings.branch if branch is None else branch))
-    head = own_head if line.branch == run.settings.branch else (yield Load(line.branch))
+    branch_key = saved.branch_key._replace(
+        branch=checked_name("branch", run.settings.branch if branch is None else branch)
+    )
+    head = own_head if branch_key.branch == run.settings.branch else (yield Load(branch_key.branch))
     if head is not None and branch is not None and branch != saved.branch_key.branch:
-        raise InvalidUpdateError(f"Thread {line.thread_id!r} already has a branch {branch!r}. Choose another name.")
-    if line.namespace:
-        if not (yield from _is_unused_memory(saved, line)):
-            return (yield from fork_inside(run, saved, line.branch))
+        raise InvalidUpdateError(
+            f"Thread {branch_key.thread_id!r} already has a branch {branch!r}. Choose another name."
+        )
+    if branch_key.namespace:
+        if not (yield from _is_unused_memory(saved, branch_key)):
+            return (yield from fork_inside(run, saved, branch_key.branch))
         if not saved.checkpoint.is_complete:
             raise InvalidUpdateError(ended_call_message(saved.branch_key))
     before = saved.checkpoint
     newest: SavedCheckpoint | None = (
-        head if line.branch == saved.branch_key.branch else (yield Load(saved.branch_key.branch))
+        head if branch_key.branch == saved.branch_key.branch else (yield Load(saved.branch_key.branch))
     )
     at_head = newest is not None and newest.id == saved.id
-    beside = yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=False)
+    sibling_commits = yield from subgraph_commits(run, saved, branch_key, at_head=at_head, restart_calls=False)
     commit_id, now = yield from draw_stamp(run, before.step + 1)
     after = copy_with_id(before, commit_id)
-    run.branch_key = line
+    run.branch_key = branch_key
     expected = head.id if head is not None else None
     pending = saved.pending.forked()
     metadata = _copied_metadata(saved, "nodes", "parent_task", "remembers")
@@ -281,9 +289,9 @@ def fork_thread(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Br
         run, before, after, [], now, source="fork", expected=expected, pending=pending, metadata=metadata, releases=True
     )
     commit.graph_version = saved.graph_version  # the checkpoint is not migrated here, but by the next run
-    commit.siblings = beside
+    commit.siblings = sibling_commits
     yield from save_commit(run, commit)
-    return line, CheckpointId(after.id)
+    return branch_key, CheckpointId(after.id)
 
 
 def _is_unused_memory(saved: SavedCheckpoint, branch_key: BranchKey) -> Generator[Effect, Any, bool]:
@@ -324,7 +332,7 @@ def roll_back_thread(
     if before is not None and before.id == head.id:
         return  # that run has changed nothing
     base = before.checkpoint if before is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
-    beside = yield from subgraph_commits(run, before, head.branch_key, at_head=False, restart_calls=False)
+    sibling_commits = yield from subgraph_commits(run, before, head.branch_key, at_head=False, restart_calls=False)
     commit_id, now = yield from draw_stamp(run, head.checkpoint.step + 1)
     after = copy_with_id(base, commit_id, head.checkpoint.step + 1)
     pending = before.pending if before is not None else None
@@ -341,7 +349,7 @@ def roll_back_thread(
         metadata={"rolled_back": head.run_id},
         releases=releases,
     )
-    commit.siblings = beside
+    commit.siblings = sibling_commits
     if before is not None:
         commit.graph_version = before.graph_version
     yield from save_commit(run, commit)

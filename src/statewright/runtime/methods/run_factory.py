@@ -201,9 +201,9 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
                 f"The config names the subgraph {settings.namespace!r}, but a run begins at the root. "
                 "Omit the namespace."
             )
-        line = self._line(settings)
-        run_id, owner = _id_and_owner(settings) if line is not None else (None, None)
-        run_config = self._config if line is not None else self._unsaved_config
+        branch_key = self._branch_key(settings)
+        run_id, owner = _id_and_owner(settings) if branch_key is not None else (None, None)
+        run_config = self._config if branch_key is not None else self._unsaved_config
         if options:
             run_config = run_config._replace(**config_changes(self.graph, self._config, options))
         return Run(
@@ -212,10 +212,10 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             run_config,
             self._ports,
             run_id=run_id if run_id is not None else settings.run_id or draw_run_id(),
-            saver=self.checkpointer if line is not None else None,
-            branch_key=line,
+            saver=self.checkpointer if branch_key is not None else None,
+            branch_key=branch_key,
             owner=owner,
-            claim=self._claim() if line is not None else None,
+            claim=self._claim() if branch_key is not None else None,
             emitter=emitter,
             control=options.get("control"),
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
@@ -259,11 +259,11 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver
         call = begin_call(scope, self._program, memory, graph_input=graph_input, config=config, options=options)
-        line = call_branch_key(scope, call.namespace, memory, keep=caller.config.keeps_calls)
+        branch_key = call_branch_key(scope, call.namespace, memory, keep=caller.config.keeps_calls)
         call.argument_is_state = argument_is_state
         if memory == "thread":
             take_namespace(call.scope, call.namespace)
-        if caller.program.former_names and line is not None:
+        if caller.program.former_names and branch_key is not None:
             call.former_namespaces = former_namespaces(scope, call.namespace)
         emitter = caller.emitter
         own_listeners = self._listeners if own_emitter is None else own_emitter.listeners()
@@ -275,10 +275,10 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             self._nested_config(caller.config, options),
             self._nested_ports(caller.ports),
             run_id=caller.run_id,
-            saver=caller.saver if line is not None else None,
-            branch_key=line,
-            owner=caller.owner if line is not None else None,
-            claim=caller.claim if line is not None else None,
+            saver=caller.saver if branch_key is not None else None,
+            branch_key=branch_key,
+            owner=caller.owner if branch_key is not None else None,
+            claim=caller.claim if branch_key is not None else None,
             emitter=emitter,
             control=options.get("control") or caller.control,
             answers=caller.answers,
@@ -324,7 +324,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             return outer
         return outer._replace(store=own.store or outer.store, cache=own.cache or outer.cache)
 
-    def _line(self, settings: Settings) -> BranchKey | None:
+    def _branch_key(self, settings: Settings) -> BranchKey | None:
         """Return the branch to save on; None without a checkpointer."""
         if self.checkpointer is None:
             if settings.thread_id is not None and settings.checkpoint_id is not None:
@@ -345,7 +345,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if self._default_config is not None:
             config = merge_configs(self._default_config, config)
         settings = call_settings(config, options)
-        line = cast(BranchKey, self._line(settings))
+        branch_key = cast(BranchKey, self._branch_key(settings))
         namespace = settings.namespace or ""
         graph = self if not namespace else cast(RunFactory, graph_at(self.graph, namespace))
         run_id, owner = _id_and_owner(settings)
@@ -360,7 +360,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             self._ports,
             run_id=run_id,
             saver=saver,
-            branch_key=line._replace(namespace=namespace),
+            branch_key=branch_key._replace(namespace=namespace),
             owner=owner,
             claim=self._claim(),
             control=options.get("control"),

@@ -125,14 +125,14 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
             raise InvalidUpdateError("There are no updates. Pass at least one pair (values, as_node).")
         run = self._thread_run(config, options)
         before = perform_all(run, load_branch_head(run)) if run.namespace else None
-        line, head = _change_thread(
+        branch_key, head = _change_thread(
             run,
             lambda: update_thread(run, updates, cancel_pending=cancel_pending),
             check=lambda: check_updates(run, updates),
         )
-        if line.namespace:
+        if branch_key.namespace:
             renew_questions_around(run, before)
-        return checkpoint_config(line, head)
+        return checkpoint_config(branch_key, head)
 
     def get_events(
         self,
@@ -161,8 +161,8 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         not the answers to their questions.
         """
         run = self._thread_run(config, {"thread_id": thread_id, "on_busy": on_busy})
-        line, head = _change_thread(run, lambda: fork_thread(run, branch), may_reload=True)
-        return checkpoint_config(line, head)
+        branch_key, head = _change_thread(run, lambda: fork_thread(run, branch), may_reload=True)
+        return checkpoint_config(branch_key, head)
 
     def roll_back(self, config: Config = None, **options: Unpack[CallOptions[ContextT]]) -> None:
         """Restore the state before the last input of the thread, as a new head. The history keeps what is undone.

@@ -132,8 +132,8 @@ def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost,
     It is not over if the node has stopped a run that the node itself had started.
     """
     if isinstance(error, LeaseLost):
-        line = run.root.branch_key
-        return line is not None and line.thread_id == error.thread_id
+        branch_key = run.root.branch_key
+        return branch_key is not None and branch_key.thread_id == error.thread_id
     if run is not scope.run:
         return True
     # The end of its superstep does not count for a task, only for a call: the outcome of the task is ignored anyway
