@@ -1,12 +1,14 @@
 """The driver that performs effects on an event loop.
 
-A lone coroutine node is awaited in the driver's own coroutine, without an asyncio task. A plain function runs on a
-worker thread, so that it does not block the loop, unless its node says `inline=True`.
+If a superstep has a single task, and its node is a coroutine function, the driver awaits it in its own coroutine,
+without another asyncio task. A plain function runs on a worker thread, so that it does not block the loop, unless its
+node has `inline=True`.
 
 The driver's asyncio task may be cancelled at any `await`, but a write in progress cannot be stopped, and the results of
-tasks that have ended must be saved. So a cancellation is not raised where it arrives. It is kept as a value
-(`cancelled`, `signal`), the core receives the outcomes so far, saves them and stops, and then the cancellation is
-raised. A cancellation by the run's own control (`_ControlCancellation`) is consumed; any other reaches the caller.
+tasks that have ended must be saved. So a cancellation is not raised where it arrives. The CancelledError is kept as a
+value (`cancelled` for the whole run, `signal` in a part of it). The core receives the outcomes so far, saves them and
+stops, and only then is the CancelledError raised. It does not reach the caller if the run's own control has cancelled
+the task (`_ControlCancellation`), because then the outcome of the run reports the cancellation.
 """
 
 from __future__ import annotations
@@ -69,7 +71,7 @@ from statewright.runtime.tasks.retries_async import (
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere
 
 BUFFERED_PARTS = 1000
-"""The number of unread parts of a stream at which the run waits for its reader."""
+"""When this many parts of a stream are unread, the run waits for its reader."""
 
 
 async def drive_async(run: Run, core: RunGenerator) -> None:
@@ -90,12 +92,12 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
         while True:
             try:
                 effect = core.send(reply) if error_to_throw is None else core.throw(error_to_throw)
-            except StopIteration as stopped:  # of the core itself: no user code runs in this block
+            except StopIteration as stopped:  # raised by the core itself, because no user code runs in this block
                 run.outcome = stopped.value
                 if run.in_flight_commit is not None and not run.nested:
                     cancelled = await _flush(run) or cancelled
                 break
-            # The core has received them: no error may be thrown twice, and no value kept alive.
+            # The core has received the reply or the error. An error must not be thrown twice, nor a value kept alive.
             reply = error_to_throw = None
             if type(effect) is RunTasks:
                 tasks = effect.tasks
@@ -117,14 +119,14 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                 run.closed_step = effect.checkpoint.step
                 try:
                     reply = (reply, draw_checkpoint_id(), run.ports.clock.now()) if saves else (reply, None, None)
-                except Exception as error:  # of the clock
+                except Exception as error:  # raised by the clock
                     reply, error_to_throw = None, error
             else:
                 reply, error_to_throw, signal = await _perform_effect(run, effect)
                 cancelled = signal or cancelled
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.wait_until_read()
-    except GeneratorExit as error:  # the coroutine was dropped: in a finaliser no instrument may be called
+    except GeneratorExit as error:  # the coroutine was dropped, maybe in a finaliser, where no instrument may be called
         workers.hand_over(partial(emit_run_aborted, run, error))
         if run.open_calls is not None:
             workers.hand_over(run.open_calls.stop)
@@ -145,7 +147,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
         cancelled = await cancelling.late_signal()
     is_cancelled_root = not run.nested and run.outcome is not None and run.outcome.status == "cancelled"
     if is_cancelled_root and run.control is not None and not run.control.has_stopped:
-        run.control.wake(run)  # if asyncio has cancelled this coroutine alone
+        run.control.wake(run)  # needed if the control was not cancelled, but only the asyncio task of this coroutine
         await call_in_thread(run.control.wait_until_stopped, run)
     if cancelled is not None and not (cancelling is not None and cancelling.consume()):
         raise cancelled
@@ -163,7 +165,7 @@ async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
 
 
 async def drive_in_turn(run: Run, graph_input: Any) -> None:
-    """Take the run's turn on its thread, and run it until it is idle."""
+    """Wait for the run's turn on its thread if necessary, and drive the run until it is idle."""
     if run.owner is None or run.nested:
         await _drive_without_lease(run, graph_input)
         return
@@ -173,7 +175,7 @@ async def drive_in_turn(run: Run, graph_input: Any) -> None:
 
 
 async def _drive_without_lease(run: Run, graph_input: Any) -> None:
-    """Drive a run that saves nothing, or whose caller holds the thread. A calling task releases its slots meanwhile."""
+    """Drive a run that saves nothing, or the run of a subgraph. Meanwhile the calling task releases its slots."""
     caller = current_scope()
     with CallInProgress(run):
         if caller is not None and caller.uses_slots:
@@ -186,7 +188,7 @@ async def _drive_without_lease(run: Run, graph_input: Any) -> None:
 async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledError | None]:
     """Wait until it is the run's turn and its thread is free.
 
-    Return whether that is so (False if the run was stopped instead), and a cancellation that arrived meanwhile.
+    Return a pair: True, or False if the run was requested to stop instead; and a cancellation that arrived meanwhile.
     """
     ticket = enter_queue(run)
     seconds = FIRST_POLL
@@ -223,23 +225,27 @@ class _ControlCancellation:
         self._control = run.control
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
         self._requests_before = self._task.cancelling()
-        self._ended = self._control.cancel_requested  # the core sees an earlier request, and runs no superstep
+        self._has_ended = self._control.cancel_requested  # an earlier request stops the core before its first superstep
         self._has_cancelled = False
         loop = asyncio.get_running_loop()
-        self._calling = self._control.on_cancel(lambda: loop.call_soon_threadsafe(self._cancel), run.root)
-        self._calling.__enter__()
+        self._callback_block = self._control.on_cancel(lambda: loop.call_soon_threadsafe(self._cancel), run.root)
+        self._callback_block.__enter__()
 
     def _cancel(self) -> None:
-        if not (self._ended or self._has_cancelled):  # only once, because `consume` withdraws only one request
+        if not (self._has_ended or self._has_cancelled):  # only once, because `consume` withdraws only one request
             self._has_cancelled = True
             self._task.cancel()
 
     def end(self) -> None:
-        self._ended = True
-        self._calling.__exit__(None, None, None)
+        """From now on, do not cancel the task any more."""
+        self._has_ended = True
+        self._callback_block.__exit__(None, None, None)
 
     async def late_signal(self) -> asyncio.CancelledError | None:
-        """Receive and return a cancellation that was sent but has not arrived, so that the caller does not get it."""
+        """Return the CancelledError of a cancellation that was requested and has not arrived yet, if there is one.
+
+        Otherwise the caller of the driver would receive it.
+        """
         if self._has_cancelled:
             try:
                 await asyncio.sleep(0)
@@ -248,12 +254,15 @@ class _ControlCancellation:
         return None
 
     def consume(self) -> bool:
-        """Withdraw the cancellation that the control requested; return True if the task has no other one."""
+        """Withdraw the cancellation that the control has requested. Return True if nothing else cancelled the task."""
         return self._control.cancel_reason is not None and self._task.uncancel() <= self._requests_before
 
 
 async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | None, asyncio.CancelledError | None]:
-    """Perform an effect that runs no tasks. Return its reply, its error, and a cancellation that arrived meanwhile."""
+    """Perform an effect other than RunTasks.
+
+    Return the reply for the core, the error to throw into it instead, and a cancellation that arrived meanwhile.
+    """
     signal: asyncio.CancelledError | None = None
     try:
         if type(effect) is Stamp:
@@ -268,19 +277,21 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
             is_turn, signal = await _await_turn(run, effect.holder)
             return is_turn, None, signal
         if type(effect) is Save and effect.commit.overlaps:
-            before = run.in_flight_commit
+            previous = run.in_flight_commit
             try:
                 reply = replace_in_flight(run, ask_saver(run, effect))
             except Exception:
-                if before is not None:  # if the previous commit has failed, this is a consequence: report that error
-                    signal = await wait_uncancelled(before)
-                    check_saved(run, before)
+                if (
+                    previous is not None
+                ):  # if the previous commit has failed, raise its error, which has caused this one
+                    signal = await wait_uncancelled(previous)
+                    check_saved(run, previous)
                 raise
         else:
-            before, run.in_flight_commit = run.in_flight_commit, None
-            if before is not None:
-                signal = await wait_uncancelled(before)
-                check_saved(run, before)
+            previous, run.in_flight_commit = run.in_flight_commit, None
+            if previous is not None:
+                signal = await wait_uncancelled(previous)
+                check_saved(run, previous)
             if run.saves_on_exit and are_callers_being_saved():
                 signal = await wait_for_all([begin_in_thread(wait_until_callers_saved)]) or signal
             reply = ask_saver(run, effect)
@@ -305,9 +316,10 @@ async def _flush(run: Run) -> asyncio.CancelledError | None:
 async def _end_calls(
     run: Run, effect: RunTasks, outcomes: list[Outcome | None], cancelled: asyncio.CancelledError | None
 ) -> tuple[list[Outcome | None], asyncio.CancelledError | None]:
-    """End the `@task` calls of a superstep. If its only task ran alone, wait for plain functions first.
+    """End the `@task` calls of a superstep, and return the outcomes of its tasks and a cancellation.
 
-    Those of several concurrent tasks have been awaited already.
+    If the superstep has a single task, plain functions are awaited first if necessary. For several concurrent tasks
+    that has already happened, in `_run_many`. `cancelled` is a cancellation that arrived before.
     """
     calls = run.open_calls
     assert calls is not None
@@ -321,10 +333,10 @@ async def _end_calls(
     return outcomes, await calls.end_async() or cancelled
 
 
-async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] = ()) -> list[Outcome | None]:
-    """Run tasks concurrently, each by the executor of its lane.
+async def _run_many(run: Run, effect: RunTasks, lone_outcome: Sequence[Outcome | None] = ()) -> list[Outcome | None]:
+    """Run tasks concurrently, each by the executor of its lane, and return their outcomes.
 
-    With the outcome of a task that has run alone as `lone`, no task is run: only its `@task` calls are awaited.
+    If the only task has already run, `lone_outcome` has its outcome. Then only its `@task` calls are awaited.
     """
     if not effect.tasks:
         return []
@@ -332,22 +344,22 @@ async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] =
     changed, executor = asyncio.Event(), LoopExecutor(loop)
     step = Superstep(run, effect, lambda: _call_on(loop, changed.set))
     lanes: Mapping[Lane, Sequence[int]] = {}
-    if not lone:
+    if not lone_outcome:
         lanes = indices_by_lane([node.async_lane for node in step.task_nodes()], run.settings.max_concurrency)
     with step.running():
         try:
-            if lone:
-                step.accept_lone(lone[0])
+            if lone_outcome:
+                step.accept_lone(lone_outcome[0])
             if "thread" in lanes:
                 ThreadExecutor().start(step, lanes["thread"], run.settings.max_concurrency or DEFAULT_THREADS)
             if "loop" in lanes:
                 executor.start(step, lanes["loop"], run.settings.max_concurrency or DEFAULT_IN_FLIGHT)
             if "inline" in lanes:
                 InlineExecutor().start(step, lanes["inline"], 1)
-            await _until_ended(step, changed)
+            await _wait_for_end(step, changed)
             if not step.closed:
                 executor.wind_down()
-                await _grace(step, changed)
+                await _await_siblings(step, changed)
         except asyncio.CancelledError as signal:
             step.close()
             await executor.cancel()
@@ -366,8 +378,8 @@ async def _run_many(run: Run, effect: RunTasks, lone: Sequence[Outcome | None] =
     return step.outcomes
 
 
-async def _until_ended(step: Superstep, changed: asyncio.Event) -> None:
-    """Wait until all tasks have ended, one has failed, or the superstep in which this graph was called ends."""
+async def _wait_for_end(step: Superstep, changed: asyncio.Event) -> None:
+    """Wait until all tasks have ended, a task has failed, or the superstep in which this graph was called ends."""
     while not (step.closed or step.ending):
         changed.clear()
         if not (step.closed or step.ending):  # checked again, because only a change from now on sets the event
@@ -375,7 +387,7 @@ async def _until_ended(step: Superstep, changed: asyncio.Event) -> None:
 
 
 async def _wait_for_change(step: Superstep, changed: asyncio.Event) -> None:
-    """Wait for a change. If the wait is cancelled because a sibling of the caller has failed, end the superstep."""
+    """Wait for a change. If this is cancelled because a sibling of the calling task has failed, end the superstep."""
     try:
         await changed.wait()
     except asyncio.CancelledError:
@@ -384,8 +396,8 @@ async def _wait_for_change(step: Superstep, changed: asyncio.Event) -> None:
         step.end()
 
 
-async def _grace(step: Superstep, changed: asyncio.Event) -> None:
-    """Save the failure, and wait for plain functions until the end of the grace period."""
+async def _await_siblings(step: Superstep, changed: asyncio.Event) -> None:
+    """Save the failure that ends the superstep, and wait for plain functions until the end of the grace period."""
     run, grace = step.run, step.run.config.sibling_grace
     if step.failure is not None:
         await _save_failure(step, step.failure)
@@ -397,7 +409,7 @@ async def _grace(step: Superstep, changed: asyncio.Event) -> None:
             changed.clear()
             if not step.closed:
                 await _wait_for_change(step, changed)
-    except Exception as error:  # of the clock: the failure of the task takes precedence
+    except Exception as error:  # raised by the clock: the failure of the task takes precedence
         add_failure_note(step, "Waiting for its sibling tasks failed", error)
     finally:
         if timer is not None:
@@ -405,7 +417,7 @@ async def _grace(step: Superstep, changed: asyncio.Event) -> None:
 
 
 async def _save_failure(step: Superstep, failure: Failure) -> None:
-    """Save the failure of a task. If that does not succeed, it is saved at the end of the superstep."""
+    """Save the failure of a task now. If that does not succeed, the end of the superstep will save it."""
     try:
         await _perform_all(step.run, save_failure(step.run, step.checkpoint, failure))
     except LeaseLost:
@@ -415,7 +427,7 @@ async def _save_failure(step: Superstep, failure: Failure) -> None:
 
 
 async def _perform_all(run: Run, effects: Generator[Effect, Any, None]) -> None:
-    """Perform storage effects until the generator returns. A cancellation that arrives meanwhile is raised after it."""
+    """Perform storage effects until the generator returns. A cancellation that arrives meanwhile is raised then."""
     cancelled: asyncio.CancelledError | None = None
 
     async def perform_one(effect: Effect) -> Any:
@@ -432,6 +444,6 @@ async def _perform_all(run: Run, effects: Generator[Effect, Any, None]) -> None:
 
 
 def _call_on(loop: asyncio.AbstractEventLoop, callback: Callable[[], object]) -> None:
-    """Call back on a loop, from any thread."""
-    with suppress(RuntimeError):  # the loop is closed: nothing waits on it
+    """Schedule a callback on a loop, from any thread."""
+    with suppress(RuntimeError):  # the loop is closed, so nothing waits on it
         loop.call_soon_threadsafe(callback)
