@@ -348,7 +348,7 @@ class Program:
                 frozenset(self.merging),
             )
             program.async_lane = "loop"
-        program.guards = self._limits.of(node)
+        program.guards = self._limits.guards_of(node)
         if program.guards is not None:
             program.async_lane = program.concurrent_lane = "loop"  # so that no thread is occupied while it waits
         if node.inline:
