@@ -108,7 +108,7 @@ def _collect_arrivals(program: Program, joins: Joins, results: Sequence[TaskResu
         reached = () if result.goto else source.joins
         for target in result.targets:
             if type(target) is str:
-                target_joins = source.joined_to(target) if result.goto else ()
+                target_joins = source.joins_reached_by_goto(target) if result.goto else ()
                 reached = (*reached, *target_joins)
                 if not target_joins:
                     nodes.add(target)

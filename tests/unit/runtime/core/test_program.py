@@ -230,7 +230,7 @@ def test_a_node_is_joined_to_the_end_of_a_join_unless_an_edge_leads_there(
         graph.add_edge(*edge)
     node = make.program(graph).nodes["a"]
 
-    assert {target: bool(node.joined_to(target)) for target in joined} == joined
+    assert {target: bool(node.joins_reached_by_goto(target)) for target in joined} == joined
 
 
 def test_an_error_handler_is_a_hidden_node_with_the_edges_of_its_node(make: Any) -> None:
