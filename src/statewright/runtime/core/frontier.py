@@ -1,18 +1,20 @@
 """The frontier of a checkpoint: the tasks that are due next, and the deferred tasks, which have to wait.
 
-The `join` setting of a node determines when the node starts once an edge has led to it:
+When an edge has led to a node, the node's `join` setting determines when it starts:
 
-- "any": in the next superstep, once, however many edges led to it.
-- "reachable", and gathered Sends: when no due task, and no other deferred node, can still reach the node over declared
-  edges. Then everything that can arrive has arrived.
+- "any": in the next superstep. The node runs once, however many edges have led to it.
+- "reachable": when no due task and no other deferred node can still reach the node over declared edges, so that
+  everything that can arrive has arrived. Gathered Sends wait in the same way.
 - "idle": when no other task is due at all.
 
-Reachability is known at compile time, as one bit set per node (`Graph.reach`), so a superstep needs only a few integer
-operations. Counting arrivals would not work: with conditional edges and Sends the expected number is unknown.
+Which nodes a node can reach is computed at compile time, as one bit set per node (`Graph.reach`), so a superstep needs
+only a few integer operations. Counting arrivals would not work, because with conditional edges and Sends the expected
+number is unknown.
 
 Two deferred nodes that can reach each other would wait for each other forever. So one relation decides among deferred
-nodes: g *blocks* h if g reaches h, unless they are in a cycle and h was declared first. It is a strict partial order,
-so at least one node is never blocked. If no task is due, the unblocked nodes start.
+nodes: a node *blocks* another if it can reach it, unless the two are in a cycle and the other was declared first. This
+relation is a strict partial order, so at least one deferred node is not blocked. If no task is due, the nodes that are
+not blocked start.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ NextFrontier = tuple[tuple[Task, ...], tuple[DeferredTask, ...], Joins]
 
 
 def simple_frontier(program: Program, results: Sequence[TaskResult], origin: str) -> tuple[Task, ...] | None:
-    """Return the frontier if each target becomes a task at once; None if a task may be deferred, or a target is STOP.
+    """Return the frontier if each target becomes a due task; None if a Send may be deferred, or a target is STOP.
 
     Only for programs with `has_simple_frontier`. The ids of the tasks derive from `origin`.
     """
@@ -57,7 +59,11 @@ def next_frontier(
     due: Sequence[Task],
     deferred_tasks: Sequence[DeferredTask],
 ) -> NextFrontier:
-    """Return the due and the deferred tasks after `results`, including those already in `due` and `deferred_tasks`."""
+    """Return the due tasks, the deferred tasks and the incomplete joins after `results`.
+
+    Tasks in `due` and `deferred_tasks`, which were scheduled before, are included. `joins` are the joins that were
+    incomplete before. If a target is STOP, all three are empty.
+    """
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return (), (), {}
     nodes, arrived = _collect_arrivals(program, joins, results)
@@ -77,8 +83,8 @@ def next_frontier(
         else:
             starting.append(task)
     frontier, waiting = release_ready(program, starting, waiting)
-    at_rest = not frontier and not waiting
-    return tuple(frontier), tuple(waiting), {} if at_rest else arrived
+    is_complete = not frontier and not waiting
+    return tuple(frontier), tuple(waiting), {} if is_complete else arrived
 
 
 def _node_tasks(program: Program, nodes: Iterable[str], origin: str) -> list[Task]:
@@ -98,12 +104,12 @@ def _send_task(send: Send, origin: str, position: int) -> Task:
 
 
 def _collect_arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> tuple[set[str], Joins]:
-    """Return the nodes that are due, and the joins that still wait for a source."""
+    """Return the nodes that edges have led to, and the joins that still wait for a source."""
     nodes: set[str] = set()
     arrived = dict(joins)
     for result in results:
         source = program.nodes.get(result.task.node)
-        if source is None:  # END: an update from outside may be made as if END had written it
+        if source is None:  # the source is END: an update from outside a run may be made as END
             continue
         reached = () if result.goto else source.joins
         for target in result.targets:
@@ -124,7 +130,7 @@ def _collect_arrivals(program: Program, joins: Joins, results: Sequence[TaskResu
 
 
 def incomplete_joins(program: Program, joins: Joins, results: Sequence[TaskResult]) -> Joins:
-    """Return the joins that the last superstep leaves incomplete; none if a target was STOP."""
+    """Return the joins that are incomplete after the last superstep; none if a target was STOP."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return {}
     return _collect_arrivals(program, joins, results)[1]
@@ -133,7 +139,7 @@ def incomplete_joins(program: Program, joins: Joins, results: Sequence[TaskResul
 def release_ready(
     program: Program, due: list[Task], deferred_tasks: list[DeferredTask]
 ) -> tuple[list[Task], list[DeferredTask]]:
-    """Return the tasks that can start, and the deferred tasks that keep waiting."""
+    """Return the tasks that are due, including deferred tasks that can start now, and those that keep waiting."""
     if not deferred_tasks:
         return _sort_tasks(program, due), deferred_tasks
     unblocked = _find_unblocked(program, deferred_tasks)
@@ -158,13 +164,13 @@ def _sort_tasks(program: Program, tasks: Sequence[Task]) -> list[Task]:
 
 
 def _find_unblocked(program: Program, deferred_tasks: Sequence[DeferredTask]) -> set[str]:
-    """Return the deferred nodes that are not blocked by another one."""
+    """Return the deferred nodes that no other deferred node blocks."""
     nodes = {deferred.task.node for deferred in deferred_tasks}
     return {node for node in nodes if not any(_blocks(program, other, node) for other in nodes if other != node)}
 
 
 def _blocks(program: Program, node: str, other: str) -> bool:
-    """Return whether `other` has to wait for `node` while both are deferred."""
+    """Return whether `node` blocks `other`: while both are deferred, `other` has to wait."""
     reach, order = program.graph.reach, program.order
     reaches = reach[node] >> order[other] & 1
     in_cycle = reach[other] >> order[node] & 1
@@ -180,7 +186,10 @@ def _reachable_nodes(program: Program, nodes: Iterable[str]) -> int:
 
 
 def _as_due_tasks(program: Program, released: Sequence[DeferredTask]) -> list[Task]:
-    """Return deferred tasks as due tasks, in the declaration order of their nodes. Gathered Sends become one task."""
+    """Return the due tasks for deferred tasks that can start, in the order in which their nodes were declared.
+
+    Gathered Sends to a node become one task with a list of their arguments.
+    """
 
     def sender_position(deferred: DeferredTask) -> int:
         return program.order.get(program.nodes[deferred.sender].edge_source, -1)  # START comes first
@@ -197,18 +206,18 @@ def _as_due_tasks(program: Program, released: Sequence[DeferredTask]) -> list[Ta
     return tasks
 
 
-# -- planning: selecting the tasks to run from the frontier
+# -- selecting the tasks of the frontier that have to run
 
 
 def due_tasks(checkpoint: Checkpoint, pending: Pending) -> tuple[Task, ...]:
-    """Return the tasks of the frontier that have no result yet and do not wait for an answer, in order."""
+    """Return the tasks of the frontier, in order, that have no result yet and do not wait for an answer."""
     return tuple(
         task for task in checkpoint.frontier if task.id not in pending.completed and not pending.waits(task.id)
     )
 
 
 def matches_breakpoint(names: frozenset[str], tasks: Iterable[Task]) -> bool:
-    """Return whether a breakpoint names one of the tasks; `"*"` names all nodes except those added by the library."""
+    """Return whether a breakpoint is set at the node of a task. `"*"` means all nodes except error handlers."""
     if "*" in names:
         return any(not is_hidden(task) for task in tasks)
     return any(task.node in names for task in tasks)
