@@ -1,4 +1,4 @@
-"""Snapshots: saved checkpoints in the form for users, with those of subgraphs."""
+"""Snapshots: saved checkpoints in the form that users see, including those of subgraphs."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class TaskSnapshot:
     id: str
     name: str
     result: Mapping[str, Any] | None
-    """The writes of the task, if it has ended while other tasks of the superstep have not."""
+    """The writes of the task, if it has ended while other tasks of the superstep have not; None otherwise."""
     error: str | None
     interrupts: tuple[Interrupt, ...]
     """The open questions of the task."""
     state: StateSnapshot | None = None
-    """The state of a subgraph node whose call has begun, if states of subgraphs were requested."""
+    """The state of the subgraph, if the node is a subgraph whose call has begun, and `subgraphs=True` was passed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,9 +48,9 @@ class StateSnapshot(Generic[ValuesT]):
     next: tuple[str, ...]
     """The nodes of the due and deferred tasks that have no result yet."""
     config: Mapping[str, Any]
-    """The config by which a call starts from this checkpoint."""
+    """The config with which a call starts from this checkpoint."""
     metadata: Mapping[str, Any]
-    """`source`, `step`, `run_id`, `branch`, the `nodes` that ran, and those that an input has `discarded`."""
+    """`source`, `step`, `run_id`, `branch`, the `nodes` that ran, and the nodes that an input has `discarded`."""
     created_at: datetime | None
     parent_config: Mapping[str, Any] | None
     tasks: tuple[TaskSnapshot, ...]
@@ -114,7 +114,7 @@ def _task_snapshot(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
     )
 
 
-# -- subgraphs: they are found by the path of nodes that leads to them, and nested in the snapshots of calling tasks
+# -- subgraphs: the path of nodes that leads to a subgraph identifies it, and its snapshot is part of the calling task's
 
 
 class HasProgram(Protocol):
@@ -127,7 +127,10 @@ class HasProgram(Protocol):
 
 
 def subgraphs_of(graph: Graph, *, recurse: bool, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the compiled graphs that are nodes of a graph, with their paths."""
+    """Yield pairs (path, compiled graph) for the nodes of a graph that are graphs; with `recurse`, at any depth.
+
+    `path` is the path of `graph` itself, with which the paths begin.
+    """
     for node in graph.nodes.values():
         if node.is_subgraph:
             subgraph = cast(Any, node.action)
@@ -138,7 +141,7 @@ def subgraphs_of(graph: Graph, *, recurse: bool, path: str = "") -> Iterator[tup
 
 
 def node_path(namespace: str) -> str:
-    """Return the names of the nodes in a namespace, without the tasks, joined by `|`."""
+    """Return the path of nodes in a namespace, joined by `|`, without the task ids."""
     return "|".join(segment.partition(":")[0] for segment in namespace.split("|"))
 
 
@@ -169,8 +172,8 @@ def _current_name(graph: Graph, name: str) -> str:
 def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
     """Update the saved questions of the tasks that wait for a subgraph, after it was changed from outside a run.
 
-    A task that has no questions then is no longer paused, and runs again. `before` is the head of the subgraph before
-    the change.
+    A task without questions is no longer paused, so the next run executes it again. `before` is the head of the
+    subgraph before the change.
     """
     saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     callers = perform_all(run, find_callers(branch_key))
@@ -186,12 +189,12 @@ def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
 
 
 def _questions_at(saved: SavedCheckpoint) -> Sequence[Interrupt]:
-    """Return all questions of the tasks of a checkpoint, answered ones included."""
+    """Return all questions of the tasks of a checkpoint, including answered ones."""
     return [question for questions in saved.pending.interrupts.values() for question in questions]
 
 
 def with_subgraphs(run: Run, snapshot: StateSnapshot) -> StateSnapshot:
-    """Return the snapshot with the states of subgraphs in the tasks that have called them."""
+    """Return a snapshot in which each task that has called a subgraph has the state of the subgraph."""
     tasks = (_with_state(run, run.program.graph, run.namespace, task) for task in snapshot.tasks)
     return replace(snapshot, tasks=tuple(tasks))
 

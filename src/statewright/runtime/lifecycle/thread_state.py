@@ -1,6 +1,6 @@
 """Inspect threads, and change them from outside a run.
 
-Most functions are generators of storage effects, like the core of a run, so that sync and async methods share them.
+Most functions are generators of storage effects, like the core of a run. `saver_calls.perform_all` performs them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from statewright.runtime.tasks.execute import conclude, read_result
 from statewright.runtime.tasks.scope import Scope
 
 Update = tuple[Any, str | None]
-"""Values, and the node to update as, which is treated as if it had returned them; None to infer the node."""
+"""Values, and the node that is regarded as having returned them; None to infer the node."""
 
 
 def load_branch_head(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
@@ -61,9 +61,10 @@ def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
 
 
 def iter_history(run: Run, checkpoint_id: str | None, limit: int, *, inclusive: bool) -> Iterator[SavedCheckpoint]:
-    """Yield the checkpoints of a branch and its ancestors, the newest first, read in pages of `limit`.
+    """Yield the checkpoints of a branch, the newest first, and then those from which the branch was forked.
 
-    A `checkpoint_id` selects those before it, and the checkpoint itself if `inclusive`.
+    With `checkpoint_id`, yield only earlier checkpoints than this one; with `inclusive`, this one too. They are read in
+    pages of `limit` checkpoints.
     """
     saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
@@ -88,10 +89,11 @@ def iter_history(run: Run, checkpoint_id: str | None, limit: int, *, inclusive: 
 def update_thread(
     run: Run, updates: Sequence[Update], *, cancel_pending: bool
 ) -> Generator[Effect, Any, tuple[BranchKey, CheckpointId]]:
-    """Commit updates as if nodes had returned them, and return the new head.
+    """Commit updates as if nodes had returned them, and return the branch and the id of the new head.
 
-    Each update completes a task of its node, if one is due, and makes its successors due. Other tasks stay due, unless
-    `cancel_pending`. Raises InvalidUpdateError if more tasks of a node are due than there are updates as that node.
+    Each update completes a task of its node, if one is due, and the successors of the node become due. Other tasks stay
+    due, unless `cancel_pending`. Raises InvalidUpdateError if more tasks of a node are due than there are updates as
+    that node.
     """
     head = yield from load_head(run)
     saved = migrated(run, (yield from load_saved(run)) if run.settings.checkpoint_id else head)
@@ -138,7 +140,7 @@ def _copied_metadata(saved: SavedCheckpoint, *names: str) -> dict[str, Any]:
 
 
 def check_updates(run: Run, updates: Sequence[Update]) -> None:
-    """Raise InvalidUpdateError for updates that are invalid whatever the state of the thread."""
+    """Raise the errors of invalid updates that do not depend on the state of the thread."""
     for values, as_node in updates:
         _check_node(run, as_node, len(updates))
         if as_node is not None and as_node != END:
@@ -147,7 +149,7 @@ def check_updates(run: Run, updates: Sequence[Update]) -> None:
 
 
 def _check_node(run: Run, as_node: str | None, count: int) -> None:
-    """Raise InvalidUpdateError if an update, one of `count`, cannot come from `as_node`."""
+    """Raise InvalidUpdateError if `as_node` is not a node, or is None although there are several updates (`count`)."""
     if as_node is None and count > 1:
         raise InvalidUpdateError(
             "Each of several updates needs as_node, because it cannot be inferred from their order."
@@ -162,7 +164,7 @@ def _check_node(run: Run, as_node: str | None, count: int) -> None:
 def _result_as_node(
     run: Run, base: Checkpoint, saved: SavedCheckpoint | None, values: Any, as_node: str | None, count: int
 ) -> TaskResult:
-    """Return the result of a task of `as_node` that has returned `values`."""
+    """Return the result of a task of the node `as_node`, as if the node had returned `values`."""
     _check_node(run, as_node, count)
     name = _last_node(run, saved) if as_node is None else as_node
     program = run.program
@@ -179,7 +181,7 @@ def _result_as_node(
 
 
 def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
-    """Return the node of an update without as_node: the only node, or the only one that ran last."""
+    """Return the node for an update without as_node: the only node of the graph, or the only one that ran last."""
     nodes = list(run.program.graph.nodes)
     if len(nodes) == 1:
         return nodes[0]
@@ -209,8 +211,8 @@ def _apply_updates(
 ) -> tuple[Checkpoint, Pending, Sequence[TaskResult]]:
     """Return the checkpoint after the updates, the pending data of the tasks that stay due, and the applied results.
 
-    Saved results of the superstep stay pending while one of its tasks has no result. Once the updates complete the last
-    such task, all results are applied together.
+    If tasks of the superstep have saved results, these stay pending as long as another task has no result. Once the
+    updates complete the last task without a result, all results are applied together.
     """
     program = run.program
     names = {result.task.node for result in results}
@@ -230,7 +232,7 @@ def _apply_updates(
 
 
 def _check_counts(base: Checkpoint, pending: Pending, results: Sequence[TaskResult]) -> None:
-    """Raise InvalidUpdateError if more tasks of an updated node are due than there are updates as that node."""
+    """Raise InvalidUpdateError if more tasks of a node are due than there are updates as that node."""
     updates = Counter(result.task.node for result in results)
     tasks = Counter(task.node for task in base.frontier if task.id not in pending.completed)
     for node, count in updates.items():
@@ -242,12 +244,12 @@ def _check_counts(base: Checkpoint, pending: Pending, results: Sequence[TaskResu
 
 
 def _merge_in_task_order(base: Checkpoint, pending: Pending, updates: Sequence[TaskResult]) -> Sequence[TaskResult]:
-    """Return saved results and updates in the order of their tasks; updates as nodes that were not due come last."""
+    """Return saved results and updates in the order of their tasks, followed by updates as nodes that were not due."""
     unused = list(updates)
     ordered: list[TaskResult] = []
     for task in base.frontier:
         result = pending.completed.get(task.id)
-        if result is None:  # then there is an update for the task, since none stays due
+        if result is None:  # then an update completes the task, because no task stays due
             index = next(index for index, update in enumerate(unused) if update.task.node == task.node)
             result = unused.pop(index)
         ordered.append(result)
@@ -255,7 +257,10 @@ def _merge_in_task_order(base: Checkpoint, pending: Pending, updates: Sequence[T
 
 
 def fork_thread(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[BranchKey, CheckpointId]]:
-    """Make the checkpoint that the settings name the head of a branch: a new one, or its own again."""
+    """Make the checkpoint that the settings name the head of a branch: of a new one, or of its own branch again.
+
+    Return the branch and the id of the new head.
+    """
     own_head = yield from load_head(run)
     saved = (yield from load_saved(run)) if run.settings.checkpoint_id else own_head
     if saved is None:
@@ -295,7 +300,7 @@ def fork_thread(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Br
 
 
 def _is_unused_memory(saved: SavedCheckpoint, branch_key: BranchKey) -> Generator[Effect, Any, bool]:
-    """Return True if a checkpoint belongs to a memory that no task uses now, so that only the memory is forked."""
+    """Return True if a checkpoint belongs to the memory of a subgraph, and no task waits for a call with it."""
     if not saved.metadata.get("remembers") or branch_key.branch != saved.branch_key.branch:
         return False
     return (yield from find_callers(branch_key)) is None
@@ -306,10 +311,10 @@ class EarlierHolder(NamedTuple):
 
     run_id: str
     head: str | None
-    """The id of the head at that time: of an earlier run if the holder had saved no checkpoint yet."""
+    """The id of the head at that time. An earlier run has saved it, if the holder had not saved a checkpoint yet."""
 
     def has_left(self, head: SavedCheckpoint) -> bool:
-        """Return True if `head` is the last checkpoint of that run, which has not completed."""
+        """Return True if the run has stopped without completing, and no other run has continued the thread since."""
         return not head.checkpoint.is_complete and (head.run_id == self.run_id or head.id == self.head)
 
 
@@ -318,9 +323,10 @@ def roll_back_thread(
 ) -> Generator[Effect, Any, None]:
     """Roll the branch back to the checkpoint before its last input.
 
-    `only` undoes just the effects of that run, and nothing if it has completed or another run has continued. Unless it
-    `releases` the thread, `run` keeps holding it. Raises CheckpointConflict if `expected` is not the head of the
-    branch, CheckpointNotFound if the earlier checkpoint was pruned, and InvalidUpdateError if there was no input.
+    With `only`, undo just the effects of that run, and nothing if it has completed or another run has continued the
+    thread. With `releases`, the thread is released; otherwise `run` still holds it. Raises CheckpointConflict if
+    `expected` is not the head of the branch, CheckpointNotFound if the earlier checkpoint was pruned, and
+    InvalidUpdateError if there was no input.
     """
     head = yield from load_head(run)
     head_id = head.id if head is not None else None
@@ -360,7 +366,8 @@ def _find_beginning(
 ) -> Generator[Effect, Any, SavedCheckpoint | None]:
     """Find the checkpoint before the last input; None if the thread begins with that input.
 
-    With `only` the search also ends where that run began: at a completed run, or at a change by another caller.
+    With `only`, find the checkpoint from which that run has started. It may be the end of a completed run, or a change
+    that was made from outside a run.
     """
     current = head
     while True:
@@ -373,7 +380,7 @@ def _find_beginning(
             raise InvalidUpdateError(
                 f"Thread {current.branch_key.thread_id!r} has no input to undo. Fork one of its checkpoints instead."
             )
-        # A run that continued from an older checkpoint has replaced a head that is not among its ancestors.
+        # If a run continued from an older checkpoint, the head that it has replaced is not among its ancestors.
         replaced = current.metadata.get("replaces") if is_input or only is not None else None
         parent_id = replaced or current.parent_id
         parent: SavedCheckpoint | None = (yield Load(run.settings.branch, parent_id)) if parent_id else None
@@ -388,11 +395,11 @@ def _find_beginning(
 
 
 def _begins_thread(saved: SavedCheckpoint) -> bool:
-    """Return True for the first checkpoint of a thread. If a later one has no parent, its parent was pruned."""
+    """Return True for the first checkpoint of a thread. If a later checkpoint has no parent, its parent was pruned."""
     return saved.parent_id is None and (saved.checkpoint.step == 0 or "rolled_back" in saved.metadata)
 
 
 def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return both values for each key that differs; None for an absent one."""
+    """Return the old and the new value of each key whose values differ; None for a value that is missing."""
     keys = [*before, *(key for key in after if key not in before)]
     return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}
