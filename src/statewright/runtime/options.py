@@ -50,8 +50,8 @@ class BaseCallOptions(TypedDict, Generic[ContextT], total=False):
     print_mode: StreamMode | Sequence[StreamMode] | None
     """Stream modes whose parts are printed, for debugging."""
     memory: Memory | None
-    """Inside a node: how long the called graph keeps its checkpoints. `call` (the default): until the calling task ends;
-    `thread`: across runs; `none`: they are not saved."""
+    """Inside a node: how long the called graph's checkpoints are kept. `call` (the default): until the calling task has
+    ended; `thread`: across runs; `none`: they are not saved."""
     control: RunControl | None
     """The object with which the caller can stop the run."""
     budget: Budget | None

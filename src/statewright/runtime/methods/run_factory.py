@@ -1,7 +1,8 @@
 """Create the runs of a compiled graph from its services, its options and the settings of a call.
 
-A call outside any node starts a separate run, on a thread of its own. A call inside a node is part of the run of that
-node: it shares the saver, answers, control, budget and limits, and saves in a namespace below the calling task.
+A call outside any node starts a root run. A call inside a node starts a nested run, the run of a subgraph. It belongs
+to the calling task: it shares the saver, the answers, the control, the budget and the limits of the calling run, and
+saves in a namespace below the task. A call inside a node for another thread starts a root run too.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             keeps_calls=keep_calls,
             refuses_changed=changed_questions == "error",
         )
-        # The default grace period lets running functions save their results, which is pointless without a saver.
+        # The purpose of the default grace period is that running functions can save their results. Without a saver it
+        # has none.
         self._unsaved_config = (
             self._config._replace(sibling_grace=0.0) if sibling_grace is SIBLING_GRACE else self._config
         )
@@ -103,11 +105,11 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self._listeners = tuple(instrument_listeners(instruments))
         self._default_config: Mapping[str, Any] | None = None
         self._allowed_by: Checkpointer | None = checkpointer
-        """The saver that was last allowed to store the types of the state, so that it is not asked for each call."""
+        """The saver whose `allow` was called last with the types of the state, so that it is not called each time."""
 
     @property
     def program(self) -> Program:
-        """The facts about the graph that can be computed before it runs."""
+        """The graph in the form that runs use."""
         return self._program
 
     @property
@@ -129,9 +131,9 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self.graph.name
 
     def with_config(self, config: Config = None, **settings: Any) -> Self:
-        """Return the same graph with default settings: a config, or its keys as keywords. A call may override them.
+        """Return the same graph with default settings, which a call may override.
 
-        Raises InvalidConfig for unknown keys and invalid values.
+        They are passed as a config, or as its keys. Raises InvalidConfig for unknown keys and invalid values.
         """
         graph = copy(self)
         graph._default_config = merge_configs(self._default_config, merge_configs(config, settings))
@@ -148,7 +150,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         instruments: Sequence[Instrument] = (),
         starter: RunStarter | None = None,
     ) -> Self:
-        """Return the same graph with other services and additional instruments; None keeps the current service.
+        """Return the same graph with other services and additional instruments. None keeps the current service.
 
         `starter` starts the runs that nodes request with `runtime.start_run`.
         """
@@ -171,9 +173,9 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     def _run(
         self, config: Any, options: Mapping[str, Any], graph_input: Any = None, emitter: EventEmitter | None = None
     ) -> Run:
-        """Return the run of a call. If a node of another graph makes the call, the run is part of that node's run.
+        """Create the run for a call: a nested run if a node makes the call, otherwise a root run.
 
-        `graph_input` is used only then, to recognise the retry of a failed call.
+        `graph_input` is needed only for a nested run, to recognise the retry of a failed call.
         """
         if self._default_config is not None:
             config = merge_configs(self._default_config, config)
@@ -195,6 +197,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return run
 
     def _root_run(self, config: Any, options: Mapping[str, Any], emitter: EventEmitter | None) -> Run:
+        """Create a root run."""
         settings = call_settings(config, options)
         if settings.namespace is not None:
             raise InvalidConfig(
@@ -222,9 +225,10 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
 
     def _nested_runs(self, config: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[Run]:
-        """Return the runs of a batch inside a node; an empty list outside a node.
+        """Create the runs of a batch inside a node. Return an empty list outside a node.
 
-        They are created in order and before any starts, since a call inside a node is identified by its ordinal.
+        All runs are created before any of them starts, in the order of the inputs, because a call inside a node is
+        identified by its number.
         """
         scope = current_scope()
         if scope is None or scope.task is None:
@@ -243,10 +247,11 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         *,
         argument_is_state: bool = False,
     ) -> Run:
-        """Return a run that is part of a task of another run, and shares its saver, answers, emitter and context.
+        """Create a nested run, which belongs to the task of `scope`.
 
-        `graph_input` is part of the key that identifies a retry of a failed call. `own_emitter` emits to the reader of
-        its stream, if there is one, and to the instruments of this graph.
+        `graph_input` serves to recognise the retry of a failed call. If `own_emitter` is passed, it emits to the reader
+        of the nested run's own stream, and to the instruments of this graph. `argument_is_state` is True if this graph
+        is a node of the calling graph.
         """
         caller, task = scope.run, scope.task
         settings = call_settings(config, options)
@@ -296,10 +301,10 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return run
 
     def _nested_config(self, outer: RunConfig, options: Mapping[str, Any]) -> RunConfig:
-        """Return the options of a run that is part of a task: those of the call, or by default those of its caller."""
+        """Return the options of a nested run: those of the call, of `compile`, or of the calling run (`outer`)."""
         compiled = self._config
         if compiled.is_neutral and outer.on_unfinished is None and outer.on_busy == "reject" and not outer.has_breaks:
-            inherited = outer  # the usual case, since a copy costs more than the rest of this method
+            inherited = outer  # the usual case: not copied, because that would cost more than the rest of this method
         else:
             inherited = outer._replace(
                 on_unfinished=None,
@@ -318,14 +323,14 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return inherited._replace(**own)
 
     def _nested_ports(self, outer: RunPorts) -> RunPorts:
-        """Return the services of a run that is part of a task: a store or cache of this graph replaces the caller's."""
+        """Return the services of a nested run: those of the calling run, except a store or cache of this graph."""
         own = self._ports
         if own.store is None and own.cache is None:
             return outer
         return outer._replace(store=own.store or outer.store, cache=own.cache or outer.cache)
 
     def _branch_key(self, settings: Settings) -> BranchKey | None:
-        """Return the branch to save on; None without a checkpointer."""
+        """Return the key of the branch on which a root run saves; None without a checkpointer."""
         if self.checkpointer is None:
             if settings.thread_id is not None and settings.checkpoint_id is not None:
                 raise InvalidConfig("A checkpoint_id needs a checkpointer: compile(checkpointer=...).")
@@ -340,7 +345,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self.checkpointer
 
     def _thread_run(self, config: Any, options: Mapping[str, Any]) -> Run:
-        """Return a run that executes no nodes, for inspecting or changing a thread."""
+        """Create a run that executes no nodes, for inspecting or changing a thread."""
         saver = self._require_saver()
         if self._default_config is not None:
             config = merge_configs(self._default_config, config)
@@ -368,26 +373,29 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
 
     def _claim(self) -> Claim:
-        """Return a claim on a thread, which the first write of a run makes."""
+        """Return the claim of a root run, which its first write will make."""
         lease = self._lease if self._lease is not None else getattr(self.checkpointer, "lease_duration", None)
         return Claim(lease)
 
     def _print_formatter(self, modes: Any) -> StreamFormatter:
-        """Return a formatter that prints the parts of stream modes."""
+        """Return a formatter that prints the parts of these stream modes."""
         return StreamFormatter(
             self._program, checked_modes(modes), several=True, subgraphs=False, version="v1", buffer=PrintingBuffer()
         )
 
 
 def _id_and_owner(settings: Settings) -> tuple[str, str]:
-    """Return the id of a run, and the owner name of its lease, which is unique even if the id is used again."""
+    """Return the id of a run, and the owner name in its lease, which is unique even if the id is used again."""
     new_id = draw_run_id()
     run_id = new_id if settings.run_id is None else settings.run_id
     return run_id, owner_name(run_id, new_id)
 
 
 def _is_for_other_thread(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:
-    """Return whether a call inside a node is for another thread. Many calls pass the config of the node itself."""
+    """Return whether a call inside a node is for another thread than that of the node.
+
+    A thread id alone does not mean that, because many calls pass on the config of the node.
+    """
     thread_id = options.get("thread_id")
     if thread_id is None and isinstance(config, Mapping):
         thread_id = read_settings(config).thread_id

@@ -219,11 +219,14 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         version: StreamVersion = "v1",
         **options: Unpack[CallOptions[ContextT]],
     ) -> AsyncGenerator[Any]:
-        """`stream`, on the running event loop. While the reader is busy the run continues, until a buffer is full."""
+        """Do the same as `stream`, on the running event loop.
+
+        While the reader is busy, the run continues until a buffer is full.
+        """
         owners: list[str] = []
         parts = self._read_parts(input, config, options, stream_mode, subgraphs, version, owners)
-        # A dropped generator is closed by the event loop some time later. Until then its run counts as closing, so that
-        # the next run on the thread waits for it instead of being refused.
+        # If the generator is dropped, the event loop closes it some time later. Until then its run is marked as
+        # closing, so that the next run on the thread waits for it instead of being refused.
         finalize(parts, mark_closing, owners).atexit = False
         return parts
 
@@ -237,7 +240,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         version: StreamVersion,
         owners: list[str],
     ) -> AsyncGenerator[Any]:
-        """Yield the parts of a stream, on the running event loop. Adds the owner name of its lease to `owners`."""
+        """Yield the parts of a stream, on the running event loop. Adds the owner name of the run to `owners`."""
         from statewright.runtime.drivers.stream_reader import StreamReader  # loads asyncio
 
         if input is None and config is not None:
@@ -263,7 +266,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         halt: Halt | None = None,
         **options: Unpack[CallOptions[ContextT]],
     ) -> StepIterator:
-        """Iterate over a run superstep by superstep: to its end, a breakpoint, or a step for which `halt` is true."""
+        """Iterate over a run superstep by superstep, until it stops, or `halt` returns True for a step."""
         emitter = EventEmitter(self._listeners)
         steps = StepRecorder(emitter)
         run = steps.run = self._run(config, options, input, emitter)
@@ -278,7 +281,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         subgraphs: bool,
         version: str,
     ) -> tuple[Run, StreamFormatter]:
-        """Return a run, and the formatter that converts its events to the parts of a stream."""
+        """Create a run, and the formatter that converts its events to the parts of a stream."""
         checked_choice("version", version, ("v1", "v2"))
         formatter = StreamFormatter(
             self._program,
@@ -294,10 +297,10 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         return run, formatter
 
     def _enter_subgraph(self, config: Any) -> Any:
-        """If a config names a checkpoint inside a subgraph, make it the head of the subgraph.
+        """If a config names a checkpoint of a subgraph, make this checkpoint the head of the subgraph.
 
-        Return the config without the keys that name it, since the run begins at the root and reaches the subgraph from
-        there. Any other config is returned unchanged.
+        Return the config without the keys that name the checkpoint, because the run begins at the root, and reaches the
+        subgraph from there. Any other config is returned unchanged.
         """
         settings = read_settings(merge_configs(self._default_config, config))
         if settings.namespace is None or settings.checkpoint_id is None:
