@@ -20,7 +20,7 @@ from statewright.runtime.concurrency.worker_threads import DEFAULT_THREADS, work
 from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.tasks.execute_async import perform_async
-from statewright.runtime.tasks.retries_async import perform_guarded_async
+from statewright.runtime.tasks.retries_async import perform_attempts_async
 from statewright.runtime.tasks.scope import Scope
 
 DEFAULT_IN_FLIGHT: Final = 1000
@@ -64,7 +64,7 @@ class LoopExecutor:
         self._indices: Iterator[int] = iter(indices)
         slots = step.run.slots
         self._slots = slots[0] if len(slots) == 1 else None
-        self._guards_all = len(slots) > 1 or (step.run.guards_all and not slots)
+        self._all_need_attempts = len(slots) > 1 or (step.run.all_tasks_need_attempts and not slots)
         self._scope = Scope(step.run, None, step.checkpoint)
         self._scope.sibling_group = self
         self._scope.held_slots = slots if self._slots is not None else ()
@@ -135,7 +135,9 @@ class LoopExecutor:
         task = step.tasks[index]
         try:
             node = step.nodes[task.node]
-            perform_task = perform_async if node.guards is None and not self._guards_all else perform_guarded_async
+            perform_task = (
+                perform_async if node.policies is None and not self._all_need_attempts else perform_attempts_async
+            )
             asyncio_task = self._loop.create_task(perform_task(self._scope, node, task, step.checkpoint, index))
         except Exception as error:  # raised by a task factory: without an outcome the superstep would wait forever
             step.accept(index, Failure(task, error))

@@ -49,7 +49,7 @@ from statewright.runtime.tasks.inputs import (
     reader_for,
     restrict_reader,
 )
-from statewright.runtime.tasks.policies import Guards, SharedLimits
+from statewright.runtime.tasks.policies import NodePolicies, PolicyFactory
 from statewright.state import (
     ROOT,
     Field,
@@ -101,7 +101,6 @@ class NodeProgram:
         "concurrent_lane",
         "containers",
         "edge_source",
-        "guards",
         "handler",
         "injected",
         "joins",
@@ -109,6 +108,7 @@ class NodeProgram:
         "name",
         "node",
         "plain_keys",
+        "policies",
         "read",
         "reads_all",
         "routes",
@@ -158,7 +158,7 @@ class NodeProgram:
         """Where the sync driver executes the node if several tasks run concurrently."""
         self.async_lane: Lane = "thread" if self.acall is None else "loop"
         """Where the driver on an event loop executes the node."""
-        self.guards: Guards | None = None
+        self.policies: NodePolicies | None = None
         """The policies of the node; None if it has none."""
         self.successors: tuple[str, ...] = ()
         """The targets of the plain edges."""
@@ -205,7 +205,7 @@ class Program:
         debug: bool = False,
     ) -> None:
         self.graph = graph
-        self._limits = SharedLimits(graph)
+        self._policy_factory = PolicyFactory(graph)
         self.debug = debug
         self.order = graph.order
         self.channels: Mapping[str, Channel] = graph.channels
@@ -361,13 +361,13 @@ class Program:
                 frozenset(self.merging),
             )
             program.async_lane = "loop"
-        program.guards = self._limits.guards_of(node)
-        if program.guards is not None:
+        program.policies = self._policy_factory.policies_of(node)
+        if program.policies is not None:
             program.async_lane = program.concurrent_lane = "loop"  # so that no thread is occupied by a task that waits
         if node.inline:
             program.sync_lane = program.concurrent_lane = "inline"
             program.async_lane = (
-                "inline" if program.guards is None else "loop"
+                "inline" if program.policies is None else "loop"
             )  # a task that waits would block the loop
         if node.writes is not None:
             program.writes = frozenset(node.writes)
@@ -427,7 +427,7 @@ class Program:
             handler.allowed_targets, handler.writes = program.allowed_targets, program.writes
             handler.kept_updates = self._kept_updates
             if node.retry_policy or node.timeout:
-                handler.guards = Guards(retries=node.retry_policy, timeout=node.timeout)
+                handler.policies = NodePolicies(retries=node.retry_policy, timeout=node.timeout)
                 handler.async_lane = handler.concurrent_lane = "loop"
             self._connect(handler, node.name)
             handlers[handler.name] = handler

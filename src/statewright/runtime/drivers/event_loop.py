@@ -64,7 +64,7 @@ from statewright.runtime.tasks.execute_async import call_function, perform_async
 from statewright.runtime.tasks.liveness import may_finish_functions
 from statewright.runtime.tasks.retries_async import (
     call_later,
-    perform_guarded_async,
+    perform_attempts_async,
     suspended_slots_async,
     wait_for_ticket,
 )
@@ -155,8 +155,8 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
 
 async def _run_one(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run the only task of a superstep, without an asyncio task of its own."""
-    if node.guards is not None or scope.run.guards_all:
-        return await perform_guarded_async(scope, node, task, checkpoint)
+    if node.policies is not None or scope.run.all_tasks_need_attempts:
+        return await perform_attempts_async(scope, node, task, checkpoint)
     if node.async_lane == "loop":
         return await perform_async(scope, node, task, checkpoint)
     if node.async_lane == "inline":

@@ -36,7 +36,7 @@ from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import LeaseRenewer
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import perform
-from statewright.runtime.tasks.retries_sync import perform_guarded, suspended_slots
+from statewright.runtime.tasks.retries_sync import perform_attempts, suspended_slots
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere, leave_scope
 
 if TYPE_CHECKING:
@@ -81,7 +81,9 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     scope.task = task = effect.tasks[0]
                     scope.checkpoint = checkpoint = effect.checkpoint
                     enter_scope((scope, task, checkpoint, None))
-                    perform_task = perform if node.guards is None and not run.guards_all else perform_guarded
+                    perform_task = (
+                        perform if node.policies is None and not run.all_tasks_need_attempts else perform_attempts
+                    )
                     outcomes = [perform_task(scope, node, task, checkpoint)]
                     if run.open_calls is not None and run.open_calls.must_be_awaited(effect.tasks, outcomes):
                         leave_scope(token)

@@ -149,6 +149,7 @@ class Run:
     """One attempt to advance a thread, or a state that is not saved, until no task is due."""
 
     __slots__ = (
+        "all_tasks_need_attempts",
         "answers",
         "attempts",
         "branch_key",
@@ -162,7 +163,6 @@ class Run:
         "emitter",
         "ended_calls",
         "existing_spending",
-        "guards_all",
         "held_until",
         "hold_lost",
         "in_flight_commit",
@@ -270,7 +270,7 @@ class Run:
         """The amounts that count against the budget; None if nothing has been counted yet. See `spending`."""
         self.slots = slots
         """The limits on concurrency: that of each run from the root to this one, if it has one."""
-        self.guards_all = bool(slots)
+        self.all_tasks_need_attempts = bool(slots)
         """True if even tasks without policies go through `tasks/retries`, because the run has limits on concurrency, or
         Sends with a timeout."""
 

@@ -86,7 +86,7 @@ def begin_run(run: Run, graph_input: Any) -> Beginning:
     if pending:
         _restore_pending(run, pending)
     if saved is not None and _has_timed_sends(checkpoint):
-        run.guards_all = True
+        run.all_tasks_need_attempts = True
     run.step_limit = checkpoint.step + run.settings.recursion_limit
     return checkpoint, pending
 

@@ -332,7 +332,7 @@ def _allow_timeout(run: Run, node: NodeProgram, send: Send) -> None:
             f"Node {node.edge_source!r} sent to {send.node!r} with a timeout, but that node is inline=True: "
             f"it runs on the thread of the driver, where it cannot time out. Remove the timeout or inline=True."
         )
-    run.guards_all = True  # from now on, tasks of nodes without policies go through `retries` as well
+    run.all_tasks_need_attempts = True  # from now on, tasks of nodes without policies go through `retries` as well
 
 
 def routing_state(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Values:

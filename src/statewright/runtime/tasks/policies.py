@@ -27,7 +27,7 @@ def time_limit(policy: TimeoutPolicy | None) -> TimeLimit | None:
     )
 
 
-class Guards:
+class NodePolicies:
     """The policies of a node: retries, timeout, limits, circuit breakers and the cache policy."""
 
     __slots__ = ("cache", "circuits", "rates", "retries", "slots", "timeout")
@@ -75,17 +75,17 @@ def _retry_after(error: Exception) -> float:
 
 
 _POLICIES = ("retry_policy", "timeout", "cache_policy", "max_concurrency", "rate_limit", "circuit_breaker")
-NO_GUARDS = Guards()
+NO_POLICIES = NodePolicies()
 
 
-class SharedLimits:
+class PolicyFactory:
     """Creates the policies of the nodes of a compiled graph. The limits of a tag are created once for all its nodes."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._by_tag = {tag: _limits_of(limits, f"Tag {tag!r}") for tag, limits in sorted(graph.tag_limits.items())}
 
-    def guards_of(self, node: Node) -> Guards | None:
+    def policies_of(self, node: Node) -> NodePolicies | None:
         """Return the policies of a node; None if it has none, like most nodes."""
         shared = [self._by_tag[tag] for tag in sorted(node.tags) if tag in self._by_tag] if self._by_tag else []
         if not (shared or any(map(node.__getattribute__, _POLICIES))):
@@ -94,7 +94,7 @@ class SharedLimits:
             max_concurrency=node.max_concurrency, rate_limit=node.rate_limit, circuit_breaker=node.circuit_breaker
         )
         slots, rates, circuits = zip(_limits_of(own, f"Node {node.name!r}"), *shared, strict=True)
-        return Guards(
+        return NodePolicies(
             retries=node.retry_policy,
             timeout=node.timeout,
             cache=node.cache_policy,

@@ -3,8 +3,8 @@
 Retries, timeouts, rate limits, concurrency limits, circuit breakers and the cache interact: a retry needs another token
 and another slot, a timeout must not include the time spent in a queue, a breaker must record every outcome. So that
 none of this is written twice, for threads and for event loops, a generator makes the decisions. It yields an effect,
-receives the result of the effect, and continues. `retries_sync.perform_guarded` performs the effects with plain calls,
-`retries_async.perform_guarded_async` on an event loop. Tasks without policies do not use this module.
+receives the result of the effect, and continues. `retries_sync.perform_attempts` performs the effects with plain calls,
+`retries_async.perform_attempts_async` on an event loop. Tasks without policies do not use this module.
 
 An attempt passes the rate limits first, then the concurrency limits, then the circuit breakers, and then calls the node
 with its timeout. Slots of concurrency limits are acquired in a fixed order, so that two tasks cannot deadlock, and are
@@ -37,7 +37,7 @@ from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.execute import RUN_ENDING_ERRORS, begin, report_outcome, settle
 from statewright.runtime.tasks.liveness import override_if_refused, reason_to_stop_waiting
-from statewright.runtime.tasks.policies import NO_GUARDS, Guards
+from statewright.runtime.tasks.policies import NO_POLICIES, NodePolicies
 from statewright.runtime.tasks.result_cache import CacheEntry, cache_keys, entry_of, is_usable, result_of
 from statewright.runtime.tasks.scope import Scope
 
@@ -90,10 +90,10 @@ def attempt_task(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
 ) -> Generator[TaskEffect, Any, Outcome]:
     """Make attempts at a task until one succeeds or the policies allow no further attempt, and return the outcome."""
-    guards = node.guards or NO_GUARDS
+    policies = node.policies or NO_POLICIES
     # The cache may have a result for the same input.
     cache = cast(Cache, scope.run.ports.cache)
-    cache_policy = guards.cache if scope.run.ports.cache is not None else None
+    cache_policy = policies.cache if scope.run.ports.cache is not None else None
     keys = cache_keys(scope, node, task, checkpoint) if cache_policy is not None else []
     for key in keys:
         entry = yield AwaitReply(cache.get(key))
@@ -103,15 +103,15 @@ def attempt_task(
     number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
     if first > 1 and (seconds := _seconds_until_due(scope.run, task)) > 0 and not (yield Wait(seconds)):
         return settle(scope, node, task, cancellation_error(scope))
-    timeout = task.timeout if type(task) is TimedTask else guards.timeout
+    timeout = task.timeout if type(task) is TimedTask else policies.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
         attempt = Attempt(number, scope.run.ports.clock, is_repeat=number > first, heartbeat_only=heartbeat_only)
         scope.begin_attempt(attempt)
-        result: AttemptResult = yield from attempt_within_limits(scope, guards, timeout)
+        result: AttemptResult = yield from attempt_within_limits(scope, policies, timeout)
         if isinstance(result, TaskResult):
             break
-        delay = retry_delay(guards, number, result)
+        delay = retry_delay(policies, number, result)
         if delay is None:
             return settle(scope, node, task, result)
         attempt.failed_task = task
@@ -128,7 +128,7 @@ def attempt_task(
     return report_outcome(scope, task, result)
 
 
-def retry_delay(guards: Guards, number: int, result: object) -> float | None:
+def retry_delay(policies: NodePolicies, number: int, result: object) -> float | None:
     """Return the seconds to wait between attempt `number` and the next; None if there is no next attempt.
 
     `result` is the result of the attempt. If the policy itself raises an error, the error of the attempt becomes its
@@ -137,7 +137,7 @@ def retry_delay(guards: Guards, number: int, result: object) -> float | None:
     if isinstance(result, RUN_ENDING_ERRORS):
         return None
     try:
-        return guards.retry_delay(number, result)
+        return policies.retry_delay(number, result)
     except Exception as error:
         if isinstance(result, BaseException) and error.__context__ is None:
             error.__context__ = result
@@ -145,15 +145,15 @@ def retry_delay(guards: Guards, number: int, result: object) -> float | None:
 
 
 def attempt_within_limits(
-    scope: Scope, guards: Guards, timeout: TimeLimit | None
+    scope: Scope, policies: NodePolicies, timeout: TimeLimit | None
 ) -> Generator[TaskEffect, Any, AttemptResult]:
     """Make one attempt, once the limits of the task and of the run permit it, and return its result."""
     clock, slots_before = scope.run.ports.clock, scope.held_slots
     # The executor of concurrent tasks may have acquired the slots of the run's limits already. An inline task must not
     # wait for them.
-    limits = guards.slots if slots_before or scope.is_inline else (*scope.run.slots, *guards.slots)
+    limits = policies.slots if slots_before or scope.is_inline else (*scope.run.slots, *policies.slots)
     try:
-        for rate in guards.rates:
+        for rate in policies.rates:
             seconds = rate.reserve(clock.monotonic())
             if seconds > 0 and not (yield from _wait_for_token(rate, seconds)):
                 return cancellation_error(scope)
@@ -161,7 +161,7 @@ def attempt_within_limits(
             if not (yield AcquireSlot(slots)):
                 return cancellation_error(scope)
             scope.held_slots = (*scope.held_slots, slots)
-        return (yield from _attempt_through_circuits(scope, guards, timeout))
+        return (yield from _attempt_through_circuits(scope, policies, timeout))
     except (RateLimited, CircuitOpen) as error:
         return error
     except GeneratorExit:  # maybe in a finaliser: another thread releases the slots
@@ -189,7 +189,7 @@ def _wait_for_token(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bo
 
 
 def _attempt_through_circuits(
-    scope: Scope, guards: Guards, timeout: TimeLimit | None
+    scope: Scope, policies: NodePolicies, timeout: TimeLimit | None
 ) -> Generator[TaskEffect, Any, AttemptResult]:
     """Make one attempt, unless a circuit breaker refuses it.
 
@@ -198,7 +198,7 @@ def _attempt_through_circuits(
     clock, entered = scope.run.ports.clock, list[Circuit]()
     result: Any = None
     try:
-        for circuit in guards.circuits:
+        for circuit in policies.circuits:
             circuit.enter(clock.monotonic())
             entered.append(circuit)
         result = override_if_refused(scope, (yield Try(timeout)))

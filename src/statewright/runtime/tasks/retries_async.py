@@ -36,7 +36,7 @@ from statewright.runtime.tasks.retries_sync import try_once
 from statewright.runtime.tasks.scope import Scope, enter_scope
 
 
-async def perform_guarded_async(
+async def perform_attempts_async(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0
 ) -> Any:
     """Run a task with policies on the event loop.

@@ -41,12 +41,12 @@ def select_perform(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint],
     """Return the function that executes the tasks of a run, according to the policies of each."""
 
     def perform_any(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
-        return (perform if node.guards is None else perform_guarded)(scope, node, task, checkpoint)
+        return (perform if node.policies is None else perform_attempts)(scope, node, task, checkpoint)
 
-    return perform_guarded if run.guards_all else perform_any
+    return perform_attempts if run.all_tasks_need_attempts else perform_any
 
 
-def perform_guarded(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
+def perform_attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run a task with policies, whose node is a plain function."""
 
     def perform_effect(effect: TaskEffect) -> Any:

@@ -58,7 +58,7 @@ from statewright.runtime.tasks.liveness import (
     check_not_refused,
     override_if_refused,
 )
-from statewright.runtime.tasks.policies import NO_GUARDS, Guards
+from statewright.runtime.tasks.policies import NO_POLICIES, NodePolicies
 from statewright.runtime.tasks.retries import AwaitReply, TaskEffect, Try, Wait, attempt_within_limits, retry_delay
 from statewright.runtime.tasks.retries_sync import call_with_timeout, perform_wait
 from statewright.runtime.tasks.scope import CalledTask, Scope, current_scope, enter_scope
@@ -68,7 +68,7 @@ from statewright.runtime.tasks.task_future import TaskFuture
 class CalledFunction:
     """A `@task` function with its name and policies."""
 
-    __slots__ = ("function", "guards", "is_coroutine", "name", "shows_result")
+    __slots__ = ("function", "is_coroutine", "name", "policies", "shows_result")
 
     def __init__(
         self,
@@ -86,8 +86,8 @@ class CalledFunction:
         self.name = name or getattr(function, "__name__", type(function).__name__)
         self.is_coroutine = is_coroutine_function(function)
         retries, timeout = as_retries(retry_policy), as_timeout(timeout)
-        has_guards = retries or timeout or cache_policy
-        self.guards = Guards(retries=retries, timeout=timeout, cache=cache_policy) if has_guards else None
+        has_policies = retries or timeout or cache_policy
+        self.policies = NodePolicies(retries=retries, timeout=timeout, cache=cache_policy) if has_policies else None
 
 
 RegistryKey = tuple[object, JournalKey]
@@ -399,7 +399,7 @@ class Call:
             self._emit_call_finished(self._entry.value)
             return copy_container(self._entry.value)
         with emit_step_events(scope, key):
-            value = self._call() if self._is_simple else self._call_guarded()
+            value = self._call() if self._is_simple else self._call_by_policies()
             _check_not_awaitable(self._function.name, value)
             resolve(record(scope, key, self._begin_recording(value)))
         self._emit_call_finished(value)
@@ -411,7 +411,7 @@ class Call:
         check_hold(self._scope, self._function.name)
         return self._function.function(*self._args, **self._kwargs)
 
-    def _call_guarded(self) -> Any:
+    def _call_by_policies(self) -> Any:
         """Call the function according to its policies, and return its result."""
         return drive(self._attempt(), self._perform_effect)
 
@@ -504,7 +504,7 @@ class Call:
             self._emit_call_finished(self._entry.value)
             return copy_container(self._entry.value)
         with emit_step_events(scope, key):
-            value = await (self._call_async() if self._is_simple else self._call_guarded_async())
+            value = await (self._call_async() if self._is_simple else self._call_by_policies_async())
             await await_save(record(scope, key, self._begin_recording(value)))
         self._emit_call_finished(value)
         return value
@@ -515,7 +515,7 @@ class Call:
         await check_hold_async(self._scope, self._function.name)
         return await self._function.function(*self._args, **self._kwargs)
 
-    async def _call_guarded_async(self) -> Any:
+    async def _call_by_policies_async(self) -> Any:
         """Call the coroutine function according to its policies, and return its result."""
         from statewright.async_futures import adrive
 
@@ -535,7 +535,7 @@ class Call:
     @property
     def _is_simple(self) -> bool:
         """True if neither policies of the function nor limits of the run apply to the call."""
-        return self._function.guards is None and not self._scope.run.slots
+        return self._function.policies is None and not self._scope.run.slots
 
     def _begin_recording(self, value: Any) -> JournalEntry:
         """Return the journal entry for the result of the function. From now on, no other run can take the call over.
@@ -554,14 +554,14 @@ class Call:
         Raises the last error if the policies allow no further attempt. Yields effects and receives their results, like
         `retries.attempt_task`.
         """
-        scope, guards, run = self._scope, self._function.guards or NO_GUARDS, self._scope.run
+        scope, policies, run = self._scope, self._function.policies or NO_POLICIES, self._scope.run
         cache = cast(Cache, run.ports.cache)
-        cache_policy = guards.cache if run.ports.cache is not None else None
+        cache_policy = policies.cache if run.ports.cache is not None else None
         cache_key = self._cache_key(cache_policy) if cache_policy is not None else None
         if cache_key is not None and (cached := (yield AwaitReply(cache.get(cache_key)))) is not None:
             return copy_container(cached[0])
         number = 1
-        heartbeat_only = guards.timeout is not None and guards.timeout.heartbeat_only
+        heartbeat_only = policies.timeout is not None and policies.timeout.heartbeat_only
         while True:
             attempt = Attempt(
                 number,
@@ -571,10 +571,10 @@ class Call:
                 outer=self._calling_attempt,
             )
             scope.begin_attempt(attempt)
-            result: Any = yield from attempt_within_limits(scope, guards, guards.timeout)
+            result: Any = yield from attempt_within_limits(scope, policies, policies.timeout)
             if type(result) is _Value:
                 break
-            delay = retry_delay(guards, number, result)
+            delay = retry_delay(policies, number, result)
             if delay is None:
                 raise result
             attempt.failed_task = scope.task

@@ -319,11 +319,11 @@ def test_a_subgraph_runs_in_the_lane_of_its_run(make: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "concurrent"), [({}, "thread"), ({"timeout": 1}, "loop"), ({"retry_policy": RetryPolicy()}, "loop")]
 )
-def test_an_error_handler_has_the_guards_of_its_node(make: Any, options: dict[str, Any], concurrent: str) -> None:
+def test_an_error_handler_has_the_policies_of_its_node(make: Any, options: dict[str, Any], concurrent: str) -> None:
     program = single(make, error_handler=lambda state, error: None, **options)
     handler = program.nodes[program.nodes["a"].handler]
 
-    assert (handler.guards is not None) is (concurrent == "loop")
+    assert (handler.policies is not None) is (concurrent == "loop")
     assert (handler.sync_lane, handler.concurrent_lane, handler.async_lane) == ("thread", concurrent, concurrent)
 
 
