@@ -122,7 +122,7 @@ class Superstep:
     def _close_after_calls(self) -> None:
         """Close, unless plain functions started by `@task` calls must be awaited. The caller holds the lock."""
         run = self.run
-        if run.open_calls is None or self.closed or run.config.sibling_grace == 0 or run.root.hold_lost:
+        if run.open_calls is None or self.closed or run.config.sibling_grace == 0 or run.root.has_lost_thread:
             self._close()
         elif run.open_calls.must_be_awaited(self.tasks, self.outcomes):
             self.ending = True

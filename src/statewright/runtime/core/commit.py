@@ -65,7 +65,7 @@ class StepCommit(Commit):
         self._run_metadata = run.metadata
         self._before = before
         self._results = results
-        self._start_entries = () if run.claimed else started_entries(run)
+        self._start_entries = () if run.holds_thread else started_entries(run)
         self._end_entries = finished_entries(run, "completed") if source == "loop" and after.is_complete else ()
         self._values_before_migration, run.values_before_migration = run.values_before_migration, None
         self._memories = dict(run.memories) if run.memories else None
@@ -84,7 +84,7 @@ class StepCommit(Commit):
         self.pending = self.hold = self.size = None
         self.dropped_namespaces = self.siblings = ()
         self.graph_version = run.program.graph.version
-        self.overlaps = run.overlaps and (run.claimed or run.nested)  # the write that claims the thread is awaited
+        self.overlaps = run.overlaps and (run.holds_thread or run.nested)  # the write that claims the thread is awaited
 
     @property
     def deltas(self) -> Mapping[str, Any] | None:  # pyright: ignore[reportIncompatibleVariableOverride]

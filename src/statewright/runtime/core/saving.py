@@ -68,7 +68,7 @@ def commit_of(
 def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
     """Save a commit, and emit its event."""
     yield Save(commit)
-    run.record_hold(commit.hold)
+    run.record_lease(commit.hold)
     if run.unpublished_events:
         run.publish_finished(commit.finished)
     if run.emitter is not None and run.emitter.wants("committed"):
@@ -104,7 +104,7 @@ def save_pending(
     """
     _, now = yield Stamp(checkpoint.step)
     hold = run.lease_request(now, release=outcome is not None, may_claim=True)
-    entries = (*(() if run.claimed else started_entries(run)), *run.take_log_entries())
+    entries = (*(() if run.holds_thread else started_entries(run)), *run.take_log_entries())
     if outcome is not None:
         entries = (
             *entries,
@@ -112,7 +112,7 @@ def save_pending(
             *finished_entries(run, outcome.status, outcome.error),
         )
     yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, now, entries) if entries else None)
-    run.record_hold(hold)
+    run.record_lease(hold)
     if run.unpublished_events:
         run.publish_finished(pending.completed)
         run.unpublished_events.clear()  # the others are of tasks that ended too late to be saved, and will run again
@@ -120,7 +120,7 @@ def save_pending(
 
 def release_thread(run: Run, outcome: RunOutcome) -> Generator[Effect, Any, None]:
     """Release the thread if the run stopped without a write and therefore still holds it."""
-    if run.claimed and not run.nested:
+    if run.holds_thread and not run.nested:
         yield from save_pending(run, outcome.checkpoint, Pending(), outcome)
 
 

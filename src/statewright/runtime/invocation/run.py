@@ -156,18 +156,18 @@ class Run:
         "call",
         "caller",
         "claim",
-        "claimed",
         "closed_step",
         "config",
         "control",
         "emitter",
         "ended_calls",
         "existing_spending",
-        "held_until",
-        "hold_lost",
+        "has_lost_thread",
+        "holds_thread",
         "in_flight_commit",
         "journal",
         "known_interrupts",
+        "lease_expires_at",
         "log_buffer",
         "matched_questions",
         "memories",
@@ -279,11 +279,11 @@ class Run:
         """The name under which the run holds its thread; None if nothing is saved."""
         self.claim = claim
         """The claim of the run on its thread; None if nothing is saved."""
-        self.claimed = False
+        self.holds_thread = False
         """True while the run holds its thread."""
-        self.held_until: datetime | None = None
+        self.lease_expires_at: datetime | None = None
         """The time at which the lease expires, according to the run's last write."""
-        self.hold_lost = False
+        self.has_lost_thread = False
         """True once a write or renewal has shown that another run has taken over the thread."""
 
         # Saved by earlier runs for the tasks that are due.
@@ -435,7 +435,7 @@ class Run:
             return None
         claim = self.claim
         until = None if release and not self.nested else now + self.lease_duration
-        if not may_claim or self.claimed or self.nested:
+        if not may_claim or self.holds_thread or self.nested:
             return LeaseRequest(self.owner, now, until)
         if claim is None:
             return LeaseRequest(self.owner, now, until, claims=True)
@@ -459,21 +459,21 @@ class Run:
             caller.run.open_namespaces.add(namespace)
         self.namespace, self.branch_key = namespace, self.branch_key._replace(namespace=namespace)
 
-    def record_hold(self, hold: LeaseRequest | None) -> None:
+    def record_lease(self, hold: LeaseRequest | None) -> None:
         """Record that a write with this lease request has succeeded."""
         if hold is not None:
-            self.claimed = hold.until is not None
+            self.holds_thread = hold.until is not None
             if self.claim is not None:
                 self.claim.is_in_doubt, self.claim.is_made = False, True
-            self.held_until = hold.until
+            self.lease_expires_at = hold.until
 
     def commit_failed(self) -> None:
         """Record that a commit in flight has failed: if it was to release the lease, the run still holds the thread."""
-        self.claimed = self.owner is not None
+        self.holds_thread = self.owner is not None
 
-    def lose_hold(self) -> None:
+    def lose_thread(self) -> None:
         """Record that another run has taken over the thread, and close the current superstep if it is ending."""
-        self.hold_lost = True
+        self.has_lost_thread = True
         step = self.superstep
         if step is not None and step.ending:
             step.close_and_notify()

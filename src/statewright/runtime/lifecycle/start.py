@@ -81,7 +81,7 @@ def begin_run(run: Run, graph_input: Any) -> Beginning:
         saved = migrated(run, (yield from load_head(run)))
         head = saved.id if saved is not None else None
     checkpoint, pending = yield from _start(run, graph_input, saved, head)
-    if run.owner is not None and not (run.claimed or run.nested):
+    if run.owner is not None and not (run.holds_thread or run.nested):
         yield from save_pending(run, checkpoint, Pending())  # an empty write, which claims the thread
     if pending:
         _restore_pending(run, pending)
@@ -335,7 +335,7 @@ def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Gene
     """Execute the unfinished work of the thread until it stops, and return its outcome."""
     checkpoint, pending = yield from _continue(run, saved, head, replay=False)
     run.step_limit = checkpoint.step + run.settings.recursion_limit
-    if not run.claimed:
+    if not run.holds_thread:
         yield from save_pending(run, checkpoint, Pending())
     _restore_pending(run, pending)
     return (yield from supersteps(run, checkpoint, pending))

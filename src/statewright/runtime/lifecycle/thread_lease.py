@@ -100,7 +100,7 @@ class Holding:
     def _end(self) -> MaybeFuture[object]:
         run = self._run
         try:
-            if (run.claimed or cast(Claim, run.claim).is_in_doubt) and not run.nested:
+            if (run.holds_thread or cast(Claim, run.claim).is_in_doubt) and not run.nested:
                 return _saver(run).renew(
                     _thread_id(run), cast(LeaseRequest, run.lease_request(run.ports.clock.now(), release=True))
                 )
@@ -212,15 +212,15 @@ class LeaseRenewer(Holding):
         run = self._run
         if self._has_ended:
             return
-        if run.claimed:
+        if run.holds_thread:
             try:
                 hold = cast(LeaseRequest, run.lease_request(run.ports.clock.now()))
                 lease: Lease | None = resolve(_saver(run).renew(_thread_id(run), hold))
-                run.held_until = hold.until
+                run.lease_expires_at = hold.until
                 if lease is not None and lease.wanted is not None:
                     self.ask_to_stop(lease.wanted)
             except LeaseLost:
-                run.lose_hold()  # the next write of the run will be refused with this error
+                run.lose_thread()  # the next write of the run will be refused with this error
             except StorageError:
                 pass  # either the next write of the run will fail with this error, or the next renewal succeeds
             except Exception:  # a defect of the saver: the next renewal may succeed

@@ -53,7 +53,7 @@ def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
                     _report_end(run, outcome.checkpoint)
                 else:
                     yield from save_uncommitted(run, outcome.checkpoint)
-            if run.claimed:
+            if run.holds_thread:
                 yield from release_thread(run, outcome)
     except LeaseLost as error:
         if run.parent is not None:
@@ -110,7 +110,7 @@ def take_turn(
             if not may_reload or not _can_start_over(run):
                 raise refusal
             continue
-        if run.claimed or (run.config.on_busy == "reject" and not is_closing(refusal.owner)):
+        if run.holds_thread or (run.config.on_busy == "reject" and not is_closing(refusal.owner)):
             raise refusal
         if check is not None and run.config.on_busy in STOPS_HOLDER:
             check()
@@ -127,7 +127,7 @@ def _loaded_head(run: Run) -> str | None:
 def _can_start_over(run: Run) -> bool:
     """Return whether starting over may succeed, and record the version of the thread for which a claim was refused."""
     claim = run.claim
-    if run.claimed or claim is None:
+    if run.holds_thread or claim is None:
         return False
     if claim.refused_version is not None and claim.refused_version == claim.loaded_version:
         return False  # a second claim based on the same version was refused, so loading the thread again cannot help
@@ -137,7 +137,7 @@ def _can_start_over(run: Run) -> bool:
 
 def _forget_beginning(run: Run) -> None:
     """Discard the data that a beginning whose claim was refused has left in the run."""
-    if run.claimed:
+    if run.holds_thread:
         return
     run.open_namespaces, run.uncommitted_from = set(), None
     run.answers.clear()

@@ -23,8 +23,8 @@ from statewright.ids import CheckpointId
 from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.liveness import (
-    check_hold,
-    check_hold_async,
+    check_holds_thread,
+    check_holds_thread_async,
     check_may_start,
     check_not_refused,
     note_refusal,
@@ -51,7 +51,7 @@ def perform_step(
         return value
     if is_coroutine_function(function):
         return _call_step_async(scope, key, args_hash, function, args, kwargs)
-    check_hold(scope, name)
+    check_holds_thread(scope, name)
     with emit_step_events(scope, key, args_hash), scope.enter_step(key) as step_scope:
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
@@ -202,7 +202,7 @@ def _take_log(scope: Scope, hold: LeaseRequest | None) -> Log | None:
     run, task = scope.run, scope.task
     if task is None or not run.log_buffer:
         return None
-    if not (run.claimed or run.nested):  # the entry "run_started", which has to come first, is not saved yet
+    if not (run.holds_thread or run.nested):  # the entry "run_started", which has to come first, is not saved yet
         return None
     entries = run.take_log_entries(task.planned_id)
     return Log(run.run_id, hold.now if hold is not None else run.ports.clock.now(), entries) if entries else None
@@ -228,7 +228,7 @@ async def _call_step_async(
 ) -> Any:
     """Call a coroutine function as a step."""
     check_may_start(scope, key[1])  # checked again, because a coroutine may be awaited long after it was created
-    await check_hold_async(scope, key[1])
+    await check_holds_thread_async(scope, key[1])
     return await _complete_step_async(scope, key, args_hash, function(*args, **kwargs))
 
 

@@ -43,7 +43,7 @@ def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> s
             return f"the superstep of node {_node(current)!r} has ended"
         if run.control is not None and run.control.cancel_reason is not None:
             return run.control.cancel_reason
-        if run.hold_lost:
+        if run.has_lost_thread:
             return "another run has taken over its thread"
         current = run.parent
     return None
@@ -155,7 +155,7 @@ def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost,
             if control is not None and control.drain_reason is not None:
                 return True
         elif (
-            current.run.hold_lost
+            current.run.has_lost_thread
             or (control is not None and control.cancel_reason is not None)
             or ((is_call or current is not scope) and _is_closed(current))
         ):
@@ -200,31 +200,31 @@ def check_may_start(scope: CallingTask, name: str) -> None:
         raise _refusal(scope, f"{reason}, so the step {name!r} of node {_node(scope)!r} was not started", run)
 
 
-def check_hold(scope: CallingTask, name: str) -> None:
+def check_holds_thread(scope: CallingTask, name: str) -> None:
     """Raise RunCancelled if the run no longer holds its thread, so that the step `name` must not start.
 
     The saver is asked, because another process or `release` may have ended the lease since the last write. An expired
     lease is renewed if possible.
     """
     root = scope.run.root
-    if root.claimed:
+    if root.holds_thread:
         try:
             lease = resolve(_current_lease(root))
         except LeaseLost as error:
-            raise _note_lost_hold(scope, name, root) from error
+            raise _lose_thread(scope, name, root) from error
         _check_lease(scope, name, root, lease)
 
 
-async def check_hold_async(scope: CallingTask, name: str) -> None:
-    """Do the same as `check_hold` on the running event loop."""
+async def check_holds_thread_async(scope: CallingTask, name: str) -> None:
+    """Do the same as `check_holds_thread` on the running event loop."""
     root = scope.run.root
-    if root.claimed:
+    if root.holds_thread:
         from statewright.async_futures import aresolve  # loads asyncio
 
         try:
             lease = await aresolve(_current_lease(root))
         except LeaseLost as error:
-            raise _note_lost_hold(scope, name, root) from error
+            raise _lose_thread(scope, name, root) from error
         _check_lease(scope, name, root, lease)
 
 
@@ -234,19 +234,21 @@ def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
     If the lease has expired, it is renewed first: the process may have been suspended for a while.
     """
     saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.branch_key).thread_id
-    if root.held_until is not None and root.ports.clock.now() >= root.held_until:
+    if root.lease_expires_at is not None and root.ports.clock.now() >= root.lease_expires_at:
         return saver.renew(thread_id, cast(LeaseRequest, root.lease_request(root.ports.clock.now())))
     return saver.lease(thread_id)
 
 
 def _check_lease(scope: CallingTask, name: str, root: Run, lease: Lease | None) -> None:
+    """Raise RunCancelled if the lease does not belong to the root run."""
     if lease is None or lease.owner != root.owner:
-        raise _note_lost_hold(scope, name, root)
-    root.held_until = lease.until
+        raise _lose_thread(scope, name, root)
+    root.lease_expires_at = lease.until
 
 
-def _note_lost_hold(scope: CallingTask, name: str, root: Run) -> RunCancelled:
-    root.hold_lost = True
+def _lose_thread(scope: CallingTask, name: str, root: Run) -> RunCancelled:
+    """Record that the root run has lost its thread, and return the error for the step `name`."""
+    root.has_lost_thread = True
     return _refusal(
         scope,
         f"the run no longer holds its thread, which was taken over, released or deleted, so the step {name!r} of node "
@@ -256,6 +258,7 @@ def _note_lost_hold(scope: CallingTask, name: str, root: Run) -> RunCancelled:
 
 
 def _refusal(scope: CallingTask, reason: str, run: Run) -> RunCancelled:
+    """Return the error that tells a task that its run is over, and record it as a refusal."""
     error = RunCancelled(reason)
     note_refusal(scope, error, run)
     return error

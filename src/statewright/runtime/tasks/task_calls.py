@@ -52,8 +52,8 @@ from statewright.runtime.tasks.journal import (
     treat_conflict_as_saved,
 )
 from statewright.runtime.tasks.liveness import (
-    check_hold,
-    check_hold_async,
+    check_holds_thread,
+    check_holds_thread_async,
     check_may_start,
     check_not_refused,
     override_if_refused,
@@ -408,7 +408,7 @@ class Call:
     def _call(self) -> Any:
         """Call the function, if the calling task may still act."""
         check_may_start(self._scope, self._function.name)
-        check_hold(self._scope, self._function.name)
+        check_holds_thread(self._scope, self._function.name)
         return self._function.function(*self._args, **self._kwargs)
 
     def _call_by_policies(self) -> Any:
@@ -512,7 +512,7 @@ class Call:
     async def _call_async(self) -> Any:
         """Call the coroutine function, if the calling task may still act."""
         check_may_start(self._scope, self._function.name)
-        await check_hold_async(self._scope, self._function.name)
+        await check_holds_thread_async(self._scope, self._function.name)
         return await self._function.function(*self._args, **self._kwargs)
 
     async def _call_by_policies_async(self) -> Any:
