@@ -6,7 +6,7 @@ holder in the same process is notified of the request at once. A holder in anoth
 renews its lease, and the waiting runs poll the lease.
 
 A run may be dropped at any point, because a generator is not exhausted, or by a second Ctrl-C. Its thread must be
-released nevertheless. `Holding` does that, on a worker thread if necessary. If even that fails, the lease expires.
+released nevertheless. `ThreadHold` does that, on a worker thread if necessary. If even that fails, the lease expires.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ _lock = threading.Lock()
 """Guards the queues."""
 
 
-class Holding:
-    """A context manager around all writes of a run, during which the run may hold its thread.
+class ThreadHold:
+    """A context manager around all writes of a run: inside the block, the run may hold its thread.
 
     During the block, other runs regard the run as alive, so that its lease is valid. At the end of the block the thread
     is released, unless the last write of the run has released it.
@@ -130,7 +130,7 @@ class Holding:
             cast("LightFuture[None]", cast(Claim, self._run.claim).release).set_result(None)
 
 
-class LeaseRenewer(Holding):
+class LeaseRenewer(ThreadHold):
     """A context manager around the execution of a run, which renews the lease on the thread while nodes are running.
 
     Under the sync driver, a run is suspended while the reader of its stream processes a part, which may take forever.

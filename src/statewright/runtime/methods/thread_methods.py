@@ -27,7 +27,7 @@ from statewright.runtime.lifecycle.snapshot import (
     snapshot_of,
     with_subgraphs,
 )
-from statewright.runtime.lifecycle.thread_lease import Holding
+from statewright.runtime.lifecycle.thread_lease import ThreadHold
 from statewright.runtime.lifecycle.thread_state import (
     Update,
     check_updates,
@@ -267,7 +267,7 @@ def _change_thread(
     """
     if may_reload is None:
         may_reload = run.settings.checkpoint_id is None
-    with Holding(run):
+    with ThreadHold(run):
         result = perform_all(run, take_turn(run, change, may_reload=may_reload, check=check))
     if type(result) is RunOutcome:  # its control has stopped it while it waited
         raise result.error or RunCancelled("it was stopped while it waited for the thread")

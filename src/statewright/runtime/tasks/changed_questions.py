@@ -37,28 +37,30 @@ _LONGEST_VALUE: Final = 200
 """The maximum number of characters of a question's value in messages."""
 
 
-def check_answered(scope: Scope, before: Interrupt, now: Interrupt) -> None:
-    """Compare the question that a task asks now with the answered question at the same position (`before`).
+def check_answered(scope: Scope, earlier: Interrupt, current: Interrupt) -> None:
+    """Compare the question that a task asks now with the answered question at the same position (`earlier`).
 
     Raises QuestionMismatch if the answer belongs to another question, and warns (QuestionChanged) if only the value
     differs.
     """
-    changed = [name for name in ("kind", "event", "schema_form") if getattr(before, name) != getattr(now, name)]
-    if before.schema_form is None and before.schema is not None:  # saved by a version that did not store `schema_form`
+    changed = [name for name in ("kind", "event", "schema_form") if getattr(earlier, name) != getattr(current, name)]
+    if (
+        earlier.schema_form is None and earlier.schema is not None
+    ):  # saved by a version that did not store `schema_form`
         changed = [name for name in changed if name != "schema_form"]
     if changed:
-        raise _mismatch(scope, before, now, " and ".join(name.removesuffix("_form") for name in changed))
-    if are_equal(before.value, now.value) is not False:
-        scope.run.matched_questions.add(now.id)
+        raise _mismatch(scope, earlier, current, " and ".join(name.removesuffix("_form") for name in changed))
+    if are_equal(earlier.value, current.value) is not False:
+        scope.run.matched_questions.add(current.id)
         return
-    if any(_is_same(question, now) for question in _other_questions(scope, now)):
-        raise _mismatch(scope, before, now, "place")
+    if any(_is_same(question, current) for question in _other_questions(scope, current)):
+        raise _mismatch(scope, earlier, current, "place")
     if scope.run.config.refuses_changed:
-        raise _mismatch(scope, before, now, "value")
-    _report_changed(scope, before, now)
+        raise _mismatch(scope, earlier, current, "value")
+    _report_changed(scope, earlier, current)
 
 
-def check_new(scope: Scope, now: Interrupt) -> None:
+def check_new(scope: Scope, current: Interrupt) -> None:
     """Raise QuestionMismatch if a question at a new position equals an answered question at another position.
 
     An exception is a task that has failed since the answer: it may ask the same question again under another key.
@@ -66,14 +68,14 @@ def check_new(scope: Scope, now: Interrupt) -> None:
     if _has_failed(scope):
         return
     run = scope.run
-    for question in _other_questions(scope, now):
-        if question.id in run.answers and question.id not in run.matched_questions and _is_same(question, now):
-            raise _mismatch(scope, question, now, "key" if question.key != now.key else "place")
+    for question in _other_questions(scope, current):
+        if question.id in run.answers and question.id not in run.matched_questions and _is_same(question, current):
+            raise _mismatch(scope, question, current, "key" if question.key != current.key else "place")
 
 
-def is_unchanged(before: Interrupt, now: Interrupt) -> bool:
+def is_unchanged(earlier: Interrupt, current: Interrupt) -> bool:
     """Return whether a question that was open and is asked again is still the same."""
-    return _is_same(before, now) and before.schema_form == now.schema_form
+    return _is_same(earlier, current) and earlier.schema_form == current.schema_form
 
 
 def are_equal(first: Any, second: Any) -> bool | None:
@@ -118,9 +120,9 @@ def _has_failed(scope: Scope) -> bool:
     return is_retry or (task is not None and task.planned_id in scope.run.attempts)
 
 
-def _mismatch(scope: Scope, before: Interrupt, now: Interrupt, difference: str) -> QuestionMismatch:
+def _mismatch(scope: Scope, earlier: Interrupt, current: Interrupt, difference: str) -> QuestionMismatch:
     node = scope.task.node if scope.task is not None else ""
-    return QuestionMismatch(node, difference, _describe(before), _describe(now), before=before, now=now)
+    return QuestionMismatch(node, difference, _describe(earlier), _describe(current), before=earlier, now=current)
 
 
 def _describe(question: Interrupt) -> str:
@@ -136,22 +138,22 @@ def _describe(question: Interrupt) -> str:
     return f"{text} ({details})" if details else text
 
 
-def _report_changed(scope: Scope, before: Interrupt, now: Interrupt) -> None:
+def _report_changed(scope: Scope, earlier: Interrupt, current: Interrupt) -> None:
     """Report that a question was asked in other words: in the log, as an event, and as a warning."""
     run, task = scope.run, scope.task
     if scope.abandoned or task is None:
         return
     data = {
-        "id": now.id,
-        "key": now.key,
-        "before": _loggable(run, before.value),
-        "now": _loggable(run, now.value),
+        "id": current.id,
+        "key": current.key,
+        "before": _loggable(run, earlier.value),
+        "now": _loggable(run, current.value),
     }
     if run.saver is not None and scope.checkpoint is not None:
         run.log(("question_changed", scope.checkpoint.step + 1, task.node, task.planned_id, data))
     emit_task_event("question_changed", scope, data)
-    values = (short_repr(question.value, _LONGEST_VALUE) for question in (before, now))
-    warnings.warn(QuestionChanged(task.node, *values, before=before, now=now), stacklevel=_STACK_LEVEL)
+    values = (short_repr(question.value, _LONGEST_VALUE) for question in (earlier, current))
+    warnings.warn(QuestionChanged(task.node, *values, before=earlier, now=current), stacklevel=_STACK_LEVEL)
 
 
 def _loggable(run: Run, value: Any) -> Any:

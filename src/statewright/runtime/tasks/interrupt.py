@@ -148,37 +148,37 @@ def wait_for(
     parts["value"] = copy_container(parts["value"])  # the node may change its list or dict later
     form = schema_form(parts.get("schema"))
     question = Interrupt(id=question_id, key=key, schema_form=form, due_at=until, namespace=run.namespace, **parts)
-    before = run.questions.by_id.get(question_id) or run.known_interrupts.get(question_id)
+    earlier = run.questions.by_id.get(question_id) or run.known_interrupts.get(question_id)
     if question_id in run.answers:
-        if before is not None:
-            check_answered(scope, before, question)
+        if earlier is not None:
+            check_answered(scope, earlier, question)
         answer = copy_container(run.answers[question_id])  # the node may change its copy
-        return _check_answer(answer, before, question)
+        return _check_answer(answer, earlier, question)
     if not repeats and run.answers:
         check_new(scope, question)
-    if before is not None:
-        raise Paused(_repeat_question(before, question))
+    if earlier is not None:
+        raise Paused(_repeat_question(earlier, question))
     check_schema(function, question.schema)
     if delay is not None:
         question = replace(question, due_at=run.ports.clock.now() + timedelta(seconds=as_seconds(delay)))
     raise Paused(question)
 
 
-def _check_answer(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
+def _check_answer(answer: Any, earlier: Interrupt | None, question: Interrupt) -> Any:
     """Return the answer, after checking it against the schema of the question if that was not done when it arrived.
 
-    Not every type can be stored with a question. So the schema that was stored with the earlier question (`before`) may
+    Not every type can be stored with a question. So the schema that was stored with the earlier question may
     be weaker than the one that the node passes now, or missing.
     """
-    if question.schema is None or before is None or answer is None:
+    if question.schema is None or earlier is None or answer is None:
         return answer
-    if schema_form(before.schema) == question.schema_form:
+    if schema_form(earlier.schema) == question.schema_form:
         return answer
     return check_value(f"answer to {question.id}", question.schema, answer)
 
 
-def _repeat_question(before: Interrupt, question: Interrupt) -> Interrupt:
-    """Return the question to pause with when `before`, which is open, is asked again. Its timeout is not extended."""
-    if is_unchanged(before, question):
-        return before
-    return replace(question, due_at=before.due_at)
+def _repeat_question(earlier: Interrupt, question: Interrupt) -> Interrupt:
+    """Return the question to pause with when an open question is asked again. Its timeout is not extended."""
+    if is_unchanged(earlier, question):
+        return earlier
+    return replace(question, due_at=earlier.due_at)
