@@ -2,8 +2,8 @@
 
 Methods that run the graph create a run (`run_factory`) and pass it to a driver (`driving`). If their names begin with
 `a`, they use the driver for event loops. Running never changes a compiled graph, so threads and event loops may share
-it. `CompiledGraph` inherits most methods: those that inspect and change threads from `ThreadMethods`, and those that
-run the graph from `StreamMethods` and `InvokeMethods`.
+it. `CompiledGraph` inherits most methods: `ThreadMethods` inspects and changes threads, `StreamMethods` and
+`InvokeMethods` run the graph.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
 
 
 def _thread_options(options: Mapping[str, Any]) -> Any:
-    """Return those keywords of a call that identify a checkpoint."""
+    """Return the keywords of a call that identify a checkpoint, without all others."""
     return {name: options[name] for name in ("thread_id", "checkpoint_id", "branch") if name in options}
 
 

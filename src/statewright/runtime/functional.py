@@ -158,8 +158,8 @@ class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
             "clock": clock,
         }
 
-    # Type checkers take the first overload that matches. So those for coroutine functions come first, and among them
-    # and among the others, the one for `final`.
+    # Type checkers take the first overload that matches. So the overloads for coroutine functions come first, and those
+    # for `final` come before those for other results.
     @overload
     def __call__(
         self, function: Callable[Concatenate[A, ...], Coroutine[Any, Any, Final_[R, Any]]]
@@ -205,7 +205,7 @@ def _as_node(function: Callable[..., Any]) -> Callable[..., Any]:
     node = acall if is_coroutine_function(function) else call
     hints = dict(getattr(function, "__annotations__", {}))
     first_parameter = next(iter(inspect.signature(function).parameters), None)
-    # The types of the function's input and result must not be read as those of a state and an update.
+    # The types of the function's input and result are not the types of a state and an update.
     node.__annotations__ = {name: hint for name, hint in hints.items() if name not in (first_parameter, "return")}
     return node
 

@@ -44,7 +44,7 @@ class BaseCallOptions(TypedDict, Generic[ContextT], total=False):
     """When supersteps are saved: `sync` before the next one, `async` during it, `exit` only when the run stops."""
     interrupt_before: Names
     interrupt_after: Names
-    """Breakpoints: nodes before or after which the run pauses, in addition to those of `compile`; "*" for all nodes."""
+    """Breakpoints: nodes before or after which the run pauses; "*" for all nodes. They add to those of `compile`."""
     call_key: str | None
     """Inside a node: identifies this call among the calls of the task, if their order may change."""
     print_mode: StreamMode | Sequence[StreamMode] | None
@@ -69,7 +69,7 @@ class CallOptions(BaseCallOptions[ContextT], Generic[ContextT], total=False):
     """The keywords of every call that runs a graph. They take precedence over the same keys in `config`."""
 
     output_keys: Names
-    """The fields of the result, instead of those of the output schema. A single name makes the result a bare value."""
+    """The fields that the result has, instead of the output schema's. A single name makes the result a bare value."""
 
 
 class StreamPart(TypedDict):

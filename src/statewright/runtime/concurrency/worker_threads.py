@@ -27,7 +27,7 @@ from statewright.futures import LightFuture
 T = TypeVar("T")
 Job = Callable[[], object]
 MAX_HANDED_OVER: Final = 4
-"""The maximum number of jobs that run at once, of those passed to `hand_over`."""
+"""The maximum number of jobs passed to `hand_over` that run at once."""
 IDLE_SECONDS: Final = 10.0
 """Seconds that a thread waits for work before it ends."""
 DEFAULT_THREADS: Final = min(32, (os.cpu_count() or 1) + 4)

@@ -215,7 +215,7 @@ Entries = tuple[Entry, ...]
 
 
 def started_entries(run: Run) -> Entries:
-    """Return the first entry in the log of a run; no entry for a subgraph, because the log is that of the root run."""
+    """Return the first entry in the log of a run; no entry for a subgraph, which shares the log of the root run."""
     return () if run.nested else (("run_started", 0, None, None, {"graph": run.program.graph.name}),)
 
 

@@ -86,7 +86,7 @@ class Save:
 
 
 class SaveCallers:
-    """Save the postponed commit of a task's run, and first those of the runs that have called it (durability="exit").
+    """Save the postponed commit of a task's run, after those of the runs around it (durability="exit").
 
     A subgraph yields this before it saves, because its data can only be found through the saved tasks of its callers. A
     run that does not complete its superstep yields it to save the ends of subgraph calls. Sent back: nothing.

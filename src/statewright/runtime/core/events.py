@@ -24,7 +24,7 @@ def emit_task_started(emitter: EventEmitter, scope: Scope, state: Any) -> None:
 
 
 def emit_task_finished(emitter: EventEmitter, scope: Scope, outcome: Any) -> None:
-    """Emit "task_ended" and "task_finished". With durability `sync`, the latter waits until the result is saved."""
+    """Emit "task_ended" now, and "task_finished" now or, with durability `sync`, once the result is saved."""
     if emitter.wants("task_ended"):
         emitter.emit(task_event("task_ended", scope, outcome))
     if not emitter.wants("task_finished"):
@@ -83,7 +83,7 @@ _unknown_fields: Final[WeakKeyDictionary[Program, set[str]]] = WeakKeyDictionary
 
 
 def describe_unfinished_join(join: JoinEdge, arrived: Iterable[str]) -> str:
-    """Describe an incomplete join edge: the sources that have arrived, and those that have not."""
+    """Describe an incomplete join edge. `arrived` has the sources that have run."""
     reached = [start for start in join.starts if start in set(arrived)]
     missing = [start for start in join.starts if start not in reached]
     return f"{list(join.starts)} -> {join.end!r}: {_quote_names(reached)} arrived, {_quote_names(missing)} did not"

@@ -139,7 +139,7 @@ def incomplete_joins(program: Program, joins: Joins, results: Sequence[TaskResul
 def release_ready(
     program: Program, due: list[Task], deferred_tasks: list[DeferredTask]
 ) -> tuple[list[Task], list[DeferredTask]]:
-    """Return the tasks that are due, including deferred tasks that can start now, and those that keep waiting."""
+    """Return the due tasks, including deferred tasks that can start now, and the deferred tasks that keep waiting."""
     if not deferred_tasks:
         return _sort_tasks(program, due), deferred_tasks
     unblocked = _find_unblocked(program, deferred_tasks)

@@ -109,7 +109,7 @@ def _has_sender(program: Program, deferred: DeferredTask) -> bool:
 
 
 def _target_nodes(result: TaskResult) -> Iterator[str]:
-    """Yield the target nodes of a result, without those of a Command for the parent graph."""
+    """Yield the target nodes of a result in this graph. Targets of Commands for the calling graph are omitted."""
     for target in result.targets:
         if type(target) is Send:
             yield target.node

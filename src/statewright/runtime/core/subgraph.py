@@ -35,7 +35,7 @@ def subgraph_calls(
 ) -> tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]]]:
     """Return two functions that call a subgraph as a node: a plain function, and a coroutine function.
 
-    `fields` are the fields of the caller (None if its state is open), and `merging` those of them that have a reducer.
+    `fields` are the fields of the caller (None if its state is open), and `merging` the fields that have a reducer.
     Normally only the changes to the state become the update of the node. The whole result of the subgraph is used, like
     the result of a function, if the subgraph does not pass the state on, or if the state of the caller is a single
     value that does not have a reducer in both graphs.

@@ -62,7 +62,7 @@ def replace_in_flight(run: Run, reply: Any) -> AnyFuture[Any] | None:
 
 
 def save_callers(caller: CallingTask) -> None:
-    """Save the postponed commit of a task's run, and first those of the runs that have called it."""
+    """Save the postponed commit of a task's run, after the postponed commits of the runs around it."""
     with _callers_lock:  # several concurrent tasks may save the same run
         perform_all(caller.run, save_uncommitted(caller.run, cast(Checkpoint, caller.checkpoint)))
 

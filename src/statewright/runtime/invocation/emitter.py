@@ -34,7 +34,7 @@ class EventEmitter:
         return [(kind, listener) for kind, listeners in self._by_kind.items() for listener in listeners]
 
     def with_listeners(self, listeners: Iterable[tuple[EventKind, Listener]]) -> EventEmitter:
-        """Return an emitter with the same buffer and additional listeners, such as those of a subgraph."""
+        """Return an emitter with the same buffer and additional listeners, e.g. the instruments of a subgraph."""
         emitter = EventEmitter([*self.listeners(), *listeners])
         emitter.buffer = self.buffer
         return emitter

@@ -269,7 +269,8 @@ class Run:
         self.existing_spending = spending
         """The amounts that count against the budget; None if nothing has been counted yet. See `spending`."""
         self.slots = slots
-        """The limits on concurrency: that of each run from the root to this one, if it has one."""
+        """The limits on concurrency that apply: `max_concurrency` of this run and of the runs around it, where it is
+        set."""
         self.all_tasks_need_attempts = bool(slots)
         """True if even tasks without policies go through `tasks/retries`, because the run has limits on concurrency, or
         Sends with a timeout."""

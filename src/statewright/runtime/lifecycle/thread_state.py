@@ -61,7 +61,7 @@ def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
 
 
 def iter_history(run: Run, checkpoint_id: str | None, limit: int, *, inclusive: bool) -> Iterator[SavedCheckpoint]:
-    """Yield the checkpoints of a branch, the newest first, and then those from which the branch was forked.
+    """Yield the checkpoints of a branch, the newest first. If it is a fork, the checkpoints before the fork follow.
 
     With `checkpoint_id`, yield only earlier checkpoints than this one; with `inclusive`, this one too. They are read in
     pages of `limit` checkpoints.

@@ -301,7 +301,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return run
 
     def _nested_config(self, outer: RunConfig, options: Mapping[str, Any]) -> RunConfig:
-        """Return the options of a nested run: those of the call, of `compile`, or of the calling run (`outer`)."""
+        """Return the options of a nested run: from the call, from `compile`, or else from the calling run (`outer`)."""
         compiled = self._config
         if compiled.is_neutral and outer.on_unfinished is None and outer.on_busy == "reject" and not outer.has_breaks:
             inherited = outer  # the usual case: not copied, because that would cost more than the rest of this method
@@ -323,7 +323,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return inherited._replace(**own)
 
     def _nested_ports(self, outer: RunPorts) -> RunPorts:
-        """Return the services of a nested run: those of the calling run, except a store or cache of this graph."""
+        """Return the services of a nested run. A store or cache of this graph replaces that of the calling run."""
         own = self._ports
         if own.store is None and own.cache is None:
             return outer
@@ -392,7 +392,7 @@ def _id_and_owner(settings: Settings) -> tuple[str, str]:
 
 
 def _is_for_other_thread(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:
-    """Return whether a call inside a node is for another thread than that of the node.
+    """Return whether a call inside a node is for another thread than the node's own.
 
     A thread id alone does not mean that, because many calls pass on the config of the node.
     """

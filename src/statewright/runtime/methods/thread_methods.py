@@ -80,10 +80,11 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         limit: int | None = None,
         **options: Unpack[CallOptions[ContextT]],
     ) -> Iterator[StateSnapshot[ResultT]]:
-        """Iterate over the checkpoints of the thread's branch, the newest first, and then those before the fork.
+        """Iterate over the checkpoints of the thread's branch, the newest first.
 
-        If `config` names a checkpoint, the iteration begins with it. If `before`, another config, names a checkpoint,
-        the iteration begins with the previous one. `filter` selects checkpoints whose metadata contains its entries.
+        If the branch is a fork, the checkpoints before the fork follow. If `config` names a checkpoint, the iteration
+        begins with it. If `before`, another config, names a checkpoint, the iteration begins with the previous one.
+        `filter` selects checkpoints whose metadata contains its entries.
         """
         run = self._thread_run(config, options)
         start = read_settings(before).checkpoint_id if before is not None else run.settings.checkpoint_id
@@ -201,7 +202,7 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         return diff(old, new)
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> Sequence[ThreadEntry]:
-        """Return the threads in the checkpointer, also those of other graphs, the most recently changed first."""
+        """Return the threads in the checkpointer, even those of other graphs, the most recently changed first."""
         return resolve(self._require_saver().threads(prefix=prefix, limit=limit))
 
     def copy_thread(self, thread_id: str, to: str) -> None:
@@ -263,7 +264,7 @@ def _change_thread(
 ) -> T:
     """Wait for a turn on the thread, change it from outside a run, and return the result of `change`.
 
-    The keywords are those of `take_turn`.
+    `may_reload` and `check` are passed to `take_turn`.
     """
     if may_reload is None:
         may_reload = run.settings.checkpoint_id is None

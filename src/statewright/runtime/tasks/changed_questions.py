@@ -5,14 +5,14 @@ ordinal among the questions of the task, and each call of `interrupt()` receives
 asks other questions now, the answers do not belong to them. So each question is compared with the earlier question at
 the same position:
 
-- If its kind, event or type of answer differs, or if its value is that of another question of the task, the answer is
-  not used, and QuestionMismatch is raised.
+- If its kind, event or type of answer differs, or if another question of the task had its value, the answer is not
+  used, and QuestionMismatch is raised.
 - If only the value differs, it may be the same question in other words, such as a draft that a model has rewritten. The
   answer is used, with a warning; with `compile(changed_questions="error")`, QuestionMismatch is raised instead.
 
 If there was no question at the position, QuestionMismatch is raised if the new question equals a question of the task
 whose answer has not been used yet, because then the question has moved, or its key has changed. Questions of a subgraph
-or of a `@task` call are never compared with those of the calling task, because both may use the same words.
+or of a `@task` call are never compared with questions of the calling task, because both may use the same words.
 """
 
 from __future__ import annotations
@@ -44,9 +44,7 @@ def check_answered(scope: Scope, earlier: Interrupt, current: Interrupt) -> None
     differs.
     """
     changed = [name for name in ("kind", "event", "schema_form") if getattr(earlier, name) != getattr(current, name)]
-    if (
-        earlier.schema_form is None and earlier.schema is not None
-    ):  # saved by a version that did not store `schema_form`
+    if earlier.schema_form is None and earlier.schema is not None:  # saved by a version that did not store the form
         changed = [name for name in changed if name != "schema_form"]
     if changed:
         raise _mismatch(scope, earlier, current, " and ".join(name.removesuffix("_form") for name in changed))
@@ -97,7 +95,7 @@ def _is_same(first: Interrupt, second: Interrupt) -> bool:
 
 
 def _other_questions(scope: Scope, question: Interrupt) -> Iterator[Interrupt]:
-    """Yield the earlier questions of the task itself at other positions, without those of its `@task` calls."""
+    """Yield the earlier questions of the task at other positions. Questions of its `@task` calls are not included."""
     task, run = scope.task, scope.run
     if task is None:
         return

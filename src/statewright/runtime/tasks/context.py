@@ -56,7 +56,7 @@ class RuntimeHost:
 
     @property
     def _current_scope(self) -> Scope:
-        """The scope of the step or `@task` call in which the runtime is being used, otherwise that of the task.
+        """The scope of the step or `@task` call in which the runtime is being used, or else the scope of the task.
 
         Each of these scopes has its own counters, from which ids derive.
         """

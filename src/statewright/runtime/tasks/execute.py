@@ -351,7 +351,7 @@ def evaluate_route(route: Route, scope: Scope, values: Values) -> Any:
 
 
 def set_targets(run: Run, node: NodeProgram, result: TaskResult, choices: Sequence[Any]) -> None:
-    """Set the targets of a result: the targets of plain edges, and those that the conditional edges have chosen.
+    """Set the targets of a result: the targets of plain edges, and the targets that conditional edges have chosen.
 
     `choices` has the value that the path function of each conditional edge has returned.
     """

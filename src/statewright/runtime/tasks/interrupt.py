@@ -167,8 +167,8 @@ def wait_for(
 def _check_answer(answer: Any, earlier: Interrupt | None, question: Interrupt) -> Any:
     """Return the answer, after checking it against the schema of the question if that was not done when it arrived.
 
-    Not every type can be stored with a question. So the schema that was stored with the earlier question may
-    be weaker than the one that the node passes now, or missing.
+    Not every type can be stored with a question. So the schema that was stored with the earlier question may be weaker
+    than the one that the node passes now, or missing.
     """
     if question.schema is None or earlier is None or answer is None:
         return answer

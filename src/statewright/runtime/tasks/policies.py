@@ -46,8 +46,8 @@ class NodePolicies:
         self.timeout = time_limit(timeout)
         self.cache = cache
         self.slots = slots
-        """Limits on concurrency, always in the same order, so that two tasks cannot deadlock: first the node's own,
-        then those of its tags by name."""
+        """Limits on concurrency: first the node's own limit, then the limits of its tags, sorted by name. The order is
+        always the same, so that two tasks cannot deadlock."""
         self.rates = rates
         self.circuits = circuits
 

@@ -123,7 +123,7 @@ class TaskFuture(Generic[T]):
         return self._future
 
     def set_performer(self, pooled: PooledCall | None, asyncio_task: Any) -> None:
-        """Set the pooled call of a plain function, or the asyncio task of a coroutine function; None for the other."""
+        """Set what performs the call: `pooled` for a plain function, `asyncio_task` for a coroutine function."""
         self._pooled, self._asyncio_task = pooled, asyncio_task
 
     def settle(self, value: Any, error: BaseException | None, run: Run | None = None) -> None:
