@@ -272,7 +272,7 @@ class Program:
 
     @cached_property
     def stored_types(self) -> frozenset[type]:
-        """The classes whose instances may be saved: types of fields and `saved_types`, of this graph and of subgraphs."""
+        """The classes whose instances may be saved: types of fields and `saved_types`, of subgraphs too."""
         schemas = (self.graph.schema, self.graph.input_schema, *self.graph.node_schemas.values())
         subgraphs = [cast(Any, node.action).program for node in self.graph.nodes.values() if node.is_subgraph]
         nested = (program.stored_types for program in subgraphs if isinstance(program, Program))

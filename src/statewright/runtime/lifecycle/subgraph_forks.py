@@ -43,19 +43,23 @@ def subgraph_commits(
     if saved is not None and at_head and saved.branch_key.branch == branch_key.branch:
         return ()
     prefix = f"{branch_key.namespace}|" if branch_key.namespace else ""
-    inside = [name for name in (yield Namespaces()) if name != branch_key.namespace and name.startswith(prefix)]
-    if not inside:
+    inner_namespaces = [
+        name for name in (yield Namespaces()) if name != branch_key.namespace and name.startswith(prefix)
+    ]
+    if not inner_namespaces:
         return ()
-    due: set[str] = {task.id for task in saved.checkpoint.frontier} if saved is not None else set()
+    due_task_ids: set[str] = {task.id for task in saved.checkpoint.frontier} if saved is not None else set()
     if saved is not None and at_head and not restart_calls:
-        commits = yield from _copy_calls_and_memories(run, saved, branch_key, inside, prefix, due)
+        commits = yield from _copy_calls_and_memories(run, saved, branch_key, inner_namespaces, prefix, due_task_ids)
     else:
         commits = yield from _restore_memories(run, branch_key, memories)
         if saved is not None and not restart_calls and saved.branch_key.branch != branch_key.branch:
-            calls = [name for name in inside if _task_of(name, prefix) in due]
+            calls = [name for name in inner_namespaces if _task_of(name, prefix) in due_task_ids]
             commits += yield from _copy_heads(run, saved.branch_key.branch, branch_key, calls)
-        copied = {commit.branch_key.namespace for commit in commits}
-        commits += yield from _reset_others(run, branch_key, inside, copied, prefix, due, restart_calls=restart_calls)
+        copied_namespaces = {commit.branch_key.namespace for commit in commits}
+        commits += yield from _reset_others(
+            run, branch_key, inner_namespaces, copied_namespaces, prefix, due_task_ids, restart_calls=restart_calls
+        )
     for commit in commits:
         if commit.branch_key.namespace in memories:
             memories[commit.branch_key.namespace] = commit.checkpoint.id
@@ -83,16 +87,24 @@ def parent_task_of(saved: SavedCheckpoint) -> str:
 
 
 def _copy_calls_and_memories(
-    run: Run, saved: SavedCheckpoint, branch_key: BranchKey, inside: list[str], prefix: str, due: set[str]
+    run: Run,
+    saved: SavedCheckpoint,
+    branch_key: BranchKey,
+    inner_namespaces: list[str],
+    prefix: str,
+    due_task_ids: set[str],
 ) -> Generator[Effect, Any, list[StepCommit]]:
-    """Return commits that copy the unfinished calls and the memories of a branch, in their current state."""
+    """Return commits that copy the unfinished calls and the memories of a branch, in their current state.
+
+    Only `inner_namespaces` are copied, which begin with `prefix`.
+    """
     namespaces: list[str] = []
-    for name in inside:
-        if _task_of(name, prefix) in due:
+    for name in inner_namespaces:
+        if _task_of(name, prefix) in due_task_ids:
             namespaces.append(name)
             continue
-        top = prefix + _first_segment(name, prefix)
-        head: SavedCheckpoint | None = yield Load(saved.branch_key.branch, None, top)
+        outermost = prefix + _first_segment(name, prefix)
+        head: SavedCheckpoint | None = yield Load(saved.branch_key.branch, None, outermost)
         if head is not None and head.metadata.get("remembers"):
             namespaces.append(name)
     return (yield from _copy_heads(run, saved.branch_key.branch, branch_key, namespaces))
@@ -133,27 +145,32 @@ def _restore_memories(
 def _reset_others(
     run: Run,
     branch_key: BranchKey,
-    inside: list[str],
-    copied: set[str],
+    inner_namespaces: list[str],
+    copied_namespaces: set[str],
     prefix: str,
-    due: set[str],
+    due_task_ids: set[str],
     *,
     restart_calls: bool,
 ) -> Generator[Effect, Any, list[StepCommit]]:
-    """Return commits that reset calls which start over, and memories that did not exist at the restored checkpoint."""
+    """Return commits that reset calls which start over, and memories that did not exist at the restored checkpoint.
+
+    Only `inner_namespaces`, which begin with `prefix`, are reset, and none of `copied_namespaces`.
+    """
     commits: list[StepCommit] = []
-    for name in inside:
-        if name in copied:
+    for name in inner_namespaces:
+        if name in copied_namespaces:
             continue
         head: SavedCheckpoint | None = yield Load(branch_key.branch, None, name)
         if head is None or head.metadata.get("reset"):
             continue
-        if _task_of(name, prefix) in due:
+        if _task_of(name, prefix) in due_task_ids:
             must_reset = restart_calls or run.config.keeps_calls
         else:
-            top = prefix + _first_segment(name, prefix)
-            outer: SavedCheckpoint | None = head if top == name else (yield Load(branch_key.branch, None, top))
-            must_reset = top in copied or (outer is not None and bool(outer.metadata.get("remembers")))
+            outermost = prefix + _first_segment(name, prefix)
+            outer: SavedCheckpoint | None = (
+                head if outermost == name else (yield Load(branch_key.branch, None, outermost))
+            )
+            must_reset = outermost in copied_namespaces or (outer is not None and bool(outer.metadata.get("remembers")))
         if must_reset:
             commits.append((yield from _reset_commit(run, head)))
     return commits
@@ -276,10 +293,10 @@ def find_callers(branch_key: BranchKey) -> Generator[Effect, Any, list[Caller] |
     callers: list[Caller] = []
     for depth, segment in enumerate(segments):
         head: SavedCheckpoint | None = yield Load(branch_key.branch, None, "|".join(segments[:depth]))
-        inside: SavedCheckpoint | None = yield Load(branch_key.branch, None, "|".join(segments[: depth + 1]))
-        if head is None or inside is None:
+        inner_head: SavedCheckpoint | None = yield Load(branch_key.branch, None, "|".join(segments[: depth + 1]))
+        if head is None or inner_head is None:
             return None
-        task_id = parent_task_of(inside) if inside.metadata.get("remembers") else _task_in(segment)
+        task_id = parent_task_of(inner_head) if inner_head.metadata.get("remembers") else _task_in(segment)
         task = next((task for task in head.checkpoint.frontier if task.id == task_id), None)
         if task is None:
             return None
@@ -318,10 +335,10 @@ def _pending_without(caller: Caller, discarded_questions: set[str]) -> Pending:
 
 def _load_question_ids(run: Run, branch_key: BranchKey) -> set[str]:
     """Return the ids of all questions that were asked so far in the outermost call that contains a namespace."""
-    saver, top = cast(Checkpointer, run.saver), branch_key.namespace.partition("|")[0]
+    saver, outermost = cast(Checkpointer, run.saver), branch_key.namespace.partition("|")[0]
     ids: set[str] = set()
     for name in resolve(saver.namespaces(branch_key.thread_id)):
-        if name == top or name.startswith((top + "|", top + ":")):
+        if name == outermost or name.startswith((outermost + "|", outermost + ":")):
             for saved in resolve(saver.history(branch_key.thread_id, namespace=name, branch=branch_key.branch)):
                 ids.update(question.id for questions in saved.pending.interrupts.values() for question in questions)
     return ids
