@@ -72,15 +72,15 @@ def begin_run(run: Run, graph_input: Any) -> Beginning:
     In that case, the unfinished work of the thread is executed first. Raises ThreadBusy or CheckpointConflict if the
     claim is refused; then nothing was written.
     """
-    saved, head = (yield from _load(run)) if run.saver is not None else (None, None)
+    saved, head_id = (yield from _load(run)) if run.saver is not None else (None, None)
     must_finish = run.config.on_unfinished == "finish" and graph_input is not None
     if must_finish and not isinstance(graph_input, Command) and saved is not None and not saved.checkpoint.is_complete:
-        outcome = yield from _finish(run, saved, head)
+        outcome = yield from _finish(run, saved, head_id)
         if outcome.status != "completed":
             return outcome
         saved = migrated(run, (yield from load_head(run)))
-        head = saved.id if saved is not None else None
-    checkpoint, pending = yield from _start(run, graph_input, saved, head)
+        head_id = saved.id if saved is not None else None
+    checkpoint, pending = yield from _start(run, graph_input, saved, head_id)
     if run.owner is not None and not (run.holds_thread or run.nested):
         yield from save_pending(run, checkpoint, Pending())  # an empty write, which claims the thread
     if pending:
@@ -107,16 +107,17 @@ def _restore_pending(run: Run, pending: Pending) -> None:
         run.recall_questions(pending)
 
 
-def _start(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
+def _start(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head_id: CheckpointId | None) -> Starting:
+    """Start with an input, with a Command, or, if the input is None, where the checkpoint `saved` is."""
     if run.nested and saved is not None and _continues_call(run, saved):
         graph_input = None  # the calling task runs again, so its call is resumed, whatever input it passes now
     if isinstance(graph_input, Command):
-        return (yield from _start_with_command(run, cast("Command[Any]", graph_input), saved, head))
+        return (yield from _start_with_command(run, cast("Command[Any]", graph_input), saved, head_id))
     if graph_input is not None:
-        return (yield from _start_with_input(run, graph_input, saved, head))
+        return (yield from _start_with_input(run, graph_input, saved, head_id))
     if saved is None:
         raise EmptyInputError(_nothing_to_continue(run))
-    checkpoint, pending = yield from _continue(run, saved, head, replay=True)
+    checkpoint, pending = yield from _continue(run, saved, head_id, replay=True)
     if run.nested and run.emitter is not None and run.emitter.wants("call_continued"):
         yield Emit(run_event("call_continued", run, checkpoint, checkpoint.step))
     answers = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
@@ -200,6 +201,7 @@ def migrated(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
 
 
 def _nothing_to_continue(run: Run) -> str:
+    """Return the error message for a call without input if there is nothing to continue."""
     if run.saver is None:
         return (
             "The input is None. Only a saved thread can be continued without input: "
@@ -211,7 +213,9 @@ def _nothing_to_continue(run: Run) -> str:
 # -- new input
 
 
-def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
+def _start_with_input(
+    run: Run, graph_input: Any, saved: SavedCheckpoint | None, head_id: CheckpointId | None
+) -> Starting:
     """Start at START with an input and the current state of the thread. Unfinished tasks are discarded."""
     program = run.program
     base, completed, discarded = _base_for_input(run, saved)
@@ -219,7 +223,7 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
     if saved is None and run.call is not None and run.call.argument_is_state and program.begins_with_state:
         base, graph_input = _take_over_state(program, base, task, graph_input)
     result = _conclude_entry(run, task, base, graph_input)
-    if discarded and saved is not None and _is_head(run, saved, head):
+    if discarded and saved is not None and _is_head(run, saved, head_id):
         update = yield from collect_discarded_updates(run, saved, base.values)
         if update:
             update_result = read_result(Scope(run, task), program.start, task, update)
@@ -229,18 +233,20 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
     if run.saver is not None:
         parent = saved.checkpoint if saved is not None else None
         metadata: dict[str, Any] = {"discarded": discarded} if discarded else {}
-        is_older = saved is not None and not _is_head(run, saved, head)
+        is_older = saved is not None and not _is_head(run, saved, head_id)
         if is_older:
-            metadata["replaces"] = head
+            metadata["replaces"] = head_id
         if parent is not None:
             run.open_namespaces |= call_namespaces(run, parent.frontier)
-        if run.caller is not None and run.saves_on_exit and head is None:
+        if run.caller is not None and run.saves_on_exit and head_id is None:
             # With durability `exit`, the input of a new call is not saved before the end of the call.
             run.uncommitted_from = NOTHING_SAVED
         else:
             if run.caller is not None and run.saves_on_exit:
                 yield SaveCallers(run.caller)
-            commit = commit_of(run, parent, checkpoint, [result], now, source="input", expected=head, metadata=metadata)
+            commit = commit_of(
+                run, parent, checkpoint, [result], now, source="input", expected=head_id, metadata=metadata
+            )
             if saved is not None and is_older:
                 # Subgraph calls of the discarded tasks are neither copied to another branch nor reset on this branch.
                 is_other_branch = saved.branch_key.branch != run.settings.branch
@@ -331,9 +337,9 @@ def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
         raise NamespaceBusy(saved.branch_key.namespace, caller.task.node)
 
 
-def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
+def _finish(run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
     """Execute the unfinished work of the thread until it stops, and return its outcome."""
-    checkpoint, pending = yield from _continue(run, saved, head, replay=False)
+    checkpoint, pending = yield from _continue(run, saved, head_id, replay=False)
     run.step_limit = checkpoint.step + run.settings.recursion_limit
     if not run.holds_thread:
         yield from save_pending(run, checkpoint, Pending())
@@ -345,17 +351,17 @@ def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Gene
 
 
 def _continue(
-    run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
+    run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None, *, replay: bool
 ) -> Generator[Effect, Any, tuple[Checkpoint, Pending]]:
     """Return the checkpoint to continue from, and its pending data. If `saved` is not the head, commit a fork of it."""
-    checkpoint, pending, fork = yield from _plan_continuation(run, saved, head, replay=replay)
+    checkpoint, pending, fork = yield from _plan_continuation(run, saved, head_id, replay=replay)
     if fork is not None:
         yield from save_commit(run, fork)
     return checkpoint, pending
 
 
 def _plan_continuation(
-    run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
+    run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None, *, replay: bool
 ) -> Generator[Effect, Any, tuple[Checkpoint, Pending, StepCommit | None]]:
     """Return the checkpoint and pending data to continue with, and the commit of a fork; None if no fork is needed.
 
@@ -363,14 +369,16 @@ def _plan_continuation(
     results are kept.
     """
     checkpoint, pending = saved.checkpoint, saved.pending
-    if _is_head(run, saved, head):
+    if _is_head(run, saved, head_id):
         return checkpoint, pending, None
     sibling_commits = yield from _subgraph_commits(run, saved, restart_calls=replay)
     pending = Pending(journal=dict(pending.journal), paused=pending.paused) if replay else pending.forked()
-    metadata = {"nodes": saved.metadata.get("nodes", []), "replaces": head}
+    metadata = {"nodes": saved.metadata.get("nodes", []), "replaces": head_id}
     commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
     fork = copy_with_id(checkpoint, commit_id)
-    commit = commit_of(run, checkpoint, fork, [], now, source="fork", expected=head, pending=pending, metadata=metadata)
+    commit = commit_of(
+        run, checkpoint, fork, [], now, source="fork", expected=head_id, pending=pending, metadata=metadata
+    )
     commit.siblings = sibling_commits
     return fork, pending, commit
 
@@ -385,27 +393,28 @@ def _subgraph_commits(run: Run, saved: SavedCheckpoint, *, restart_calls: bool) 
     return (yield from subgraph_commits(run, saved, branch_key, at_head=at_head, restart_calls=restart_calls))
 
 
-def _is_head(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> bool:
+def _is_head(run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None) -> bool:
     """Return True if a checkpoint is the head of the branch that the run writes to."""
-    return saved.id == head and saved.branch_key.branch == run.settings.branch
+    return saved.id == head_id and saved.branch_key.branch == run.settings.branch
 
 
 # -- a Command as input
 
 
 def _start_with_command(
-    run: Run, command: Command[Any], saved: SavedCheckpoint | None, head: CheckpointId | None
+    run: Run, command: Command[Any], saved: SavedCheckpoint | None, head_id: CheckpointId | None
 ) -> Starting:
+    """Start with the answers, the update and the targets of a Command. All are checked before anything is saved."""
     if not command.resumes and command.update is None and not command.targets:
         raise EmptyInputError("The Command is empty. Pass resume=, update= or goto=.")
     if saved is None and command.resumes:
         raise InvalidResume(_nothing_to_resume(run))
     checkpoint, pending, fork = Checkpoint(run.run_id, -1, run.program.start_values(), ()), Pending(), None
     if saved is not None:
-        checkpoint, pending, fork = yield from _plan_continuation(run, saved, head, replay=not command.resumes)
+        checkpoint, pending, fork = yield from _plan_continuation(run, saved, head_id, replay=not command.resumes)
     if command.resumes and pending.paused and not pending.open and run.program.graph.answers_to is not None:
         command = Command(update={run.program.graph.answers_to: command.resume})
-    # Errors in the command are raised here, before any part of it is saved.
+    # Errors in the Command are raised from here on, before any part of it is saved.
     answers = read_answers(command.resume, pending.open) if command.resumes else {}
     commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
     has_changes = command.update is not None or command.targets
@@ -437,6 +446,7 @@ def _apply_command(run: Run, base: Checkpoint, command: Command[Any], commit_id:
 
 
 def _nothing_to_resume(run: Run) -> str:
+    """Return the error message for a Command with answers if there is nothing to resume."""
     if run.saver is None:
         return "Resuming needs a checkpointer: compile(checkpointer=...) and call with a thread_id."
     return f"Thread {run.settings.thread_id!r} has no saved run to resume."

@@ -319,11 +319,11 @@ class EarlierHolder(NamedTuple):
 
 
 def roll_back_thread(
-    run: Run, *, only: EarlierHolder | None = None, expected: str | None = None, releases: bool = False
+    run: Run, *, holder: EarlierHolder | None = None, expected: str | None = None, releases: bool = False
 ) -> Generator[Effect, Any, None]:
     """Roll the branch back to the checkpoint before its last input.
 
-    With `only`, undo just the effects of that run, and nothing if it has completed or another run has continued the
+    With `holder`, undo just the effects of that run, and nothing if it has completed or another run has continued the
     thread. With `releases`, the thread is released; otherwise `run` still holds it. Raises CheckpointConflict if
     `expected` is not the head of the branch, CheckpointNotFound if the earlier checkpoint was pruned, and
     InvalidUpdateError if there was no input.
@@ -332,9 +332,9 @@ def roll_back_thread(
     head_id = head.id if head is not None else None
     if expected is not None and head_id != expected:
         raise CheckpointConflict(cast(BranchKey, run.branch_key).thread_id, expected, head_id)
-    if head is None or (only is not None and not only.has_left(head)):
+    if head is None or (holder is not None and not holder.has_left(head)):
         return
-    before = yield from _find_beginning(run, head, only)
+    before = yield from _find_beginning(run, head, holder)
     if before is not None and before.id == head.id:
         return  # that run has changed nothing
     base = before.checkpoint if before is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
@@ -362,26 +362,26 @@ def roll_back_thread(
 
 
 def _find_beginning(
-    run: Run, head: SavedCheckpoint, only: EarlierHolder | None
+    run: Run, head: SavedCheckpoint, holder: EarlierHolder | None
 ) -> Generator[Effect, Any, SavedCheckpoint | None]:
     """Find the checkpoint before the last input; None if the thread begins with that input.
 
-    With `only`, find the checkpoint from which that run has started. It may be the end of a completed run, or a change
-    that was made from outside a run.
+    With `holder`, find the checkpoint from which that run has started. It may be the end of a completed run, or a
+    change that was made from outside a run.
     """
     current = head
     while True:
         is_input = current.source == "input"
-        if only is not None and current.source in ("update", "fork") and current.run_id != only.run_id:
+        if holder is not None and current.source in ("update", "fork") and current.run_id != holder.run_id:
             return current
         if _begins_thread(current):
-            if is_input or only is not None:
+            if is_input or holder is not None:
                 return None
             raise InvalidUpdateError(
                 f"Thread {current.branch_key.thread_id!r} has no input to undo. Fork one of its checkpoints instead."
             )
         # If a run continued from an older checkpoint, the head that it has replaced is not among its ancestors.
-        replaced = current.metadata.get("replaces") if is_input or only is not None else None
+        replaced = current.metadata.get("replaces") if is_input or holder is not None else None
         parent_id = replaced or current.parent_id
         parent: SavedCheckpoint | None = (yield Load(run.settings.branch, parent_id)) if parent_id else None
         if parent is None:
@@ -389,7 +389,7 @@ def _find_beginning(
                 f"Thread {current.branch_key.thread_id!r} cannot be rolled back: the checkpoint before its last input "
                 f"was pruned. Nothing was changed. Fork a checkpoint that still exists, or prune less."
             )
-        if is_input or replaced or (only is not None and parent.checkpoint.is_complete):
+        if is_input or replaced or (holder is not None and parent.checkpoint.is_complete):
             return parent
         current = parent
 

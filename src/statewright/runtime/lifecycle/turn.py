@@ -101,7 +101,7 @@ def take_turn(
     while True:
         try:
             if holder is not None and run.config.on_busy == "rollback":
-                yield from roll_back_thread(run, only=holder)
+                yield from roll_back_thread(run, holder=holder)
             return (yield from begin())
         except (ThreadBusy, CheckpointConflict) as error:
             refusal = error
