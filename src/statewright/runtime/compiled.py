@@ -166,7 +166,7 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
     @property
     def reported(self) -> frozenset[str]:
         """The fields of results that have a reducer. A caller that has a reducer for a field too merges its writes."""
-        return self._program.reported
+        return self._program.reported_fields
 
     @property
     def passes_state_on(self) -> bool:

@@ -62,13 +62,13 @@ def record_reported_updates(
       recorded, as an Overwrite. The caller folds all updates at once, and an Overwrite discards the others.
     - For any other field, its name is recorded once, with None, to mark the field as written.
     """
-    merging = program.reported
+    fields = program.reported_fields
     reported = list(before.reported)
     # Overwrites come first, so only the beginning of what may be a long list is searched.
     replaced = {name for name, _ in takewhile(lambda pair: type(pair[1]) is Overwrite, reported)}
     for result in results:
         for name, update in write_pairs(result):
-            if name in merging:
+            if name in fields:
                 reported.append((name, update))
                 if is_overwrite(update):
                     replaced.add(name)
@@ -89,7 +89,7 @@ def folded_values(program: Program, values: Values, results: Sequence[TaskResult
         new = fold_writes(program, values, results[0]) if folded is None else folded
     else:
         new = fold_results(program, values, results)
-    return drop_transients(program, new, results) if program.transient else new
+    return drop_transients(program, new, results) if program.transient_channels else new
 
 
 def deltas_of_values(
@@ -100,8 +100,8 @@ def deltas_of_values(
     Fields in `rewritten` are stored in full. Comparing them proves nothing, because the value or an item of a list may
     be the same object as before, but changed in place.
     """
-    saved = {name: value for name, value in new.items() if name not in program.untracked}
-    removed = {name: MISSING for name in old if name not in saved and name not in program.untracked}
+    saved = {name: value for name, value in new.items() if name not in program.untracked_channels}
+    removed = {name: MISSING for name in old if name not in saved and name not in program.untracked_channels}
     changes = {
         name: value if name in rewritten else difference(old.get(name, MISSING), value)
         for name, value in saved.items()
@@ -133,13 +133,13 @@ def deltas_of_results(
 
     The delta MISSING means that a transient value was dropped.
     """
-    channels, unsaved = program.channels, program.untracked
+    channels, unsaved = program.channels, program.untracked_channels
     changes = {
         name: channels[name].delta(updates, new[name]) if name in channels else new[name]
         for name, updates in _updates_by_channel(results)
         if name in new and name not in unsaved  # a value for conditional edges only has been dropped already
     }
-    for name in program.transient:
+    for name in program.transient_channels:
         if name in old and name not in new and name not in unsaved:
             changes[name] = MISSING
     return changes

@@ -77,7 +77,7 @@ class StepCommit(Commit):
         """The fields that these supersteps have changed, except lists that have only grown."""
         self.branch_key = run.branch_key
         self.parent_id = self.expected = CheckpointId(before.id) if before is not None else None
-        self.checkpoint = after if not run.program.untracked else saved_form(run.program, after)
+        self.checkpoint = after if not run.program.untracked_channels else saved_form(run.program, after)
         self.source = source
         self.run_id = run.run_id
         self.created_at = created_at
@@ -149,7 +149,7 @@ class StepCommit(Commit):
 
 def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
     """Return a checkpoint as it is saved: without untracked values in the state and in the arguments of Sends."""
-    unsaved = program.untracked
+    unsaved = program.untracked_channels
     if not unsaved:
         return checkpoint
     return Checkpoint(
@@ -170,7 +170,7 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
 
 def saved_form_of_result(program: Program, result: TaskResult) -> TaskResult:
     """Return a result as it is saved: without untracked values, and without the state that only the run needs."""
-    unsaved = program.untracked
+    unsaved = program.untracked_channels
     writes = result.writes
     if not unsaved:
         return TaskResult(result.task, writes, result.targets, goto=result.goto)

@@ -19,7 +19,7 @@ def fold_writes(program: Program, values: Values, result: TaskResult) -> Values:
     writes = result.writes
     if type(writes) is not dict:
         return fold_results(program, values, [result])
-    merging = program.merging
+    merging = program.merging_channels
     new = values.copy()
     for name, update in writes.items():
         channel = merging.get(name)
@@ -64,7 +64,7 @@ def _effective_writes(program: Program, result: TaskResult) -> Iterable[tuple[st
     return [
         (name, update)
         for index, (name, update) in enumerate(write_pairs(result))
-        if name in program.merging or last[name] == index
+        if name in program.merging_channels or last[name] == index
     ]
 
 
@@ -98,7 +98,7 @@ def writing_nodes(name: str, results: Sequence[TaskResult]) -> list[str]:
 def drop_transients(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
     """Remove the transient values that end with this superstep from the new state, in place, and return the state."""
     written = {name for result in results for name, _ in write_pairs(result)}
-    for name in program.transient:
-        if name not in written or name in program.step_only:
+    for name in program.transient_channels:
+        if name not in written or name in program.step_only_channels:
             values.pop(name, None)
     return values

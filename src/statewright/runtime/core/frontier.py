@@ -88,7 +88,7 @@ def next_frontier(
 
 
 def _node_tasks(program: Program, nodes: Iterable[str], origin: str) -> list[Task]:
-    ordered = sorted(nodes, key=program.order.__getitem__)
+    ordered = sorted(nodes, key=program.node_order.__getitem__)
     return [Task(name, NO_ARG, origin, position) for position, name in enumerate(ordered)]
 
 
@@ -149,7 +149,7 @@ def release_ready(
         for deferred in deferred_tasks
         if not deferred.gather and program.graph.nodes[deferred.task.node].join == "idle"
     }
-    ready = {node for node in unblocked - idle if not reachable >> program.order[node] & 1}
+    ready = {node for node in unblocked - idle if not reachable >> program.node_order[node] & 1}
     if not due and not ready:
         ready = unblocked
     released = [deferred for deferred in deferred_tasks if deferred.task.node in ready]
@@ -159,7 +159,7 @@ def release_ready(
 
 def _sort_tasks(program: Program, tasks: Sequence[Task]) -> list[Task]:
     """Sort tasks: nodes in the order of declaration, then Sends in the order of sending."""
-    nodes = sorted((task for task in tasks if task.arg is NO_ARG), key=lambda task: program.order[task.node])
+    nodes = sorted((task for task in tasks if task.arg is NO_ARG), key=lambda task: program.node_order[task.node])
     return [*nodes, *(task for task in tasks if task.arg is not NO_ARG)]
 
 
@@ -171,7 +171,7 @@ def _find_unblocked(program: Program, deferred_tasks: Sequence[DeferredTask]) ->
 
 def _blocks(program: Program, node: str, other: str) -> bool:
     """Return whether `node` blocks `other`: while both are deferred, `other` has to wait."""
-    reach, order = program.graph.reach, program.order
+    reach, order = program.graph.reach, program.node_order
     reaches = reach[node] >> order[other] & 1
     in_cycle = reach[other] >> order[node] & 1
     return bool(reaches and (not in_cycle or order[node] < order[other]))
@@ -192,10 +192,10 @@ def _as_due_tasks(program: Program, released: Sequence[DeferredTask]) -> list[Ta
     """
 
     def sender_position(deferred: DeferredTask) -> int:
-        return program.order.get(program.nodes[deferred.sender].edge_source, -1)  # START comes first
+        return program.node_order.get(program.nodes[deferred.sender].edge_source, -1)  # START comes first
 
     tasks: list[Task] = []
-    for node in sorted({deferred.task.node for deferred in released}, key=program.order.__getitem__):
+    for node in sorted({deferred.task.node for deferred in released}, key=program.node_order.__getitem__):
         of_node = [deferred for deferred in released if deferred.task.node == node]
         tasks.extend(deferred.task for deferred in of_node if not deferred.gather)
         gathered = [deferred for deferred in of_node if deferred.gather]

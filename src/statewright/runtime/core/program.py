@@ -207,41 +207,51 @@ class Program:
         self.graph = graph
         self._policy_factory = PolicyFactory(graph)
         self.debug = debug
-        self.order = graph.order
+        self.node_order = graph.order
+        """By node: its position in the order of declaration."""
         self.channels: Mapping[str, Channel] = graph.channels
-        self.merging = {name: channel for name, channel in self.channels.items() if type(channel) is not LastValue}
+        self.merging_channels = {
+            name: channel for name, channel in self.channels.items() if type(channel) is not LastValue
+        }
         """The channels whose new value is not just the last update, but made from the old value and the updates."""
         self.containers = container_fields(graph)
         """The fields that may hold a list, dict or set; None if any key may, because the state is open."""
         self._kept_updates = frozenset(name for name in self.containers or () if self.channels[name].keeps_update)
-        self.transient = tuple(name for name, channel in self.channels.items() if channel.transient)
+        self.transient_channels = tuple(name for name, channel in self.channels.items() if channel.transient)
         """The channels whose values are dropped after the superstep that follows their last update."""
-        self.step_only = frozenset(
+        self.step_only_channels = frozenset(
             name
             for name, channel in self.channels.items()
             if isinstance(channel, Ephemeral) and channel.lifetime == "step"
         )
-        """Those of them whose values are dropped at the end of the same superstep, so that only conditional edges see
+        """The transient channels whose values are dropped at the end of the same superstep: only conditional edges see
         them."""
-        self.untracked = frozenset(name for name, channel in self.channels.items() if not channel.saved)
-        self.hidden = frozenset(name for name, channel in self.channels.items() if channel.hidden)
-        self.managed = {
+        self.untracked_channels = frozenset(name for name, channel in self.channels.items() if not channel.saved)
+        """The channels whose values are never saved."""
+        self.hidden_fields = frozenset(name for name, channel in self.channels.items() if channel.hidden)
+        """The fields that results do not contain."""
+        self.managed_fields = {
             name: managed
             for schema in (graph.schema, *graph.node_schemas.values())
             for name, managed in schema.managed.items()
         }
         """The fields that are computed for each superstep, such as `RemainingSteps`."""
         self.subscribers = _subscribers(graph)
+        """By channel: the nodes that become due when the channel is written."""
         self.deferring_nodes = frozenset(node.name for node in graph.nodes.values() if node.join != "any")
         """The nodes whose tasks may have to wait: see `frontier`."""
         self.uncounted_nodes = frozenset(node.name for node in graph.nodes.values() if node.metadata.get("hidden"))
         """Nodes that the library has added. If a superstep runs only these, the recursion limit does not stop it."""
         self.subgraphs = frozenset(node.name for node in graph.nodes.values() if node.is_subgraph)
+        """The nodes that are graphs."""
         self.targets = frozenset((*graph.nodes, END, STOP))
         """The allowed targets of a node that declares none."""
-        self.allows_fast_path = not (debug or self.managed or any(node.error_handler for node in graph.nodes.values()))
+        self.allows_fast_path = not (
+            debug or self.managed_fields or any(node.error_handler for node in graph.nodes.values())
+        )
         """False if tasks need more than to read the input, call the node and read its answer."""
         self.join_keys = frozenset(join.key for join in graph.joins)
+        """The keys of all join edges, as checkpoints contain them."""
         self._current_names = _current_names(graph)
         self.former_names = _former_names(self._current_names)
         """By current name: the former names of a renamed node, which older checkpoints may contain."""
@@ -258,11 +268,11 @@ class Program:
         self.start = self._start()
         self.nodes[START] = self.start
         self.output_keys = self._output_keys()
-        self.derived = graph.output_schema.derived
+        self.derived_fields = graph.output_schema.derived
         """By name: the fields of results that are computed when a result is made."""
-        self.reported = (
-            frozenset(name for name, channel in self.merging.items() if not isinstance(channel, AnyValue))
-            .difference(self.hidden)
+        self.reported_fields = (
+            frozenset(name for name, channel in self.merging_channels.items() if not isinstance(channel, AnyValue))
+            .difference(self.hidden_fields)
             .intersection(self.output_keys or self.channels)
         )
         """The fields of results that have a reducer. A caller that has reducers for them too needs their updates."""
@@ -296,7 +306,7 @@ class Program:
         """
         keys = self.output_keys
         if keys is None:
-            visible = {k: v for k, v in values.items() if k not in self.hidden} if self.hidden else values
+            visible = {k: v for k, v in values.items() if k not in self.hidden_fields} if self.hidden_fields else values
             result = copy_fields(visible)
         elif keys == (ROOT,):
             return copy_container(values.get(ROOT))
@@ -305,13 +315,13 @@ class Program:
                 {key: values[key] for key in keys if key in values},
                 keys if self.containers is None else self.containers,
             )
-        if self.derived:
-            result.update((name, field.compute(values)) for name, field in self.derived.items())
+        if self.derived_fields:
+            result.update((name, field.compute(values)) for name, field in self.derived_fields.items())
         return self._typed_output(result) if (typed or self.validate == "all") and not plain else result
 
     def is_visible(self, name: str) -> bool:
         """Return whether results contain the field `name`."""
-        return name not in self.hidden and (self.output_keys is None or name in self.output_keys)
+        return name not in self.hidden_fields and (self.output_keys is None or name in self.output_keys)
 
     def visible_writes(self, result: TaskResult) -> Any:
         """Return the writes of a task for the stream mode `updates`: a dict, or a list of dicts with one write each."""
@@ -334,7 +344,7 @@ class Program:
         schema = self.graph.output_schema
         if not schema.closed:
             return None
-        return tuple(name for name in schema.fields if name not in self.hidden)
+        return tuple(name for name in schema.fields if name not in self.hidden_fields)
 
     def _update_reader(self, channels: Mapping[str, Channel], *, closed: bool, check: bool) -> UpdateReader:
         return UpdateReader(
@@ -358,7 +368,7 @@ class Program:
                 cast(SubgraphLike, node.action),
                 node.memory,
                 frozenset(self.channels) if self.graph.schema.closed else None,
-                frozenset(self.merging),
+                frozenset(self.merging_channels),
             )
             program.async_lane = "loop"
         program.policies = self._policy_factory.policies_of(node)
@@ -392,7 +402,7 @@ class Program:
         program.successors = tuple(name for name in self.graph.edges.get(source, ()) if name != END)
         program.joins = self.graph.joins_by_start.get(source, ())
         program.routes = tuple(self._route(branch) for branch in self.graph.branches.get(source, ()))
-        if len(program.routes) == 1 and not program.successors and not self.managed:
+        if len(program.routes) == 1 and not program.successors and not self.managed_fields:
             route = program.routes[0]
             reads_all = route.read is read_mapping or type(route.read) is WholeReader
             if reads_all and route.injected is None and not route.is_coroutine:

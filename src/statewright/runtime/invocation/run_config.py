@@ -32,7 +32,7 @@ class RunConfig(NamedTuple):
     """Seconds to wait for running plain functions after a sibling has failed; None to wait without limit."""
     keeps_calls: bool = False
     """True if the checkpoints of subgraph calls are kept after the calling tasks have ended."""
-    refuses_changed: bool = False
+    refuses_changed_questions: bool = False
     """True if asking an answered question again in other words is an error instead of a warning."""
 
     @property
@@ -43,7 +43,9 @@ class RunConfig(NamedTuple):
     @property
     def is_neutral(self) -> bool:
         """True if a subgraph that was compiled with these options adopts the options of its caller unchanged."""
-        return not (self.budget or self.breaks_before or self.breaks_after or self.keeps_calls or self.refuses_changed)
+        return not (
+            self.budget or self.breaks_before or self.breaks_after or self.keeps_calls or self.refuses_changed_questions
+        )
 
 
 class RunPorts(NamedTuple):

@@ -92,7 +92,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             breaks_after=name_set(interrupt_after),
             sibling_grace=None if sibling_grace is None else as_seconds(sibling_grace),
             keeps_calls=keep_calls,
-            refuses_changed=changed_questions == "error",
+            refuses_changed_questions=changed_questions == "error",
         )
         # The purpose of the default grace period is that running functions can save their results. Without a saver it
         # has none.
@@ -313,7 +313,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
                 breaks_before=compiled.breaks_before,
                 breaks_after=compiled.breaks_after,
                 keeps_calls=outer.keeps_calls or compiled.keeps_calls,
-                refuses_changed=outer.refuses_changed or compiled.refuses_changed,
+                refuses_changed_questions=outer.refuses_changed_questions or compiled.refuses_changed_questions,
             )
         if not options:
             return inherited

@@ -53,7 +53,7 @@ def check_answered(scope: Scope, earlier: Interrupt, current: Interrupt) -> None
         return
     if any(_is_same(question, current) for question in _other_questions(scope, current)):
         raise _mismatch(scope, earlier, current, "place")
-    if scope.run.config.refuses_changed:
+    if scope.run.config.refuses_changed_questions:
         raise _mismatch(scope, earlier, current, "value")
     _report_changed(scope, earlier, current)
 

@@ -95,8 +95,8 @@ def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
 def read_input(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
     """Return a new input for the node of a task. The node may change it, because containers in it are copies."""
     run, values = scope.run, checkpoint.values
-    if run.program.managed:
-        values = with_managed(values, run.program.managed, checkpoint.step, run.step_limit)
+    if run.program.managed_fields:
+        values = with_managed(values, run.program.managed_fields, checkpoint.step, run.step_limit)
     return node.read(values, task.arg)
 
 
@@ -339,9 +339,9 @@ def routing_state(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> V
     """Return the state that conditional edges read: with the task's own writes, and with transient values."""
     program = scope.run.program
     result.folded = fold_writes(program, checkpoint.values, result)
-    if not program.managed:
+    if not program.managed_fields:
         return result.folded
-    return with_managed(result.folded, program.managed, checkpoint.step, scope.run.step_limit)
+    return with_managed(result.folded, program.managed_fields, checkpoint.step, scope.run.step_limit)
 
 
 def evaluate_route(route: Route, scope: Scope, values: Values) -> Any:

@@ -73,7 +73,7 @@ def result_of(program: Program, task: Task, entry: CacheEntry) -> TaskResult:
 
 def _prepare_writes(program: Program, writes: Writes, task: Task) -> Writes:
     """Return cached writes as if `task` had made them: message ids derive from the id of the task."""
-    preparing = {name: channel for name, channel in program.merging.items() if channel.prepares}
+    preparing = {name: channel for name, channel in program.merging_channels.items() if channel.prepares}
     if not preparing:
         return writes
     if isinstance(writes, dict):

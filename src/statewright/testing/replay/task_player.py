@@ -178,7 +178,7 @@ class TaskPlayer:
         assert definition is not None
         fields = frozenset(program.channels) if program.graph.schema.closed else None
         callee = _PlayedSubgraph(self._play_nested, cast(CompiledGraph, definition.action), scope, call)
-        play, _ = subgraph_calls(cast(Any, callee), definition.memory, fields, frozenset(program.merging))
+        play, _ = subgraph_calls(cast(Any, callee), definition.memory, fields, frozenset(program.merging_channels))
         checkpoint = cast(Checkpoint, scope.checkpoint)
         try:
             try:

@@ -150,11 +150,11 @@ def test_visible_writes_are_a_list_if_a_field_was_written_twice(make: Any, write
 def test_channels_are_grouped_by_merging_and_lifetime(make: Any) -> None:
     program = single(make)
 
-    assert set(program.merging) == {"log", "total", "signal", "brief", "handle", "topic"}
-    assert set(program.transient) == {"signal", "brief", "topic"}
-    assert program.step_only == {"brief"}
-    assert program.untracked == {"handle"}
-    assert program.hidden == {"signal", "brief"}
+    assert set(program.merging_channels) == {"log", "total", "signal", "brief", "handle", "topic"}
+    assert set(program.transient_channels) == {"signal", "brief", "topic"}
+    assert program.step_only_channels == {"brief"}
+    assert program.untracked_channels == {"handle"}
+    assert program.hidden_fields == {"signal", "brief"}
 
 
 @pytest.mark.parametrize(("output", "reported"), [(None, {"log", "total", "handle", "topic"}), (Output, set())])
@@ -472,4 +472,4 @@ def test_the_display_name_of_an_error_handler_is_the_name_of_its_node(make: Any)
 def test_fields_without_reducers_are_not_merging(make: Any) -> None:
     program = single(make, schema={"x": LastValue(), "y": int, "log": append})
 
-    assert set(program.channels) - set(program.merging) == {"x", "y"}
+    assert set(program.channels) - set(program.merging_channels) == {"x", "y"}
