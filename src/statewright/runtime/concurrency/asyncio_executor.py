@@ -91,10 +91,10 @@ class LoopExecutor:
         running = [task for task in self._running if not task.done()]
         for task in running:
             task.cancel()
-        signal = await wait_for_all(running) if running else None
+        cancellation = await wait_for_all(running) if running else None
         for _ in range(self._held_slot_count):  # slots of tasks that were cancelled before they could release them
             self._release_slot()
-        return signal
+        return cancellation
 
     def abandon(self) -> None:
         """Release the slots of running tasks that will never be finished. Finalisers may call this."""

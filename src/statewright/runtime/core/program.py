@@ -376,9 +376,8 @@ class Program:
             program.async_lane = program.concurrent_lane = "loop"  # so that no thread is occupied by a task that waits
         if node.inline:
             program.sync_lane = program.concurrent_lane = "inline"
-            program.async_lane = (
-                "inline" if program.policies is None else "loop"
-            )  # a task that waits would block the loop
+            # A task with policies may have to wait, which would block the driver's loop.
+            program.async_lane = "inline" if program.policies is None else "loop"
         if node.writes is not None:
             program.writes = frozenset(node.writes)
             program.plain_keys = program.writes if program.plain_keys is not None else None

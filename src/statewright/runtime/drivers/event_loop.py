@@ -6,9 +6,9 @@ node has `inline=True`.
 
 The driver's asyncio task may be cancelled at any `await`, but a write in progress cannot be stopped, and the results of
 tasks that have ended must be saved. So a cancellation is not raised where it arrives. The CancelledError is kept as a
-value (`cancelled` for the whole run, `signal` in a part of it). The core receives the outcomes so far, saves them and
-stops, and only then is the CancelledError raised. It does not reach the caller if the run's own control has cancelled
-the task (`_ControlCancellation`), because then the outcome of the run reports the cancellation.
+value: as `cancelled` once the run knows it, as `cancellation` before that. The core receives the outcomes so far, saves
+them and stops, and only then is the CancelledError raised. It does not reach the caller if the run's own control has
+cancelled the task (`_ControlCancellation`), because then the outcome of the run reports the cancellation.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
     nodes = run.program.nodes
     buffer = run.stream_buffer
     scope, saves = Scope(run), run.saver is not None
-    cancelling = _ControlCancellation(run) if run.control is not None else None
+    control_cancellation = _ControlCancellation(run) if run.control is not None else None
     cancelled: asyncio.CancelledError | None = None
     token = enter_scope(scope)
     reply: Any = None
@@ -111,7 +111,7 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                     else:
                         reply = await _run_many(run, effect)
                 except _TasksCancelled as error:
-                    cancelled, reply = error.signal, error.outcomes
+                    cancelled, reply = error.cancellation, error.outcomes
                 except asyncio.CancelledError as error:
                     cancelled, reply = error, [None] * len(tasks)
                 if run.open_calls is not None:
@@ -122,8 +122,8 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
                 except Exception as error:  # raised by the clock
                     reply, error_to_throw = None, error
             else:
-                reply, error_to_throw, signal = await _perform_effect(run, effect)
-                cancelled = signal or cancelled
+                reply, error_to_throw, cancellation = await _perform_effect(run, effect)
+                cancelled = cancellation or cancelled
             if buffer is not None and len(buffer.parts) >= BUFFERED_PARTS and cancelled is None:
                 await buffer.wait_until_read()
     except GeneratorExit as error:  # the coroutine was dropped, maybe in a finaliser, where no instrument may be called
@@ -141,15 +141,15 @@ async def drive_async(run: Run, core: RunGenerator) -> None:
         run.closed_step = ALL_CLOSED
         leave_anywhere(token)
         core.close()
-        if cancelling is not None:
-            cancelling.end()
-    if cancelling is not None and cancelled is None:
-        cancelled = await cancelling.late_signal()
+        if control_cancellation is not None:
+            control_cancellation.end()
+    if control_cancellation is not None and cancelled is None:
+        cancelled = await control_cancellation.late_cancellation()
     is_cancelled_root = not run.nested and run.outcome is not None and run.outcome.status == "cancelled"
     if is_cancelled_root and run.control is not None and not run.control.has_stopped:
         run.control.wake(run)  # needed if the control was not cancelled, but only the asyncio task of this coroutine
         await call_in_thread(run.control.wait_until_stopped, run)
-    if cancelled is not None and not (cancelling is not None and cancelling.consume()):
+    if cancelled is not None and not (control_cancellation is not None and control_cancellation.consume()):
         raise cancelled
 
 
@@ -204,15 +204,15 @@ async def _await_turn(run: Run, holder: str) -> tuple[bool, asyncio.CancelledErr
                     return True, None
                 await wait_for_ticket(run.ports.clock, seconds if first else LONGEST_POLL, ticket)
                 seconds = next_poll(seconds, first=first)
-    except asyncio.CancelledError as signal:
-        return False, signal
+    except asyncio.CancelledError as cancellation:
+        return False, cancellation
 
 
 class _TasksCancelled(Exception):  # never leaves this module
     """The driver was cancelled while tasks ran concurrently; carries their outcomes so far."""
 
-    def __init__(self, signal: asyncio.CancelledError, outcomes: list[Outcome | None]) -> None:
-        self.signal = signal
+    def __init__(self, cancellation: asyncio.CancelledError, outcomes: list[Outcome | None]) -> None:
+        self.cancellation = cancellation
         self.outcomes = outcomes
         super().__init__()
 
@@ -241,7 +241,7 @@ class _ControlCancellation:
         self._has_ended = True
         self._callback_block.__exit__(None, None, None)
 
-    async def late_signal(self) -> asyncio.CancelledError | None:
+    async def late_cancellation(self) -> asyncio.CancelledError | None:
         """Return the CancelledError of a cancellation that was requested and has not arrived yet, if there is one.
 
         Otherwise the caller of the driver would receive it.
@@ -249,8 +249,8 @@ class _ControlCancellation:
         if self._has_cancelled:
             try:
                 await asyncio.sleep(0)
-            except asyncio.CancelledError as signal:
-                return signal
+            except asyncio.CancelledError as cancellation:
+                return cancellation
         return None
 
     def consume(self) -> bool:
@@ -263,7 +263,7 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
 
     Return the reply for the core, the error to throw into it instead, and a cancellation that arrived meanwhile.
     """
-    signal: asyncio.CancelledError | None = None
+    cancellation: asyncio.CancelledError | None = None
     try:
         if type(effect) is Stamp:
             return (draw_checkpoint_id(), run.ports.clock.now()), None, None
@@ -271,36 +271,34 @@ async def _perform_effect(run: Run, effect: Effect) -> tuple[Any, Exception | No
             return run.emitter.emit(effect.event) if run.emitter is not None else None, None, None
         if type(effect) is SaveCallers:
             saving = begin_in_thread(save_callers, effect.caller)
-            signal = await wait_for_all([saving])
-            return saving.result(), None, signal
+            cancellation = await wait_for_all([saving])
+            return saving.result(), None, cancellation
         if type(effect) is AwaitTurn:
-            is_turn, signal = await _await_turn(run, effect.holder)
-            return is_turn, None, signal
+            is_turn, cancellation = await _await_turn(run, effect.holder)
+            return is_turn, None, cancellation
         if type(effect) is Save and effect.commit.overlaps:
             previous = run.in_flight_commit
             try:
                 reply = replace_in_flight(run, ask_saver(run, effect))
             except Exception:
-                if (
-                    previous is not None
-                ):  # if the previous commit has failed, raise its error, which has caused this one
-                    signal = await wait_uncancelled(previous)
+                if previous is not None:  # if the previous commit has failed, its error has caused this one: raise it
+                    cancellation = await wait_uncancelled(previous)
                     check_saved(run, previous)
                 raise
         else:
             previous, run.in_flight_commit = run.in_flight_commit, None
             if previous is not None:
-                signal = await wait_uncancelled(previous)
+                cancellation = await wait_uncancelled(previous)
                 check_saved(run, previous)
             if run.saves_on_exit and are_callers_being_saved():
-                signal = await wait_for_all([begin_in_thread(wait_until_callers_saved)]) or signal
+                cancellation = await wait_for_all([begin_in_thread(wait_until_callers_saved)]) or cancellation
             reply = ask_saver(run, effect)
         if is_future(reply):
-            signal = await wait_uncancelled(reply) or signal
+            cancellation = await wait_uncancelled(reply) or cancellation
             reply = reply.result()
     except Exception as error:
-        return None, error, signal  # both, because an error must not hide that the run was cancelled
-    return reply, None, signal
+        return None, error, cancellation  # both, because an error must not hide that the run was cancelled
+    return reply, None, cancellation
 
 
 async def _flush(run: Run) -> asyncio.CancelledError | None:
@@ -308,9 +306,9 @@ async def _flush(run: Run) -> asyncio.CancelledError | None:
     commit, run.in_flight_commit = run.in_flight_commit, None
     if commit is None:
         return None
-    signal = await wait_uncancelled(commit)
+    cancellation = await wait_uncancelled(commit)
     check_saved(run, commit)
-    return signal
+    return cancellation
 
 
 async def _end_calls(
@@ -328,7 +326,7 @@ async def _end_calls(
         try:
             outcomes = await _run_many(run, effect, outcomes)
         except _TasksCancelled as error:
-            cancelled, outcomes = error.signal, error.outcomes
+            cancelled, outcomes = error.cancellation, error.outcomes
     run.closed_step = effect.checkpoint.step  # from now on no call may start
     return outcomes, await calls.end_async() or cancelled
 
@@ -360,10 +358,10 @@ async def _run_many(run: Run, effect: RunTasks, lone_outcome: Sequence[Outcome |
             if not step.closed:
                 executor.wind_down()
                 await _await_siblings(step, changed)
-        except asyncio.CancelledError as signal:
+        except asyncio.CancelledError as cancellation:
             step.close()
             await executor.cancel()
-            raise _TasksCancelled(signal, step.outcomes) from None
+            raise _TasksCancelled(cancellation, step.outcomes) from None
         except GeneratorExit:  # the coroutine was dropped, and must not wait
             step.abandon()
             executor.abandon()
@@ -373,8 +371,8 @@ async def _run_many(run: Run, effect: RunTasks, lone_outcome: Sequence[Outcome |
             await executor.cancel()
             raise
         step.close()
-        if (signal := await executor.cancel()) is not None:
-            raise _TasksCancelled(signal, step.outcomes)
+        if (cancellation := await executor.cancel()) is not None:
+            raise _TasksCancelled(cancellation, step.outcomes)
     return step.outcomes
 
 
@@ -432,8 +430,8 @@ async def _perform_all(run: Run, effects: Generator[Effect, Any, None]) -> None:
 
     async def perform_one(effect: Effect) -> Any:
         nonlocal cancelled
-        reply, error, signal = await _perform_effect(run, effect)
-        cancelled = signal or cancelled
+        reply, error, cancellation = await _perform_effect(run, effect)
+        cancelled = cancellation or cancelled
         if error is not None:
             raise error
         return reply

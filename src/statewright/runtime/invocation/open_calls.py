@@ -107,13 +107,13 @@ class OpenCalls:
 
         If this call is cancelled meanwhile, it returns the CancelledError at the end instead of raising it.
         """
-        signal: Any = None
+        cancellation: Any = None
         if stopped := self.stop():
             from statewright.async_futures import wait_uncancelled  # loads asyncio
 
             for call in stopped:
-                signal = await wait_uncancelled(call.ended) or signal
-        return signal
+                cancellation = await wait_uncancelled(call.ended) or cancellation
+        return cancellation
 
 
 def _is_final(outcome: Outcome | None) -> bool:

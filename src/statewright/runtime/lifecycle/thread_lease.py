@@ -81,9 +81,9 @@ class ThreadHold:
         elif is_future(reply := self.end()):
             from statewright.async_futures import wait_uncancelled  # loads asyncio
 
-            signal = await wait_uncancelled(reply)
-            if signal is not None:
-                raise signal
+            cancellation = await wait_uncancelled(reply)
+            if cancellation is not None:
+                raise cancellation
 
     def end(self) -> MaybeFuture[object]:
         """Release the thread, unless the last write has released it. Return the saver's reply, or a future of it.

@@ -124,9 +124,8 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
         program = scope.run.program
         if node.single_route is not None:
             result.folded = state = fold_writes(program, checkpoint.values, result)
-            choice = node.single_route.path(
-                state.copy()
-            )  # its containers are not copied, so the function must not change them
+            # The function gets a shallow copy, so it must not change lists or dicts.
+            choice = node.single_route.path(state.copy())
             if type(choice) is str and (target := node.single_route.targets_by_choice.get(choice)) is not None:
                 result.targets = () if target == END else (target,)
             else:
