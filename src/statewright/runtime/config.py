@@ -148,7 +148,7 @@ def checked_grace(value: Any) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | timedelta) or not as_seconds(value) >= 0:
         raise InvalidConfig(
-            f"sibling_grace is {value!r}. Pass seconds or a timedelta that is not negative, 0 to wait not at all, "
+            f"sibling_grace is {value!r}. Pass seconds or a timedelta that is not negative, 0 not to wait, "
             f"or None to wait without limit."
         )
     return as_seconds(value)

@@ -147,7 +147,7 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
         - `changed_questions`: whether to `warn` or to raise an `error` if a node is executed again, and asks a question
           whose wording has changed since it was answered.
         - `sibling_grace`: how long to wait for running plain functions after a concurrent task has failed, in seconds
-          or as a timedelta: 30 seconds by default, 0 to wait not at all, None to wait without limit.
+          or as a timedelta: 30 seconds by default, 0 not to wait, None to wait without limit.
         - `debug`: True to report nodes that change the state in place, and with an `InMemorySaver` to report values
           that a database could not store.
         - `unknown_keys`: what to do with keys of updates that are not in the schema: `warn`, `error` or `drop`.

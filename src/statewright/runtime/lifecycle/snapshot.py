@@ -154,7 +154,7 @@ def graph_at(graph: Graph, namespace: str) -> Any:
         if node is None or not node.is_subgraph:
             paths = dict(subgraphs_of(graph, recurse=True))
             raise InvalidConfig(
-                f"The namespace {namespace!r} is not that of a subgraph that is a node. "
+                f"The namespace {namespace!r} does not belong to a subgraph that is a node of the graph. "
                 + suggestion(path, paths, noun="Paths")
             )
         subgraph = node.action

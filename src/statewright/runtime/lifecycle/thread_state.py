@@ -152,7 +152,7 @@ def _check_node(run: Run, as_node: str | None, count: int) -> None:
     """Raise InvalidUpdateError if `as_node` is not a node, or is None although there are several updates (`count`)."""
     if as_node is None and count > 1:
         raise InvalidUpdateError(
-            "Each of several updates needs as_node, because it cannot be inferred from their order."
+            "If there are several updates, each needs as_node, because it cannot be inferred from their order."
         )
     names = [*run.program.graph.nodes, START, END]
     if as_node is not None and as_node not in names:
@@ -192,7 +192,7 @@ def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
     unknown = next((name for name in last if name not in nodes and name not in (START, END)), None)
     if unknown is not None:
         raise InvalidUpdateError(
-            f"The node that ran last is {unknown!r}, and the graph has no node of that name. Pass as_node=, or if the "
+            f"The node that ran last is {unknown!r}, and the graph has no node with that name. Pass as_node=, or if the "
             f"node was renamed, add its former name to its aliases=. " + suggestion(unknown, nodes, noun="Nodes")
         )
     raise InvalidUpdateError(

@@ -328,7 +328,7 @@ def _allow_timeout(run: Run, node: NodeProgram, send: Send) -> None:
     """Let the run apply the timeout of a Send. Raises InvalidUpdateError for an inline node, which cannot time out."""
     if run.program.nodes[send.node].async_lane == "inline":
         raise InvalidUpdateError(
-            f"Node {node.edge_source!r} sent to {send.node!r} with a timeout, but that node is inline=True: "
+            f"Node {node.edge_source!r} made a Send to {send.node!r} with a timeout, but that node is inline=True: "
             f"it runs on the thread of the driver, where it cannot time out. Remove the timeout or inline=True."
         )
     run.all_tasks_need_attempts = True  # from now on, tasks of nodes without policies go through `retries` as well
