@@ -192,8 +192,8 @@ def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
     unknown = next((name for name in last if name not in nodes and name not in (START, END)), None)
     if unknown is not None:
         raise InvalidUpdateError(
-            f"The node that ran last is {unknown!r}, and the graph has no node with that name. Pass as_node=, or if the "
-            f"node was renamed, add its former name to its aliases=. " + suggestion(unknown, nodes, noun="Nodes")
+            f"The node that ran last is {unknown!r}, which the graph does not have. Pass as_node=, or if the node was "
+            f"renamed, add its former name to its aliases=. " + suggestion(unknown, nodes, noun="Nodes")
         )
     raise InvalidUpdateError(
         f"The node of the update cannot be inferred: {', '.join(last) or 'no node'} ran last. Pass as_node=."
