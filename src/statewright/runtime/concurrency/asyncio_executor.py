@@ -45,7 +45,7 @@ class LoopExecutor:
         self.is_stopping = False
         """True once this executor has cancelled its coroutines. False if something else has cancelled one of them."""
         self.threads = Slots(DEFAULT_THREADS)
-        """The limit on plain functions that run at once on threads, if this executor runs any."""
+        """The limit on the plain functions of this executor, which run on threads."""
         self._slots: Slots | None = None
         """The run's limit on concurrency, if it has exactly one (`Run.slots`): then this executor acquires the slots.
         If there are several limits, each task acquires a slot of each (`tasks/retries_async`)."""

@@ -76,7 +76,7 @@ def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
 
 
 def save_uncommitted(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
-    """Save the supersteps since the last commit as one, if the run saves only when it stops (durability="exit")."""
+    """Save the supersteps since the last commit as one commit, if they were postponed (durability="exit")."""
     if run.uncommitted_from is not None and run.caller is not None:
         # Yielded before `uncommitted_from` is read, because a step of an abandoned attempt may be saving the same
         # checkpoint.

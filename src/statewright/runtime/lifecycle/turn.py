@@ -3,7 +3,7 @@
 A run decides where to begin from the checkpoint that it has loaded, and claims its thread with its first write. If the
 claim is refused, no node has run yet, so the run can start over: at once if the thread has changed since it was loaded,
 or, depending on `on_busy`, when another run that holds the thread has released it. The caller gets a CheckpointConflict
-only if it has named the checkpoint to start from, because starting over would ignore that, or if the run had begun.
+only if it has named the checkpoint to start from, which starting over would ignore, or if the run had already begun.
 """
 
 from __future__ import annotations

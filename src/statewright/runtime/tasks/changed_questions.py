@@ -155,7 +155,7 @@ def _report_changed(scope: Scope, earlier: Interrupt, current: Interrupt) -> Non
 
 
 def _loggable(run: Run, value: Any) -> Any:
-    """Return a value; a short repr if it cannot be stored, because the log entry must not let the run fail."""
+    """Return a value, or a short repr if it cannot be stored, because a log entry must not make the run fail."""
     try:
         check_value(run.saver, value)
     except Exception:

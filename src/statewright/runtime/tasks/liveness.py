@@ -55,8 +55,9 @@ def _is_closed(scope: CallingTask) -> bool:
 
 
 def check_not_abandoned(run: Run) -> None:
-    """Raise RunCancelled if the run is a subgraph that must not save, because the calling attempt was abandoned.
+    """Raise RunCancelled if this is the run of a subgraph, and the attempt that has called it was abandoned.
 
+    Such a run must not save.
     The saver would accept the write, because the next attempt uses the same namespace and the same lease.
     """
     if run.parent is not None and run.parent.abandoned:
@@ -138,7 +139,7 @@ def note_refusal(scope: CallingTask, error: BaseException, run: Run | None = Non
 def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost, run: Run) -> bool:
     """Return True if an error was raised because `run`, or a run around it, is over.
 
-    It may have another cause: the node may itself have started a run and stopped it.
+    Return False if it has another cause: the node may itself have started a run and stopped it.
     """
     if isinstance(error, LeaseLost):
         branch_key = run.root.branch_key

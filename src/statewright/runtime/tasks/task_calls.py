@@ -172,7 +172,7 @@ class Call:
         "_pooled",
         "_registry_key",
         "_scope",
-        "_takeovers",
+        "_takeover_count",
         "_thread_scope",
         "ended",
     )
@@ -205,7 +205,7 @@ class Call:
         """The attempt that waits for the call."""
         self._caller_counters = caller.counters()
         """The counters of that attempt, in which a failure of the call is recorded."""
-        self._takeovers = 0
+        self._takeover_count = 0
         """How often another attempt has taken the call over."""
         self._entry = entry
         """The journal entry with the result; None until the function has returned. It may not be saved yet."""
@@ -273,7 +273,7 @@ class Call:
         elif scope.attempt is not None:
             scope.attempt.outer = caller.attempt
         self._calling_attempt = caller.attempt
-        self._takeovers += 1
+        self._takeover_count += 1
         if caller.run is not old_run:
             for own_scope in (scope, self._thread_scope) if self._thread_scope is not None else (scope,):
                 own_scope.run, own_scope.checkpoint = caller.run, caller.checkpoint
@@ -299,12 +299,12 @@ class Call:
     def _prepare_repeat(self, error: BaseException, takeovers: int) -> bool:
         """Return whether the call must be performed again after an error; if not, remove it from the registry.
 
-        It must be if the error only means that an attempt or run is over, and another attempt has taken the call over
-        in the meantime. `takeovers` is the number of takeovers when the call was last started.
+        A call is performed again if the error only means that an attempt or run is over, and another attempt has taken
+        the call over in the meantime. `takeovers` is the number of takeovers when the call was last started.
         """
         with _lock:
             is_refusal = isinstance(override_if_refused(self._scope, error), RunCancelled | GraphDrained | LeaseLost)
-            if is_refusal and self._takeovers != takeovers:
+            if is_refusal and self._takeover_count != takeovers:
                 self._scope.reset_counters()
                 self._scope.refusals.clear()
                 self._is_recording = False
@@ -352,7 +352,7 @@ class Call:
             self._loop.call_soon_threadsafe(self._cancel)
         except RuntimeError:  # the loop is closed, so the coroutine no longer runs
             return False
-        return self._loop.is_running()  # False if the loop was one that the node had run for a while, and has stopped
+        return self._loop.is_running()  # False if the node has run a loop of its own, and has stopped it
 
     def _end(self, value: Any, error: BaseException | None) -> None:
         """End the call: remove it from the registry, and complete its futures."""
@@ -376,7 +376,7 @@ class Call:
         """Perform the call on this thread, again if it was taken over meanwhile, and end it."""
         enter_scope(self._scope)
         while True:
-            takeovers = self._takeovers
+            takeovers = self._takeover_count
             try:
                 value = self._perform()
             except BaseException as error:
@@ -481,7 +481,7 @@ class Call:
         """Do the same as `_run` on the running event loop."""
         enter_scope(self._scope)
         while True:
-            takeovers = self._takeovers
+            takeovers = self._takeover_count
             try:
                 value = await self._perform_async()
             except GeneratorExit as error:  # the coroutine is dropped, maybe in a finaliser, and `_end` takes a lock
