@@ -71,8 +71,8 @@ class Claim:
         self.is_made = False
         """True once the thread has been claimed: the run has begun, and can no longer start over."""
         self.is_released_early = False
-        """True if the thread was released while the run was suspended. That happens if another run wants the thread, and
-        the reader of the stream does not request the next part."""
+        """True if the thread was released while the run was suspended. That happens if another run wants the thread,
+        and the reader of the stream does not request the next part."""
         self.release: LightFuture[None] | None = None
         """Completed when a worker thread has released the thread of an abandoned run; None if it was not abandoned."""
         self.ticket: Ticket | None = None

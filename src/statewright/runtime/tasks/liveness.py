@@ -57,8 +57,8 @@ def _is_closed(scope: CallingTask) -> bool:
 def check_not_abandoned(run: Run) -> None:
     """Raise RunCancelled if this is the run of a subgraph, and the attempt that has called it was abandoned.
 
-    Such a run must not save.
-    The saver would accept the write, because the next attempt uses the same namespace and the same lease.
+    Such a run must not save. The saver would accept its writes, because the next attempt uses the same namespace and
+    the same lease.
     """
     if run.parent is not None and run.parent.abandoned:
         raise RunCancelled(f"the attempt at node {_node(run.parent)!r} was abandoned")
@@ -146,8 +146,8 @@ def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost,
         return branch_key is not None and branch_key.thread_id == error.thread_id
     if run is not scope.run:
         return True
-    # For a task of the superstep, it is not a reason that its superstep has ended: once the superstep is closed, the
-    # outcome of the task is ignored anyway, and the next task reuses the scope. For a `@task` call it is a reason.
+    # A `@task` call is over once its superstep has ended. For a task of the superstep this need not be checked, because
+    # its outcome is ignored then, and it must not be checked, because the next task reuses the scope.
     is_call = scope.refusals is not run.refusals
     current: CallingTask | None = scope
     while current is not None:
