@@ -100,13 +100,13 @@ def attempt_task(
         if entry is not None and is_usable(scope.run.program, entry):
             return _settle_from_cache(scope, node, task, checkpoint, entry)
     # In an earlier run an attempt may have failed, and the time of the next attempt was saved.
-    number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
-    if first > 1 and (seconds := _seconds_until_due(scope.run, task)) > 0 and not (yield Wait(seconds)):
+    number = first_number = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
+    if first_number > 1 and (seconds := _seconds_until_due(scope.run, task)) > 0 and not (yield Wait(seconds)):
         return settle(scope, node, task, cancellation_error(scope))
     timeout = task.timeout if type(task) is TimedTask else policies.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
-        attempt = Attempt(number, scope.run.ports.clock, is_repeat=number > first, heartbeat_only=heartbeat_only)
+        attempt = Attempt(number, scope.run.ports.clock, is_repeat=number > first_number, heartbeat_only=heartbeat_only)
         scope.begin_attempt(attempt)
         result: AttemptResult = yield from attempt_within_limits(scope, policies, timeout)
         if isinstance(result, TaskResult):
@@ -165,12 +165,12 @@ def attempt_within_limits(
     except (RateLimited, CircuitOpen) as error:
         return error
     except GeneratorExit:  # maybe in a finaliser: another thread releases the slots
-        acquired, scope.held_slots = scope.held_slots[len(slots_before) :], slots_before
-        workers.hand_over(partial(_release_all, acquired))
+        acquired_slots, scope.held_slots = scope.held_slots[len(slots_before) :], slots_before
+        workers.hand_over(partial(_release_all, acquired_slots))
         raise
     finally:
-        acquired, scope.held_slots = scope.held_slots[len(slots_before) :], slots_before
-        _release_all(acquired)
+        acquired_slots, scope.held_slots = scope.held_slots[len(slots_before) :], slots_before
+        _release_all(acquired_slots)
 
 
 def _wait_for_token(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bool]:
@@ -195,19 +195,19 @@ def _attempt_through_circuits(
 
     The breakers record its result, except errors that end the run, which say nothing about the node.
     """
-    clock, entered = scope.run.ports.clock, list[Circuit]()
+    clock, entered_circuits = scope.run.ports.clock, list[Circuit]()
     result: Any = None
     try:
         for circuit in policies.circuits:
             circuit.enter(clock.monotonic())
-            entered.append(circuit)
+            entered_circuits.append(circuit)
         result = override_if_refused(scope, (yield Try(timeout)))
     except GeneratorExit:  # maybe in a finaliser, where no lock may be taken
-        workers.hand_over(partial(_record_all, tuple(entered), None, clock))
-        entered.clear()
+        workers.hand_over(partial(_record_all, tuple(entered_circuits), None, clock))
+        entered_circuits.clear()
         raise
     finally:
-        _record_all(entered, result, clock)
+        _record_all(entered_circuits, result, clock)
     return result
 
 
