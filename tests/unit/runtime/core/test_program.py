@@ -162,7 +162,7 @@ def test_reported_fields_are_visible_fields_with_reducers(make: Any, output: Any
     graph = make.graph("a", schema=Fields).add_edge(START, "a")
     graph.output_schema = output
 
-    assert make.program(graph).reported == reported
+    assert make.program(graph).reported_fields == reported
 
 
 def test_input_is_read_by_the_input_schema(make: Any) -> None:
