@@ -66,25 +66,25 @@ def next_frontier(
     """
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return (), (), {}
-    nodes, arrived = _collect_arrivals(program, joins, results)
+    nodes, arrivals = _collect_arrivals(program, joins, results)
     nodes -= {task.node for task in due if task.arg is NO_ARG}
     nodes -= {deferred.task.node for deferred in deferred_tasks if deferred.task.arg is NO_ARG}
     sends = [(target, result.task.node) for result in results for target in result.targets if type(target) is Send]
-    starting, waiting = list(due), list(deferred_tasks)
+    starting_tasks, waiting_tasks = list(due), list(deferred_tasks)
     for task in _node_tasks(program, nodes, origin):
         if task.node in program.deferring_nodes:
-            waiting.append(DeferredTask(task))
+            waiting_tasks.append(DeferredTask(task))
         else:
-            starting.append(task)
+            starting_tasks.append(task)
     for position, (send, sender) in enumerate(sends, len(nodes)):
         task = _send_task(send, origin, position)
         if send.gather or task.node in program.deferring_nodes:
-            waiting.append(DeferredTask(task, gather=send.gather, sender=sender))
+            waiting_tasks.append(DeferredTask(task, gather=send.gather, sender=sender))
         else:
-            starting.append(task)
-    frontier, waiting = release_ready(program, starting, waiting)
-    is_complete = not frontier and not waiting
-    return tuple(frontier), tuple(waiting), {} if is_complete else arrived
+            starting_tasks.append(task)
+    frontier, waiting_tasks = release_ready(program, starting_tasks, waiting_tasks)
+    is_complete = not frontier and not waiting_tasks
+    return tuple(frontier), tuple(waiting_tasks), {} if is_complete else arrivals
 
 
 def _node_tasks(program: Program, nodes: Iterable[str], origin: str) -> list[Task]:
@@ -106,27 +106,27 @@ def _send_task(send: Send, origin: str, position: int) -> Task:
 def _collect_arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> tuple[set[str], Joins]:
     """Return the nodes that edges have led to, and the joins that still wait for a source."""
     nodes: set[str] = set()
-    arrived = dict(joins)
+    arrivals = dict(joins)
     for result in results:
         source = program.nodes.get(result.task.node)
         if source is None:  # the source is END: an update from outside a run may be made as END
             continue
-        reached = () if result.goto else source.joins
+        reached_joins = () if result.goto else source.joins
         for target in result.targets:
             if type(target) is str:
                 target_joins = source.joins_reached_by_goto(target) if result.goto else ()
-                reached = (*reached, *target_joins)
+                reached_joins = (*reached_joins, *target_joins)
                 if not target_joins:
                     nodes.add(target)
-        for join in reached:
-            arrived[join.key] = arrived.get(join.key, frozenset()) | {source.edge_source}
+        for join in reached_joins:
+            arrivals[join.key] = arrivals.get(join.key, frozenset()) | {source.edge_source}
         nodes.update(subscriber for name, _ in write_pairs(result) for subscriber in program.subscribers.get(name, ()))
     for join in program.graph.joins:
-        if arrived.get(join.key) == frozenset(join.starts):
-            del arrived[join.key]
+        if arrivals.get(join.key) == frozenset(join.starts):
+            del arrivals[join.key]
             if join.end != END:
                 nodes.add(join.end)
-    return nodes, arrived
+    return nodes, arrivals
 
 
 def incomplete_joins(program: Program, joins: Joins, results: Sequence[TaskResult]) -> Joins:
@@ -142,19 +142,20 @@ def release_ready(
     """Return the due tasks, including deferred tasks that can start now, and the deferred tasks that keep waiting."""
     if not deferred_tasks:
         return _sort_tasks(program, due), deferred_tasks
-    unblocked = _find_unblocked(program, deferred_tasks)
-    reachable = _reachable_nodes(program, (task.node for task in due))
-    idle = {
+    unblocked_nodes = _find_unblocked(program, deferred_tasks)
+    reachable_nodes = _reachable_nodes(program, (task.node for task in due))
+    idle_nodes = {
         deferred.task.node
         for deferred in deferred_tasks
         if not deferred.gather and program.graph.nodes[deferred.task.node].join == "idle"
     }
-    ready = {node for node in unblocked - idle if not reachable >> program.node_order[node] & 1}
-    if not due and not ready:
-        ready = unblocked
-    released = [deferred for deferred in deferred_tasks if deferred.task.node in ready]
-    waiting = [deferred for deferred in deferred_tasks if deferred.task.node not in ready]
-    return _sort_tasks(program, [*due, *_as_due_tasks(program, released)]), waiting
+    # `reachable_nodes` is a bit set. Nodes with join="idle" start only below, when no other task is due.
+    ready_nodes = {node for node in unblocked_nodes - idle_nodes if not reachable_nodes >> program.node_order[node] & 1}
+    if not due and not ready_nodes:
+        ready_nodes = unblocked_nodes
+    released_tasks = [deferred for deferred in deferred_tasks if deferred.task.node in ready_nodes]
+    waiting_tasks = [deferred for deferred in deferred_tasks if deferred.task.node not in ready_nodes]
+    return _sort_tasks(program, [*due, *_as_due_tasks(program, released_tasks)]), waiting_tasks
 
 
 def _sort_tasks(program: Program, tasks: Sequence[Task]) -> list[Task]:
@@ -185,7 +186,7 @@ def _reachable_nodes(program: Program, nodes: Iterable[str]) -> int:
     return bits
 
 
-def _as_due_tasks(program: Program, released: Sequence[DeferredTask]) -> list[Task]:
+def _as_due_tasks(program: Program, released_tasks: Sequence[DeferredTask]) -> list[Task]:
     """Return the due tasks for deferred tasks that can start, in the order in which their nodes were declared.
 
     Gathered Sends to a node become one task with a list of their arguments.
@@ -195,8 +196,8 @@ def _as_due_tasks(program: Program, released: Sequence[DeferredTask]) -> list[Ta
         return program.node_order.get(program.nodes[deferred.sender].edge_source, -1)  # START comes first
 
     tasks: list[Task] = []
-    for node in sorted({deferred.task.node for deferred in released}, key=program.node_order.__getitem__):
-        of_node = [deferred for deferred in released if deferred.task.node == node]
+    for node in sorted({deferred.task.node for deferred in released_tasks}, key=program.node_order.__getitem__):
+        of_node = [deferred for deferred in released_tasks if deferred.task.node == node]
         tasks.extend(deferred.task for deferred in of_node if not deferred.gather)
         gathered = [deferred for deferred in of_node if deferred.gather]
         if gathered:
