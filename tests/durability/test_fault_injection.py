@@ -390,10 +390,10 @@ class Case:
         if lease is not None:
             yield f"the lease {lease}"
         for node in self.app.program.nodes.values():
-            for slots in node.guards.slots if node.guards is not None else ():
+            for slots in node.policies.slots if node.policies is not None else ():
                 if slots._free != 1 or slots._waiters:  # pyright: ignore[reportPrivateUsage]
                     yield f"a slot of {node.name}"
-            for circuit in node.guards.circuits if node.guards is not None else ():
+            for circuit in node.policies.circuits if node.policies is not None else ():
                 if circuit._probing:  # pyright: ignore[reportPrivateUsage]
                     yield f"a circuit of {node.name}"
         threads = Counter(thread.name for thread in threading.enumerate())

@@ -73,7 +73,7 @@ _ACALLS = {"call": _acall, "stream": _astream}
 
 def _replacing_update(app: Any, result: Any) -> Any:
     """Return the update that replaces the state by a result: reducers must not merge it again."""
-    merging = app.program.merging
+    merging = app.program.merging_channels
     if ROOT in app.program.channels:
         return Overwrite(result) if ROOT in merging else result
     if not isinstance(result, dict):

@@ -10,7 +10,7 @@ import pytest
 from statewright import START, InMemorySaver, Instrument, StateGraph
 from statewright.events import DURABLE, DurableKind, Event, LiveKind
 from statewright.runtime.instrument import METHOD_BY_KIND
-from statewright.runtime.streaming.modes import VIEWS
+from statewright.runtime.streaming.modes import CONVERTERS
 
 
 class State(TypedDict, total=False):
@@ -22,7 +22,9 @@ def test_every_kind_is_either_durable_or_live() -> None:
     assert DURABLE.isdisjoint(get_args(LiveKind))
 
 
-@pytest.mark.parametrize("kind", [*METHOD_BY_KIND, *(kind for views in VIEWS.values() for kind in views)])
+@pytest.mark.parametrize(
+    "kind", [*METHOD_BY_KIND, *(kind for converters in CONVERTERS.values() for kind in converters)]
+)
 def test_instruments_and_stream_modes_listen_to_known_kinds(kind: str) -> None:
     assert kind in DURABLE | set(get_args(LiveKind))
 

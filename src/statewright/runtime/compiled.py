@@ -1,8 +1,9 @@
 """A graph that is ready to run.
 
-Every method creates a run (`run_factory`) and passes it to a driver (`driving`); methods whose name begins with `a` use
-the driver for event loops. Running never changes a compiled graph, so threads and event loops may share it. Its base
-classes have the other methods: `ThreadMethods` those for threads, `StreamMethods` and `InvokeMethods` those that run.
+Methods that run the graph create a run (`run_factory`) and pass it to a driver (`driving`). If their names begin with
+`a`, they use the driver for event loops. Running never changes a compiled graph, so threads and event loops may share
+it. `CompiledGraph` inherits most methods: `ThreadMethods` inspects and changes threads, `StreamMethods` and
+`InvokeMethods` run the graph.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 
 
 class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
-    """A graph that is ready to run, created by `StateGraph.compile`. `graph/generics.py` has its type parameters."""
+    """A graph that is ready to run, created by `StateGraph.compile`. For type parameters see `graph/generics.py`."""
 
     def __repr__(self) -> str:
         return f"CompiledGraph({self.name!r}, {len(self.graph.nodes)} nodes)"
@@ -45,7 +46,7 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> ResultT | None:
         """Resume the tasks whose timers or time limits are due, and return the result; None if nothing is due.
 
-        `now` is the current time of the graph's clock by default.
+        `now` is by default the time of the graph's clock.
         """
         while answers := self._due_answers(config, options, now):
             run = self._run(config, options)
@@ -61,7 +62,7 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
     async def aresume_due(
         self, config: Config = None, *, now: datetime | None = None, **options: Unpack[CallOptions[ContextT]]
     ) -> ResultT | None:
-        """`resume_due`, on the running event loop."""
+        """Do the same as `resume_due`, on the running event loop."""
         while answers := await run_in_thread(self._due_answers, config, options, now):
             run = self._run(config, options)
             try:
@@ -76,52 +77,52 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
     def send_event(
         self, name: str, payload: Any = None, config: Config = None, **options: Unpack[CallOptions[ContextT]]
     ) -> ResultT:
-        """Deliver an event to every task of the thread that waits for it, resume them, and return the result.
+        """Deliver an event to every task of the thread that waits for it, resume these tasks, and return the result.
 
-        Raises InvalidResume if no task waits for it, or if the payload is not of the type that a task expects.
+        Raises InvalidResume if no task waits for the event, or if the payload is not of the type that a task expects.
         """
         return self.invoke(Command(resume=self._event_answers(name, payload, config, options)), config, **options)
 
     async def asend_event(
         self, name: str, payload: Any = None, config: Config = None, **options: Unpack[CallOptions[ContextT]]
     ) -> ResultT:
-        """`send_event`, on the running event loop."""
+        """Do the same as `send_event`, on the running event loop."""
         answers = await run_in_thread(self._event_answers, name, payload, config, options)
         return await self.ainvoke(Command(resume=answers), config, **options)
 
     def _due_answers(self, config: Any, options: Any, now: datetime | None) -> dict[str, Any]:
-        """Return an answer to each wait that is due, by the id of the interrupt."""
+        """Return an answer for each interrupt whose time has come, by id."""
         now = now or self._clock.now()
-        waits = self.get_state(config, **_thread_options(options)).interrupts
-        return {wait.id: TIMED_OUT for wait in waits if wait.due_at is not None and wait.due_at <= now}
+        interrupts = self.get_state(config, **_thread_options(options)).interrupts
+        return {item.id: TIMED_OUT for item in interrupts if item.due_at is not None and item.due_at <= now}
 
     def _event_answers(self, name: str, payload: Any, config: Any, options: Any) -> dict[str, Any]:
-        """Return the payload as the answer to each wait for the event, by the id of the interrupt."""
-        waits = self.get_state(config, **_thread_options(options)).interrupts
-        answers: dict[str, Any] = {wait.id: payload for wait in waits if wait.event == name}
+        """Return the payload as the answer for each interrupt that waits for the event, by id."""
+        interrupts = self.get_state(config, **_thread_options(options)).interrupts
+        answers: dict[str, Any] = {item.id: payload for item in interrupts if item.event == name}
         if not answers:
-            awaited = sorted({wait.event for wait in waits if wait.event is not None})
+            awaited_events = sorted({item.event for item in interrupts if item.event is not None})
             raise InvalidResume(
                 f"No task of this thread waits for the event {name!r}. "
-                + suggestion(name, awaited, noun="Awaited events"),
-                open_ids=[wait.id for wait in waits],
+                + suggestion(name, awaited_events, noun="Awaited events"),
+                open_ids=[item.id for item in interrupts],
             )
         return answers
 
     # -- inspection
 
     def get_subgraphs(self, namespace: str | None = None, *, recurse: bool = False) -> Iterator[tuple[str, Any]]:
-        """Yield the names and graphs of the nodes that are graphs; with `recurse`, also those of nested graphs.
+        """Yield pairs (path, compiled graph) for the nodes that are graphs; with `recurse`, at any depth.
 
-        The name of a nested graph is the path of nodes that leads to it, joined by `|`. A `namespace` selects the graph
-        at one path.
+        The path consists of the names of the nodes that lead to the graph, joined by `|`. With `namespace`, yield only
+        the graph at this path.
         """
         for path, graph in subgraphs_of(self.graph, recurse=recurse or namespace is not None):
             if namespace is None or path == node_path(namespace):
                 yield path, graph
 
     def clear_cache(self, nodes: Names = None) -> None:
-        """Delete the cached results of some nodes, by default of all.
+        """Delete the cached results of some nodes, by default of all nodes.
 
         Raises InvalidConfig if a node does not exist, or if the graph has no cache.
         """
@@ -131,11 +132,11 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         resolve(self.cache.clear([cached_name(self.graph, node) for node in sorted(names)]))
 
     async def aclear_cache(self, nodes: Names = None) -> None:
-        """`clear_cache`, without blocking the running event loop."""
+        """Do the same as `clear_cache`, without blocking the running event loop."""
         await run_in_thread(self.clear_cache, nodes)
 
     def get_graph(self, *, xray: bool | int = False) -> Drawing:
-        """Return a drawing of the graph. `xray` also draws the nodes of subgraphs: of all, or down to a depth."""
+        """Return a drawing of the graph. `xray=True` draws nodes of subgraphs too; a number limits their depth."""
         from statewright.graph.draw import drawing_of
 
         return drawing_of(self.graph, xray=xray)
@@ -164,16 +165,16 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
 
     @property
     def reported(self) -> frozenset[str]:
-        """The fields of results that have a reducer: a caller with a reducer of its own merges their writes."""
-        return self._program.reported
+        """The fields of results that have a reducer. A caller that has a reducer for a field too merges its writes."""
+        return self._program.reported_fields
 
     @property
     def passes_state_on(self) -> bool:
-        """True if the result is the caller's state with changes, of which only the changes are an update."""
+        """True if the result has the caller's state with changes, so that only the changes become an update."""
         return self._program.passes_state_on
 
     def call_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
-        """Run as a node of another graph, in a namespace of its thread.
+        """Run as a node of another graph, in a namespace of the thread of that graph.
 
         Return the result, and the writes to the `reported` fields, which the caller merges with its own reducers.
         """
@@ -182,13 +183,13 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         return self._node_result(run)
 
     async def acall_within(self, state: Any, memory: Memory) -> tuple[Any, Pairs]:
-        """`call_within`, on the running event loop."""
+        """Do the same as `call_within`, on the running event loop."""
         run = self._node_run(memory)
         await adrive_run(run, self._input_from(state))
         return self._node_result(run)
 
     def _node_run(self, memory: Memory) -> Run:
-        return self._nested_run(cast(Scope, current_scope()), {}, memory, takes_state=True)
+        return self._nested_run(cast(Scope, current_scope()), {}, memory, argument_is_state=True)
 
     def _node_result(self, run: Run) -> tuple[Any, Pairs]:
         outcome = outcome_of(run)
@@ -197,16 +198,16 @@ class CompiledGraph(InvokeMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         return self._program.output(checkpoint.values, plain=True), checkpoint.reported
 
     def _input_from(self, state: Any) -> Any:
-        """Return the input from the state of a caller: the fields that both graphs have."""
+        """Return the input for this graph from the state of a caller: the fields that both graphs have."""
         schema = self.graph.input_schema
         return common_fields(state, frozenset(schema.fields) if schema.closed else None)
 
 
 def _thread_options(options: Mapping[str, Any]) -> Any:
-    """Return the keywords of a call that identify a checkpoint."""
+    """Return the keywords of a call that identify a checkpoint, without all others."""
     return {name: options[name] for name in ("thread_id", "checkpoint_id", "branch") if name in options}
 
 
 def _has_begun(run: Run) -> bool:
-    """Return False if the run has done nothing: another caller answered before it could claim the thread."""
+    """Return False if the run has done nothing: another caller gave the answers before it had claimed the thread."""
     return run.claim is None or run.claim.is_made

@@ -1,4 +1,4 @@
-"""The settings of one call, read from `config` and keywords. Unknown keys are refused, not ignored."""
+"""The settings of one call, which are read from `config` and from keywords. Unknown keys raise InvalidConfig."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from statewright.errors import InvalidConfig, suggestion
 from statewright.ids import checked_name
 
 DEFAULT_RECURSION_LIMIT: Final = 1000
-"""The maximum number of supersteps of a call, by default."""
+"""The default of the maximum number of supersteps of a call."""
 
 OnUnfinished = Literal["discard", "finish"]
 Durability = Literal["sync", "async", "exit"]
 ChangedQuestions = Literal["warn", "error"]
-"""The reaction if a task that is executed again asks a question whose wording has changed since it was answered."""
+"""What happens if a task is executed again, and asks a question whose wording has changed since it was answered."""
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
 ON_BUSY: tuple[OnBusy, ...] = ("reject", "enqueue", "interrupt", "rollback")
 STOPS_HOLDER: tuple[OnBusy, ...] = ("interrupt", "rollback")
-"""The choices by which the run that holds the thread is stopped."""
+"""The choices of `on_busy` with which the run that holds the thread is stopped."""
 ON_UNFINISHED: tuple[OnUnfinished, ...] = ("discard", "finish")
 DURABILITIES: tuple[Durability, ...] = ("sync", "async", "exit")
 
@@ -48,7 +48,7 @@ class Settings:
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
         self.config: Mapping[str, Any] = config or {}
-        """The unchanged config of the call."""
+        """The config of the call as it was passed."""
         self.thread_id: str | None = None
         self.checkpoint_id: str | None = None
         self.branch = "main"
@@ -58,7 +58,7 @@ class Settings:
         self.max_concurrency: int | None = None
 
     def as_config(self, namespace: str, run_id: str) -> dict[str, Any]:
-        """Return the config that nodes receive: that of the call, with the ids and limits of this run."""
+        """Return the config that nodes receive: the config of the call, with the ids and limits of this run."""
         configurable = {**self.config.get("configurable", {}), "thread_id": self.thread_id}
         if namespace:
             configurable["namespace"] = namespace
@@ -72,7 +72,7 @@ class Settings:
 
 
 def read_settings(config: Any, **keywords: Any) -> Settings:
-    """Return the settings in a config and in keywords, which take precedence.
+    """Return the settings in a config and in keywords. Keywords take precedence.
 
     Raises InvalidConfig for unknown keys and invalid values.
     """
@@ -101,7 +101,7 @@ def read_settings(config: Any, **keywords: Any) -> Settings:
 
 
 def merge_configs(outer: Any, inner: Any) -> Any:
-    """Return two configs as one. Keys of `inner` take precedence, whichever of the two are under "configurable"."""
+    """Merge two configs. Keys of `inner` take precedence, even if a key is under "configurable" in only one of them."""
     if not (isinstance(outer, Mapping) and isinstance(inner, Mapping)):
         return inner if inner is not None else cast(Any, outer)
     old, new = dict(cast(Mapping[str, Any], outer)), dict(cast(Mapping[str, Any], inner))
@@ -127,7 +127,7 @@ def _checked_setting(name: str, value: Any) -> Any:
 
 
 def as_thread_id(value: Any) -> Any:
-    """Return an integer or a UUID as text; any other value unchanged."""
+    """Return an integer or a UUID as a string, and any other value unchanged."""
     if isinstance(value, str):
         return value
     uuid = sys.modules.get("uuid")  # a UUID exists only if its module is loaded
@@ -136,19 +136,19 @@ def as_thread_id(value: Any) -> Any:
 
 
 def checked_choice(name: str, value: Any, choices: tuple[str, ...]) -> Any:
-    """Return a value that is None or one of the choices. Raises InvalidConfig for any other."""
+    """Return a value that is None or one of the choices. Raises InvalidConfig for any other value."""
     if value is not None and value not in choices:
         raise InvalidConfig(f"{name} is {value!r}. " + suggestion(str(value), choices, noun="Choices"))
     return value
 
 
 def checked_grace(value: Any) -> float | None:
-    """Return a `sibling_grace` in seconds; None for no limit. Raises InvalidConfig."""
+    """Return a `sibling_grace` in seconds; None for no limit. Raises InvalidConfig for an invalid value."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float | timedelta) or not as_seconds(value) >= 0:
         raise InvalidConfig(
-            f"sibling_grace is {value!r}. Pass seconds or a timedelta that is not negative, 0 to wait not at all, "
+            f"sibling_grace is {value!r}. Pass seconds or a timedelta that is not negative, 0 not to wait, "
             f"or None to wait without limit."
         )
     return as_seconds(value)

@@ -1,8 +1,8 @@
-"""Workflows written as one function: `@entrypoint` makes it a graph of one node, `@task` makes its parts durable.
+"""Workflows that are written as one function: `@entrypoint` makes it a graph of one node, `@task` makes parts durable.
 
 When the function is executed again, after an interrupt or a crash, calls of tasks that have completed return their
-recorded results; see `tasks/journal.py`. A call is identified by the name of the task and by its ordinal among the
-calls of that name.
+recorded results (see `tasks/journal.py`). A call is identified by the name of the task, and by its ordinal among the
+calls with that name.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ T = TypeVar("T")
 
 
 class Final_(Generic[R, S]):  # noqa: N801  # users see it as entrypoint.final
-    """Result of an entrypoint that returns one value and saves another: `entrypoint.final[R, S]` as a type hint."""
+    """Result of an entrypoint that returns one value and saves another; as a type hint `entrypoint.final[R, S]`."""
 
     __slots__ = ("save", "value")
 
@@ -77,7 +77,7 @@ class Final_(Generic[R, S]):  # noqa: N801  # users see it as entrypoint.final
 
 
 class EntrypointProgram(Program):
-    """The program of an entrypoint: its input is any value, and its output is the result of the function."""
+    """The program of an entrypoint: the input is any value, and the output is what the function has returned."""
 
     calls_tasks = True
     passes_state_on = False
@@ -96,7 +96,7 @@ class EntrypointProgram(Program):
 
 
 class _AnyInput(UpdateReader):
-    """Reads any value as the input, and clears the result of the last run."""
+    """Reads any value as the input, and clears the result of the previous run."""
 
     @property
     def takes_lists(self) -> bool:
@@ -116,11 +116,12 @@ class EntrypointGraph(CompiledGraph[InputT, ContextT, InputT, ValueT, ValueT], G
 
 
 class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
-    """Turn a function into a graph: `invoke(value)` calls it, durably if there is a checkpointer.
+    """Turn a function into a graph: `invoke(value)` calls the function, durably if there is a checkpointer.
 
-    The first parameter of the function is the input; others are injected as in nodes. `previous` is the value that the
-    last run on the thread returned, or saved with `entrypoint.final(value=..., save=...)`. Raises InvalidGraph if the
-    object is not a function, or if it is a generator function.
+    The first parameter of the function receives the input. Other parameters receive services, as in nodes; `previous`
+    receives the value that the last run on the thread has returned, or saved with
+    `entrypoint.final(value=..., save=...)`. Raises InvalidGraph if the decorated object is not a function, or is a
+    generator function.
     """
 
     if TYPE_CHECKING:
@@ -157,7 +158,8 @@ class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
             "clock": clock,
         }
 
-    # Type checkers take the first overload that matches, so coroutine functions come first, and `final` before others.
+    # Type checkers take the first overload that matches. So the overloads for coroutine functions come first, and those
+    # for `final` come before those for other results.
     @overload
     def __call__(
         self, function: Callable[Concatenate[A, ...], Coroutine[Any, Any, Final_[R, Any]]]
@@ -184,7 +186,7 @@ class entrypoint(Generic[ContextT]):  # noqa: N801  # a decorator
 
 
 def _as_node(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function as a node, which reads the input from the state and writes the result to it."""
+    """Return a node that reads the input from the state, calls the function, and writes the result to the state."""
 
     def update_with(value: Any) -> dict[str, Any]:
         if isinstance(value, Final_):
@@ -202,21 +204,21 @@ def _as_node(function: Callable[..., Any]) -> Callable[..., Any]:
 
     node = acall if is_coroutine_function(function) else call
     hints = dict(getattr(function, "__annotations__", {}))
-    first = next(iter(inspect.signature(function).parameters), None)
-    # The types of the input and the result are not those of a state and an update.
-    node.__annotations__ = {name: hint for name, hint in hints.items() if name not in (first, "return")}
+    first_parameter = next(iter(inspect.signature(function).parameters), None)
+    # The types of the function's input and result are not the types of a state and an update.
+    node.__annotations__ = {name: hint for name, hint in hints.items() if name not in (first_parameter, "return")}
     return node
 
 
 class TaskFunction(Generic[P, T]):
-    """A function whose calls in a node are durable and run concurrently, created by `@task`."""
+    """A function whose calls in a node are durable and run concurrently. Created by `@task`."""
 
     def __init__(self, called: CalledFunction) -> None:
         self._called = called
         update_wrapper(self, called.function)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> TaskFuture[T]:
-        """Start a call of the function, and return a future: await it, or call its `result()`."""
+        """Start a call of the function, and return a future. Await the future, or call its `result()`."""
         return call_task(self._called, args, kwargs)
 
 
@@ -249,11 +251,11 @@ def task(
     cache_policy: CachePolicy | None = None,
     timeout: TimeoutPolicy | Duration | None = None,
 ) -> Any:
-    """Turn a function into a task: a call in an entrypoint or a node starts at once, and returns a future.
+    """Turn a function into a task. A call of the task in an entrypoint or a node starts at once, and returns a future.
 
     The result is saved in the journal of the thread before the future completes, so it must be a value that can be
-    stored. An exception is raised by the future and is not recorded: the next execution calls the function again.
-    Raises NonDeterminismError if a recorded call is repeated with other arguments.
+    stored. The future raises exceptions of the function. They are not recorded, so the next execution of the node calls
+    the function again. A call raises NonDeterminismError if its recorded result belongs to other arguments.
     """
 
     def decorate(function: Callable[..., Any]) -> TaskFunction[..., Any]:

@@ -8,42 +8,42 @@ from statewright.events import Event
 class Instrument:
     """Base class for observers: override the methods you need, and pass instances to `compile(instruments=[...])`.
 
-    A method is called on the thread where the event happens, and must return quickly. Its docstring describes
-    `event.data`.
+    A method is called on the OS thread on which the event happens, and must return quickly. Its docstring describes
+    `event.data` after the word "Data".
     """
 
     def on_run_started(self, event: Event) -> None:
         """A run starts. Data: its input."""
 
     def on_run_finished(self, event: Event) -> None:
-        """A run has completed, failed or been cancelled, or has stopped to wait. Data: its `RunOutcome`."""
+        """A run has completed, failed or been cancelled, or has stopped to wait. Data: its outcome, a `RunOutcome`."""
 
     def on_superstep(self, event: Event) -> None:
-        """A superstep starts. Data: its tasks."""
+        """A superstep starts. Data: a tuple of its tasks."""
 
     def on_task_started(self, event: Event) -> None:
         """A task starts. Data: `(task, input)`."""
 
     def on_task_finished(self, event: Event) -> None:
-        """A task has ended; with durability `sync`, its result is saved by now. Data: the outcome."""
+        """A task has ended, and with durability `sync`, its result is saved. Data: its outcome."""
 
     def on_task_ended(self, event: Event) -> None:
-        """A task has ended. Called at once on its thread, so before `on_task_finished`. Data: the outcome."""
+        """A task has ended. Called at once, on its own OS thread, before `on_task_finished`. Data: its outcome."""
 
     def on_step_started(self, event: Event) -> None:
-        """A `runtime.step` or a `@task` call starts; not called if its result is recorded. Data: `(name, ordinal)`."""
+        """A `runtime.step` or a `@task` call starts. Not called if its result is recorded. Data: `(name, ordinal)`."""
 
     def on_step_finished(self, event: Event) -> None:
-        """A `runtime.step` or a `@task` call has ended. Data: `(name, ordinal, error)`; the error may be None."""
+        """A `runtime.step` or a `@task` call has ended. Data: `(name, ordinal, error)`, with None if it succeeded."""
 
     def on_run_broken_off(self, event: Event) -> None:
         """A run has ended without an outcome. Data: the exception.
 
-        Its input was invalid, it could not be saved, or the reader of its stream has left.
+        For example, its input was invalid, it could not be saved, or its stream was closed.
         """
 
     def on_attempt_failed(self, event: Event) -> None:
-        """An attempt has failed, and the task will be retried. Data: the error, and the seconds until then."""
+        """An attempt has failed, and the task will be retried. Data: `(error, seconds until the next attempt)`."""
 
     def on_commit(self, event: Event) -> None:
         """A superstep, an input or an update has been saved. Data: the commit."""
@@ -55,13 +55,13 @@ class Instrument:
         """A tool call has ended. Data: a dict with the tool and the outcome."""
 
     def on_question_changed(self, event: Event) -> None:
-        """A task that is executed again asks a question whose wording has changed since the answer. Data: both."""
+        """A task is executed again, and asks an answered question in other words. Data: a dict, `before` and `now`."""
 
     def on_message(self, event: Event) -> None:
-        """A node has streamed a message, or a piece of one. Data: the message."""
+        """A node has streamed a message, or a piece of a message. Data: the message or the piece."""
 
     def wants_messages(self) -> bool:
-        """Return whether models should stream pieces of messages; called before each call of a model."""
+        """Return whether models should stream pieces of messages. Called before each call of a model."""
         return True
 
     def on_custom(self, event: Event) -> None:
@@ -71,7 +71,7 @@ class Instrument:
         """A run stops, because tasks wait for answers, timers or events. Data: the interrupts."""
 
     def on_resume(self, event: Event) -> None:
-        """A run continues with answers. Data: the answers, by the id of the interrupt."""
+        """A run continues with answers. Data: a dict of the answers by interrupt id."""
 
 
 METHOD_BY_KIND = {

@@ -1,4 +1,4 @@
-"""`StateGraph`, the builder that most programs import, and its `compile`."""
+"""`StateGraph`, the graph builder that most programs import, with its method `compile`."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
     """A graph of functions over a shared, typed state.
 
-    `state_schema` is a TypedDict, a dataclass, a pydantic model, a dict from names to reducers, channels or types, or
-    any other type for a state that is a single value. Add nodes and edges, then `compile()`.
+    `state_schema` is a TypedDict, a dataclass, a pydantic model, or a dict from field names to reducers, channels or
+    types. Any other type means that the state is a single value of this type. Add nodes and edges, then `compile()`.
     """
 
     if TYPE_CHECKING:
-        # Without an input schema a call may omit any fields. No type expresses that, so the input is then a Mapping.
+        # Without an input schema, a call may omit any field. No type can express that, so the input type is a Mapping.
         @overload
         def __init__(
             self: StateGraph[FieldsT, CallerT, Mapping[str, Any], FieldsT, dict[str, Any]],
@@ -140,20 +140,22 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
 
         - `checkpointer`: stores threads. `cache`: stores results of nodes with a cache policy. `store`: memory across
           threads.
+        - `interrupt_before`, `interrupt_after`: breakpoints, i.e. nodes before or after which each run pauses; "*" for
+          all nodes.
         - `budget`: the limits on the spending of each call.
-        - `keep_calls`: True to keep the checkpoints of subgraph calls after their tasks have ended.
-        - `changed_questions`: `warn` or `error` if a node that is executed again asks a question whose wording has
-          changed since it was answered.
+        - `keep_calls`: True to keep the checkpoints of subgraph calls after the calling tasks have ended.
+        - `changed_questions`: whether to `warn` or to raise an `error` if a node is executed again, and asks a question
+          whose wording has changed since it was answered.
         - `sibling_grace`: how long to wait for running plain functions after a concurrent task has failed, in seconds
-          or as a timedelta: 30 seconds by default, 0 to wait not at all, None to wait without limit.
-        - `debug`: True to report nodes that change state in place, and values in an `InMemorySaver` that no database
-          can store.
-        - `unknown_keys`: `warn`, `error` or `drop` for keys of updates that are in no schema.
-        - `validate`: the updates to check against the types: the `input`, `all`, or none (`off`).
+          or as a timedelta: 30 seconds by default, 0 not to wait, None to wait without limit.
+        - `debug`: True to report nodes that change the state in place, and with an `InMemorySaver` to report values
+          that a database could not store.
+        - `unknown_keys`: what to do with keys of updates that are not in the schema: `warn`, `error` or `drop`.
+        - `validate`: which updates to check against the types of fields: the `input`, `all`, or none (`off`).
         - `lease`: how long a run holds its thread after each write; by default the lease duration of the checkpointer,
-          or 60 seconds. After that, other runs may take over the thread of a run that hangs.
+          or 60 seconds. After that time, other runs may take over the thread of a run that hangs.
 
-        Raises InvalidGraph with all problems. With `strict=False`, problems of the graph's shape are warnings.
+        Raises InvalidGraph with all problems. With `strict=False`, problems of the graph's shape become warnings.
         """
         interrupts = [*_as_sequence(interrupt_before), *_as_sequence(interrupt_after)]
         graph = self.freeze(
@@ -193,7 +195,7 @@ class StateGraph(GraphBuilder[StateT, ContextT, InputT, OutputT, ResultT]):
 
 
 class MessagesStateGraph(StateGraph[StateT, ContextT, InputT, OutputT, ResultT]):
-    """A graph whose state is a conversation: a node may return a message, or a list of messages, without a mapping."""
+    """A graph whose state is a conversation: a node may return a message or a list of messages instead of a mapping."""
 
     bare_messages = "messages"
 

@@ -212,7 +212,7 @@ class Maker:
 
     def loop(self, run: Run, checkpoint: Checkpoint, pending: Pending | None = None) -> CoreDriver:
         """Return a driver of the loop of a run."""
-        run.stop = checkpoint.step + run.settings.recursion_limit
+        run.step_limit = checkpoint.step + run.settings.recursion_limit
         return self.driver(run, supersteps(run, checkpoint, pending))
 
     def call(self, run: Run, value: Any) -> CoreDriver:

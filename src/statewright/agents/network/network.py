@@ -21,7 +21,7 @@ from statewright.graph import Command
 from statewright.models import Usage
 from statewright.runtime import CallOptions, CompiledGraph
 from statewright.runtime.concurrency.worker_threads import call_in_thread
-from statewright.runtime.lifecycle.unfinished import unfinished_calls
+from statewright.runtime.lifecycle.unfinished import load_unfinished_calls
 from statewright.store import Store
 
 T = TypeVar("T")
@@ -118,7 +118,7 @@ class Network(NetworkDefinition[T]):
     ) -> NetworkRun[T]:
         """Add the usage of interrupted agents to a run, and return it."""
         if run.interrupts and app.checkpointer is not None:
-            run.count(usage_of_calls(unfinished_calls(app, options)))
+            run.count(usage_of_calls(load_unfinished_calls(app, options)))
         return run
 
     def _prepare_run(self, value: Any, options: Any) -> tuple[CompiledGraph, Any, dict[str, Any]]:

@@ -10,11 +10,14 @@ from statewright.futures import SafeEvent
 
 
 class RunControl:
-    """Stops the call that receives it as `control=`, with all its subgraphs, from any thread or a signal handler."""
+    """Stops a run and its subgraphs, from any thread or a signal handler. Pass it as `control=` to the call of a graph.
 
-    # No lock: a signal handler may stop the run while the thread that it interrupts executes one of these methods, and
-    # a suspended run may be dropped at any time. Each operation on the dict and the deque is atomic.
-    __slots__ = ("__weakref__", "_calls", "_waiters", "cancel_reason", "drain_reason")
+    "Cancel" means to stop at once, "drain" to stop before the next superstep.
+    """
+
+    # No lock: a signal handler may stop the run while the thread that it interrupts is executing one of these methods,
+    # and a suspended run may be dropped at any time. Each operation on the dict and the deque is atomic.
+    __slots__ = ("__weakref__", "_callbacks", "_waiters", "cancel_reason", "drain_reason")
 
     def __init__(self) -> None:
         self.drain_reason: str | None = None
@@ -22,38 +25,39 @@ class RunControl:
         self.cancel_reason: str | None = None
         """The reason to stop at once; None if no cancellation was requested."""
         self._waiters: deque[SafeEvent] = deque()
-        self._calls: dict[object, tuple[Callable[[], object], object]] = {}
-        """The callbacks of `calling`, each with the run to which it belongs."""
+        """One event for each thread that is in `wait_until_stopped`."""
+        self._callbacks: dict[object, tuple[Callable[[], object], object]] = {}
+        """For each `on_cancel` block that has not ended: its callback, and the run to which the block belongs."""
 
     def request_drain(self, reason: str = "drain requested") -> None:
-        """Stop before the next superstep. Completed supersteps are kept; `invoke(None)` on the thread continues."""
+        """Stop before the next superstep. Completed supersteps are kept, and `invoke(None)` continues the thread."""
         self.drain_reason = reason
 
     def request_cancel(self, reason: str = "cancel requested") -> None:
         """Stop at once, in all subgraphs too.
 
         Coroutines are cancelled. Plain functions cannot be stopped, but the run does not wait for them, and ignores
-        what they write later. The results of tasks that have ended are kept; `invoke(None)` on the thread executes the
-        others.
+        what they write later. The results of tasks that have ended are kept, so `invoke(None)` continues the thread
+        with the other tasks.
         """
         self.cancel_reason = reason
         first_error: Exception | None = None
-        for key, (call, _) in self._calls.copy().items():
+        for key, (callback, _) in self._callbacks.copy().items():
             try:
-                call()
+                callback()
             except Exception as error:  # raised after the other callbacks have been called
-                # A RuntimeError after the end of its block only means that the event loop to wake is closed.
-                if key in self._calls or not isinstance(error, RuntimeError):
+                # If the block has ended meanwhile, a RuntimeError only means that the event loop to wake is closed.
+                if key in self._callbacks or not isinstance(error, RuntimeError):
                     first_error = first_error or error
         if first_error is not None:
             raise first_error
 
     def wake(self, run: object) -> None:
-        """Call the callbacks of one run, because it has ended without `request_cancel`."""
-        for call, owner in self._calls.copy().values():
+        """Call the callbacks of one run, which was cancelled by other means than `request_cancel`."""
+        for callback, owner in self._callbacks.copy().values():
             if owner is run:
-                with suppress(RuntimeError):  # its block has ended and its event loop is closed
-                    call()
+                with suppress(RuntimeError):  # the block has ended, and its event loop is closed
+                    callback()
 
     @property
     def drain_requested(self) -> bool:
@@ -65,56 +69,58 @@ class RunControl:
 
     @contextmanager
     def on_cancel(self, callback: Callable[[], object], run: object = None) -> Generator[None]:
-        """During the block, call back when the run is cancelled; at once if it already is.
+        """During the block, call `callback` when a cancellation is requested, or at once if it already was.
 
-        `run` is the run to which the block belongs: runs may share a control, and each waits only for its own blocks.
+        `run` is the root run to which the block belongs. Runs may share a control, and `wait_until_stopped` waits only
+        for the blocks of one of them.
         """
         key = object()
-        self._calls[key] = callback, run
+        self._callbacks[key] = callback, run
         try:
             if self.cancel_reason is not None:
                 callback()
             yield
         finally:
-            self._calls.pop(key, None)
+            self._callbacks.pop(key, None)
             while self._waiters:
-                with suppress(IndexError):  # another block ends at the same time
+                with suppress(IndexError):  # another thread, whose block ends at the same time, has taken the last one
                     self._waiters.popleft().set()
 
     @property
     def has_stopped(self) -> bool:
         """True if nothing is running that a cancellation would stop."""
-        return not self._calls
+        return not self._callbacks
 
     def wait_until_stopped(self, run: object = None) -> None:
-        """Wait until all `calling` blocks of a run have ended, which they do by themselves."""
-        while self._has_calls(run):
-            stopped = SafeEvent()
-            self._waiters.append(stopped)
-            if self._has_calls(run):  # checked again, because only a block that ends from now on sets the event
-                stopped.wait()
+        """Wait until all `on_cancel` blocks of a run have ended. After a cancellation they end by themselves."""
+        while self._has_blocks(run):
+            block_ended = SafeEvent()
+            self._waiters.append(block_ended)
+            if self._has_blocks(run):  # checked again, because only a block that ends from now on sets the event
+                block_ended.wait()
 
-    def _has_calls(self, run: object) -> bool:
-        return any(owner is run for _, owner in self._calls.copy().values())
+    def _has_blocks(self, run: object) -> bool:
+        return any(owner is run for _, owner in self._callbacks.copy().values())
 
 
 class LinkedControl(RunControl):
-    """A control for one call, which is also cancelled or drained together with the user's control."""
+    """A control for one call. It can be cancelled by itself, and follows the control that the user has passed."""
 
-    __slots__ = ("_source",)
+    __slots__ = ("_user_control",)
 
-    def __init__(self, source: RunControl) -> None:
+    def __init__(self, user_control: RunControl) -> None:
         super().__init__()
-        self._source = source
+        self._user_control = user_control
 
     @property
     def drain_requested(self) -> bool:
-        if self.drain_reason is None:  # there are no callbacks for a drain: waiting code polls this property
-            self.drain_reason = self._source.drain_reason
+        if self.drain_reason is None:  # a drain has no callbacks: code that waits polls this property
+            self.drain_reason = self._user_control.drain_reason
         return self.drain_reason is not None
 
     @contextmanager
     def linked(self) -> Generator[None]:
-        """Forward cancellations of the user's control during the block."""
-        with self._source.on_cancel(lambda: self.request_cancel(self._source.cancel_reason or "cancel requested")):
+        """During the block, cancel this control too when the user's control is cancelled."""
+        user_control = self._user_control
+        with user_control.on_cancel(lambda: self.request_cancel(user_control.cancel_reason or "cancel requested")):
             yield

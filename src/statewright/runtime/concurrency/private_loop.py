@@ -1,7 +1,7 @@
-"""Private event loops, for coroutine nodes of runs that are driven without an event loop.
+"""Private event loops, which run the coroutine nodes of graphs that are called synchronously.
 
-A coroutine node may block its loop by calling `invoke`, directly or through threads that it waits for. So each loop
-serves one superstep at a time, and a nested run gets another loop, however deep the nesting.
+A coroutine node may block its loop, because it calls `invoke` itself or waits for a thread that does. Therefore each
+loop serves one superstep at a time, and the run of a subgraph gets another loop, however deep the nesting.
 """
 
 from __future__ import annotations
@@ -26,13 +26,16 @@ from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.scope import current_scope
 
 _idle_loops: list[asyncio.AbstractEventLoop] = []
-"""Loops that run on dedicated threads, and are not in use."""
+"""Loops that are running on threads of their own, and are not in use."""
 _stopped_loops: list[asyncio.AbstractEventLoop] = []
-"""Loops without a thread, which run only during a call of `run_on_this_thread`."""
+"""Loops without a thread of their own. They run only during a call of `run_on_this_thread`."""
 
 
 def borrow_loop() -> asyncio.AbstractEventLoop:
-    """Return a running loop that is not in use: the one returned last, so that most programs need only one."""
+    """Take a running loop that is not in use, or start one.
+
+    The loop that was given back most recently is taken, so that most programs need only one.
+    """
     try:
         return _idle_loops.pop()
     except IndexError:
@@ -40,7 +43,7 @@ def borrow_loop() -> asyncio.AbstractEventLoop:
 
 
 def return_loop(loop: asyncio.AbstractEventLoop, *, idle: bool) -> None:
-    """Make a loop available again: at once if nothing runs on it, otherwise after its pending callbacks."""
+    """Give a loop back: at once if it is `idle`, otherwise after the callbacks that are pending on it."""
     if idle:
         _idle_loops.append(loop)
     else:
@@ -59,18 +62,19 @@ def run_on_private_loop(function: Callable[..., Any], *args: Any) -> Any:
 def run_on_this_thread(function: Callable[..., Any], *args: Any, control: RunControl | None = None) -> Any:
     """Call a coroutine function on a private loop on this thread, and wait for its result.
 
-    This costs a fifth of a call on another thread, but the coroutine must not leave anything running on the loop. If a
-    loop already runs on this thread, another thread is used. Raises RunCancelled if `control` cancels the call.
+    This is several times faster than `run_on_private_loop`, but the coroutine must not leave anything running on the
+    loop. If an event loop is already running on this thread, another thread is used. Raises RunCancelled if `control`
+    cancels the call.
     """
     if is_on_loop():
         return run_on_private_loop(function, *args)
-    # In an empty context: a loop keeps the context of its creation alive, and with it the scope of the running task.
+    # In an empty context, because a loop keeps the context of its creation alive, and with it the current scope.
     loop = _stopped_loops.pop() if _stopped_loops else contextvars.Context().run(_new_loop)
     task = loop.create_task(function(*args))
     try:
         if control is None:
             return loop.run_until_complete(task)
-        with control.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel), _current_run()):
+        with control.on_cancel(lambda: loop.call_soon_threadsafe(task.cancel), _current_root_run()):
             return loop.run_until_complete(task)
     except asyncio.CancelledError:
         if control is None or control.cancel_reason is None:
@@ -83,24 +87,26 @@ def run_on_this_thread(function: Callable[..., Any], *args: Any, control: RunCon
         _stopped_loops.append(loop)
 
 
-def _current_run() -> object:
-    """Return the root of the run that executes this code, if any."""
+def _current_root_run() -> object:
+    """Return the outermost run that is executing this code; None outside a run."""
     scope = current_scope()
     return scope.run.root if scope is not None else None
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return a loop that wakes regularly: a long wait for events would delay signal handlers on the main thread."""
+    """Return a loop that wakes regularly, because a long wait would delay signal handlers on the main thread."""
     loop = asyncio.new_event_loop()
-    _poll_signals(loop)
+    _keep_waking(loop)
     return loop
 
 
-def _poll_signals(loop: asyncio.AbstractEventLoop) -> None:
-    loop.call_later(SIGNAL_POLL_SECONDS, _poll_signals, loop)
+def _keep_waking(loop: asyncio.AbstractEventLoop) -> None:
+    """Schedule a callback that does nothing except schedule itself again."""
+    loop.call_later(SIGNAL_POLL_SECONDS, _keep_waking, loop)
 
 
 def _start_loop() -> asyncio.AbstractEventLoop:
+    """Start a loop on a new thread, and return it once it exists."""
     started: Future[asyncio.AbstractEventLoop] = Future()
     threading.Thread(target=_run_forever, args=(started,), name="statewright-loop", daemon=True).start()
     return started.result()
@@ -123,11 +129,11 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_idle_loops.clear)  # threads do not survive a fork
 
 
-# -- coroutine nodes of a run that is driven without an event loop
+# -- coroutine nodes of a graph that is called synchronously
 
 
 class CoroutineTasks:
-    """The tasks of one superstep that run on a private loop."""
+    """The tasks of one superstep that run on a private loop. Its methods are called on the thread of the driver."""
 
     __slots__ = ("_executor", "_loop", "_run")
 
@@ -137,13 +143,16 @@ class CoroutineTasks:
         self._executor = executor
 
     def wind_down(self) -> None:
-        """Cancel the coroutines, since a task has failed; plain functions continue."""
+        """Cancel the coroutines because a task has failed. Plain functions that are running on threads continue."""
         self._loop.call_soon_threadsafe(self._executor.wind_down)
 
     def end(self, *, wait: bool) -> None:
-        """Cancel running coroutines, and return the loop. Waits for their clean-up if `wait`; a finaliser must not."""
+        """Cancel running coroutines, and give the loop back.
+
+        With `wait`, return only when the coroutines have cleaned up. Finalisers pass False, because they must not wait.
+        """
         loop, executor = self._loop, self._executor
-        if executor.has_running or self._run.calls is not None:
+        if executor.has_running or self._run.open_calls is not None:
             cancellation = asyncio.run_coroutine_threadsafe(self._cancel(), loop)
             cancellation.add_done_callback(lambda _: _active_executors.discard(executor))
             if wait:
@@ -154,12 +163,15 @@ class CoroutineTasks:
 
     async def _cancel(self) -> None:
         await self._executor.cancel()
-        if self._run.calls is not None:
-            await self._run.calls.end_async()
+        if self._run.open_calls is not None:
+            await self._run.open_calls.end_async()
 
 
 def start_coroutines(step: Superstep, indices: Sequence[int], limit: int | None) -> CoroutineTasks:
-    """Start tasks on a private loop, in copies of the caller's context."""
+    """Start the tasks of a superstep with these indices on a private loop, in copies of the caller's context.
+
+    At most `limit` tasks run at once; None stands for DEFAULT_IN_FLIGHT.
+    """
     loop = borrow_loop()
     executor = LoopExecutor(loop)
     _active_executors.add(executor)
@@ -171,10 +183,13 @@ def start_coroutines(step: Superstep, indices: Sequence[int], limit: int | None)
 def _start(executor: LoopExecutor, step: Superstep, indices: Sequence[int], limit: int) -> None:
     try:
         executor.start(step, indices, limit)
-    except Exception as error:  # the loop would only log it, and the superstep would wait forever
+    except Exception as error:  # the loop would only log the error, and the superstep would wait forever
         step.accept(indices[0], Failure(step.tasks[indices[0]], error))
 
 
 _active_executors: set[LoopExecutor] = set()
-"""The executors whose tasks are running. A loop refers to its tasks weakly: without this strong reference, those of an
-abandoned stream would be collected as garbage, and their coroutines closed on a thread other than that of the loop."""
+"""The executors whose tasks are running.
+
+An event loop holds only weak references to its tasks. Without these strong references, the tasks of an abandoned stream
+would be garbage-collected, and their coroutines would be closed on a thread other than the loop's.
+"""

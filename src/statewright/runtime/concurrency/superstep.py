@@ -116,15 +116,15 @@ class Superstep:
 
     def _cancel_unstarted(self, index: int) -> None:
         """Cancel `@task` calls of a task that has ended, if they have not started."""
-        if self.run.calls is not None:
-            self.run.calls.cancel_unstarted(self.tasks[index])
+        if self.run.open_calls is not None:
+            self.run.open_calls.cancel_unstarted(self.tasks[index])
 
     def _close_after_calls(self) -> None:
         """Close, unless plain functions started by `@task` calls must be awaited. The caller holds the lock."""
         run = self.run
-        if run.calls is None or self.closed or run.config.sibling_grace == 0 or run.root.hold_lost:
+        if run.open_calls is None or self.closed or run.config.sibling_grace == 0 or run.root.has_lost_thread:
             self._close()
-        elif run.calls.must_be_awaited(self.tasks, self.outcomes):
+        elif run.open_calls.must_be_awaited(self.tasks, self.outcomes):
             self.ending = True
         else:
             self._close()

@@ -1,10 +1,10 @@
 """Daemon threads for plain functions, shared by all runs of the process.
 
-`concurrent.futures` does not fit: it joins its threads when the interpreter exits, so a node that is still running
-would delay the exit; and a Future per task costs more than a short task.
+`concurrent.futures` does not fit, for two reasons. It joins its threads when the interpreter exits, so a node that is
+still running would delay the exit. And creating a Future for each task costs more than executing a short task.
 
-Finalisers, signal handlers and callbacks of the garbage collector interrupt a thread anywhere, even while it holds a
-lock. Their code must not take a lock, wait, or touch a disk. They hand such work over to a worker thread, with
+Finalisers, signal handlers and callbacks of the garbage collector can interrupt a thread anywhere, even while it holds
+a lock. So they must not take a lock, wait, or access a disk. They hand such work over to a worker thread, with
 `WorkerThreads.hand_over` or `Cleanup`.
 """
 
@@ -27,7 +27,7 @@ from statewright.futures import LightFuture
 T = TypeVar("T")
 Job = Callable[[], object]
 MAX_HANDED_OVER: Final = 4
-"""The maximum number of handed-over jobs that run at once."""
+"""The maximum number of jobs passed to `hand_over` that run at once."""
 IDLE_SECONDS: Final = 10.0
 """Seconds that a thread waits for work before it ends."""
 DEFAULT_THREADS: Final = min(32, (os.cpu_count() or 1) + 4)
@@ -35,7 +35,7 @@ DEFAULT_THREADS: Final = min(32, (os.cpu_count() or 1) + 4)
 
 
 class WorkerThreads:
-    """Runs each job on an idle thread, or on a new one."""
+    """Runs each job on an idle thread, or on a new one. The number of threads is not limited here."""
 
     def __init__(self) -> None:
         self._forget_threads()
@@ -45,32 +45,33 @@ class WorkerThreads:
     def _forget_threads(self) -> None:
         self._jobs: SimpleQueue[Job] = SimpleQueue()
         self._idle: deque[None] = deque()
-        """An entry for each idle thread. Not a semaphore: one that a signal handler interrupts may stay locked."""
+        """One entry for each idle thread. A semaphore might stay locked if a signal handler interrupted it."""
         self._handed_over: SimpleQueue[Job] = SimpleQueue()
-        self._forwards = False
+        self._is_forwarding = False
+        """True once a thread has been started that submits the jobs of `_handed_over`."""
 
     def submit(self, job: Job) -> None:
-        """Run `job` soon. An exception is reported like any unhandled exception of a thread."""
+        """Run `job` soon. Its exceptions are reported like any unhandled exception in a thread."""
         if self._reserve_idle():
             self._jobs.put(job)
         else:
-            first = [job]  # a list that `_work` empties, because a thread keeps its arguments until it ends
-            threading.Thread(target=self._work, args=(first,), name="statewright-worker", daemon=True).start()
+            first_job = [job]  # a list that `_work` empties, because a thread keeps its arguments until it ends
+            threading.Thread(target=self._work, args=(first_job,), name="statewright-worker", daemon=True).start()
 
     def hand_over(self, job: Job) -> None:
-        """Run `job` soon, like `submit`, but without a lock, so that finalisers and signal handlers may call it."""
+        """Run `job` soon, like `submit`, but take no lock, so that finalisers and signal handlers may call this."""
         self._handed_over.put(job)
-        if not self._forwards:
-            self._forwards = True
+        if not self._is_forwarding:
+            self._is_forwarding = True
             try:  # not `threading.Thread`, which takes locks and waits when it starts
                 _thread.start_new_thread(self._forward, (self._handed_over,))
             except RuntimeError:  # the interpreter is exiting, or there are too many threads: the next call tries again
-                self._forwards = False
+                self._is_forwarding = False
 
     def _forward(self, handed_over: SimpleQueue[Job]) -> None:
-        """Submit handed-over jobs until the process ends, a few at a time.
+        """Submit handed-over jobs until the process ends, at most MAX_HANDED_OVER at a time.
 
-        Hundreds of streams may be dropped together, each with one short write: these do not deserve a thread each.
+        Hundreds of streams may be dropped together, and each hands over one short write, which is not worth a thread.
         """
         slots = threading.Semaphore(MAX_HANDED_OVER)
         while True:
@@ -84,11 +85,12 @@ class WorkerThreads:
                     job()
             del job
 
-    def _work(self, first: list[Job]) -> None:
-        job: Job | None = first.pop()
+    def _work(self, first_job: list[Job]) -> None:
+        """Run jobs on this thread, until it has been idle for IDLE_SECONDS."""
+        job: Job | None = first_job.pop()
         while job is not None:
             job()
-            del job  # a waiting thread must not keep the run of its last job alive
+            del job  # a thread that waits for work must not keep the run of its last job alive
             self._idle.append(None)
             job = self._next_job()
 
@@ -96,11 +98,11 @@ class WorkerThreads:
         try:
             return self._jobs.get(timeout=IDLE_SECONDS)
         except Empty:
-            # End only if an idle entry is left. If there is none, a caller of `submit` counts on this thread.
+            # End only if an entry is left in `_idle`. If there is none, a caller of `submit` counts on this thread.
             return None if self._reserve_idle() else self._jobs.get()
 
     def _reserve_idle(self) -> bool:
-        """Reserve an idle thread to take the next job. Return False if there is none."""
+        """Reserve an idle thread, which will take the next job. Return False if no thread is idle."""
         try:
             self._idle.pop()
         except IndexError:
@@ -109,7 +111,7 @@ class WorkerThreads:
 
 
 def _with_release(job: Job, slots: threading.Semaphore) -> Job:
-    """Return a job that releases its slot when it ends."""
+    """Return a job that releases a slot when it ends."""
 
     def run() -> None:
         try:
@@ -124,7 +126,7 @@ workers: Final = WorkerThreads()
 
 
 def submit_to_thread(function: Callable[[], T]) -> LightFuture[T]:
-    """Call a function on a worker thread, without a context or an event loop, and return a future of its result."""
+    """Call a function on a worker thread, in an empty context, and return a future of its result."""
     future: LightFuture[T] = LightFuture()
 
     def call() -> None:
@@ -140,11 +142,11 @@ def submit_to_thread(function: Callable[[], T]) -> LightFuture[T]:
 
 
 class Cleanup:
-    """Calls a function at the end of a block, on a worker thread if the block ends in a finaliser.
+    """Calls a function at the end of a block, on a worker thread if the block may be ending in a finaliser.
 
-    A generator or coroutine that is suspended in the block, and then dropped, is closed by the code that drops the last
-    reference, which may be the garbage collector in the middle of any other code. An explicit `close()` cannot be
-    distinguished from that: a generator that delegates to ours with `yield from` calls it when it is dropped itself.
+    A generator or coroutine that is suspended inside the block may be dropped. Then it is closed by whatever code drops
+    the last reference to it, which may be the garbage collector in the middle of any other code. An explicit `close()`
+    looks the same, because a generator that delegates to ours with `yield from` calls it when it is itself dropped.
     """
 
     __slots__ = ("_call",)
@@ -155,23 +157,23 @@ class Cleanup:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if kind is GeneratorExit:
+    def __exit__(self, cls: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if cls is GeneratorExit:
             workers.hand_over(self._call)
         else:
             self._call()
 
 
-# -- plain functions on a worker thread, in a copy of the caller's context, awaited on an event loop
+# -- plain functions that run on a worker thread, in a copy of the caller's context, and are awaited on an event loop
 
 
 async def call_in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a function on a thread, and return its result. The function continues if the wait is cancelled."""
+    """Call a function on a thread, and return its result. If this is cancelled, the function continues."""
     return await begin_in_thread(function, *args, **kwargs)
 
 
 def begin_in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> asyncio.Future[Any]:
-    """Call a function on a thread, and return a future of its result on the running loop."""
+    """Call a function on a thread, and return a future of its result, which belongs to the running loop."""
     loop = asyncio.get_running_loop()
     future: asyncio.Future[Any] = loop.create_future()
     context = contextvars.copy_context()
@@ -183,7 +185,7 @@ def begin_in_thread(function: Callable[..., Any], /, *args: Any, **kwargs: Any) 
             result, error = None, raised
         try:
             loop.call_soon_threadsafe(_set_outcome, future, result, error)
-        except RuntimeError:  # the loop was closed while the function ran: nothing waits for it
+        except RuntimeError:  # the loop was closed while the function was running, so nothing waits for its result
             return
 
     workers.submit(call)
@@ -195,7 +197,7 @@ def _set_outcome(future: asyncio.Future[Any], result: Any, error: BaseException 
         return
     if error is None:
         future.set_result(result)
-    elif isinstance(error, StopIteration):  # refused by futures, because it would look like the end of a coroutine
+    elif isinstance(error, StopIteration):  # futures refuse it, because it would look like the end of a coroutine
         future.set_exception(RuntimeError("the function raised StopIteration"))
     else:
         future.set_exception(error)

@@ -17,11 +17,11 @@ from statewright.runtime.core.program import Program
 def apply_results(
     program: Program, checkpoint: Checkpoint, results: Sequence[TaskResult], commit_id: str, origin: str
 ) -> Checkpoint:
-    """Return the checkpoint after a superstep; `results` are in task order and complete.
+    """Return the checkpoint after a superstep. `results` has the results of all its tasks, in task order.
 
-    The ids of the tasks that become due derive from `origin`: the id of the commit, except in subgraphs. The same
-    checkpoint and results always give the same next checkpoint, except for its id. Raises ConflictingWrites, and any
-    error of a reducer. `checkpoint` is not changed.
+    The ids of the tasks that become due derive from `origin` (see `Run.origin`). The same checkpoint and results always
+    give the same next checkpoint, except for its id. `checkpoint` is not changed. Raises ConflictingWrites, and errors
+    of reducers.
     """
     values = folded_values(program, checkpoint.values, results)
     if program.has_simple_frontier and not checkpoint.deferred:
@@ -32,8 +32,8 @@ def apply_results(
             due = simple_frontier(program, results, origin)
         if due is not None:
             return Checkpoint(commit_id, checkpoint.step + 1, values, due)
-    due, held, joins = next_frontier(program, checkpoint.joins, results, origin, (), checkpoint.deferred)
-    return Checkpoint(commit_id, checkpoint.step + 1, values, due, held, joins)
+    due, deferred_tasks, joins = next_frontier(program, checkpoint.joins, results, origin, (), checkpoint.deferred)
+    return Checkpoint(commit_id, checkpoint.step + 1, values, due, deferred_tasks, joins)
 
 
 def apply_external_results(
@@ -42,30 +42,33 @@ def apply_external_results(
     results: Sequence[TaskResult],
     commit_id: str,
     due: Sequence[Task],
-    held: Sequence[DeferredTask],
+    deferred_tasks: Sequence[DeferredTask],
 ) -> Checkpoint:
-    """Return the checkpoint after results from outside a superstep. Tasks in `due` and `held` remain scheduled."""
+    """Return the checkpoint after results that do not come from a superstep, such as updates from outside a run.
+
+    The tasks in `due` and `deferred_tasks` remain due or deferred.
+    """
     values = folded_values(program, checkpoint.values, results)
-    frontier, waiting, joins = next_frontier(program, checkpoint.joins, results, commit_id, due, held)
+    frontier, waiting, joins = next_frontier(program, checkpoint.joins, results, commit_id, due, deferred_tasks)
     return Checkpoint(commit_id, checkpoint.step + 1, values, frontier, waiting, joins)
 
 
 def record_reported_updates(
     program: Program, before: Checkpoint, after: Checkpoint, results: Sequence[TaskResult]
 ) -> Checkpoint:
-    """Record in `after` the updates that the subgraph's caller has to fold, and return it.
+    """Record in `after` the updates that the caller of a subgraph has to fold into its own state, and return `after`.
 
-    - For a field with a reducer: every update. After an Overwrite, only the current value as an Overwrite: the caller
-      would otherwise fold the original Overwrite and discard the updates written after it.
-    - For any other field: its name with None, once, to mark the field as written.
+    - For a field with a reducer, every update is recorded. If one of them is an Overwrite, only the current value is
+      recorded, as an Overwrite. The caller folds all updates at once, and an Overwrite discards the others.
+    - For any other field, its name is recorded once, with None, to mark the field as written.
     """
-    merging = program.reported
+    fields = program.reported_fields
     reported = list(before.reported)
-    # Overwrites come first, so only the beginning of a long report has to be searched.
+    # Overwrites come first, so only the beginning of what may be a long list is searched.
     replaced = {name for name, _ in takewhile(lambda pair: type(pair[1]) is Overwrite, reported)}
     for result in results:
         for name, update in write_pairs(result):
-            if name in merging:
+            if name in fields:
                 reported.append((name, update))
                 if is_overwrite(update):
                     replaced.add(name)
@@ -81,12 +84,12 @@ def record_reported_updates(
 def folded_values(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
     """Return the state after a superstep, without the transient values of the previous one."""
     if len(results) == 1:
-        # A conditional edge needs the folded state, so its task has folded its own writes already.
+        # If the task has conditional edges, it has already folded its own writes, because they read the new state.
         folded = results[0].folded
         new = fold_writes(program, values, results[0]) if folded is None else folded
     else:
         new = fold_results(program, values, results)
-    return drop_transients(program, new, results) if program.transient else new
+    return drop_transients(program, new, results) if program.transient_channels else new
 
 
 def deltas_of_values(
@@ -94,11 +97,11 @@ def deltas_of_values(
 ) -> Mapping[str, Any]:
     """Return the same as `deltas_of_results`, but for any number of supersteps, by comparing old and new values.
 
-    Fields in `rewritten` are stored in full, because comparing them proves nothing: the value, or an item of a list,
-    may be the same object as before, changed in place.
+    Fields in `rewritten` are stored in full. Comparing them proves nothing, because the value or an item of a list may
+    be the same object as before, but changed in place.
     """
-    saved = {name: value for name, value in new.items() if name not in program.untracked}
-    removed = {name: MISSING for name in old if name not in saved and name not in program.untracked}
+    saved = {name: value for name, value in new.items() if name not in program.untracked_channels}
+    removed = {name: MISSING for name in old if name not in saved and name not in program.untracked_channels}
     changes = {
         name: value if name in rewritten else difference(old.get(name, MISSING), value)
         for name, value in saved.items()
@@ -110,7 +113,7 @@ def deltas_of_values(
 def rewritten_fields(
     program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]
 ) -> Iterable[str]:
-    """Return the fields that results changed in any way other than appending to a list."""
+    """Return the fields that results have changed in any other way than by appending to a list."""
     changes = deltas_of_results(program, results, old, new)
     return [name for name, change in changes.items() if type(change) is not Added and change is not MISSING]
 
@@ -126,17 +129,17 @@ _IMMUTABLE_TYPES: Final = frozenset({str, int, float, bool, bytes, type(None)})
 def deltas_of_results(
     program: Program, results: Sequence[TaskResult], old: Values, new: Mapping[str, Any]
 ) -> Mapping[str, Any]:
-    """Return, for each saved channel that changed, the data that repeats the change when applied to its old value.
+    """Return the delta of each saved channel that has changed: the data that turns its old value into the new one.
 
-    MISSING stands for a transient value that was cleared.
+    The delta MISSING means that a transient value was dropped.
     """
-    channels, unsaved = program.channels, program.untracked
+    channels, unsaved = program.channels, program.untracked_channels
     changes = {
         name: channels[name].delta(updates, new[name]) if name in channels else new[name]
         for name, updates in _updates_by_channel(results)
-        if name in new and name not in unsaved  # a value that only conditional edges see has been cleared already
+        if name in new and name not in unsaved  # a value for conditional edges only has been dropped already
     }
-    for name in program.transient:
+    for name in program.transient_channels:
         if name in old and name not in new and name not in unsaved:
             changes[name] = MISSING
     return changes

@@ -1,7 +1,7 @@
-"""The commit of a superstep: the checkpoint, its deltas from the parent, and the log entries saved with it.
+"""The commit of a superstep: the checkpoint, its deltas from the parent, and the log entries that are saved with it.
 
-Every superstep is saved, and an in-memory saver needs little more than the checkpoint. So the parts that only
-persistent savers need are properties, computed when read.
+Every superstep is saved, and a saver in memory needs little more than the checkpoint. So the parts that only other
+savers need are properties, which are computed when they are read.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from statewright.runtime.invocation.run import Run
 class StepCommit(Commit):
     """The commit of a superstep, of an input, or of an update from outside a run."""
 
-    # No reference to the run: in-memory savers keep commits, and would keep the inputs and contexts of all runs alive.
+    # There is no reference to the run, because savers in memory keep commits, and would keep each run's context alive.
     __slots__ = (
         "_before",
         "_end_entries",
         "_extra_metadata",
         "_log_entries",
         "_memories",
-        "_migrated",
         "_program",
         "_results",
         "_run_metadata",
         "_start_entries",
+        "_values_before_migration",
         "rewritten",
         "spans_supersteps",
     )
@@ -65,36 +65,38 @@ class StepCommit(Commit):
         self._run_metadata = run.metadata
         self._before = before
         self._results = results
-        self._start_entries = () if run.claimed else started_entries(run)
+        self._start_entries = () if run.holds_thread else started_entries(run)
         self._end_entries = finished_entries(run, "completed") if source == "loop" and after.is_complete else ()
-        self._migrated, run.migrated = run.migrated, None
+        self._values_before_migration, run.values_before_migration = run.values_before_migration, None
         self._memories = dict(run.memories) if run.memories else None
         self._extra_metadata: Mapping[str, Any] | None = None
         self._log_entries = run.take_log_entries() if run.log_buffer else ()
         self.spans_supersteps = False
-        """True if several supersteps are saved as one, so that the deltas cannot be derived from results alone."""
+        """True if several supersteps are saved as one commit, so that the deltas do not follow from `results`."""
         self.rewritten: Iterable[str] = ()
-        """The fields that these supersteps changed, except lists that only grew."""
+        """The fields that these supersteps have changed, except lists that have only grown."""
         self.branch_key = run.branch_key
         self.parent_id = self.expected = CheckpointId(before.id) if before is not None else None
-        self.checkpoint = after if not run.program.untracked else saved_form(run.program, after)
+        self.checkpoint = after if not run.program.untracked_channels else saved_form(run.program, after)
         self.source = source
         self.run_id = run.run_id
         self.created_at = created_at
         self.pending = self.hold = self.size = None
         self.dropped_namespaces = self.siblings = ()
         self.graph_version = run.program.graph.version
-        self.overlaps = run.overlaps and (run.claimed or run.nested)  # the write that claims the thread is waited for
+        self.overlaps = run.overlaps and (run.holds_thread or run.nested)  # the write that claims the thread is awaited
 
     @property
     def deltas(self) -> Mapping[str, Any] | None:  # pyright: ignore[reportIncompatibleVariableOverride]
         before = self._before
         if before is None:
             return None
-        if self.spans_supersteps or self._migrated is not None:
-            # A migration may have changed values in place, so all that can change are stored in full.
-            rewritten = self.rewritten if self._migrated is None else mutable_fields(self.checkpoint.values)
-            old = self._migrated or before.values
+        if self.spans_supersteps or self._values_before_migration is not None:
+            # A migration may have changed values in place, so all mutable values are stored in full.
+            rewritten = (
+                self.rewritten if self._values_before_migration is None else mutable_fields(self.checkpoint.values)
+            )
+            old = self._values_before_migration or before.values
             return deltas_of_values(self._program, old, self.checkpoint.values, frozenset(rewritten))
         return deltas_of_results(self._program, self._results, before.values, self.checkpoint.values)
 
@@ -114,7 +116,10 @@ class StepCommit(Commit):
         return {"nodes": nodes, **self._run_metadata, **memories, **(self._extra_metadata or {})}
 
     def retarget(self, branch_key: BranchKey, checkpoint: Checkpoint, expected: CheckpointId | None) -> None:
-        """Retarget to another branch, as a commit saved together with the run's own: it claims and logs nothing."""
+        """Turn this into a commit on another branch, which is saved together with the run's own commit.
+
+        It does not claim the thread, and logs nothing.
+        """
         self.branch_key, self.expected, self.checkpoint = branch_key, expected, checkpoint
         self.hold = self._memories = None
         self._start_entries = ()
@@ -128,7 +133,7 @@ class StepCommit(Commit):
 
     @property
     def finished(self) -> Sequence[TaskId]:
-        """The ids of the tasks whose results it applies."""
+        """The ids of the tasks whose results the commit applies."""
         return [result.task.id for result in self._results]
 
     @property
@@ -139,12 +144,12 @@ class StepCommit(Commit):
         return Log(self.run_id, self.created_at, entries) if entries else None
 
 
-# -- saved forms: without values of channels that are never saved
+# -- the forms that are saved: without values of untracked channels
 
 
 def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
-    """Return the checkpoint without untracked values, in the state and in the arguments of Sends."""
-    unsaved = program.untracked
+    """Return a checkpoint as it is saved: without untracked values in the state and in the arguments of Sends."""
+    unsaved = program.untracked_channels
     if not unsaved:
         return checkpoint
     return Checkpoint(
@@ -153,8 +158,10 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
         {name: value for name, value in checkpoint.values.items() if name not in unsaved},
         tuple(_task_without_untracked(task, unsaved) for task in checkpoint.frontier),
         tuple(
-            DeferredTask(_task_without_untracked(held.task, unsaved), gather=held.gather, sender=held.sender)
-            for held in checkpoint.deferred
+            DeferredTask(
+                _task_without_untracked(deferred.task, unsaved), gather=deferred.gather, sender=deferred.sender
+            )
+            for deferred in checkpoint.deferred
         ),
         checkpoint.joins,
         tuple((name, update) for name, update in checkpoint.reported if name not in unsaved),
@@ -162,8 +169,8 @@ def saved_form(program: Program, checkpoint: Checkpoint) -> Checkpoint:
 
 
 def saved_form_of_result(program: Program, result: TaskResult) -> TaskResult:
-    """Return a copy of a result to save: without untracked values, and without data that only this superstep needs."""
-    unsaved = program.untracked
+    """Return a result as it is saved: without untracked values, and without the state that only the run needs."""
+    unsaved = program.untracked_channels
     writes = result.writes
     if not unsaved:
         return TaskResult(result.task, writes, result.targets, goto=result.goto)
@@ -192,7 +199,7 @@ def _task_without_untracked(task: Task, unsaved: frozenset[str]) -> Task:
 
 
 def _arg_without_untracked(arg: Any, unsaved: frozenset[str]) -> Any:
-    """Return the argument of a Send, or the list of gathered arguments, without untracked values."""
+    """Return the argument of a Send without untracked values. It may be the list of gathered arguments."""
     if isinstance(arg, Mapping):
         return {name: value for name, value in cast(Mapping[str, Any], arg).items() if name not in unsaved}
     if type(arg) is list:
@@ -200,27 +207,27 @@ def _arg_without_untracked(arg: Any, unsaved: frozenset[str]) -> Any:
     return arg
 
 
-# -- the log of a run: its durable events, saved in the transaction that they describe
+# -- the log of a run: its durable events, each saved in the transaction that it describes
 #
-# An entry records an event and its task. Written values are not repeated in it: they are in the checkpoints.
+# An entry records an event and its task. It does not repeat values that were written, which are in the checkpoints.
 
 Entries = tuple[Entry, ...]
 
 
 def started_entries(run: Run) -> Entries:
-    """Return the first entry of a run; none for a subgraph, which is part of its caller's run."""
+    """Return the first entry in the log of a run; no entry for a subgraph, which shares the log of the root run."""
     return () if run.nested else (("run_started", 0, None, None, {"graph": run.program.graph.name}),)
 
 
 def superstep_entries(results: Sequence[TaskResult], step: int) -> Entries:
-    """Return the entries of a superstep: one for each task that has finished, in task order, and one for itself."""
+    """Return the entries for the end of a superstep: one for each task, in task order, and one for the superstep."""
     tasks = [result.task for result in results if result.task.node != START]
     end: Entry = ("superstep_finished", step, None, None, None)
     return (*(("task_finished", step, task.node, task.id, None) for task in tasks), end)
 
 
 def finished_entries(run: Run, status: OutcomeStatus, error: BaseException | None = None) -> Entries:
-    """Return the last entry of a run."""
+    """Return the last entry in the log of a run; no entry for a subgraph."""
     if run.nested:
         return ()
     data: dict[str, Any] = {"status": status}
@@ -234,7 +241,7 @@ def finished_entries(run: Run, status: OutcomeStatus, error: BaseException | Non
 
 
 def interrupted_entries(run: Run, questions: Sequence[Interrupt]) -> Entries:
-    """Return the entry for tasks that wait for external input."""
+    """Return the entry for questions that are open when the run stops; no entry if there are none."""
     data = [{"id": question.id, "kind": question.kind} for question in questions]
     return (("interrupted", 0, None, None, data),) if questions and not run.nested else ()
 

@@ -1,7 +1,8 @@
 """Effects: the operations that the core requests from a driver.
 
-The core is a generator. It yields an effect, and the driver sends the result or throws the error into it. It never
-awaits, sleeps, reads a clock, draws a random number or touches a file; ids and times come with the results.
+The core is a generator. It yields an effect, the driver performs it, and sends the result back or throws the error into
+the core. The core itself never awaits, sleeps, reads a clock, draws a random number or accesses a file. It gets ids and
+times from the driver, as results of effects.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from statewright.runtime.invocation.run import CallingTask
 
 
 class Load:
-    """Read the checkpoint that the run starts from. Sent back: a SavedCheckpoint, or None."""
+    """Load a checkpoint of the run's thread, by default the head of a branch. Sent back: a SavedCheckpoint or None."""
 
     __slots__ = ("branch", "checkpoint_id", "namespace")
 
@@ -25,7 +26,7 @@ class Load:
         self.branch = branch
         self.checkpoint_id = checkpoint_id
         self.namespace = namespace
-        """The namespace to load, if it is not that of the run."""
+        """The namespace to load from; None for the run's own."""
 
 
 class Namespaces:
@@ -35,16 +36,17 @@ class Namespaces:
 
 
 class AwaitTurn:
-    """Wait for a thread that another run holds. Sent back: True; False if this run was stopped meanwhile.
+    """Wait for a thread that another run holds.
 
-    With `on_busy="interrupt"` or `"rollback"` the other run is requested to stop.
+    Sent back: True once the thread is free; False if this run was requested to stop meanwhile. With
+    `on_busy="interrupt"` or `"rollback"`, the other run is requested to stop.
     """
 
     __slots__ = ("holder",)
 
     def __init__(self, holder: str) -> None:
         self.holder = holder
-        """The owner of the thread's lease."""
+        """The owner name in the lease on the thread."""
 
 
 class RunTasks:
@@ -57,21 +59,21 @@ class RunTasks:
 
     def __init__(self, checkpoint: Checkpoint, tasks: tuple[Task, ...]) -> None:
         self.checkpoint = checkpoint
-        """Holds the state that the tasks read."""
+        """The checkpoint with the state that the tasks read."""
         self.tasks = tasks
 
 
 class Stamp:
-    """Draw an id for the next write, and read the clock. Sent back: both, as a pair.
+    """Draw an id for the next write, and read the clock. Sent back: a pair of both.
 
-    Yielded for writes that do not end a superstep; the commit of a superstep gets both with the outcomes of its tasks.
+    Yielded for writes that do not end a superstep. For the commit of a superstep, RunTasks sends back both.
     """
 
     __slots__ = ("step",)
 
     def __init__(self, step: int) -> None:
         self.step = step
-        """The step of the checkpoint that is written; in a replay the id derives from it."""
+        """The step of the checkpoint that will be written. In a replay the id derives from it."""
 
 
 class Save:
@@ -84,10 +86,10 @@ class Save:
 
 
 class SaveCallers:
-    """Save the postponed commits of the calling run, and of the runs that called it (durability="exit").
+    """Save the postponed commit of a task's run, after those of the runs around it (durability="exit").
 
-    Yielded by a subgraph before it saves, because only the tasks of its callers lead to its data. Also yielded by a run
-    that does not complete its superstep, for subgraph calls that have ended. Sent back: nothing.
+    A subgraph yields this before it saves, because its data can only be found through the saved tasks of its callers. A
+    run that does not complete its superstep yields it to save the ends of subgraph calls. Sent back: nothing.
     """
 
     __slots__ = ("caller",)
@@ -120,9 +122,9 @@ class Emit:
 
 
 StepOutcome = tuple[list[Outcome | None], str | None, datetime | None]
-"""The outcomes of the tasks of a superstep, in task order, and the id and time of its commit (None without a saver).
+"""The outcomes of the tasks of a superstep, in task order, and the id and time for its commit (None without a saver).
 
-An outcome is None if the task was stopped because another one failed.
+An outcome is None if the task was stopped, because another task has failed or the run was cancelled.
 """
 
 Effect = Load | Namespaces | AwaitTurn | RunTasks | Stamp | Save | SaveCallers | SavePending | Emit

@@ -1,4 +1,4 @@
-"""The events of runs and tasks, and the warnings about a run as a whole."""
+"""Create and emit the events of runs and tasks, and issue warnings about a run as a whole."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from statewright.runtime.tasks.scope import Scope
 
 
 def emit_task_started(emitter: EventEmitter, scope: Scope, state: Any) -> None:
-    """Emit the start of a task, with the input of its node."""
+    """Emit the start of a task. `state` is the input of its node."""
     if emitter.wants("task_started"):
         emitter.emit(task_event("task_started", scope, (scope.task, state)))
 
 
 def emit_task_finished(emitter: EventEmitter, scope: Scope, outcome: Any) -> None:
-    """Emit the end of a task: "task_ended" at once, "task_finished" with durability `sync` once its result is saved."""
+    """Emit "task_ended" now, and "task_finished" now or, with durability `sync`, once the result is saved."""
     if emitter.wants("task_ended"):
         emitter.emit(task_event("task_ended", scope, outcome))
     if not emitter.wants("task_finished"):
@@ -37,14 +37,14 @@ def emit_task_finished(emitter: EventEmitter, scope: Scope, outcome: Any) -> Non
 
 
 def emit_task_event(kind: EventKind, scope: Scope, data: Any) -> None:
-    """Emit an event about a task. Events without a listener are not created."""
+    """Emit an event about a task, if anything listens to events of this kind."""
     emitter = scope.run.emitter
     if emitter is not None and emitter.wants(kind):
         emitter.emit(task_event(kind, scope, data))
 
 
 def emit_run_aborted(run: Run, error: BaseException) -> None:
-    """Emit that a run was aborted, unless it already has an outcome."""
+    """Emit that a run has ended without an outcome, unless it has one."""
     if run.outcome is None and run.emitter is not None and run.emitter.wants("run_broken_off"):
         run.emitter.emit(run_event("run_broken_off", run, error))
 
@@ -73,25 +73,25 @@ def task_event(kind: EventKind, scope: Scope, data: Any) -> Event:
 
 # -- warnings about a run as a whole
 #
-# Those about incomplete joins and unanswerable questions are issued when the run is idle and everything is saved, so
-# that a program which turns warnings into errors loses no data.
+# Warnings about incomplete joins and about questions that cannot be answered are issued when the run is idle and
+# everything is saved, so that a program that turns warnings into errors loses no data.
 
 _unresumable: Final[WeakSet[Program]] = WeakSet()
-"""The graphs that have been warned about questions that cannot be answered."""
+"""The graphs for which it was warned that questions cannot be answered."""
 _unknown_fields: Final[WeakKeyDictionary[Program, set[str]]] = WeakKeyDictionary()
-"""By graph, the unknown saved fields that have been warned about."""
+"""By graph: the unknown saved fields about which a warning was issued."""
 
 
 def describe_unfinished_join(join: JoinEdge, arrived: Iterable[str]) -> str:
-    """Describe an incomplete join edge: the sources that have run, and those that have not."""
+    """Describe an incomplete join edge. `arrived` has the sources that have run."""
     reached = [start for start in join.starts if start in set(arrived)]
     missing = [start for start in join.starts if start not in reached]
     return f"{list(join.starts)} -> {join.end!r}: {_quote_names(reached)} arrived, {_quote_names(missing)} did not"
 
 
 def warn_unfinished(program: Program, joins: Iterable[str]) -> None:
-    """Warn about joins that a run left incomplete, and log them. `joins` are their descriptions."""
-    import logging  # few runs need it
+    """Log and warn about joins that are incomplete at the end of a run. `joins` has their descriptions."""
+    import logging  # here, because few runs need it
 
     graph = program.graph.name
     for join in joins:
@@ -106,7 +106,7 @@ def warn_unfinished(program: Program, joins: Iterable[str]) -> None:
 
 
 def warn_unresumable(program: Program) -> None:
-    """Warn, once per graph, that a waiting run cannot be resumed because nothing is saved."""
+    """Warn, once per graph, that a run that waits cannot be resumed, because nothing is saved."""
     if program in _unresumable:
         return
     _unresumable.add(program)
@@ -134,7 +134,7 @@ def warn_unknown_field(program: Program, name: str, problem: str) -> None:
 
 
 def warn_hidden_messages(program: Program, node: str) -> None:
-    """Warn a reader of the stream mode `messages` that all messages were hidden, because they come from a subgraph."""
+    """Warn a reader of the stream mode `messages` that all messages were left out: they come from a subgraph."""
     warnings.warn(
         f"The stream of graph {program.graph.name!r} contains no messages, although a model in the subgraph {node!r} "
         f"has produced some. Stream with subgraphs=True to see the messages of subgraphs, or give the node "

@@ -1,6 +1,6 @@
-"""Fold writes into the state, in task order, never in order of arrival.
+"""Fold writes into the state, in task order, whatever the order in which they have arrived.
 
-No function except `drop_transients` changes the mapping that it receives, or the values in it.
+Except for `drop_transients`, no function changes the state that it receives, or the values in it.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from statewright.runtime.core.program import Program
 
 
 def fold_writes(program: Program, values: Values, result: TaskResult) -> Values:
-    """Return the state after the writes of one task, as its conditional edges see it."""
+    """Return the state after the writes of one task."""
     writes = result.writes
     if type(writes) is not dict:
         return fold_results(program, values, [result])
-    merging = program.merging
+    merging = program.merging_channels
     new = values.copy()
     for name, update in writes.items():
         channel = merging.get(name)
@@ -50,13 +50,13 @@ def fold_results(program: Program, values: Values, results: Sequence[TaskResult]
 
 
 def write_pairs(result: TaskResult) -> Iterable[tuple[str, Any]]:
-    """Return the writes of a task as pairs of a channel name and an update, in order."""
+    """Return the writes of a task as pairs (channel name, update), in order."""
     writes = result.writes
     return writes.items() if type(writes) is dict else writes  # pyright: ignore  # distinguished by type
 
 
 def _effective_writes(program: Program, result: TaskResult) -> Iterable[tuple[str, Any]]:
-    """Return the writes of a task; of several to a field without a reducer only the last."""
+    """Return the writes of a task. Of several writes to a field without a reducer, only the last is returned."""
     writes = result.writes
     if type(writes) is dict:
         return writes.items()
@@ -64,7 +64,7 @@ def _effective_writes(program: Program, result: TaskResult) -> Iterable[tuple[st
     return [
         (name, update)
         for index, (name, update) in enumerate(write_pairs(result))
-        if name in program.merging or last[name] == index
+        if name in program.merging_channels or last[name] == index
     ]
 
 
@@ -83,7 +83,7 @@ def _apply_updates(
 
 
 def _last_update(updates: Sequence[Any]) -> Any:
-    """Return the value of an undeclared key of an open state: without a reducer, only one task may write it."""
+    """Return the new value of an undeclared key in an open state. It has no reducer, so only one task may write it."""
     if len(updates) > 1:
         raise Conflict("keeps one value")
     value = updates[0]
@@ -96,9 +96,9 @@ def writing_nodes(name: str, results: Sequence[TaskResult]) -> list[str]:
 
 
 def drop_transients(program: Program, values: Values, results: Sequence[TaskResult]) -> Values:
-    """Remove transient values that end with this superstep from a new state, in place, and return it."""
+    """Remove the transient values that end with this superstep from the new state, in place, and return the state."""
     written = {name for result in results for name, _ in write_pairs(result)}
-    for name in program.transient:
-        if name not in written or name in program.step_only:
+    for name in program.transient_channels:
+        if name not in written or name in program.step_only_channels:
             values.pop(name, None)
     return values

@@ -1,18 +1,20 @@
 """The frontier of a checkpoint: the tasks that are due next, and the deferred tasks, which have to wait.
 
-The `join` setting of a node determines when the node starts once an edge has led to it:
+When an edge has led to a node, the node's `join` setting determines when it starts:
 
-- "any": in the next superstep, once, however many edges led to it.
-- "reachable", and gathered Sends: when no due task, and no other deferred node, can still reach the node over declared
-  edges. Then everything that can arrive has arrived.
+- "any": in the next superstep. The node runs once, however many edges have led to it.
+- "reachable": when no due task and no other deferred node can still reach the node over declared edges, so that
+  everything that can arrive has arrived. Gathered Sends wait in the same way.
 - "idle": when no other task is due at all.
 
-Reachability is known at compile time, as one bit set per node (`Graph.reach`), so a superstep needs only a few integer
-operations. Counting arrivals would not work: with conditional edges and Sends the expected number is unknown.
+Which nodes a node can reach is computed at compile time, as one bit set per node (`Graph.reach`), so a superstep needs
+only a few integer operations. Counting arrivals would not work, because with conditional edges and Sends the expected
+number is unknown.
 
 Two deferred nodes that can reach each other would wait for each other forever. So one relation decides among deferred
-nodes: g *blocks* h if g reaches h, unless they are in a cycle and h was declared first. It is a strict partial order,
-so at least one node is never blocked. If no task is due, the unblocked nodes start.
+nodes: a node *blocks* another if it can reach it, unless the two are in a cycle and the other was declared first. This
+relation is a strict partial order, so at least one deferred node is not blocked. If no task is due, the nodes that are
+not blocked start.
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ NextFrontier = tuple[tuple[Task, ...], tuple[DeferredTask, ...], Joins]
 
 
 def simple_frontier(program: Program, results: Sequence[TaskResult], origin: str) -> tuple[Task, ...] | None:
-    """Return the frontier if each target becomes a task at once; None if a task may be deferred, or a target is STOP.
+    """Return the frontier if each target becomes a due task; None if a Send may be deferred, or a target is STOP.
 
     Only for programs with `has_simple_frontier`. The ids of the tasks derive from `origin`.
     """
@@ -55,34 +57,38 @@ def next_frontier(
     results: Sequence[TaskResult],
     origin: str,
     due: Sequence[Task],
-    held: Sequence[DeferredTask],
+    deferred_tasks: Sequence[DeferredTask],
 ) -> NextFrontier:
-    """Return the due and the deferred tasks after `results`, including those already in `due` and `held`."""
+    """Return the due tasks, the deferred tasks and the incomplete joins after `results`.
+
+    Tasks in `due` and `deferred_tasks`, which were scheduled before, are included. `joins` are the joins that were
+    incomplete before. If a target is STOP, all three are empty.
+    """
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return (), (), {}
-    nodes, arrived = _collect_arrivals(program, joins, results)
+    nodes, arrivals = _collect_arrivals(program, joins, results)
     nodes -= {task.node for task in due if task.arg is NO_ARG}
-    nodes -= {deferred.task.node for deferred in held if deferred.task.arg is NO_ARG}
+    nodes -= {deferred.task.node for deferred in deferred_tasks if deferred.task.arg is NO_ARG}
     sends = [(target, result.task.node) for result in results for target in result.targets if type(target) is Send]
-    starting, waiting = list(due), list(held)
+    starting_tasks, waiting_tasks = list(due), list(deferred_tasks)
     for task in _node_tasks(program, nodes, origin):
         if task.node in program.deferring_nodes:
-            waiting.append(DeferredTask(task))
+            waiting_tasks.append(DeferredTask(task))
         else:
-            starting.append(task)
+            starting_tasks.append(task)
     for position, (send, sender) in enumerate(sends, len(nodes)):
         task = _send_task(send, origin, position)
         if send.gather or task.node in program.deferring_nodes:
-            waiting.append(DeferredTask(task, gather=send.gather, sender=sender))
+            waiting_tasks.append(DeferredTask(task, gather=send.gather, sender=sender))
         else:
-            starting.append(task)
-    frontier, waiting = release_ready(program, starting, waiting)
-    at_rest = not frontier and not waiting
-    return tuple(frontier), tuple(waiting), {} if at_rest else arrived
+            starting_tasks.append(task)
+    frontier, waiting_tasks = release_ready(program, starting_tasks, waiting_tasks)
+    is_complete = not frontier and not waiting_tasks
+    return tuple(frontier), tuple(waiting_tasks), {} if is_complete else arrivals
 
 
 def _node_tasks(program: Program, nodes: Iterable[str], origin: str) -> list[Task]:
-    ordered = sorted(nodes, key=program.order.__getitem__)
+    ordered = sorted(nodes, key=program.node_order.__getitem__)
     return [Task(name, NO_ARG, origin, position) for position, name in enumerate(ordered)]
 
 
@@ -98,72 +104,75 @@ def _send_task(send: Send, origin: str, position: int) -> Task:
 
 
 def _collect_arrivals(program: Program, joins: Joins, results: Sequence[TaskResult]) -> tuple[set[str], Joins]:
-    """Return the nodes that are due, and the joins that still wait for a source."""
+    """Return the nodes that edges have led to, and the joins that still wait for a source."""
     nodes: set[str] = set()
-    arrived = dict(joins)
+    arrivals = dict(joins)
     for result in results:
         source = program.nodes.get(result.task.node)
-        if source is None:  # END: an update from outside may be made as if END had written it
+        if source is None:  # the source is END: an update from outside a run may be made as END
             continue
-        reached = () if result.goto else source.joins
+        reached_joins = () if result.goto else source.joins
         for target in result.targets:
             if type(target) is str:
-                target_joins = source.joined_to(target) if result.goto else ()
-                reached = (*reached, *target_joins)
+                target_joins = source.joins_reached_by_goto(target) if result.goto else ()
+                reached_joins = (*reached_joins, *target_joins)
                 if not target_joins:
                     nodes.add(target)
-        for join in reached:
-            arrived[join.key] = arrived.get(join.key, frozenset()) | {source.edge_source}
+        for join in reached_joins:
+            arrivals[join.key] = arrivals.get(join.key, frozenset()) | {source.edge_source}
         nodes.update(subscriber for name, _ in write_pairs(result) for subscriber in program.subscribers.get(name, ()))
     for join in program.graph.joins:
-        if arrived.get(join.key) == frozenset(join.starts):
-            del arrived[join.key]
+        if arrivals.get(join.key) == frozenset(join.starts):
+            del arrivals[join.key]
             if join.end != END:
                 nodes.add(join.end)
-    return nodes, arrived
+    return nodes, arrivals
 
 
 def incomplete_joins(program: Program, joins: Joins, results: Sequence[TaskResult]) -> Joins:
-    """Return the joins that the last superstep leaves incomplete; none if a target was STOP."""
+    """Return the joins that are incomplete after the last superstep; none if a target was STOP."""
     if any(target == STOP for result in results for target in result.targets if type(target) is str):
         return {}
     return _collect_arrivals(program, joins, results)[1]
 
 
-def release_ready(program: Program, due: list[Task], held: list[DeferredTask]) -> tuple[list[Task], list[DeferredTask]]:
-    """Return the tasks that can start, and the deferred tasks that keep waiting."""
-    if not held:
-        return _sort_tasks(program, due), held
-    unblocked = _find_unblocked(program, held)
-    reachable = _reachable_nodes(program, (task.node for task in due))
-    idle = {
+def release_ready(
+    program: Program, due: list[Task], deferred_tasks: list[DeferredTask]
+) -> tuple[list[Task], list[DeferredTask]]:
+    """Return the due tasks, including deferred tasks that can start now, and the deferred tasks that keep waiting."""
+    if not deferred_tasks:
+        return _sort_tasks(program, due), deferred_tasks
+    unblocked_nodes = _find_unblocked(program, deferred_tasks)
+    reachable_nodes = _reachable_nodes(program, (task.node for task in due))
+    idle_nodes = {
         deferred.task.node
-        for deferred in held
+        for deferred in deferred_tasks
         if not deferred.gather and program.graph.nodes[deferred.task.node].join == "idle"
     }
-    ready = {node for node in unblocked - idle if not reachable >> program.order[node] & 1}
-    if not due and not ready:
-        ready = unblocked
-    released = [deferred for deferred in held if deferred.task.node in ready]
-    waiting = [deferred for deferred in held if deferred.task.node not in ready]
-    return _sort_tasks(program, [*due, *_as_due_tasks(program, released)]), waiting
+    # `reachable_nodes` is a bit set. Nodes with join="idle" start only below, when no other task is due.
+    ready_nodes = {node for node in unblocked_nodes - idle_nodes if not reachable_nodes >> program.node_order[node] & 1}
+    if not due and not ready_nodes:
+        ready_nodes = unblocked_nodes
+    released_tasks = [deferred for deferred in deferred_tasks if deferred.task.node in ready_nodes]
+    waiting_tasks = [deferred for deferred in deferred_tasks if deferred.task.node not in ready_nodes]
+    return _sort_tasks(program, [*due, *_as_due_tasks(program, released_tasks)]), waiting_tasks
 
 
 def _sort_tasks(program: Program, tasks: Sequence[Task]) -> list[Task]:
     """Sort tasks: nodes in the order of declaration, then Sends in the order of sending."""
-    nodes = sorted((task for task in tasks if task.arg is NO_ARG), key=lambda task: program.order[task.node])
+    nodes = sorted((task for task in tasks if task.arg is NO_ARG), key=lambda task: program.node_order[task.node])
     return [*nodes, *(task for task in tasks if task.arg is not NO_ARG)]
 
 
-def _find_unblocked(program: Program, held: Sequence[DeferredTask]) -> set[str]:
-    """Return the deferred nodes that are not blocked by another one."""
-    nodes = {deferred.task.node for deferred in held}
+def _find_unblocked(program: Program, deferred_tasks: Sequence[DeferredTask]) -> set[str]:
+    """Return the deferred nodes that no other deferred node blocks."""
+    nodes = {deferred.task.node for deferred in deferred_tasks}
     return {node for node in nodes if not any(_blocks(program, other, node) for other in nodes if other != node)}
 
 
 def _blocks(program: Program, node: str, other: str) -> bool:
-    """Return whether `other` has to wait for `node` while both are deferred."""
-    reach, order = program.graph.reach, program.order
+    """Return whether `node` blocks `other`: while both are deferred, `other` has to wait."""
+    reach, order = program.graph.reach, program.node_order
     reaches = reach[node] >> order[other] & 1
     in_cycle = reach[other] >> order[node] & 1
     return bool(reaches and (not in_cycle or order[node] < order[other]))
@@ -177,15 +186,18 @@ def _reachable_nodes(program: Program, nodes: Iterable[str]) -> int:
     return bits
 
 
-def _as_due_tasks(program: Program, released: Sequence[DeferredTask]) -> list[Task]:
-    """Return deferred tasks as due tasks, in the declaration order of their nodes. Gathered Sends become one task."""
+def _as_due_tasks(program: Program, released_tasks: Sequence[DeferredTask]) -> list[Task]:
+    """Return the due tasks for deferred tasks that can start, in the order in which their nodes were declared.
+
+    Gathered Sends to a node become one task with a list of their arguments.
+    """
 
     def sender_position(deferred: DeferredTask) -> int:
-        return program.order.get(program.nodes[deferred.sender].edge_source, -1)  # START comes first
+        return program.node_order.get(program.nodes[deferred.sender].edge_source, -1)  # START comes first
 
     tasks: list[Task] = []
-    for node in sorted({deferred.task.node for deferred in released}, key=program.order.__getitem__):
-        of_node = [deferred for deferred in released if deferred.task.node == node]
+    for node in sorted({deferred.task.node for deferred in released_tasks}, key=program.node_order.__getitem__):
+        of_node = [deferred for deferred in released_tasks if deferred.task.node == node]
         tasks.extend(deferred.task for deferred in of_node if not deferred.gather)
         gathered = [deferred for deferred in of_node if deferred.gather]
         if gathered:
@@ -195,18 +207,18 @@ def _as_due_tasks(program: Program, released: Sequence[DeferredTask]) -> list[Ta
     return tasks
 
 
-# -- planning: selecting the tasks to run from the frontier
+# -- selecting the tasks of the frontier that have to run
 
 
 def due_tasks(checkpoint: Checkpoint, pending: Pending) -> tuple[Task, ...]:
-    """Return the tasks of the frontier that have no result yet and do not wait for an answer, in order."""
+    """Return the tasks of the frontier, in order, that have no result yet and do not wait for an answer."""
     return tuple(
         task for task in checkpoint.frontier if task.id not in pending.completed and not pending.waits(task.id)
     )
 
 
 def matches_breakpoint(names: frozenset[str], tasks: Iterable[Task]) -> bool:
-    """Return whether a breakpoint names one of the tasks; `"*"` names all nodes except those added by the library."""
+    """Return whether a breakpoint is set at the node of a task. `"*"` means all nodes except error handlers."""
     if "*" in names:
         return any(not is_hidden(task) for task in tasks)
     return any(task.node in names for task in tasks)

@@ -1,11 +1,11 @@
-"""Resume threads that another version of the graph has saved: migrate them, or reject them with a reason.
+"""Migrate threads that another version of the graph has saved, or reject them with a list of reasons.
 
-A renamed node lists its former names in `aliases`; the graph's migrations change the state. Every node name in a
-checkpoint is replaced by the current one: in tasks, arrivals at joins, saved results and their targets, senders, and
-the nodes that ran last. If something still does not fit, GraphVersionMismatch lists it: a thread must not end silently
-because its nodes have been removed.
+The migrations of the graph change the saved state. A renamed node has its former names as `aliases`, and every former
+name in a checkpoint is replaced by the current name: in tasks, arrivals at joins, saved results and their targets,
+senders, and the nodes that ran last. If something does not fit after that, GraphVersionMismatch lists it, because a
+thread must not end silently just because its nodes have been removed.
 
-A name that is a node of this graph means that node, even if it is also an alias of another one.
+A name that a node of this graph has now refers to that node, even if it is also an alias of another node.
 """
 
 from __future__ import annotations
@@ -68,9 +68,9 @@ def _mismatch(graph: Graph, saved: SavedCheckpoint, problems: Sequence[str]) -> 
 
 
 def _handle_unknown_fields(program: Program, saved: SavedCheckpoint) -> None:
-    """Warn about saved fields that the state no longer has, or raise GraphVersionMismatch (unknown_keys="error").
+    """Warn about saved fields that the state does not have now. With unknown_keys="error", raise GraphVersionMismatch.
 
-    The usual cause is a renamed field: its value stays in the checkpoints, but no node sees it.
+    Usually the field was renamed: the value stays in the checkpoints, but no node sees it.
     """
     graph, unknown_keys = program.graph, program.unknown_keys
     if not graph.schema.closed or unknown_keys == "drop":
@@ -104,12 +104,12 @@ def _has_all_nodes(program: Program, saved: SavedCheckpoint) -> bool:
 
 
 def _has_sender(program: Program, deferred: DeferredTask) -> bool:
-    """Return False if a Send to be gathered, which is ordered by its sender, has one that does not exist."""
+    """Return False if a Send to be gathered comes from a node that does not exist. Such Sends are sorted by sender."""
     return not deferred.gather or deferred.sender in program.nodes
 
 
 def _target_nodes(result: TaskResult) -> Iterator[str]:
-    """Yield the target nodes of a result, without those of a Command for the parent graph."""
+    """Yield the target nodes of a result in this graph. Targets of Commands for the calling graph are omitted."""
     for target in result.targets:
         if type(target) is Send:
             yield target.node
@@ -118,7 +118,7 @@ def _target_nodes(result: TaskResult) -> Iterator[str]:
 
 
 def _apply_migrations(graph: Graph, saved: SavedCheckpoint) -> dict[str, Any]:
-    """Return the state after all migrations from its version to that of the graph."""
+    """Return the state after all migrations from its saved version to the version of the graph."""
     values, version, seen = copy_fields(saved.checkpoint.values), saved.graph_version, set[str | None]()
     while version != graph.version and version in graph.migrations:
         if version in seen:
@@ -132,11 +132,11 @@ def _apply_migrations(graph: Graph, saved: SavedCheckpoint) -> dict[str, Any]:
 
 def _find_problems(program: Program, checkpoint: Checkpoint, pending: Pending) -> Iterable[str]:
     """Yield a description of each part of a checkpoint that does not fit the graph."""
-    channels, held = program.channels, checkpoint.deferred
-    waiting = [deferred.task for deferred in held]
+    channels, deferred_tasks = program.channels, checkpoint.deferred
+    waiting = [deferred.task for deferred in deferred_tasks]
     for name in _unknown_nodes(program, (task.node for task in (*checkpoint.frontier, *waiting))):
         yield f"Node {name!r} is due, but does not exist. {_suggest_node(program, name)}"
-    for name in sorted({deferred.sender for deferred in held if not _has_sender(program, deferred)}):
+    for name in sorted({deferred.sender for deferred in deferred_tasks if not _has_sender(program, deferred)}):
         hint = _suggest_node(program, name)
         yield f"Node {name!r} has sent a value that was not gathered yet, but does not exist. {hint}"
     results = pending.completed.values()
@@ -164,7 +164,10 @@ def _suggest_node(program: Program, name: str) -> str:
 
 
 class _NodeRenamer:
-    """Renames nodes in data saved by an earlier version of the graph. `problems` describes joins that were removed."""
+    """Renames nodes in data that an earlier version of the graph has saved.
+
+    `problems` has a description of each incomplete join that the graph does not have now.
+    """
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -214,7 +217,7 @@ class _NodeRenamer:
 
 
 def renamed_target(program: Program, target: Any) -> Any:
-    """Return a saved target with the current name of its node."""
+    """Return a saved target, which is the name of a node or a Send, with the current name of the node."""
     if type(target) is Send:
         name = program.current_name(target.node)
         return target if name == target.node else Send(name, target.arg, gather=target.gather, timeout=target.timeout)
@@ -222,13 +225,13 @@ def renamed_target(program: Program, target: Any) -> Any:
 
 
 def leads_to_nodes(program: Program, targets: Iterable[Any]) -> bool:
-    """Return whether every saved target, renamed if necessary, is a node of the graph."""
+    """Return whether every saved target is a node of the graph, under its current or a former name."""
     names = (target.node if type(target) is Send else target for target in targets)
     return not _unknown_nodes(program, (program.current_name(name) for name in names if type(name) is str))
 
 
 def _describe_lost_join(program: Program, edge: JoinEdge, arrived: Iterable[str]) -> str:
-    """Describe an incomplete join that the graph does not have."""
+    """Describe an incomplete join that the graph does not have now. `arrived` has the sources that have run."""
     missing = _unknown_nodes(program, map(program.current_name, (*edge.starts, edge.end)))
     sources = ", ".join(map(repr, sorted(arrived)))
     problem = f"The join edge {list(edge.starts)} -> {edge.end!r} was reached by {sources}, but does not exist. "

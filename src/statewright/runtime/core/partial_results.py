@@ -1,10 +1,10 @@
 """Stop in the middle of a superstep: determine the outcome of the run, and save the outcomes of tasks that have ended.
 
-The head of the thread does not move. Results, questions and errors of tasks are saved with it as `Pending`. A later run
-of the same superstep loads them and runs only the other tasks.
+The head of the thread does not move. Results, questions and errors of tasks are saved beside it, as `Pending`. A later
+run of the same superstep loads them and executes only the other tasks.
 
-If a result cannot be saved, the error that ended the run must not get lost. So if the saver refuses the results as a
-group, each is saved separately, and a note is added to the error for each one that cannot be stored.
+A result that cannot be stored must not hide the error that ended the run. So if the saver refuses all results together,
+each result is saved separately, and for each that cannot be stored a note is added to the error.
 """
 
 from __future__ import annotations
@@ -39,12 +39,13 @@ def stop_in_superstep(
 
 
 def _outcome_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | None]) -> RunOutcome:
+    """Return the outcome of a run from the outcomes of its tasks, of which at least one is not a TaskResult."""
     failure = _first_failure(results)
     if failure is not None:
         status = "cancelled" if isinstance(failure.error, RunCancelled) else "failed"
         return RunOutcome(status, checkpoint, error=failure.error, node=failure.task.node)
     if None in results:
-        reason = reason_to_stop(run)  # None if the driver itself is being cancelled, which it reports to its caller
+        reason = reason_to_stop(run)  # None if the driver was cancelled itself, and will raise the CancelledError
         return RunOutcome("cancelled", checkpoint, error=RunCancelled(reason) if reason is not None else None)
     if not any(type(result) is Pause for result in results):
         return RunOutcome("failed", checkpoint, error=_commands_of(results))
@@ -54,13 +55,13 @@ def _outcome_of(run: Run, checkpoint: Checkpoint, results: Sequence[Outcome | No
 
 
 def _first_failure(results: Sequence[Outcome | None]) -> Failure | None:
-    """Return the failure that ended a superstep: the first in task order, if possible one that is not secondary."""
+    """Return the failure that the run reports: the first in task order, preferably one that is not secondary."""
     failures = [result for result in results if type(result) is Failure and not result.is_parent_command]
     return min(failures, key=lambda failure: failure.is_secondary, default=None)
 
 
 def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
-    """Return the Commands for the parent graph from all tasks, in task order."""
+    """Return the Commands for the calling graph from all tasks, in task order."""
     commands = [
         (command, result.task.node)
         for result in results
@@ -71,21 +72,21 @@ def _commands_of(results: Sequence[Outcome | None]) -> ParentCommand:
 
 
 def save_failure(run: Run, checkpoint: Checkpoint, failure: Failure) -> Generator[Effect, Any, None]:
-    """Save the failure of a task whose siblings are still running."""
+    """Save the failure of a task while sibling tasks are still running."""
     if run.saver is None or run.saves_on_exit:
         return
     task, text = failure.task, error_text(failure.error)
     _, now = yield Stamp(checkpoint.step)
     entry: Entry = ("task_finished", checkpoint.step + 1, task.node, task.id, {"error": text})
     pending = Pending(errors={TaskId(task.id): text}, attempts={TaskId(task.id): 0})
-    yield SavePending(checkpoint.id, pending, run.hold(now), Log(run.run_id, now, (entry,)))
+    yield SavePending(checkpoint.id, pending, run.lease_request(now), Log(run.run_id, now, (entry,)))
     failure.is_saved = True
 
 
 def save_partial_results(
     run: Run, outcome: RunOutcome, results: Sequence[Outcome | None]
 ) -> Generator[Effect, Any, None]:
-    """Save the outcomes of the tasks of the superstep in which the run ends, and the end of the run."""
+    """Save the end of a run, and the outcomes of the tasks of its last superstep."""
     if run.saver is None:
         return
     with caused_by(outcome.error):
@@ -108,7 +109,7 @@ def _save_outcomes(run: Run, outcome: RunOutcome, results: Sequence[Outcome | No
 
 
 def _pending_of(run: Run, outcome: RunOutcome, results: Sequence[Outcome | None]) -> Pending:
-    """Return the outcomes of tasks in the form to save."""
+    """Return the outcomes of tasks in the form in which they are saved."""
     pending = Pending()
     for result in results:
         if result is None:
@@ -121,20 +122,20 @@ def _pending_of(run: Run, outcome: RunOutcome, results: Sequence[Outcome | None]
             if settled := run.settled_by(task_id, result.interrupts):
                 pending.settled[task_id] = settled
         elif type(result) is Failure and result.is_parent_command:
-            # A Command for the parent is kept until the siblings have ended, unless it is what ends this run.
+            # A Command for the calling graph is kept until the sibling tasks have ended, unless it ends this run.
             if not isinstance(outcome.error, ParentCommand):
                 commands = map(ToParent, cast(ParentCommand, result.error).commands)
                 pending.completed[task_id] = TaskResult(result.task, {}, tuple(commands), goto=True)
         elif type(result) is Failure:
             if not result.is_saved:
                 pending.errors[task_id] = error_text(result.error)
-            # The next run starts to count the attempts at this task from the beginning.
+            # The next run counts the attempts at this task from the beginning.
             pending.attempts[task_id] = 0
     return pending
 
 
 def _save_ended_calls(run: Run, outcome: RunOutcome, completed: Collection[TaskId]) -> Generator[Effect, Any, None]:
-    """Save the ends of subgraph calls of tasks without a result, so that the calls are not repeated with their task."""
+    """Save the ends of subgraph calls whose tasks have no result, so that the calls are not repeated with the tasks."""
     due = {task.id for task in outcome.checkpoint.frontier}.difference(completed)
     for call in list(run.ended_calls.values()):
         task = cast(Scope, call.run.caller).task
@@ -152,7 +153,7 @@ def _save_ended_calls(run: Run, outcome: RunOutcome, completed: Collection[TaskI
 
 
 def _save_one_by_one(run: Run, outcome: RunOutcome, pending: Pending) -> Generator[Effect, Any, None]:
-    """Save every result that can be stored. Add a note to the error of the run for each that cannot."""
+    """Save every result that can be stored. For each that cannot, add a note to the error of the run."""
     nodes = {task.id: task.node for task in outcome.checkpoint.frontier}
     for task_id in [*pending.completed, *pending.interrupts]:
         try:

@@ -1,8 +1,8 @@
-"""Compiled graphs, resolved so that a superstep needs little more than dictionary lookups.
+"""Compiled graphs in the form that runs use: a superstep needs little more than dictionary lookups.
 
-A `Program` has the answers to all questions about a graph that do not depend on a run: how each node reads its input,
-which services it requests, which nodes follow it, which channels merge and which are transient. A run never changes it,
-so it may be shared between threads and loops.
+A `Program` has everything about a graph that does not depend on a run: how each node reads its input, which services it
+requests, which nodes follow it, which channels merge updates, and which are transient. A run never changes it, so
+threads and event loops may share it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ from statewright.runtime.tasks.inputs import (
     reader_for,
     restrict_reader,
 )
-from statewright.runtime.tasks.policies import Guards, SharedLimits
+from statewright.runtime.tasks.policies import NodePolicies, PolicyFactory
 from statewright.state import (
     ROOT,
     Field,
@@ -63,16 +63,16 @@ from statewright.state import (
 
 Validate = Literal["input", "all", "off"]
 Lane = Literal["loop", "thread", "inline"]
-"""The place of execution of a node: on an event loop, a worker thread, or the thread of the driver."""
+"""Where a node is executed: on an event loop, on a worker thread, or on the thread of the driver."""
 
 HANDLER_SUFFIX: Final = ":error_handler"
-"""Suffix of the hidden node of an error handler; user-defined node names contain no colon."""
+"""The hidden node of an error handler has the name of its node with this suffix. Users' node names contain no colon."""
 _STATE_PARAMETER: Final = Parameters(True, None, (), (), None, frozenset())
 """The parameters of a function that takes the state and nothing else."""
 
 
 class Route:
-    """A conditional edge, resolved."""
+    """A conditional edge of a `Program`."""
 
     __slots__ = ("branch", "injected", "is_coroutine", "path", "read", "targets", "targets_by_choice")
 
@@ -83,15 +83,15 @@ class Route:
         self.path = branch.path
         self.targets = branch.targets
         self.targets_by_choice: Mapping[Any, str] = targets_by_name if branch.targets is None else branch.targets
-        """The targets by the values that the path function may return."""
+        """By value that the path function may return: the target."""
         self.read = read
         self.injected = parameters.injected or None
-        """The parameters of the path function that receive services, each with the name of its service."""
+        """Pairs (parameter of the path function, name of the service that it receives); None if there are none."""
         self.is_coroutine = is_coroutine_function(branch.path)
 
 
 class NodeProgram:
-    """A node, resolved."""
+    """A node of a `Program`."""
 
     __slots__ = (
         "acall",
@@ -101,7 +101,6 @@ class NodeProgram:
         "concurrent_lane",
         "containers",
         "edge_source",
-        "guards",
         "handler",
         "injected",
         "joins",
@@ -109,6 +108,7 @@ class NodeProgram:
         "name",
         "node",
         "plain_keys",
+        "policies",
         "read",
         "reads_all",
         "routes",
@@ -125,67 +125,76 @@ class NodeProgram:
     def __init__(self, name: str, action: Any, parameters: Parameters, read: Reader, updates: UpdateReader) -> None:
         self.name = name
         self.node: Node | None = None
+        """The node of the graph; None for START and for error handlers."""
         self.edge_source = name
-        """The node of the graph whose outgoing edges it has: for an error handler, the node that it belongs to."""
-        sync_form = getattr(action, "sync", None)  # of an action with a form for each driver, such as ToolNode
+        """The node of the graph whose outgoing edges it has. For an error handler this is the node that it handles."""
+        sync_form = getattr(action, "sync", None)  # an action may have a function for each driver, like ToolNode
         self.call: Any = sync_form or action
         self.acall: Any = action if is_coroutine_function(action) else None
         """Calls the node, and returns an awaitable; None for a plain function."""
         self.read = read
         """Reads the input of the node from the state, or from the argument of a Send."""
         self.reads_all = type(read) is WholeReader
-        """True if its input is a dict of the whole state, and the fields are known."""
+        """True if the input is a dict of the whole state, and the state has a fixed set of fields."""
         self.containers: tuple[str, ...] = read.containers if type(read) is WholeReader else ()
-        """The fields of such an input that may hold a list, dict or set, and are copied for the node."""
+        """If so, the fields that may hold a list, dict or set, which is copied for the node."""
         self.kept_updates: frozenset[str] = frozenset()
-        """The fields whose channel may keep the container that the node returned, so that it has to be copied."""
+        """The fields whose channels may keep the very list, dict or set that a node has returned, if it is not
+        copied."""
         self.updates = updates
+        """Reads the updates that the node returns."""
         self.plain_keys = updates.plain_keys
-        """The fields whose updates need no preparation; None if every result of the node must be read by `updates`."""
+        """The fields whose updates can be used as they are; None if every result must be read by `updates`."""
         self.takes_state = parameters.takes_state
+        """True if the node has a parameter for its input."""
         self.injected = parameters.injected or None
-        """The parameters that receive services, each with the name of its service; None if there are none."""
+        """Pairs (parameter, name of the service that it receives); None if there are none."""
         self.state_only = self.takes_state and self.injected is None
-        """True if it is called with the state and nothing else."""
+        """True if the node is called with its input and nothing else."""
         self.sync_lane: Lane = "thread" if self.acall is None or sync_form is not None else "loop"
-        """Its lane under the sync driver, if it is the only task of its superstep."""
+        """Where the sync driver executes the node if it is the only task of its superstep. "thread" then means the
+        driver's own thread, unless a reader wants parts of the stream meanwhile."""
         self.concurrent_lane: Lane = self.sync_lane
-        """Its lane under the sync driver, if several tasks run concurrently."""
+        """Where the sync driver executes the node if several tasks run concurrently."""
         self.async_lane: Lane = "thread" if self.acall is None else "loop"
-        """Its lane on an event loop."""
-        self.guards: Guards | None = None
-        """Its policies, or None."""
+        """Where the driver on an event loop executes the node."""
+        self.policies: NodePolicies | None = None
+        """The policies of the node; None if it has none."""
         self.successors: tuple[str, ...] = ()
-        """The targets of its plain edges."""
+        """The targets of the plain edges."""
         self.joins: tuple[JoinEdge, ...] = ()
+        """The join edges of which the node is a source."""
         self.routes: tuple[Route, ...] = ()
+        """The conditional edges."""
         self.single_route: Route | None = None
-        """Its conditional edge, if it is the only outgoing edge, a plain function, and reads the whole state."""
+        """The conditional edge, if there is no other outgoing edge, and its path function is a plain function that
+        reads the whole state."""
         self.routes_await = False
-        """True if a conditional edge is a coroutine function."""
+        """True if the path function of a conditional edge is a coroutine function."""
         self.writes: frozenset[str] | None = None
-        """The fields that it declares to write; None if it declares none."""
+        """The only fields that the node may write, if it was declared with `writes=`; None if it may write any."""
         self.allowed_targets: frozenset[str] | None = None
-        """The declared targets of its Commands and Sends; None if it declares none."""
+        """The only targets of Commands and Sends, if the node was declared with `destinations=`; None if any node may
+        be a target."""
         self.handler: str | None = None
-        """The hidden node that handles its errors."""
+        """The name of the hidden node that handles errors; None if there is no error handler."""
 
-    def joined_to(self, target: str) -> tuple[JoinEdge, ...]:
-        """Return the join edges at which a goto to `target` counts as an arrival."""
+    def joins_reached_by_goto(self, target: str) -> tuple[JoinEdge, ...]:
+        """Return the join edges at which the node arrives if it goes to `target` by a Command."""
         if target in self.successors:
             return ()
         return tuple(join for join in self.joins if join.end == target)
 
 
 class Program:
-    """A compiled graph."""
+    """A compiled graph in the form that runs use."""
 
     calls_tasks: ClassVar[bool] = False
     """True for an entrypoint: its only node calls `@task` functions, whose results are streamed."""
     passes_state_on: ClassVar[bool] = True
-    """True if a result is the input state with changes, so that unchanged fields were not written."""
+    """True if a result consists of the fields of the state, so that fields which equal the input were not changed."""
     begins_with_state: ClassVar[bool] = True
-    """True if the input holds values of the fields; False if it is stored as one value in a separate field."""
+    """True if an input has values for fields of the state; False if it is stored as one value in a separate field."""
 
     def __init__(
         self,
@@ -196,43 +205,56 @@ class Program:
         debug: bool = False,
     ) -> None:
         self.graph = graph
-        self._limits = SharedLimits(graph)
+        self._policy_factory = PolicyFactory(graph)
         self.debug = debug
-        self.order = graph.order
+        self.node_order = graph.order
+        """By node: its position in the order of declaration."""
         self.channels: Mapping[str, Channel] = graph.channels
-        self.merging = {name: channel for name, channel in self.channels.items() if type(channel) is not LastValue}
-        """Channels whose new value is not simply the last write."""
+        self.merging_channels = {
+            name: channel for name, channel in self.channels.items() if type(channel) is not LastValue
+        }
+        """The channels whose new value is not just the last update, but made from the old value and the updates."""
         self.containers = container_fields(graph)
-        """The fields that may hold a list, dict or set; None if the state is open, so that any field may."""
+        """The fields that may hold a list, dict or set; None if any key may, because the state is open."""
         self._kept_updates = frozenset(name for name in self.containers or () if self.channels[name].keeps_update)
-        self.transient = tuple(name for name, channel in self.channels.items() if channel.transient)
-        self.step_only = frozenset(
+        self.transient_channels = tuple(name for name, channel in self.channels.items() if channel.transient)
+        """The channels whose values are dropped after the superstep that follows their last update."""
+        self.step_only_channels = frozenset(
             name
             for name, channel in self.channels.items()
             if isinstance(channel, Ephemeral) and channel.lifetime == "step"
         )
-        self.untracked = frozenset(name for name, channel in self.channels.items() if not channel.saved)
-        self.hidden = frozenset(name for name, channel in self.channels.items() if channel.hidden)
-        self.managed = {
+        """The transient channels whose values are dropped at the end of the same superstep: only conditional edges see
+        them."""
+        self.untracked_channels = frozenset(name for name, channel in self.channels.items() if not channel.saved)
+        """The channels whose values are never saved."""
+        self.hidden_fields = frozenset(name for name, channel in self.channels.items() if channel.hidden)
+        """The fields that results do not contain."""
+        self.managed_fields = {
             name: managed
             for schema in (graph.schema, *graph.node_schemas.values())
             for name, managed in schema.managed.items()
         }
         """The fields that are computed for each superstep, such as `RemainingSteps`."""
         self.subscribers = _subscribers(graph)
+        """By channel: the nodes that become due when the channel is written."""
         self.deferring_nodes = frozenset(node.name for node in graph.nodes.values() if node.join != "any")
-        """Nodes whose tasks may have to wait: see `frontier`."""
+        """The nodes whose tasks may have to wait: see `frontier`."""
         self.uncounted_nodes = frozenset(node.name for node in graph.nodes.values() if node.metadata.get("hidden"))
-        """Nodes added by the library: their supersteps do not count against the recursion limit."""
+        """Nodes that the library has added. If a superstep runs only these, the recursion limit does not stop it."""
         self.subgraphs = frozenset(node.name for node in graph.nodes.values() if node.is_subgraph)
+        """The nodes that are graphs."""
         self.targets = frozenset((*graph.nodes, END, STOP))
         """The allowed targets of a node that declares none."""
-        self.allows_fast_path = not (debug or self.managed or any(node.error_handler for node in graph.nodes.values()))
-        """True if a task has nothing to do before its node is called except to read the input."""
+        self.allows_fast_path = not (
+            debug or self.managed_fields or any(node.error_handler for node in graph.nodes.values())
+        )
+        """False if tasks need more than to read the input, call the node and read its answer."""
         self.join_keys = frozenset(join.key for join in graph.joins)
+        """The keys of all join edges, as checkpoints contain them."""
         self._current_names = _current_names(graph)
         self.former_names = _former_names(self._current_names)
-        """The former names of renamed nodes, by current name: older checkpoints may use them."""
+        """By current name: the former names of a renamed node, which older checkpoints may contain."""
         self.has_simple_frontier = not (graph.joins or self.subscribers or self.deferring_nodes)
         """True if the next frontier depends only on the targets of results."""
         self.validate: Validate = validate
@@ -246,28 +268,28 @@ class Program:
         self.start = self._start()
         self.nodes[START] = self.start
         self.output_keys = self._output_keys()
-        self.derived = graph.output_schema.derived
-        """Fields of results that are computed when they are read."""
-        self.reported = (
-            frozenset(name for name, channel in self.merging.items() if not isinstance(channel, AnyValue))
-            .difference(self.hidden)
+        self.derived_fields = graph.output_schema.derived
+        """By name: the fields of results that are computed when a result is made."""
+        self.reported_fields = (
+            frozenset(name for name, channel in self.merging_channels.items() if not isinstance(channel, AnyValue))
+            .difference(self.hidden_fields)
             .intersection(self.output_keys or self.channels)
         )
-        """Visible fields with a reducer: a caller that merges them as well needs their updates."""
+        """The fields of results that have a reducer. A caller that has reducers for them too needs their updates."""
         starts = ((name, _start_factory(field)) for name, field in graph.fields.items())
         self._start_factories = [(name, start) for name, start in starts if start is not None]
-        """The fields with a value before the first update, each with the factory of that value."""
+        """Pairs of a field that has a value before the first update, and the factory of that value."""
 
     @cached_property
     def stored_types(self) -> frozenset[type]:
-        """The classes whose values may be saved: those of the state, of `saved_types`, and of subgraphs as nodes."""
+        """The classes whose instances may be saved: types of fields and `saved_types`, of subgraphs too."""
         schemas = (self.graph.schema, self.graph.input_schema, *self.graph.node_schemas.values())
         subgraphs = [cast(Any, node.action).program for node in self.graph.nodes.values() if node.is_subgraph]
         nested = (program.stored_types for program in subgraphs if isinstance(program, Program))
         return stored_types(schemas, self.graph.saved_types).union(*nested)
 
     def current_name(self, name: str) -> str:
-        """Return the current name of a node, given that name or a former one."""
+        """Return the current name of a node. `name` is that name, or a former one."""
         return self._current_names.get(name, name)
 
     def start_values(self) -> dict[str, Any]:
@@ -277,13 +299,14 @@ class Program:
         return {name: value for name, value in values.items() if value is not MISSING} if values else values
 
     def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
-        """Return the part of the state that a caller sees, with copies of its containers.
+        """Return the result of a run with this state: the fields that a caller sees, with copies of lists and dicts.
 
-        It is an instance of the output schema if `typed`, or with `compile(validate="all")`; always a dict if `plain`.
+        The result is an instance of the output schema if `typed`, or with `compile(validate="all")`. If `plain`, it is
+        always a dict.
         """
         keys = self.output_keys
         if keys is None:
-            visible = {k: v for k, v in values.items() if k not in self.hidden} if self.hidden else values
+            visible = {k: v for k, v in values.items() if k not in self.hidden_fields} if self.hidden_fields else values
             result = copy_fields(visible)
         elif keys == (ROOT,):
             return copy_container(values.get(ROOT))
@@ -292,36 +315,36 @@ class Program:
                 {key: values[key] for key in keys if key in values},
                 keys if self.containers is None else self.containers,
             )
-        if self.derived:
-            result.update((name, field.compute(values)) for name, field in self.derived.items())
+        if self.derived_fields:
+            result.update((name, field.compute(values)) for name, field in self.derived_fields.items())
         return self._typed_output(result) if (typed or self.validate == "all") and not plain else result
 
     def is_visible(self, name: str) -> bool:
-        """Return whether results contain a field of the state."""
-        return name not in self.hidden and (self.output_keys is None or name in self.output_keys)
+        """Return whether results contain the field `name`."""
+        return name not in self.hidden_fields and (self.output_keys is None or name in self.output_keys)
 
     def visible_writes(self, result: TaskResult) -> Any:
-        """Return the writes of a result for a stream of updates: a list of dicts if a field was written twice."""
+        """Return the writes of a task for the stream mode `updates`: a dict, or a list of dicts with one write each."""
         writes = result.writes
         if isinstance(writes, dict):
             return {name: readable(value) for name, value in writes.items()} or None
         return [{name: readable(value)} for name, value in writes] or None
 
     def _typed_output(self, result: dict[str, Any]) -> Any:
-        """Return a result as an instance of the output schema, if that is a class that can be instantiated."""
+        """Return a result as an instance of the output schema, if that is a dataclass or a pydantic model."""
         schema = self.graph.output_schema
         if schema.kind.name not in ("DATACLASS", "PYDANTIC"):
             return result
         if any(field.start is None and name not in result for name, field in schema.fields.items()):
-            return result  # the run stopped before all fields without a default were written
+            return result  # the run has stopped before all fields without a default were written
         return schema.instance(result)
 
     def _output_keys(self) -> tuple[str, ...] | None:
-        """Return the keys of results; None for all keys of an open state."""
+        """Return the keys of results; None if results have all keys of an open state."""
         schema = self.graph.output_schema
         if not schema.closed:
             return None
-        return tuple(name for name in schema.fields if name not in self.hidden)
+        return tuple(name for name in schema.fields if name not in self.hidden_fields)
 
     def _update_reader(self, channels: Mapping[str, Channel], *, closed: bool, check: bool) -> UpdateReader:
         return UpdateReader(
@@ -345,15 +368,16 @@ class Program:
                 cast(SubgraphLike, node.action),
                 node.memory,
                 frozenset(self.channels) if self.graph.schema.closed else None,
-                frozenset(self.merging),
+                frozenset(self.merging_channels),
             )
             program.async_lane = "loop"
-        program.guards = self._limits.of(node)
-        if program.guards is not None:
-            program.async_lane = program.concurrent_lane = "loop"  # so that no thread is occupied while it waits
+        program.policies = self._policy_factory.policies_of(node)
+        if program.policies is not None:
+            program.async_lane = program.concurrent_lane = "loop"  # so that no thread is occupied by a task that waits
         if node.inline:
             program.sync_lane = program.concurrent_lane = "inline"
-            program.async_lane = "inline" if program.guards is None else "loop"  # waiting would block the loop
+            # A task with policies may have to wait, which would block the driver's loop.
+            program.async_lane = "inline" if program.policies is None else "loop"
         if node.writes is not None:
             program.writes = frozenset(node.writes)
             program.plain_keys = program.writes if program.plain_keys is not None else None
@@ -365,19 +389,19 @@ class Program:
         return program
 
     def _reader(self, schema: StateSchema) -> Reader:
-        """Return the reader of a schema. All its nodes share it, so that a value is validated only once."""
+        """Return the reader of a schema. All nodes with the schema share it, so that values are validated only once."""
         reader = self._readers.get(id(schema))
         if reader is None:
             reader = self._readers[id(schema)] = reader_for(self.graph, schema, self.validate)
         return reader
 
     def _connect(self, program: NodeProgram, source: str) -> None:
-        """Set the successors of `program`: those of `source` in the graph."""
+        """Give `program` the outgoing edges that the node `source` has in the graph."""
         program.edge_source = source
         program.successors = tuple(name for name in self.graph.edges.get(source, ()) if name != END)
         program.joins = self.graph.joins_by_start.get(source, ())
         program.routes = tuple(self._route(branch) for branch in self.graph.branches.get(source, ()))
-        if len(program.routes) == 1 and not program.successors and not self.managed:
+        if len(program.routes) == 1 and not program.successors and not self.managed_fields:
             route = program.routes[0]
             reads_all = route.read is read_mapping or type(route.read) is WholeReader
             if reads_all and route.injected is None and not route.is_coroutine:
@@ -396,7 +420,7 @@ class Program:
         return Route(branch, self._reader(schema), parameters, self._targets_by_name)
 
     def _handlers(self) -> dict[str, NodeProgram]:
-        """Return the hidden nodes of error handlers. They have the outgoing edges of the nodes they belong to."""
+        """Return the hidden nodes of error handlers. Each has the outgoing edges of the node that it handles."""
         handlers: dict[str, NodeProgram] = {}
         for node in self.graph.nodes.values():
             if node.error_handler is None:
@@ -412,14 +436,14 @@ class Program:
             handler.allowed_targets, handler.writes = program.allowed_targets, program.writes
             handler.kept_updates = self._kept_updates
             if node.retry_policy or node.timeout:
-                handler.guards = Guards(retries=node.retry_policy, timeout=node.timeout)
+                handler.policies = NodePolicies(retries=node.retry_policy, timeout=node.timeout)
                 handler.async_lane = handler.concurrent_lane = "loop"
             self._connect(handler, node.name)
             handlers[handler.name] = handler
         return handlers
 
     def _start(self) -> NodeProgram:
-        """Return START as a node that returns the input, so that input is applied like any other result."""
+        """Return START as a node that returns the input of the run, so that input is applied like any other result."""
         schema = self.graph.input_schema
         channels = {name: self.channels[name] for name in schema.fields} if schema.closed else self.channels
         updates = self._update_reader(channels, closed=schema.closed, check=self.validate != "off")
@@ -430,7 +454,7 @@ class Program:
 
 
 def _start_factory(field: Field) -> Callable[[], Any] | None:
-    """Return the factory of a field's value before the first update; None if it has no such value."""
+    """Return the factory of the value that a field has before the first update; None if it has no such value."""
     start, channel = field.start, field.channel
     if start is None:
         return None if type(channel).start is Channel.start else channel.start
@@ -440,7 +464,7 @@ def _start_factory(field: Field) -> Callable[[], Any] | None:
 
 
 def _read_failed_input(values: Mapping[str, Any], arg: Any) -> Any:
-    """Return the input of an error handler: that of the failed node."""
+    """Return the input of an error handler, which is the input of the failed node."""
     return copy_argument(arg.input)
 
 
@@ -453,17 +477,18 @@ def _parameters(action: Any) -> Parameters:
         return _STATE_PARAMETER
     try:
         return read_parameters(action)
-    except (TypeError, ValueError):  # a builtin without a signature: assumed to take the state
+    except (TypeError, ValueError):  # a built-in function without a signature, which we assume to take the state
         return _STATE_PARAMETER
 
 
 def _current_names(graph: Graph) -> Mapping[str, str]:
-    """Return the current names of nodes by their former names, except names that another node has now."""
+    """Return the current names of nodes by their former names, without names that another node has now."""
     names = {alias: node.name for node in graph.nodes.values() for alias in node.aliases if alias not in graph.nodes}
     return {**names, **{alias + HANDLER_SUFFIX: name + HANDLER_SUFFIX for alias, name in names.items()}}
 
 
 def _former_names(current_names: Mapping[str, str]) -> Mapping[str, tuple[str, ...]]:
+    """Return the former names of nodes by their current names."""
     names: dict[str, tuple[str, ...]] = {}
     for former, name in current_names.items():
         names[name] = (*names.get(name, ()), former)
@@ -471,26 +496,27 @@ def _former_names(current_names: Mapping[str, str]) -> Mapping[str, tuple[str, .
 
 
 def _subscribers(graph: Graph) -> dict[str, tuple[str, ...]]:
+    """Return the nodes that become due when a channel is written (`on=`), by channel."""
     channels = {channel for node in graph.nodes.values() for channel in node.on}
     return {channel: tuple(node.name for node in graph.nodes.values() if channel in node.on) for channel in channels}
 
 
 def readable(update: Any) -> Any:
-    """Return an update to a field for readers: containers copied, and a batch of messages as a list."""
+    """Return an update for readers: a list of messages instead of a MessageBatch, otherwise a copy."""
     return list(update.items) if type(update) is MessageBatch else copy_update(update)
 
 
 def display_name(task: Task) -> str:
-    """Return the node name of a task for users: for an error handler, the name of the node it belongs to."""
+    """Return the name of a task's node for users: for an error handler, the name of the node that it handles."""
     return task.node.removesuffix(HANDLER_SUFFIX)
 
 
 def is_error_handled(result: TaskResult) -> bool:
-    """Return whether the node failed and its error handler runs next."""
+    """Return whether the node has failed, and its error handler will run next."""
     sends = (target for target in result.targets if type(target) is Send)
     return result.goto and any(send.node.endswith(HANDLER_SUFFIX) for send in sends)
 
 
 def is_hidden(task: Task) -> bool:
-    """Return whether a task belongs to a hidden node of an error handler."""
+    """Return whether the node of a task is the hidden node of an error handler."""
     return task.node.endswith(HANDLER_SUFFIX)

@@ -1,8 +1,8 @@
-"""Write to the thread of a run: commits of supersteps, and partial results of an unfinished one.
+"""Write to the thread of a run: commits of supersteps, and partial results of a superstep that is not complete.
 
-Each write carries the lease request of the run, so it also extends the lease on the thread, and the last one releases
-it. With durability="exit" commits are postponed: `Run.uncommitted_from` is the last checkpoint that was saved, and
-`save_uncommitted` saves all progress since then as one commit when the run stops.
+Each write contains the lease request of the run, so it also extends the lease on the thread, and the last write
+releases the thread. With durability="exit", commits are postponed: `Run.uncommitted_from` is the last checkpoint that
+was saved, and when the run stops, `save_uncommitted` saves everything since then as one commit.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ NO_TIME: Final = datetime.min.replace(tzinfo=UTC)
 
 
 def draw_stamp(run: Run, step: int) -> Generator[Effect, Any, tuple[str, datetime]]:
-    """Return the id and the time for the commit of a step. Without a saver the time is not used."""
+    """Return an id and the time for the commit of a step. Without a saver, nothing uses the time."""
     if run.saver is None:
         return run.unsaved_id(step), NO_TIME
     return (yield Stamp(step))
@@ -47,13 +47,14 @@ def commit_of(
     metadata: dict[str, Any] | None = None,
     releases: bool = False,
 ) -> StepCommit:
-    """Return the commit of one superstep, made at `now`.
+    """Return the commit of one superstep, from the checkpoint `before` to `after`, made at `now`.
 
-    `expected` is the head that the branch must have: the checkpoint before, except for a fork. The last commit of a run
-    releases the thread, and so does one with `releases`.
+    The saver refuses the commit unless `expected` is the id of the branch's head, or None for a branch without a
+    checkpoint; the default stands for the id of `before`. The last commit of a run releases the thread, and so does a
+    commit with `releases`.
     """
     commit = StepCommit(run, before, after, results, source, now)
-    commit.hold = run.hold(now, release=releases or (source == "loop" and after.is_complete), may_claim=True)
+    commit.hold = run.lease_request(now, release=releases or (source == "loop" and after.is_complete), may_claim=True)
     if run.open_namespaces:
         still_open = _unfinished_calls(run, after) if run.saves_on_exit else set[str]()
         commit.dropped_namespaces, run.open_namespaces = tuple(sorted(run.open_namespaces - still_open)), still_open
@@ -67,7 +68,7 @@ def commit_of(
 def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
     """Save a commit, and emit its event."""
     yield Save(commit)
-    run.record_hold(commit.hold)
+    run.record_lease(commit.hold)
     if run.unpublished_events:
         run.publish_finished(commit.finished)
     if run.emitter is not None and run.emitter.wants("committed"):
@@ -75,9 +76,10 @@ def save_commit(run: Run, commit: StepCommit) -> Generator[Effect, Any, None]:
 
 
 def save_uncommitted(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any, None]:
-    """Save the supersteps since the last commit as one, if the run saves only when it stops (durability="exit")."""
+    """Save the supersteps since the last commit as one commit, if they were postponed (durability="exit")."""
     if run.uncommitted_from is not None and run.caller is not None:
-        # Before `uncommitted_from` is read: a step of an abandoned attempt may be saving the same checkpoint.
+        # Yielded before `uncommitted_from` is read, because a step of an abandoned attempt may be saving the same
+        # checkpoint.
         yield SaveCallers(run.caller)
     before, run.uncommitted_from = run.uncommitted_from, None
     if before is None:
@@ -88,7 +90,7 @@ def save_uncommitted(run: Run, checkpoint: Checkpoint) -> Generator[Effect, Any,
         commit.spans_supersteps, commit.rewritten = True, frozenset(run.rewritten)
         yield from save_commit(run, commit)
     except BaseException:
-        run.uncommitted_from = before  # saved when the run stops
+        run.uncommitted_from = before  # so that the end of the run tries again
         raise
     run.rewritten.clear()
 
@@ -101,8 +103,8 @@ def save_pending(
     With an `outcome` this is the last write of the run: it also logs the end of the run and releases the thread.
     """
     _, now = yield Stamp(checkpoint.step)
-    hold = run.hold(now, release=outcome is not None, may_claim=True)
-    entries = (*(() if run.claimed else started_entries(run)), *run.take_log_entries())
+    hold = run.lease_request(now, release=outcome is not None, may_claim=True)
+    entries = (*(() if run.holds_thread else started_entries(run)), *run.take_log_entries())
     if outcome is not None:
         entries = (
             *entries,
@@ -110,23 +112,23 @@ def save_pending(
             *finished_entries(run, outcome.status, outcome.error),
         )
     yield SavePending(checkpoint.id, pending, hold, Log(run.run_id, now, entries) if entries else None)
-    run.record_hold(hold)
+    run.record_lease(hold)
     if run.unpublished_events:
         run.publish_finished(pending.completed)
-        run.unpublished_events.clear()  # of tasks that ended too late to be saved, and will run again
+        run.unpublished_events.clear()  # the others are of tasks that ended too late to be saved, and will run again
 
 
 def release_thread(run: Run, outcome: RunOutcome) -> Generator[Effect, Any, None]:
     """Release the thread if the run stopped without a write and therefore still holds it."""
-    if run.claimed and not run.nested:
+    if run.holds_thread and not run.nested:
         yield from save_pending(run, outcome.checkpoint, Pending(), outcome)
 
 
 @contextmanager
 def caused_by(error: BaseException | None) -> Generator[None]:
-    """Raise errors of the block (those of a saver) from the error that ended the run.
+    """Raise errors of the block, which saves the end of a run, with the error that ended the run as their cause.
 
-    The caller must see first that nothing was saved, without losing the reason why the run ended.
+    That nothing was saved is what the caller must see first, but the reason why the run ended must not get lost.
     """
     try:
         yield
@@ -136,21 +138,21 @@ def caused_by(error: BaseException | None) -> Generator[None]:
         raise save_error from error
 
 
-# -- the namespaces of subgraph calls: a commit drops them together with the tasks that made the calls
+# -- the namespaces of subgraph calls, which are deleted by the commit that ends the calling tasks
 
 
 def call_namespaces(run: Run, tasks: Sequence[Task]) -> set[str]:
     """Return the namespaces in which an earlier run may have saved subgraph calls made by `tasks`."""
     path = f"{run.namespace}|" if run.namespace else ""
     namespaces = {f"{path}{task.node}:{task.id}" for task in tasks}
-    if run.program.former_names:  # a renamed node resumes its calls in the namespaces of its former name
+    if run.program.former_names:  # a renamed node resumes a call in the namespace with its former name
         former = run.program.former_names
         namespaces |= {f"{path}{name}:{task.id}" for task in tasks for name in former.get(task.node, ())}
     return namespaces
 
 
 def _unfinished_calls(run: Run, checkpoint: Checkpoint) -> set[str]:
-    """Return the open namespaces of subgraph calls whose tasks are still due, and the namespaces inside them."""
+    """Return the open namespaces of subgraph calls whose tasks are still due, including calls with a number or key."""
     due = call_namespaces(run, checkpoint.frontier)
     prefixes = tuple(f"{namespace}:" for namespace in due)
     return {name for name in run.open_namespaces if name in due or name.startswith(prefixes)}

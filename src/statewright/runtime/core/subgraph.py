@@ -1,4 +1,4 @@
-"""Compiled graphs as nodes: the call of the subgraph, and the changes that the node returns from its result."""
+"""Compiled graphs as nodes: call the subgraph, and turn its result into the update that the node returns."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ from statewright.state import ROOT, instance_values
 
 
 class Callee(Protocol):
-    """A compiled graph as seen by the task that calls it: a call returns the result and the writes of its tasks."""
+    """A compiled graph, as the node that calls it sees it. Implemented by `CompiledGraph`, which documents the members.
+
+    A call returns the result of the subgraph, and the writes of its tasks.
+    """
 
     @property
     def reported(self) -> frozenset[str]: ...
@@ -24,21 +27,23 @@ class Callee(Protocol):
 
 
 Pairs = Sequence[tuple[str, Any]]
+"""Writes as pairs (field, update). Only updates to `reported` fields are real; other fields have None."""
 
 
 def subgraph_calls(
     subgraph: SubgraphLike, memory: Memory, fields: frozenset[str] | None, merging: frozenset[str]
 ) -> tuple[Callable[[Any], Any], Callable[[Any], Awaitable[Any]]]:
-    """Return the functions that call a subgraph as a node: one for the sync driver, one for the event loop.
+    """Return two functions that call a subgraph as a node: a plain function, and a coroutine function.
 
-    `fields` are the fields of the caller (None if its state is open), `merging` those with a reducer. The whole result
-    of the subgraph is used, like that of a function, if the subgraph does not pass the state on, or if the caller's
-    state is one bare value that the two graphs do not both merge.
+    `fields` are the fields of the caller (None if its state is open), and `merging` the fields that have a reducer.
+    Normally only the changes to the state become the update of the node. The whole result of the subgraph is used, like
+    the result of a function, if the subgraph does not pass the state on, or if the state of the caller is a single
+    value that does not have a reducer in both graphs.
     """
     callee = cast(Callee, subgraph)
     both_merge = merging & callee.reported
-    is_bare = fields is not None and ROOT in fields and ROOT not in both_merge
-    if is_bare or not callee.passes_state_on:
+    is_replaced_whole = fields is not None and ROOT in fields and ROOT not in both_merge
+    if is_replaced_whole or not callee.passes_state_on:
         return (
             lambda state: callee.call_within(state, memory)[0],
             lambda state: _await_result(callee.acall_within(state, memory)),
@@ -60,11 +65,12 @@ async def _await_result(call: Awaitable[tuple[Any, Pairs]]) -> Any:
 
 
 def collect_changes(result: Any, state: Any, writes: Pairs, both_merge: frozenset[str]) -> Any:
-    """Return the changes that a subgraph made to the state that it received, as the result of its node.
+    """Return the changes that a subgraph has made to the state that it received, as the result of the calling node.
 
-    For a field that both graphs merge, these are the writes of the subgraph's tasks, which the caller folds as well.
-    For any other field it is the value, if a task wrote it or if it differs: a task may have changed a value in place
-    and written the same object, so equality alone does not show that a field is unchanged.
+    For fields that have a reducer in both graphs (`both_merge`), these are the writes of the subgraph's tasks, which
+    the caller folds too. For any other field it is the value, if a task has written the field or the value differs. A
+    task may have changed a value in place and written the same object, so equal values do not prove that a field is
+    unchanged.
     """
     if ROOT in both_merge:
         return SubgraphResult({}, [pair for pair in writes if pair[0] == ROOT])
@@ -82,7 +88,7 @@ def collect_changes(result: Any, state: Any, writes: Pairs, both_merge: frozense
 
 
 def _fields_of(state: Any, names: Iterable[str]) -> Mapping[str, Any]:
-    """Return the state that a subgraph received as a mapping; for an instance, only the named fields."""
+    """Return the state that a subgraph has received, as a mapping. An instance is read only for the fields `names`."""
     if isinstance(state, Mapping):
         return cast(Mapping[str, Any], state)
     if instance_values(state) is None:
@@ -98,7 +104,10 @@ def _is_same(value: Any, before: Any) -> bool:
 
 
 def common_fields(result: Any, fields: frozenset[str] | None) -> Any:
-    """Return the part of a subgraph's result that its caller can use: the fields that both graphs have."""
+    """Return the part of a mapping that consists of these fields; everything if `fields` is None.
+
+    It selects the fields that a subgraph and its caller both have. A result that is not a mapping is returned as it is.
+    """
     if fields is None or not isinstance(result, Mapping):
         return result  # pyright: ignore[reportUnknownVariableType]
     return {key: value for key, value in cast(Mapping[str, Any], result).items() if key in fields}

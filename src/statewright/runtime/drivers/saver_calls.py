@@ -1,4 +1,4 @@
-"""The calls of the saver that perform the storage effects of the core."""
+"""Perform the storage effects of the core by calls of the saver. Both drivers use this module."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def perform_effect(run: Run, effect: Effect) -> Any:
-    """Perform an effect other than RunTasks with blocking calls, and return the reply."""
+    """Perform an effect other than RunTasks with blocking calls, and return the reply for the core."""
     if type(effect) is Stamp:
         return draw_checkpoint_id(), run.ports.clock.now()
     if type(effect) is Emit:
@@ -43,7 +43,7 @@ def perform_effect(run: Run, effect: Effect) -> Any:
         try:
             reply = ask_saver(run, effect)
         except Exception:
-            flush(run)  # if the previous commit has failed, this is a consequence: report that error instead
+            flush(run)  # if the previous commit has failed, raise its error, which has caused this one
             raise
         return resolve(replace_in_flight(run, reply))
     flush(run)
@@ -53,35 +53,39 @@ def perform_effect(run: Run, effect: Effect) -> Any:
 
 
 def replace_in_flight(run: Run, reply: Any) -> AnyFuture[Any] | None:
-    """Record the commit in flight, and return the previous one, which must be awaited: only one may be in flight."""
-    before, run.in_flight_commit = run.in_flight_commit, reply if is_future(reply) else None
-    return before
+    """Record the saver's reply as the commit in flight. Return the previous commit in flight, which must be awaited.
+
+    Only one commit may be in flight.
+    """
+    previous, run.in_flight_commit = run.in_flight_commit, reply if is_future(reply) else None
+    return previous
 
 
 def save_callers(caller: CallingTask) -> None:
-    """Save the postponed commits of a task's run, and those of the runs that called it."""
-    with _saving_callers:  # concurrent tasks have the same caller
+    """Save the postponed commit of a task's run, after the postponed commits of the runs around it."""
+    with _callers_lock:  # several concurrent tasks may save the same run
         perform_all(caller.run, save_uncommitted(caller.run, cast(Checkpoint, caller.checkpoint)))
 
 
-_saving_callers = threading.RLock()
+_callers_lock = threading.RLock()
+"""Held while postponed commits of calling runs are saved."""
 
 
 def are_callers_being_saved() -> bool:
-    """Return True if another thread is saving the callers of a subgraph at this moment."""
-    if not _saving_callers.acquire(blocking=False):
+    """Return True if another thread is in `save_callers` at this moment."""
+    if not _callers_lock.acquire(blocking=False):
         return True
-    _saving_callers.release()
+    _callers_lock.release()
     return False
 
 
 def wait_until_callers_saved() -> None:
-    """Wait until no other thread is saving the callers of a subgraph.
+    """Wait until no other thread is in `save_callers`.
 
-    A run that was cancelled, or in which a task has failed, may be one of these callers, and its last write must follow
-    that commit.
+    A run that was cancelled, or in which a task has failed, may be one of the runs that are being saved there. Its last
+    write must follow that commit.
     """
-    with _saving_callers:
+    with _callers_lock:
         pass
 
 
@@ -108,20 +112,20 @@ def perform_all(run: Run, effects: Generator[Effect, Any, T]) -> T:
 
 def ask_saver(run: Run, effect: Effect) -> Any:
     """Call the saver for a storage effect, and return its result or a future of it."""
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
+    saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     if type(effect) is Save:
         check_not_abandoned(run)
         return saver.commit(effect.commit)
     if type(effect) is SavePending:
         check_not_abandoned(run)
         checkpoint_id = CheckpointId(effect.checkpoint_id)
-        return saver.save_results(line, checkpoint_id, effect.pending, hold=effect.hold, log=effect.log)
+        return saver.save_results(branch_key, checkpoint_id, effect.pending, hold=effect.hold, log=effect.log)
     if type(effect) is Namespaces:
-        return saver.namespaces(line.thread_id)
+        return saver.namespaces(branch_key.thread_id)
     load = cast(Load, effect)
     if run.claim is not None:
-        # Before the load: a lease that is live at this instant counts as live, even if it expires during the load.
+        # Read before the load, because a lease that expires during the load must not be regarded as expired.
         run.claim.loaded_at = run.ports.clock.now()
-    namespace = line.namespace if load.namespace is None else load.namespace
+    namespace = branch_key.namespace if load.namespace is None else load.namespace
     checkpoint_id = CheckpointId(load.checkpoint_id) if load.checkpoint_id else None
-    return saver.load(line.thread_id, namespace=namespace, branch=load.branch, checkpoint_id=checkpoint_id)
+    return saver.load(branch_key.thread_id, namespace=namespace, branch=load.branch, checkpoint_id=checkpoint_id)

@@ -1,4 +1,4 @@
-"""The reader of an async stream: it takes the parts of a run that an asyncio task drives."""
+"""The reader of an async stream, whose run is driven by an asyncio task."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from statewright.runtime.drivers.event_loop import drive_in_turn
 from statewright.runtime.invocation.emitter import StreamBuffer
 from statewright.runtime.invocation.run import Run
 
-_TASKS: Final = "_statewright_tasks"
-"""The attribute of an event loop that has the tasks of its streams."""
+_TASKS_ATTRIBUTE: Final = "_statewright_tasks"
+"""The attribute of an event loop that holds the set of tasks that drive its streams."""
 
 
 class StreamReader:
     """Reads the parts of a stream while an asyncio task drives the run.
 
-    It is not an async generator: if two nested ones are dropped together, the loop closes both at once, and they wait
-    for each other.
+    This is not an async generator, because if two nested async generators are dropped together, the loop closes both at
+    the same time, and they wait for each other.
     """
 
     def __init__(self, run: Run, graph_input: Any, buffer: StreamBuffer) -> None:
@@ -31,7 +31,7 @@ class StreamReader:
         _keep_with_loop(loop, self._driving)
 
     async def read(self) -> list[Any] | None:
-        """Wait for parts and return them; None at the end. Raises the error that ended the run."""
+        """Wait for parts and return them; None at the end of the run. Raises the error that ended the run."""
         while not self._driving.done() or self._buffer.parts:
             await self._added.wait()
             self._added.clear()
@@ -42,7 +42,7 @@ class StreamReader:
         return None
 
     async def close(self) -> None:
-        """Cancel the run unless it has ended, and wait until it has."""
+        """Cancel the run unless it has ended, and wait until it has ended."""
         self._driving.cancel()
         if not self._driving.done():
             await asyncio.wait([self._driving])
@@ -51,11 +51,12 @@ class StreamReader:
 def _keep_with_loop(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
     """Keep a task alive until it ends or its loop is dropped.
 
-    A loop refers to its tasks weakly: if the reader of a stream became garbage, its task would be destroyed instead of
-    cancelled. The set is stored in the loop, because one in this module would keep the tasks of closed loops alive.
+    An event loop holds only weak references to its tasks. If the reader of a stream became garbage, the task would be
+    destroyed instead of cancelled. The set of tasks is stored in the loop, because a set in this module would keep the
+    tasks of closed loops alive.
     """
-    tasks: set[asyncio.Task[None]] = getattr(loop, _TASKS, set[asyncio.Task[None]]())
+    tasks: set[asyncio.Task[None]] = getattr(loop, _TASKS_ATTRIBUTE, set[asyncio.Task[None]]())
     tasks.add(task)
     task.add_done_callback(tasks.discard)
-    with suppress(AttributeError):  # a loop with slots
-        setattr(loop, _TASKS, tasks)
+    with suppress(AttributeError):  # a loop whose class has `__slots__`
+        setattr(loop, _TASKS_ATTRIBUTE, tasks)

@@ -1,11 +1,11 @@
 """The driver that performs effects with plain calls and worker threads.
 
-It is a generator of stream parts, so that reading a stream drives the run. A run without a reader never yields: one
-call of `next` runs it until it is idle.
+It is a generator of stream parts, so reading a stream drives the run. If nothing reads a stream, the generator never
+yields, and a single call of `next` drives the run until it is idle.
 
-The generator may be suspended between two parts, and dropped there. So the scope of the run is left before each `yield`
-(the reader's code does not belong to the run). GeneratorExit may be raised in a finaliser, so it is handled without
-taking locks or calling instruments: such work is handed over to a worker thread.
+While the generator is suspended at a `yield`, the reader's code runs, which does not belong to the run. So the driver
+leaves the scope of the run before each `yield`. A reader may also drop the suspended generator. Then GeneratorExit may
+be raised in a finaliser, where no locks may be taken and no instruments called, so a worker thread does such work.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from statewright.runtime.lifecycle.subgraph_call import CallInProgress
 from statewright.runtime.lifecycle.thread_lease import LeaseRenewer
 from statewright.runtime.lifecycle.turn import run_until_idle
 from statewright.runtime.tasks.execute import perform
-from statewright.runtime.tasks.retries_sync import perform_guarded, suspended_slots
+from statewright.runtime.tasks.retries_sync import perform_attempts, suspended_slots
 from statewright.runtime.tasks.scope import Scope, current_scope, enter_scope, leave_anywhere, leave_scope
 
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ Parts = Generator[Any, None, None]
 
 
 def drive_sync(run: Run, core: RunGenerator) -> Parts:
-    """Perform the effects of the core until the run is idle, and set `run.outcome`. Yields stream parts."""
-    buffer = run.reader
+    """Perform the effects of the core until the run is idle, and set `run.outcome`. Yield the stream parts."""
+    buffer = run.stream_buffer
     nodes = run.program.nodes
     # A plain function that runs alone is called on this thread, unless a reader wants parts while it is running.
-    called_here = ("inline",) if buffer is not None and buffer.live else ("inline", "thread")
+    lanes_of_this_thread = ("inline",) if buffer is not None and buffer.flushes_during_tasks else ("inline", "thread")
     scope, saves = Scope(run), run.saver is not None
     reply: Any = None
     error_to_throw: Exception | None = None
@@ -60,12 +60,12 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
         while True:
             try:
                 effect = core.send(reply) if error_to_throw is None else core.throw(error_to_throw)
-            except StopIteration as stopped:  # of the core itself: no user code runs in this block
+            except StopIteration as stopped:  # raised by the core itself, because no user code runs in this block
                 run.outcome = stopped.value
                 if run.in_flight_commit is not None and not run.nested:
                     flush(run)
                 break
-            # The core has received them: no error may be thrown twice, and no value kept alive.
+            # The core has received the reply or the error. An error must not be thrown twice, nor a value kept alive.
             reply = error_to_throw = None
             if buffer is not None and buffer.parts:
                 leave_scope(token)  # the reader's code does not belong to the run
@@ -77,13 +77,15 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                 except Exception as error:
                     error_to_throw = error
             else:
-                if len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in called_here:
+                if len(effect.tasks) == 1 and (node := nodes[effect.tasks[0].node]).sync_lane in lanes_of_this_thread:
                     scope.task = task = effect.tasks[0]
                     scope.checkpoint = checkpoint = effect.checkpoint
                     enter_scope((scope, task, checkpoint, None))
-                    perform_task = perform if node.guards is None and not run.guards_all else perform_guarded
+                    perform_task = (
+                        perform if node.policies is None and not run.all_tasks_need_attempts else perform_attempts
+                    )
                     outcomes = [perform_task(scope, node, task, checkpoint)]
-                    if run.calls is not None and run.calls.must_be_awaited(effect.tasks, outcomes):
+                    if run.open_calls is not None and run.open_calls.must_be_awaited(effect.tasks, outcomes):
                         leave_scope(token)
                         outcomes = yield from _run_many(run, effect, buffer, outcomes)
                         token = enter_scope(scope)
@@ -94,19 +96,19 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
                     token = enter_scope(scope)
                 try:
                     reply = (outcomes, draw_checkpoint_id(), run.ports.clock.now()) if saves else (outcomes, None, None)
-                except Exception as error:  # of the clock
+                except Exception as error:  # raised by the clock
                     error_to_throw = error
-            if run.calls is not None:
-                run.calls.end()
+            if run.open_calls is not None:
+                run.open_calls.end()
     except GeneratorExit as error:  # maybe in a finaliser, where no instrument may be called
         workers.hand_over(partial(emit_run_aborted, run, error))
-        if run.calls is not None:
-            workers.hand_over(run.calls.stop)
+        if run.open_calls is not None:
+            workers.hand_over(run.open_calls.stop)
         raise
     except BaseException as error:
         error_to_throw = None  # breaks a reference cycle: its traceback refers to this frame
-        if run.calls is not None:
-            run.calls.end()
+        if run.open_calls is not None:
+            run.open_calls.end()
         emit_run_aborted(run, error)
         raise
     finally:
@@ -120,12 +122,12 @@ def drive_sync(run: Run, core: RunGenerator) -> Parts:
 
 
 def iter_parts(run: Run, graph_input: Any) -> Parts:
-    """Take the run's turn on its thread, run it until it is idle, and yield its stream parts.
+    """Wait for the run's turn on its thread if necessary, drive the run until it is idle, and yield its stream parts.
 
-    A task that runs a subgraph releases its slots meanwhile.
+    If a task has called the graph as a subgraph, the task releases its slots meanwhile.
     """
     caller = current_scope() if run.nested else None
-    if caller is not None and run.reader is not None:
+    if caller is not None and run.stream_buffer is not None:
         yield from _iter_parts_without_slots(caller, _iter_parts_without_lease(run, graph_input))
         return
     with suspended_slots(caller) if caller is not None and caller.uses_slots else nullcontext():
@@ -135,17 +137,17 @@ def iter_parts(run: Run, graph_input: Any) -> Parts:
         run.control = run.control or RunControl()
         with LeaseRenewer(run) as renewer:
             parts = drive_sync(run, run_until_idle(run, graph_input))
-            yield from renewer.yield_parts(parts) if run.reader is not None else parts
+            yield from renewer.yield_parts(parts) if run.stream_buffer is not None else parts
 
 
 def _iter_parts_without_lease(run: Run, graph_input: Any) -> Parts:
-    """Run without a lease until idle: the run saves nothing, or its caller holds the thread."""
+    """Drive a run that needs no lease of its own: it saves nothing, or is the run of a subgraph."""
     with CallInProgress(run):
         yield from drive_sync(run, run_until_idle(run, graph_input))
 
 
 def _iter_parts_without_slots(caller: Scope, parts: Parts) -> Parts:
-    """Yield the parts of a stream that a task reads. The task releases its slots while it waits for the next part."""
+    """Yield the parts of a stream that a task reads. The task releases its slots while it waits for each part."""
     while True:
         with suspended_slots(caller) if caller.uses_slots else nullcontext():
             try:
@@ -156,24 +158,24 @@ def _iter_parts_without_slots(caller: Scope, parts: Parts) -> Parts:
 
 
 def _run_many(
-    run: Run, effect: RunTasks, buffer: StreamBuffer | None, lone: Sequence[Outcome | None] = ()
+    run: Run, effect: RunTasks, buffer: StreamBuffer | None, lone_outcome: Sequence[Outcome | None] = ()
 ) -> Generator[Any, None, list[Outcome | None]]:
-    """Run tasks concurrently, and yield the parts of a live stream meanwhile.
+    """Run tasks concurrently, yield stream parts meanwhile, and return the outcomes of the tasks.
 
-    With the outcome of a task that has run alone as `lone`, no task is run: only its `@task` calls are awaited.
+    If the only task has already run, `lone_outcome` has its outcome. Then only its `@task` calls are awaited.
     """
     if not effect.tasks:
         return []
-    wake = SafeEvent()  # not a threading.Event: a signal handler may cancel the run
+    wake = SafeEvent()  # not a threading.Event, because a signal handler may cancel the run
     step = Superstep(run, effect, wake.set)
     if buffer is not None:
-        buffer.wake = wake.set if buffer.prompt else None
+        buffer.wake = wake.set if buffer.flushes_during_supersteps else None
     executors = _Executors()
     control = run.control
     with step.running(), control.on_cancel(step.close_and_notify, run.root) if control is not None else nullcontext():
         try:
-            if lone:
-                step.accept_lone(lone[0])
+            if lone_outcome:
+                step.accept_lone(lone_outcome[0])
             else:
                 executors.start(step)
             while not (step.closed or step.ending):
@@ -182,8 +184,8 @@ def _run_many(
                 if buffer is not None and not step.closed:
                     yield from buffer.take()
             if not step.closed:
-                yield from _grace(step, executors, wake, buffer)
-        except GeneratorExit:  # the stream was abandoned, maybe in a finaliser
+                yield from _await_siblings(step, executors, wake, buffer)
+        except GeneratorExit:  # the reader has dropped the stream, maybe in a finaliser
             step.abandon()
             workers.hand_over(partial(executors.end, wait=False))
             raise
@@ -196,8 +198,11 @@ def _run_many(
     return step.outcomes
 
 
-def _grace(step: Superstep, executors: _Executors, wake: SafeEvent, buffer: StreamBuffer | None) -> Parts:
-    """Cancel the coroutines, save the failure, and wait for plain functions until the end of the grace period."""
+def _await_siblings(step: Superstep, executors: _Executors, wake: SafeEvent, buffer: StreamBuffer | None) -> Parts:
+    """Cancel the coroutines, save the failure that ends the superstep, and wait for plain functions.
+
+    The wait ends with the grace period at the latest. Yields stream parts meanwhile.
+    """
     run = step.run
     try:
         executors.wind_down()
@@ -215,12 +220,12 @@ def _grace(step: Superstep, executors: _Executors, wake: SafeEvent, buffer: Stre
             wake.clear()
             if buffer is not None:
                 yield from buffer.take()
-    except Exception as error:  # of the clock: the failure of the task takes precedence
+    except Exception as error:  # raised by the clock: the failure of the task takes precedence
         add_failure_note(step, "Waiting for its sibling tasks failed", error)
 
 
 def _save_failure(step: Superstep, failure: Failure) -> None:
-    """Save the failure of a task. If that does not succeed, it is saved at the end of the superstep."""
+    """Save the failure of a task now. If that does not succeed, the end of the superstep will save it."""
     try:
         perform_all(step.run, save_failure(step.run, step.checkpoint, failure))
     except LeaseLost:
@@ -230,13 +235,13 @@ def _save_failure(step: Superstep, failure: Failure) -> None:
 
 
 def add_failure_note(step: Superstep, message: str, error: Exception) -> None:
-    """Add a later error as a note to the error that ended the superstep."""
+    """Add a later error as a note to the error that ended the superstep. `message` says what has failed."""
     if step.failure is not None:
         add_note(step.failure.error, f"{message}: {error_text(error)}")
 
 
 class _Executors:
-    """The executors of one superstep: for the driver's thread, for worker threads, and for a private event loop."""
+    """Runs the tasks of a superstep by three executors: on the driver's thread, worker threads and a private loop."""
 
     __slots__ = ("_coroutines",)
 
@@ -244,7 +249,7 @@ class _Executors:
         self._coroutines: CoroutineTasks | None = None
 
     def start(self, step: Superstep) -> None:
-        """Start the tasks; those on the driver's thread have ended when this returns."""
+        """Start the tasks. When this returns, those that run on the driver's own thread have ended."""
         run = step.run
         lanes = indices_by_lane([node.concurrent_lane for node in step.task_nodes()], run.settings.max_concurrency)
         if "loop" in lanes:
@@ -257,7 +262,7 @@ class _Executors:
             InlineExecutor().start(step, lanes["inline"], 1)
 
     def wind_down(self) -> None:
-        """Cancel running coroutines; plain functions cannot be stopped."""
+        """Cancel the running coroutines because a task has failed. Plain functions cannot be stopped."""
         if self._coroutines is not None:
             self._coroutines.wind_down()
 
@@ -268,10 +273,10 @@ class _Executors:
 
 
 def indices_by_lane(lane_by_task: Sequence[Lane], limit: int | None) -> Mapping[Lane, Sequence[int]]:
-    """Return the indices of the tasks of each lane.
+    """Return the indices of the tasks by lane.
 
-    If there are more tasks than the limit on concurrency, and more than one lane, the executor of the event loop starts
-    plain functions too: then a single executor counts all tasks in flight.
+    If the tasks have several lanes, and there are more of them than `limit`, those of the lane "thread" are moved to
+    the lane "loop". Then a single executor starts coroutines and plain functions, and can count the running tasks.
     """
     lanes = set(lane_by_task)
     if len(lanes) == 1:

@@ -1,13 +1,13 @@
-"""The right of a run to its thread, from the load to the last write.
+"""A run's claim on its thread.
 
 A run loads its thread, decides where to start, and claims the thread with its first write. Anything may happen
 between the load and the claim: another run may begin and end, a question may be answered, a journal entry may be saved.
-So the claim names the *epoch* that was loaded, which counts every change of holder, and a saver refuses a claim with
-an outdated epoch. No node has run by then, so the run loads the thread again and starts over (`lifecycle.take_turn`).
+So the claim names the *epoch* that was loaded, which counts the changes of holder, and a saver refuses a claim with an
+outdated epoch. No node has run by then, so the run loads the thread again and starts over (`lifecycle.turn.take_turn`).
 
-An epoch alone is not enough if the thread has a live holder when it is loaded: the holder continues to write under its
-epoch, and its lease may lapse before the claim arrives. Such a thread counts as busy immediately; whether its lease is
-live is judged by the time *before* the load.
+The epoch is not enough if another run holds the thread when it is loaded. The holder continues to write without
+changing the epoch, and its lease may expire just before the claim arrives, which would then be accepted. So the thread
+is regarded as busy if the holder's lease had not expired just *before* the load.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from statewright.futures import LightFuture, SafeEvent
 class Ticket:
     """The position of a run in the queue for a thread."""
 
-    __slots__ = ("called", "on_call")
+    __slots__ = ("on_wake", "woken")
 
     def __init__(self) -> None:
-        self.called = SafeEvent()
-        """Set when the thread may be free: the run before has left the queue, or the holder has released the thread."""
-        self.on_call: Callable[[], object] | None = None
-        """Called when `called` is set, from any thread."""
+        self.woken = SafeEvent()
+        """Set when the thread may be free: the previous run in the queue has left, or the holder has released it."""
+        self.on_wake: Callable[[], object] | None = None
+        """Called when `woken` is set, on any OS thread."""
 
-    def call(self) -> None:
-        """Wake the run that waits with this ticket. Called from any thread."""
-        self.called.set()
-        if self.on_call is not None:
-            self.on_call()
+    def wake(self) -> None:
+        """Wake the run that waits with this ticket. May be called from any OS thread."""
+        self.woken.set()
+        if self.on_wake is not None:
+            self.on_wake()
 
 
 class Claim:
-    """The claim of a run on its thread. Nested runs share it."""
+    """The claim of a run on its thread. The runs of subgraphs share the claim of the root run."""
 
     __slots__ = (
         "expected_epoch",
@@ -56,28 +56,33 @@ class Claim:
 
     def __init__(self, lease_duration: timedelta | None = None) -> None:
         self.lease_duration = lease_duration
-        """The lease duration after each write; None for the default."""
+        """How long the run holds the thread after each write; None for the default duration."""
         self.loaded_at: datetime | None = None
         """The time just before the thread was last loaded."""
         self.loaded_version: tuple[str, int | None] | None = None
-        """The version of the thread that was loaded last: the id of its head, and its epoch."""
+        """The version of the thread that was loaded last: the id of its head, and its epoch. The id is empty if the
+        thread had no checkpoint."""
         self.refused_version: tuple[str, int | None] | None = None
-        """The loaded version on which the last refused claim was based."""
+        """The loaded version that the last refused claim was based on."""
         self.expected_epoch: int | None = None
         """The epoch that the thread must still have when it is claimed; None if it is not checked."""
         self.is_in_doubt = False
-        """True if the outcome of a claim is unknown: an interrupted write may have happened."""
+        """True while the outcome of the claim is unknown: the write that makes it was sent, and no reply was seen."""
         self.is_made = False
-        """True once the thread has been claimed: the run has begun, and its errors are no longer conflicts."""
+        """True once the thread has been claimed: the run has begun, and can no longer start over."""
         self.is_released_early = False
-        """True if the run was cancelled while its reader had a part of the stream, and its thread was released then."""
+        """True if the thread was released while the run was suspended. That happens if another run wants the thread,
+        and the reader of the stream does not request the next part."""
         self.release: LightFuture[None] | None = None
-        """Completed when a worker thread has released the thread of an abandoned run."""
+        """Completed when a worker thread has released the thread of an abandoned run; None if it was not abandoned."""
         self.ticket: Ticket | None = None
-        """The position of the run in the queue for the thread; None unless the thread was busy."""
+        """The position of the run in the queue for the thread; None if the run is not in the queue."""
 
-    def note_loaded(self, saved: SavedCheckpoint | None, owner: str) -> None:
-        """Record the version that the next claim depends on. Raises ThreadBusy if another run holds the thread."""
+    def record_loaded(self, saved: SavedCheckpoint | None, owner: str) -> None:
+        """Record the version of the thread that was loaded: the next claim is refused if the version has changed.
+
+        Raises ThreadBusy if a run other than `owner` holds the thread.
+        """
         self.expected_epoch = saved.epoch if saved is not None else None
         self.loaded_version = (saved.id, saved.epoch) if saved is not None else ("", None)
         lease = saved.lease if saved is not None else None

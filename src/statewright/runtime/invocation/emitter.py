@@ -1,7 +1,7 @@
 """Delivery of events to the instruments of a run and to the reader of its stream.
 
-Events cost nothing without a listener: a run without an emitter creates none, and an emitter answers by `wants` whether
-an event of some kind is worth creating.
+An event without a listener costs nothing, because it is not created: a run without listeners has no emitter, and
+otherwise `EventEmitter.wants` is asked first.
 """
 
 from __future__ import annotations
@@ -23,23 +23,24 @@ class EventEmitter:
         for kind, listener in listeners:
             self.add(kind, listener)
         self.buffer: StreamBuffer | None = None
-        """Stream parts that the reader has not taken yet; None without a reader."""
+        """The stream parts that the reader has not taken yet; None if nothing reads the stream."""
 
     def add(self, kind: EventKind, listener: Listener) -> None:
+        """Call `listener` with each event of a kind."""
         self._by_kind.setdefault(kind, []).append(listener)
 
     def listeners(self) -> list[tuple[Any, Listener]]:
-        """Return all listeners, each with its kind of event."""
+        """Return pairs of a kind of event and a listener for it."""
         return [(kind, listener) for kind, listeners in self._by_kind.items() for listener in listeners]
 
     def with_listeners(self, listeners: Iterable[tuple[EventKind, Listener]]) -> EventEmitter:
-        """Return an emitter with the same buffer that has further listeners, such as those of a subgraph."""
+        """Return an emitter with the same buffer and additional listeners, e.g. the instruments of a subgraph."""
         emitter = EventEmitter([*self.listeners(), *listeners])
         emitter.buffer = self.buffer
         return emitter
 
     def wants(self, kind: EventKind) -> bool:
-        """Return whether an event of this kind has a listener, and so is worth creating."""
+        """Return whether an event of this kind has a listener."""
         if kind != "message":
             return kind in self._by_kind
         return any(getattr(listener, "wanted", _always)() for listener in self._by_kind.get(kind, ()))
@@ -54,29 +55,30 @@ def _always() -> bool:
 
 
 MAX_UNREAD_PARTS: Final = 10_000
-"""The number of unread parts from which parts that may be dropped are."""
+"""When this many parts are unread, further parts are dropped if they may be."""
 
 
 class StreamBuffer:
-    """Stream parts that wait for the reader.
+    """Stream parts that the reader has not taken yet.
 
-    Any thread may add parts, and one takes them. Instead of locking the list, `take` replaces it.
+    Any thread may add parts, and a single thread takes them. Instead of locking the list, `take` replaces it.
     """
 
-    def __init__(self, *, live: bool, prompt: bool = False) -> None:
-        self.live = live
-        """True if parts should reach the reader while a task runs, even if it is the only task of its superstep."""
-        self.prompt = live or prompt
-        """True if parts should reach the reader during a superstep of several tasks."""
+    def __init__(self, *, during_tasks: bool, during_supersteps: bool = False) -> None:
+        self.flushes_during_tasks = during_tasks
+        """True if parts must reach the reader while a task is running, even if it is the only task of its superstep."""
+        self.flushes_during_supersteps = during_tasks or during_supersteps
+        """True if parts must reach the reader while a superstep of several tasks is running."""
         self.parts: list[Any] = []
         self.dropped = 0
         """The number of parts that were dropped because the reader was too slow."""
         self.wake: Callable[[], object] | None = None
-        """Called after each added part, to wake a waiting reader."""
+        """Called after a part was added, to wake a reader that waits; None if no reader waits."""
         self._waiters: list[Callable[[], object]] = []
+        """Called once the reader has taken the parts; see `wait_until_read`."""
 
     def add(self, part: Any, *, may_drop: bool = False) -> None:
-        """Add a part. With `may_drop` it is dropped if the reader is too far behind."""
+        """Add a part. With `may_drop`, drop it if MAX_UNREAD_PARTS parts are unread."""
         if may_drop and len(self.parts) >= MAX_UNREAD_PARTS:
             self.dropped += 1
             return
@@ -86,7 +88,7 @@ class StreamBuffer:
             wake()
 
     def take(self) -> list[Any]:
-        """Remove and return all waiting parts."""
+        """Remove and return all unread parts."""
         parts, self.parts = self.parts, []
         for waiter in self._waiters:
             waiter()
@@ -94,7 +96,7 @@ class StreamBuffer:
         return parts
 
     async def wait_until_read(self) -> None:
-        """Wait until the reader has taken the waiting parts."""
+        """Wait on the running event loop until the reader has taken the unread parts."""
         import asyncio
 
         emptied = asyncio.get_running_loop().create_future()
@@ -107,7 +109,7 @@ class PrintingBuffer(StreamBuffer):
     """Prints parts instead of storing them for a reader."""
 
     def __init__(self) -> None:
-        super().__init__(live=False)
+        super().__init__(during_tasks=False)
 
     def add(self, part: Any, *, may_drop: bool = False) -> None:
         mode, data = part
@@ -115,7 +117,7 @@ class PrintingBuffer(StreamBuffer):
 
 
 def instrument_listeners(instruments: Sequence[Instrument]) -> list[tuple[Any, Listener]]:
-    """Return a listener for each method that an instrument overrides, with its kind of event."""
+    """Return pairs of a kind of event and a listener: one for each method that an instrument overrides."""
     return [
         (kind, _without_errors(instrument, method))
         for instrument in instruments
@@ -125,7 +127,10 @@ def instrument_listeners(instruments: Sequence[Instrument]) -> list[tuple[Any, L
 
 
 def _without_errors(instrument: Instrument, method: str) -> Listener:
-    """Return a listener that calls a method of an instrument, and logs its exceptions: they must not affect the run."""
+    """Return a listener that calls a method of an instrument.
+
+    Exceptions of the method are logged, because they must not affect the run.
+    """
     call: Listener = getattr(instrument, method)
 
     def listen(event: Event) -> None:
@@ -149,7 +154,7 @@ def _without_errors(instrument: Instrument, method: str) -> Listener:
 
 
 def _log_failure(instrument: Instrument, method: str, event: Event | None) -> None:
-    import logging  # few runs need it
+    import logging  # here, because few runs need it
 
     name = f"{type(instrument).__name__}.{method}"
     logging.getLogger("statewright").exception("An instrument failed: %s, called with %r.", name, event)

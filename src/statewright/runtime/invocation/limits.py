@@ -1,7 +1,7 @@
-"""Limits that attempts share: concurrency, rate limits, circuit breakers, and the budget of a call.
+"""Limits that attempts at tasks share: concurrency, rate limits, circuit breakers, and the budget of a call.
 
-One limit object serves every run of a compiled graph, on any thread or event loop. Limits never block: they return the
-time to wait, or call back. `runtime/tasks/retries.py` consults them; the drivers wait.
+The limits of a node are shared by all runs of a compiled graph, on any thread or event loop. Limits never block: they
+return the time to wait, or call back later. `runtime/tasks/retries.py` consults them, and the drivers wait.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from statewright.errors import CircuitOpen, RateLimited
 from statewright.graph import Budget, CircuitBreaker, RateLimit
 
 Waiter = Callable[[], bool]
-"""Called when a slot is passed to a waiter. Returns False if it no longer waits, so that the next one gets the slot."""
+"""Called to offer a slot to the code that waits for it. Returns False if it no longer waits: then the next waiter gets
+the offer."""
 
 
 class Slots:
-    """A semaphore with a first-in, first-out queue."""
+    """A limit on concurrency: a semaphore with a first-in, first-out queue, which calls back instead of blocking."""
 
     __slots__ = ("_free", "_lock", "_waiters")
 
@@ -32,7 +33,7 @@ class Slots:
         self._waiters: deque[Waiter] = deque()
 
     def acquire(self, waiter: Waiter) -> bool:
-        """Take a slot if one is free, and return True. Otherwise queue `waiter`, which is called once it has a slot."""
+        """Take a slot and return True if one is free. Otherwise return False, and call `waiter` once it has a slot."""
         with self._lock:
             if self._free > 0:
                 self._free -= 1
@@ -41,12 +42,12 @@ class Slots:
             return False
 
     def overdraw(self) -> None:
-        """Take a slot even if none is free, for callers that must not wait. The next release makes up for it."""
+        """Take a slot even if none is free, for callers that must not wait. A later release pays the debt first."""
         with self._lock:
             self._free -= 1
 
     def release(self) -> None:
-        """Return a slot: to the first caller that still waits, or to the pool."""
+        """Pass a slot on to the first caller that still waits for one, or make it free."""
         while True:
             with self._lock:
                 if self._free < 0 or not self._waiters:
@@ -65,15 +66,16 @@ class Rate:
     def __init__(self, policy: RateLimit, owner: str) -> None:
         self._policy = policy
         self._owner = owner
-        """The node or function that is limited, as error messages name it."""
+        """The node or tag whose attempts are limited, as error messages name it."""
         self._tokens = float(policy.burst or policy.limit)
         self._updated_at: float | None = None
         self._lock = threading.Lock()
 
     def reserve(self, now: float) -> float:
-        """Take a token and return the seconds until it is available. Raises RateLimited if the policy does not wait.
+        """Take a token, and return the seconds until it may be used.
 
-        `now` is in seconds of a monotonic clock.
+        `now` is an instant of the monotonic clock, in seconds. Raises RateLimited if the caller would have to wait, and
+        the policy has `on_limit="refuse"`.
         """
         policy = self._policy
         per = as_seconds(policy.per)
@@ -85,31 +87,34 @@ class Rate:
             wait = max(0.0, (1.0 - self._tokens) / tokens_per_second)
             if wait > 0 and policy.on_limit == "refuse":
                 raise RateLimited(self._owner, policy.limit, per, wait)
-            self._tokens -= 1.0  # may fall below zero, so that each waiting caller gets a later time
+            self._tokens -= 1.0  # may become negative, so that each caller has to wait longer than the previous one
         return wait
 
     def refund(self) -> None:
-        """Return a token that was not used. The times promised to waiting callers do not change."""
+        """Give back a token that was not used. Callers that are already waiting do not become earlier."""
         with self._lock:
             self._tokens += 1.0
 
 
 class Circuit:
-    """A circuit breaker: opens after too many consecutive failures, and lets one attempt through after a while."""
+    """A circuit breaker: opens after too many consecutive failures, and after a while admits one attempt as a probe."""
 
     __slots__ = ("_failures", "_lock", "_opened_at", "_owner", "_policy", "_probing")
 
     def __init__(self, policy: CircuitBreaker, owner: str) -> None:
         self._policy = policy
         self._owner = owner
-        """The node or function that is protected, as error messages name it."""
+        """The node or tag that is protected, as error messages name it."""
         self._failures = 0
         self._opened_at: float | None = None
         self._probing = False
         self._lock = threading.Lock()
 
     def enter(self, now: float) -> None:
-        """Begin an attempt. Raises CircuitOpen while the circuit is open, or half-open with a probe under way."""
+        """Begin an attempt. Raises CircuitOpen while the circuit is open, or while another attempt is probing it.
+
+        `now` is an instant of the monotonic clock, in seconds, here and in `record`.
+        """
         with self._lock:
             if self._opened_at is None:
                 return
@@ -119,7 +124,7 @@ class Circuit:
             self._probing = True
 
     def record(self, error: BaseException | None, now: float) -> None:
-        """Record the end of an attempt; `error` is None if it succeeded, or if its error does not count."""
+        """Record the end of an attempt. `error` is None if it succeeded; the policy decides which errors count."""
         with self._lock:
             self._probing = False
             if error is None or not self._policy.counts_as_failure(error):
@@ -130,7 +135,7 @@ class Circuit:
                 self._opened_at = now
 
     def release(self) -> None:
-        """Forget an attempt whose outcome is unknown, so that the next one is let through."""
+        """Forget an attempt whose outcome is unknown, so that the next attempt may probe the circuit."""
         with self._lock:
             self._probing = False
 
@@ -139,7 +144,7 @@ class Circuit:
 
 
 class Spending:
-    """The amounts that a call has spent, with all subgraphs below it. Any thread may add to them."""
+    """The amounts that a call of a graph and all subgraphs below it have spent. Any thread may add to them."""
 
     __slots__ = (
         "_began",
@@ -159,14 +164,17 @@ class Spending:
         self._began = clock.monotonic()
         self._lock = threading.Lock()
         self.steps = 0
+        """The number of supersteps."""
         self.visits: Counter[str] = Counter()
+        """By node: the number of tasks that were started."""
         self.tokens = 0
         self.cost = 0.0
         self.unpriced_tokens = 0
-        """Tokens of models whose price is unknown."""
+        """Tokens of models whose price is unknown, which are not in `cost`."""
         self.has_warned = False
+        """True once a warning about such tokens was logged."""
         self.is_over = False
-        """True once the budget is exhausted and the run is ending through `on_budget`."""
+        """True once the budget was exhausted, and the run has gone to the `on_budget` node."""
 
     @property
     def seconds(self) -> float:
@@ -181,29 +189,35 @@ class Spending:
             self.unpriced_tokens += 0 if cost else tokens
 
     def begin_step(self, tasks: Iterable[Task]) -> None:
-        """Count a superstep and the tasks that it runs."""
+        """Count a superstep that begins, and its tasks."""
         with self._lock:
             self.steps += 1
             self.visits.update(task.node for task in tasks)
 
 
 def warn_unpriced(limit: str, tokens: int) -> None:
-    """Log that a limit on cost cannot be enforced, since the price of some tokens is unknown."""
+    """Log that a limit on cost does not count some tokens, because their price is unknown.
+
+    `limit` names the limit, as the subject of the sentence.
+    """
     logging.getLogger("statewright").warning(
         "%s does not count %d tokens of a model whose price is unknown. Limit tokens or requests too.", limit, tokens
     )
 
 
-Overrun = tuple[str, Any, Any]
-"""The exhausted amount, its limit, and the amount spent."""
+ExceededLimit = tuple[str, Any, Any]
+"""The name of an amount, the limit on it, and how much of it was spent."""
 
 
-def overrun(budget: Budget, spending: Spending, due: Iterable[Task]) -> Overrun | None:
-    """Return the first limit of a budget that forbids another superstep with these tasks; None if there is none."""
+def find_exceeded_limit(budget: Budget, spending: Spending, due: Iterable[Task]) -> ExceededLimit | None:
+    """Return the first limit of a budget that is used up; None if there is none.
+
+    `due` are the tasks of the next superstep: limits on visits are checked only for their nodes.
+    """
     if budget.max_cost is not None and spending.unpriced_tokens and not spending.has_warned:
         spending.has_warned = True
         warn_unpriced(f"The budget's max_cost of {budget.max_cost:g}", spending.unpriced_tokens)
-    checks: list[Overrun] = [
+    checks: list[ExceededLimit] = [
         ("supersteps", budget.max_steps, spending.steps),
         ("seconds", None if budget.max_seconds is None else as_seconds(budget.max_seconds), spending.seconds),
         ("tokens", budget.max_tokens, spending.tokens),

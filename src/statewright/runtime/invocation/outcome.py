@@ -9,7 +9,10 @@ from statewright.graph import ParentCommand
 
 
 class Failure:
-    """The outcome of a task that raised an error, or a Command for the calling graph, which is raised too."""
+    """The outcome of a task that raised an error, or that returned a Command for the calling graph.
+
+    Such a Command travels as an exception, `ParentCommand`.
+    """
 
     __slots__ = ("error", "is_saved", "is_secondary", "task")
 
@@ -17,7 +20,7 @@ class Failure:
         self.task = task
         self.error = error
         self.is_secondary = False
-        """True if another task failed earlier; its error is the one that the run raises."""
+        """True if another task failed earlier: the run raises the error of that task, not this one."""
         self.is_saved = False
         """True if the failure is already saved in the thread and in its log."""
 
@@ -28,7 +31,7 @@ class Failure:
 
 
 class Pause:
-    """The outcome of a task that waits: for answers, a time, or an event."""
+    """The outcome of a task that waits for answers, for a time, or for an event."""
 
     __slots__ = ("interrupts", "task")
 
@@ -41,8 +44,8 @@ Outcome = TaskResult | Failure | Pause
 OutcomeStatus = Literal["completed", "waiting", "paused", "failed", "cancelled"]
 """The status of a run that has stopped.
 
-`waiting`: for the answers, times or events of its interrupts; `paused`: at a breakpoint, set by `interrupt_before` or
-`interrupt_after`.
+A run is `waiting` if its interrupts need answers, times or events. It is `paused` at a breakpoint, which was set by
+`interrupt_before` or `interrupt_after`.
 """
 
 

@@ -1,8 +1,9 @@
-"""One invocation of a graph: its options and services, and the state that it has between supersteps.
+"""One invocation of a graph: its options, its services, and its state while it is running.
 
 The parts of a run have different lifetimes. `RunConfig` and `RunPorts` never change, and runs with equal options share
-them. `SubgraphCall` is what a subgraph knows of the task that called it. Answers, limits and the control belong to the
-whole tree of calls. Everything else belongs to one run, and changes while it runs.
+them. `SubgraphCall` is what the run of a subgraph knows about the task that called it. Answers, limits and the control
+are shared by the whole tree of calls: a run and the runs of all subgraphs below it. Everything else belongs to one run,
+and changes while it is running.
 """
 
 from __future__ import annotations
@@ -42,59 +43,61 @@ from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 
 LEASE: Final = timedelta(seconds=60)
-"""Default lease duration: how long a run holds its thread after a write. Renewed every third of it while nodes run."""
+"""Default lease duration: how long a run holds its thread after a write. While nodes are running, the lease is renewed
+after each third of this time."""
 SIBLING_GRACE: Final = 30.0
 """Default grace period: seconds to wait for running plain functions after a sibling has failed."""
 NONE_CLOSED: Final = -2
-"""Stands for the last closed superstep before the first one: lower than every step."""
+"""The value of `Run.closed_step` before any superstep has closed: lower than every step."""
 ALL_CLOSED: Final = sys.maxsize
-"""Stands for the last closed superstep once the run has ended: higher than every step."""
+"""The value of `Run.closed_step` once the run has ended: higher than every step."""
 NO_INTERRUPTS: Mapping[str, Interrupt] = {}
 NO_ATTEMPTS: Mapping[TaskId, int] = {}
 NO_RETRIES: Mapping[TaskId, datetime] = {}
 NO_METADATA: Mapping[str, Any] = {}
-_noting: Final = threading.Lock()
+_log_lock: Final = threading.Lock()
+"""Guards the log buffers of all runs: tasks on several threads add entries to one buffer."""
 
 
 class SavedQuestions(NamedTuple):
     """The questions that the due tasks had asked before this run."""
 
     last: Mapping[TaskId, tuple[Interrupt, ...]]
-    """The questions of its last pause, by task."""
+    """By task: the questions with which the task paused last."""
     by_task: Mapping[TaskId, tuple[Interrupt, ...]]
-    """All of its questions, answered ones included, by task."""
+    """By task: all questions that the task has asked, including answered ones."""
     by_id: Mapping[str, Interrupt]
-    """All of their questions, by question id."""
+    """The same questions of all tasks, by question id."""
 
 
 NO_QUESTIONS: Final = SavedQuestions({}, {}, {})
 
 
 class CallingTask(Protocol):
-    """The task of another run that has called a subgraph; a `tasks.scope.Scope`."""
+    """The task that has called a subgraph. It belongs to another run. Implemented by `tasks.scope.Scope`."""
 
     run: Run
     task: Task | None
     checkpoint: Checkpoint | None
     attempt: Attempt | None
     refusals: dict[TaskId, RunError]
-    """The errors that tasks received because their run is over, by task id: see `liveness.note_refusal`."""
+    """By task id: the error that a task received because its run is over. See `liveness.note_refusal`."""
 
     @property
     def abandoned(self) -> bool: ...
 
-    def counts(self) -> Retryable: ...
+    def counters(self) -> RetryableCalls: ...
 
 
-class Retryable(Protocol):
-    """The part of a task's counters that concerns calls which can be retried."""
+class RetryableCalls(Protocol):
+    """The part of a task's counters that records which of its subgraph calls may be retried."""
 
     @property
     def retryable(self) -> dict[tuple[object, ...], bool]: ...
 
 
 class OpenSuperstep(Protocol):
-    """Several tasks that run concurrently; a `concurrency.superstep.Superstep`."""
+    """A superstep whose tasks are running concurrently. Implemented by `concurrency.superstep.Superstep`."""
 
     checkpoint: Checkpoint
     ending: bool
@@ -108,9 +111,9 @@ class OpenSuperstep(Protocol):
 
 
 class SubgraphCall:
-    """The call of a subgraph by a task, as seen by the run of the subgraph."""
+    """A task's call of a subgraph, as the run of the subgraph sees it."""
 
-    __slots__ = ("former_namespaces", "is_retry", "memory", "namespace", "retry_key", "scope", "takes_state")
+    __slots__ = ("argument_is_state", "former_namespaces", "is_retry", "memory", "namespace", "retry_key", "scope")
 
     def __init__(
         self,
@@ -126,52 +129,53 @@ class SubgraphCall:
         self.memory: Memory = memory
         self.namespace = namespace
         self.retry_key = retry_key
-        """Equal for a call and its retries; None for a call without a `call_key`, which cannot be retried in place."""
+        """A key that a call and its retries share; None for a call without a `call_key`, which cannot be retried in the
+        same namespace."""
         self.is_retry = is_retry
-        """True if the call retries a failed one: it starts over in the same namespace."""
-        self.takes_state = False
-        """True if the subgraph is itself a node of the calling graph, so that its argument is a state, not an input."""
+        """True if this call retries a call that has failed: it starts over in the same namespace."""
+        self.argument_is_state = False
+        """True if the subgraph is itself a node of the calling graph: its argument is then the caller's state."""
         self.former_namespaces: tuple[str, ...] = ()
-        """The namespaces of the call under former names of the calling node, in which it may have been saved."""
+        """The namespaces in which the call may have been saved before the calling node was renamed."""
 
     def metadata(self, *, remembers: bool) -> Mapping[str, Any]:
-        """Return the metadata of each commit of the call."""
+        """Return the metadata that each commit of the call contains."""
         task = self.scope.task
         parent = {"parent_task": task.id if task is not None else ""}
         return {**parent, "remembers": True} if remembers else parent
 
 
 class Run:
-    """One attempt to advance a thread, or a state without a thread, until nothing is due."""
+    """One attempt to advance a thread, or a state that is not saved, until no task is due."""
 
     __slots__ = (
+        "all_tasks_need_attempts",
         "answers",
         "attempts",
         "branch_key",
         "call",
         "caller",
-        "calls",
         "claim",
-        "claimed",
         "closed_step",
         "config",
         "control",
-        "delivered",
         "emitter",
         "ended_calls",
-        "guards_all",
-        "held_until",
-        "hold_lost",
+        "existing_spending",
+        "has_lost_thread",
+        "holds_thread",
         "in_flight_commit",
         "journal",
         "known_interrupts",
-        "live",
+        "lease_expires_at",
         "log_buffer",
+        "matched_questions",
         "memories",
+        "memory_callers",
         "metadata",
-        "migrated",
         "namespace",
         "nested",
+        "open_calls",
         "open_namespaces",
         "outcome",
         "overlaps",
@@ -180,7 +184,6 @@ class Run:
         "ports",
         "program",
         "questions",
-        "reader",
         "refusals",
         "remembers",
         "retries",
@@ -191,13 +194,14 @@ class Run:
         "saves_on_exit",
         "settings",
         "slots",
-        "spent",
         "step_before",
-        "stop",
+        "step_limit",
+        "stream_buffer",
         "superstep",
         "uncommitted_from",
         "unfinished_joins",
         "unpublished_events",
+        "values_before_migration",
     )
 
     def __init__(
@@ -217,8 +221,8 @@ class Run:
         answers: dict[str, Any] | None = None,
         namespace: str = "",
         call: SubgraphCall | None = None,
-        live: dict[str, CallingTask] | None = None,
-        spent: Spending | None = None,
+        memory_callers: dict[str, CallingTask] | None = None,
+        spending: Spending | None = None,
         slots: tuple[Slots, ...] = (),
     ) -> None:
         # The program, options and services of the run.
@@ -231,112 +235,117 @@ class Run:
         self.branch_key = branch_key
         """The branch that the run advances; None if nothing is saved."""
         self.saves_on_exit = config.durability == "exit"
-        """True if supersteps are saved only when the run stops: durability `exit`."""
+        """True if supersteps are saved only when the run stops (durability `exit`)."""
         self.overlaps = config.durability == "async"
-        """True if a superstep may begin before the last one is saved: durability `async`."""
+        """True if a superstep may begin before the previous one is saved (durability `async`)."""
         self.emitter = emitter
-        """The emitter of events; None if there are no listeners."""
-        self.reader: StreamBuffer | None = emitter.buffer if emitter is not None and call is None else None
-        """Stream parts that the reader has not taken yet; None without a reader, and in subgraphs."""
+        """Emits the events of the run; None if there are no listeners."""
+        self.stream_buffer: StreamBuffer | None = emitter.buffer if emitter is not None and call is None else None
+        """The stream parts that the reader has not taken yet; None if nothing reads the stream of this run."""
 
         # The calling task, if this is the run of a subgraph.
         self.call = call
-        """The subgraph call that this run executes; None at the root."""
+        """The subgraph call that this run executes; None for a root run, which no task has called."""
         self.nested = call is not None
+        """True for the run of a subgraph, False for a root run."""
         self.parent = call.scope if call is not None else None
-        """The calling task; None at the root."""
+        """The calling task; None for a root run."""
         self.caller = self.parent if branch_key is not None else None
-        """The calling task, if this run saves checkpoints in its thread; None otherwise."""
+        """The calling task if this run saves checkpoints, in the thread of that task; None otherwise."""
         self.namespace = namespace if call is None else call.namespace
-        """The path of tasks that leads to a subgraph; empty at the root."""
+        """The path of tasks that leads to a subgraph; empty for a root run."""
         self.remembers = call is not None and call.memory == "thread" and branch_key is not None
-        """True for the call of a subgraph with memory="thread", if it saves checkpoints."""
+        """True for a call with memory="thread" that saves checkpoints."""
         self.metadata: Mapping[str, Any] = NO_METADATA if call is None else call.metadata(remembers=self.remembers)
         """Metadata saved with each commit."""
 
         # Shared by all runs of the tree of calls.
         self.control = control
+        """Requests the run to stop; None if it cannot be requested to stop."""
         self.answers: dict[str, Any] = {} if answers is None else answers
-        """The answers to questions of tasks that are still due, by interrupt id."""
-        self.live: dict[str, CallingTask] = {} if live is None else live
-        """The calling task of each running call with memory="thread", by namespace."""
-        self.spent = spent
-        """The amounts counted against the budget; None if nothing is counted."""
+        """The answers to questions of the tasks that are due, by interrupt id."""
+        self.memory_callers: dict[str, CallingTask] = {} if memory_callers is None else memory_callers
+        """By namespace: the calling task of the running call with memory="thread"."""
+        self.existing_spending = spending
+        """The amounts that count against the budget; None if nothing has been counted yet. See `spending`."""
         self.slots = slots
-        """The limits on concurrency."""
-        self.guards_all = bool(slots)
-        """True if all tasks need the checks of limits and timeouts: the run has limits, or Sends with a timeout."""
+        """The limits on concurrency that apply: `max_concurrency` of this run and of the runs around it, where it is
+        set."""
+        self.all_tasks_need_attempts = bool(slots)
+        """True if even tasks without policies go through `tasks/retries`, because the run has limits on concurrency, or
+        Sends with a timeout."""
 
-        # The lease on the thread.
+        # The lease on the thread. The run of a subgraph uses the lease of the root run.
         self.owner = owner
         """The name under which the run holds its thread; None if nothing is saved."""
         self.claim = claim
         """The claim of the run on its thread; None if nothing is saved."""
-        self.claimed = False
+        self.holds_thread = False
         """True while the run holds its thread."""
-        self.held_until: datetime | None = None
-        """The end of its lease, as of its last write."""
-        self.hold_lost = False
+        self.lease_expires_at: datetime | None = None
+        """The time at which the lease expires, according to the run's last write."""
+        self.has_lost_thread = False
         """True once a write or renewal has shown that another run has taken over the thread."""
 
         # Saved by earlier runs for the tasks that are due.
         self.known_interrupts: Mapping[str, Interrupt] = NO_INTERRUPTS
-        """The questions of the due tasks that were open when this run began, by id."""
+        """By id: the questions of the due tasks that were open when this run began."""
         self.questions = NO_QUESTIONS
-        """All questions of the due tasks, answered ones included: those that are asked again are compared to them."""
-        self.delivered: set[str] = set()
-        """The ids of questions that match one of these, and have received its answer."""
+        """All questions that the due tasks asked before this run. Questions asked again are compared to them."""
+        self.matched_questions: set[str] = set()
+        """The ids of the questions that were asked again without a change, and have received their answers."""
         self.attempts: Mapping[TaskId, int] = NO_ATTEMPTS
-        """The number of failures before this run, by task."""
+        """By task: the number of attempts that failed in earlier runs."""
         self.retries: Mapping[TaskId, datetime] = NO_RETRIES
-        """The time of the next attempt after a failure before this run, by task."""
+        """By task: the time of the next attempt, if an attempt failed in an earlier run."""
         self.journal: dict[JournalKey, JournalEntry] = {}
-        """The results of `runtime.step` and `@task` calls of the current superstep."""
-        self.migrated: Mapping[str, Any] | None = None
-        """The state before a migration of the graph, until the migrated state is saved."""
+        """The results of `runtime.step` and `@task` calls that tasks of the current superstep have made."""
+        self.values_before_migration: Mapping[str, Any] | None = None
+        """The saved state, if it was migrated to this version of the graph and the result is not saved yet."""
         self.memories: dict[str, str] = {}
-        """The id of the last known checkpoint of each subgraph with memory="thread", by namespace."""
+        """By namespace: the id of the last known checkpoint of a subgraph with memory="thread"."""
         self.open_namespaces: set[str] = set()
-        """The namespaces of subgraph calls whose tasks have not ended: the commit that ends a task deletes them."""
+        """The namespaces of subgraph calls whose tasks have not ended. The commit that ends a task deletes them."""
 
-        # The superstep that runs now.
-        self.stop = 0
+        # The current superstep.
+        self.step_limit = 0
         """The step at which the recursion limit is reached."""
         self.step_before = -1
-        """The number of the step before the first. A retried call continues the count, so that its task ids are new."""
+        """The number before the first step. For a retried call it is the last step of the failed call, so that the task
+        ids of the retry are new."""
         self.superstep: OpenSuperstep | None = None
-        """The tasks that run concurrently now; None while at most one runs."""
+        """The superstep whose tasks are running concurrently; None while at most one task is running."""
         self.closed_step = NONE_CLOSED
-        """The step of the last checkpoint whose tasks are over: their later effects are ignored."""
-        self.calls: OpenCalls | None = None
-        """The running calls of `@task` functions; None until the first one."""
+        """The step of the last checkpoint whose tasks are over. Later effects of these tasks are ignored."""
+        self.open_calls: OpenCalls | None = None
+        """The running calls of `@task` functions; None until there is a call."""
         self.running_steps: dict[JournalKey, Attempt] = {}
-        """The attempt that started each running `runtime.step` last, for tasks with retry or timeout policies."""
+        """For each running `runtime.step` of a task with policies: the attempt that has started the step last."""
         self.refusals: dict[TaskId, RunError] = {}
-        """The errors that tasks received because the run is over, by task: see `liveness.note_refusal`."""
+        """By task id: the error that a task received because the run is over. See `liveness.note_refusal`."""
 
         # Not saved yet.
         self.in_flight_commit: AnyFuture[Any] | None = None
         """The commit that is being saved while the run continues."""
         self.uncommitted_from: Checkpoint | None = None
-        """The last saved checkpoint, if the run has advanced since."""
+        """With durability `exit`: the last saved checkpoint, if the run has advanced since then."""
         self.rewritten: set[str] = set()
         """The fields written since then, except lists that have only grown."""
         self.ended_calls: dict[str, CallingTask] = {}
-        """The calls of this superstep that have ended without saving their end, by namespace.
+        """By namespace: a scope of each subgraph call that has ended in this superstep, and has not saved its end.
 
-        It is saved only if their tasks have no result, and so will be executed again.
+        The end is saved only if the calling task has no result, because only then will the task be executed again.
         """
         self.log_buffer: tuple[Entry, ...] = ()
-        """Log entries of tasks of this superstep, written with the next save."""
+        """Log entries of the current superstep, which will be written with the next save."""
         self.unpublished_events: dict[TaskId, Event] = {}
-        """The events of tasks whose results are not saved yet, with durability `sync`."""
+        """With durability `sync`: the `task_finished` events of tasks whose results are not saved yet."""
 
         # The end.
         self.outcome: RunOutcome | None = None
-        """The outcome of the run; None until it is idle."""
+        """The outcome of the run; None until the run is idle."""
         self.unfinished_joins: tuple[str, ...] = ()
-        """The incomplete join edges with their missing sources, once the run has ended."""
+        """Descriptions of the join edges that are incomplete at the end of the run."""
 
     def recall_questions(self, pending: Pending) -> None:
         """Restore the saved questions of the due tasks."""
@@ -349,20 +358,20 @@ class Run:
         }
 
     def inherit_questions(self, caller: Run, task: Task) -> None:
-        """Take over the questions of the calling task from its run: a call that saves nothing cannot load them."""
+        """Copy the questions of the calling task from its run, because a call that saves nothing cannot load them."""
         by_id: dict[str, Interrupt] = {question.id: question for question in caller.questions_of(task)}
         self.known_interrupts = {key: question for key, question in by_id.items() if key in caller.known_interrupts}
         self.questions = SavedQuestions({}, {}, by_id)
 
     def questions_of(self, task: Task) -> Iterable[Interrupt]:
-        """Return the questions that a task and its calls have asked before."""
+        """Return the questions that a task and its calls asked before this run."""
         if self.branch_key is None and self.nested:
             return self.questions.by_id.values()
         return self.questions.by_task.get(task.planned_id, ())
 
-    def settled_by(self, task: TaskId, asks: Iterable[Interrupt]) -> tuple[Interrupt, ...]:
-        """Return the questions of a task's last pause that were answered, and are not among those that it asks now."""
-        open_ids = {question.id for question in asks}
+    def settled_by(self, task: TaskId, questions: Iterable[Interrupt]) -> tuple[Interrupt, ...]:
+        """Return the answered questions of a task's last pause, except those in `questions`, which it asks now."""
+        open_ids = {question.id for question in questions}
         last = self.questions.last.get(task, ())
         return tuple(question for question in last if question.id in self.answers and question.id not in open_ids)
 
@@ -373,12 +382,12 @@ class Run:
 
     @property
     def shares_journal(self) -> bool:
-        """True for a nested run without a saver, whose steps go into the journal of its caller."""
+        """True for the run of a subgraph that saves nothing: its steps are recorded in the journal of the caller."""
         return self.nested and self.branch_key is None
 
     @property
     def emits_after_commit(self) -> bool:
-        """True if results are published only after they have been saved: durability `sync`."""
+        """True if the results of tasks are published only after they have been saved (durability `sync`)."""
         return self.saver is not None and not self.overlaps and not self.saves_on_exit
 
     def publish_finished(self, tasks: Iterable[TaskId]) -> None:
@@ -390,12 +399,12 @@ class Run:
 
     def log(self, entry: Entry) -> None:
         """Add an entry to the log buffer. May be called by concurrent tasks."""
-        with _noting:
+        with _log_lock:
             self.log_buffer = (*self.log_buffer, entry)
 
     def take_log_entries(self, task: TaskId | None = None) -> tuple[Entry, ...]:
-        """Remove and return the buffered log entries of one task, or of all."""
-        with _noting:
+        """Remove and return the buffered log entries of one task; of all tasks if `task` is None."""
+        with _log_lock:
             if task is None:
                 entries, self.log_buffer = self.log_buffer, ()
             else:
@@ -404,29 +413,30 @@ class Run:
         return entries
 
     def restore_log_entries(self, log: Log | None) -> None:
-        """Return log entries to the buffer, since the write that contained them was refused."""
+        """Put log entries back into the buffer, because the write that contained them was refused."""
         if log is not None:
-            with _noting:
+            with _log_lock:
                 self.log_buffer = (*log.entries, *self.log_buffer)
 
     @property
     def spending(self) -> Spending:
-        """The amounts spent by the tree of calls, counted from the first access."""
-        if self.spent is None:
-            self.spent = Spending(self.ports.clock)
-        return self.spent
+        """The amounts that the tree of calls has spent. Counting starts when this is first read."""
+        if self.existing_spending is None:
+            self.existing_spending = Spending(self.ports.clock)
+        return self.existing_spending
 
-    def hold(self, now: datetime, *, release: bool = False, may_claim: bool = False) -> LeaseRequest | None:
-        """Return the lease request for a write at `now`; None if the run saves nothing.
+    def lease_request(self, now: datetime, *, release: bool = False, may_claim: bool = False) -> LeaseRequest | None:
+        """Return the lease request that accompanies a write at `now`; None if the run saves nothing.
 
-        `release` ends the lease, unless this is the run of a subgraph, whose caller continues. Only writes of the core
-        pass `may_claim`: a late write by a node or a timer must not claim the thread again after the run has ended.
+        With `release` the write also ends the lease, except in the run of a subgraph, whose caller continues. Only the
+        core passes `may_claim`, because a late write by a node or a timer must not claim the thread again after the run
+        has ended.
         """
         if self.owner is None:
             return None
         claim = self.claim
         until = None if release and not self.nested else now + self.lease_duration
-        if not may_claim or self.claimed or self.nested:
+        if not may_claim or self.holds_thread or self.nested:
             return LeaseRequest(self.owner, now, until)
         if claim is None:
             return LeaseRequest(self.owner, now, until, claims=True)
@@ -435,36 +445,36 @@ class Run:
 
     @property
     def lease_duration(self) -> timedelta:
-        """The lease duration after each write."""
+        """How long the run holds its thread after each write."""
         duration = self.claim.lease_duration if self.claim is not None else None
         return LEASE if duration is None else duration
 
     def move_to(self, namespace: str) -> None:
-        """Continue in a former namespace of this call, in which it was saved before its node was renamed."""
+        """Continue in another namespace, in which this call was saved before the calling node was renamed."""
         assert self.branch_key is not None
         caller = self.caller
-        if self.parent is not None and self.live.get(self.namespace) is self.parent:
-            self.live[namespace] = self.live.pop(self.namespace)
+        if self.parent is not None and self.memory_callers.get(self.namespace) is self.parent:
+            self.memory_callers[namespace] = self.memory_callers.pop(self.namespace)
         if caller is not None and self.namespace in caller.run.open_namespaces:
             caller.run.open_namespaces.discard(self.namespace)
             caller.run.open_namespaces.add(namespace)
         self.namespace, self.branch_key = namespace, self.branch_key._replace(namespace=namespace)
 
-    def record_hold(self, hold: LeaseRequest | None) -> None:
+    def record_lease(self, hold: LeaseRequest | None) -> None:
         """Record that a write with this lease request has succeeded."""
         if hold is not None:
-            self.claimed = hold.until is not None
+            self.holds_thread = hold.until is not None
             if self.claim is not None:
                 self.claim.is_in_doubt, self.claim.is_made = False, True
-            self.held_until = hold.until
+            self.lease_expires_at = hold.until
 
     def commit_failed(self) -> None:
-        """Record that a commit failed while the run continued: the lease that it was to release remains."""
-        self.claimed = self.owner is not None
+        """Record that a commit in flight has failed: if it was to release the lease, the run still holds the thread."""
+        self.holds_thread = self.owner is not None
 
-    def lose_hold(self) -> None:
-        """Record that another run has taken over the thread, and close a superstep that is ending."""
-        self.hold_lost = True
+    def lose_thread(self) -> None:
+        """Record that another run has taken over the thread, and close the current superstep if it is ending."""
+        self.has_lost_thread = True
         step = self.superstep
         if step is not None and step.ending:
             step.close_and_notify()
@@ -474,12 +484,12 @@ class Run:
         return f"{self.run_id}.{step}"
 
     def origin(self, commit_id: str, step: int) -> str:
-        """Return the value from which the ids of the tasks that a commit makes due are derived.
+        """Return the value from which the ids of the tasks that become due with a commit are derived.
 
-        At the root it is the id of the commit. A subgraph that is called again for the same task must ask the same
-        questions, though its commits have new ids, so there the value depends on the namespace and the step. If the
-        subgraph saves nothing, it depends on the calling task instead of the thread and the full namespace, since the
-        thread may be a copy, and the node may have been renamed.
+        For a root run this is the id of the commit. A subgraph that the same task calls again must ask the same
+        questions, although its commits have new ids. So there the value is made from the thread, the namespace and the
+        step. If the subgraph saves nothing, it is made from the calling task, the last part of the namespace and the
+        step, because the thread may be a copy, and a node on the path may have been renamed.
         """
         if not self.nested:
             return commit_id
@@ -489,5 +499,5 @@ class Run:
         return f"{caller}|{self.namespace.rpartition(f':{caller}')[2]}#{step}"
 
     def node_config(self) -> Mapping[str, Any]:
-        """Return the `config` argument of nodes."""
+        """Return the value of the `config` parameter of nodes."""
         return self.settings.as_config(self.namespace, self.run_id)

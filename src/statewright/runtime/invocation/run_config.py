@@ -1,7 +1,7 @@
 """The parts of a run that do not change while it runs: its options, and the services that it uses.
 
-Most runs of a compiled graph share these objects: a call without options uses those of `compile`, a subgraph without
-services of its own those of its caller.
+Most runs of a compiled graph share these objects: a call without options uses the objects that `compile` has made, and
+a subgraph without services of its own uses those of its caller.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from statewright.store import Store
 
 
 class RunConfig(NamedTuple):
-    """The options that the caller of a run has chosen. A subgraph inherits them, except breakpoints."""
+    """The options that the caller of a run has chosen.
+
+    A subgraph inherits them, except breakpoints, `on_unfinished` and `on_busy`.
+    """
 
     context: Any = None
     budget: Budget | None = None
@@ -28,9 +31,9 @@ class RunConfig(NamedTuple):
     sibling_grace: float | None = 0.0
     """Seconds to wait for running plain functions after a sibling has failed; None to wait without limit."""
     keeps_calls: bool = False
-    """True if checkpoints of subgraph calls are kept after their tasks have ended."""
-    refuses_changed: bool = False
-    """True if it is an error, instead of a warning, that an answered question is asked again in other words."""
+    """True if the checkpoints of subgraph calls are kept after the calling tasks have ended."""
+    refuses_changed_questions: bool = False
+    """True if asking an answered question again in other words is an error instead of a warning."""
 
     @property
     def has_breaks(self) -> bool:
@@ -39,18 +42,20 @@ class RunConfig(NamedTuple):
 
     @property
     def is_neutral(self) -> bool:
-        """True if a subgraph with these options inherits those of its caller unchanged."""
-        return not (self.budget or self.breaks_before or self.breaks_after or self.keeps_calls or self.refuses_changed)
+        """True if a subgraph that was compiled with these options adopts the options of its caller unchanged."""
+        return not (
+            self.budget or self.breaks_before or self.breaks_after or self.keeps_calls or self.refuses_changed_questions
+        )
 
 
 class RunPorts(NamedTuple):
     """The services that a run uses.
 
-    The saver is not among them: a subgraph call may save nothing although its caller does.
+    The saver is not among them, because a subgraph may save nothing although its caller does.
     """
 
     clock: Clock
     store: Store | None = None
     cache: Cache | None = None
     starter: RunStarter | None = None
-    """Starts child runs; None if not supported here."""
+    """Starts the child runs that nodes request; None outside a service, where there are no child runs."""

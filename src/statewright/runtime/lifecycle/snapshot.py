@@ -1,4 +1,4 @@
-"""Snapshots: saved checkpoints in the form for users, with those of subgraphs."""
+"""Snapshots: saved checkpoints in the form that users see, including those of subgraphs."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class TaskSnapshot:
     id: str
     name: str
     result: Mapping[str, Any] | None
-    """The writes of the task, if it has ended while other tasks of the superstep have not."""
+    """The writes of the task, if it has ended while other tasks of the superstep have not; None otherwise."""
     error: str | None
     interrupts: tuple[Interrupt, ...]
     """The open questions of the task."""
     state: StateSnapshot | None = None
-    """The state of a subgraph node whose call has begun, if states of subgraphs were requested."""
+    """The state of the subgraph, if the node is a subgraph whose call has begun, and `subgraphs=True` was passed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,9 +48,9 @@ class StateSnapshot(Generic[ValuesT]):
     next: tuple[str, ...]
     """The nodes of the due and deferred tasks that have no result yet."""
     config: Mapping[str, Any]
-    """The config by which a call starts from this checkpoint."""
+    """The config with which a call starts from this checkpoint."""
     metadata: Mapping[str, Any]
-    """`source`, `step`, `run_id`, `branch`, the `nodes` that ran, and those that an input has `discarded`."""
+    """`source`, `step`, `run_id`, `branch`, the `nodes` that ran, and the nodes that an input has `discarded`."""
     created_at: datetime | None
     parent_config: Mapping[str, Any] | None
     tasks: tuple[TaskSnapshot, ...]
@@ -61,7 +61,7 @@ class StateSnapshot(Generic[ValuesT]):
 def snapshot_of(program: Program, saved: SavedCheckpoint) -> StateSnapshot:
     """Return the snapshot of a saved checkpoint."""
     checkpoint, pending = saved.checkpoint, saved.pending
-    due = [*checkpoint.frontier, *(held.task for held in checkpoint.deferred)]
+    due = [*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred)]
     return StateSnapshot(
         values=program.output(checkpoint.values),
         next=tuple(task.node for task in due if task.id not in pending.completed),
@@ -114,7 +114,7 @@ def _task_snapshot(task: Task, saved: SavedCheckpoint) -> TaskSnapshot:
     )
 
 
-# -- subgraphs: they are found by the path of nodes that leads to them, and nested in the snapshots of calling tasks
+# -- subgraphs: the path of nodes that leads to a subgraph identifies it, and its snapshot is part of the calling task's
 
 
 class HasProgram(Protocol):
@@ -127,7 +127,10 @@ class HasProgram(Protocol):
 
 
 def subgraphs_of(graph: Graph, *, recurse: bool, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the compiled graphs that are nodes of a graph, with their paths."""
+    """Yield pairs (path, compiled graph) for the nodes of a graph that are graphs; with `recurse`, at any depth.
+
+    `path` is the path of `graph` itself, with which the paths begin.
+    """
     for node in graph.nodes.values():
         if node.is_subgraph:
             subgraph = cast(Any, node.action)
@@ -138,7 +141,7 @@ def subgraphs_of(graph: Graph, *, recurse: bool, path: str = "") -> Iterator[tup
 
 
 def node_path(namespace: str) -> str:
-    """Return the names of the nodes in a namespace, without the tasks, joined by `|`."""
+    """Return the path of nodes in a namespace, joined by `|`, without the task ids."""
     return "|".join(segment.partition(":")[0] for segment in namespace.split("|"))
 
 
@@ -151,7 +154,7 @@ def graph_at(graph: Graph, namespace: str) -> Any:
         if node is None or not node.is_subgraph:
             paths = dict(subgraphs_of(graph, recurse=True))
             raise InvalidConfig(
-                f"The namespace {namespace!r} is not that of a subgraph that is a node. "
+                f"The namespace {namespace!r} does not belong to a subgraph that is a node of the graph. "
                 + suggestion(path, paths, noun="Paths")
             )
         subgraph = node.action
@@ -169,12 +172,12 @@ def _current_name(graph: Graph, name: str) -> str:
 def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
     """Update the saved questions of the tasks that wait for a subgraph, after it was changed from outside a run.
 
-    A task that has no questions then is no longer paused, and runs again. `before` is the head of the subgraph before
-    the change.
+    A task without questions is no longer paused, so the next run executes it again. `before` is the head of the
+    subgraph before the change.
     """
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
-    callers = perform_all(run, find_callers(line))
-    after = _load_head(run, line.namespace)
+    saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
+    callers = perform_all(run, find_callers(branch_key))
+    after = _load_head(run, branch_key.namespace)
     if callers is None or after is None:
         return
     ids_before = {question.id for question in _questions_at(before)} if before is not None else set[str]()
@@ -186,12 +189,12 @@ def renew_questions_around(run: Run, before: SavedCheckpoint | None) -> None:
 
 
 def _questions_at(saved: SavedCheckpoint) -> Sequence[Interrupt]:
-    """Return all questions of the tasks of a checkpoint, answered ones included."""
+    """Return all questions of the tasks of a checkpoint, including answered ones."""
     return [question for questions in saved.pending.interrupts.values() for question in questions]
 
 
 def with_subgraphs(run: Run, snapshot: StateSnapshot) -> StateSnapshot:
-    """Return the snapshot with the states of subgraphs in the tasks that have called them."""
+    """Return a snapshot in which each task that has called a subgraph has the state of the subgraph."""
     tasks = (_with_state(run, run.program.graph, run.namespace, task) for task in snapshot.tasks)
     return replace(snapshot, tasks=tuple(tasks))
 
@@ -214,5 +217,7 @@ def _with_state(run: Run, graph: Graph, namespace: str, task: TaskSnapshot) -> T
 
 def _load_head(run: Run, namespace: str) -> SavedCheckpoint | None:
     """Return the head of a namespace on the branch of the run."""
-    line = cast(BranchKey, run.branch_key)
-    return resolve(cast(Checkpointer, run.saver).load(line.thread_id, namespace=namespace, branch=line.branch))
+    branch_key = cast(BranchKey, run.branch_key)
+    return resolve(
+        cast(Checkpointer, run.saver).load(branch_key.thread_id, namespace=namespace, branch=branch_key.branch)
+    )

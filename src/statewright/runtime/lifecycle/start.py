@@ -1,8 +1,8 @@
 """Begin a run: with new input, with a Command, or where another run has stopped.
 
 A run loads its thread, decides where to begin, and claims the thread with a write, all before any node runs. So errors
-in the input or in a Command are raised before anything is saved, and a run whose claim is refused can start over
-(`turn`).
+in the input or in a Command are raised before anything is saved, and if the claim is refused, the run can start over
+(`turn.take_turn`).
 """
 
 from __future__ import annotations
@@ -51,48 +51,49 @@ from statewright.runtime.core.saving import (
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.lifecycle.subgraph_forks import SubgraphCommits, copy_with_id, parent_task_of, subgraph_commits
-from statewright.runtime.lifecycle.unfinished import update_by_discarded
+from statewright.runtime.lifecycle.unfinished import collect_discarded_updates
 from statewright.runtime.tasks.execute import check_targets, conclude, read_result
 from statewright.runtime.tasks.interrupt import Paused
 from statewright.runtime.tasks.scope import Scope, enter_scope, leave_scope
 from statewright.state import check_value
 
 Starting = Generator[Effect, Any, tuple[Checkpoint, Pending | None]]
-"""Returns the checkpoint to continue from, and the saved data of its frontier."""
+"""Returns the checkpoint to continue from, and the saved data of the tasks in its frontier."""
 Beginning = Generator[Effect, Any, "tuple[Checkpoint, Pending | None] | RunOutcome"]
-"""Returns the same, or the outcome of unfinished work of the thread, if that has stopped without completing."""
+"""Returns the same; or the outcome of the thread's unfinished work, if this ran first and has not completed."""
 Loaded = tuple[SavedCheckpoint | None, CheckpointId | None]
-"""The checkpoint to start from, and the head of the branch, which differs if the run forks."""
+"""The checkpoint to start from, and the id of the head of the branch. They differ if the run starts from an older
+checkpoint, which makes a fork."""
 
 
 def begin_run(run: Run, graph_input: Any) -> Beginning:
-    """Load the thread, determine where to begin, and claim the thread. No node of the graph runs.
+    """Load the thread, decide where to begin, and claim the thread. No node runs, except with on_unfinished="finish".
 
-    The exception is on_unfinished="finish": then unfinished work of the thread runs first. Raises ThreadBusy or
-    CheckpointConflict if the claim is refused, in which case nothing was written.
+    In that case, the unfinished work of the thread is executed first. Raises ThreadBusy or CheckpointConflict if the
+    claim is refused; then nothing was written.
     """
-    saved, head = (yield from _load(run)) if run.saver is not None else (None, None)
+    saved, head_id = (yield from _load(run)) if run.saver is not None else (None, None)
     must_finish = run.config.on_unfinished == "finish" and graph_input is not None
     if must_finish and not isinstance(graph_input, Command) and saved is not None and not saved.checkpoint.is_complete:
-        outcome = yield from _finish(run, saved, head)
+        outcome = yield from _finish(run, saved, head_id)
         if outcome.status != "completed":
             return outcome
         saved = migrated(run, (yield from load_head(run)))
-        head = saved.id if saved is not None else None
-    checkpoint, pending = yield from _start(run, graph_input, saved, head)
-    if run.owner is not None and not (run.claimed or run.nested):
-        yield from save_pending(run, checkpoint, Pending())  # claims the thread, since nothing has been written yet
+        head_id = saved.id if saved is not None else None
+    checkpoint, pending = yield from _start(run, graph_input, saved, head_id)
+    if run.owner is not None and not (run.holds_thread or run.nested):
+        yield from save_pending(run, checkpoint, Pending())  # an empty write, which claims the thread
     if pending:
         _restore_pending(run, pending)
     if saved is not None and _has_timed_sends(checkpoint):
-        run.guards_all = True
-    run.stop = checkpoint.step + run.settings.recursion_limit
+        run.all_tasks_need_attempts = True
+    run.step_limit = checkpoint.step + run.settings.recursion_limit
     return checkpoint, pending
 
 
 def _has_timed_sends(checkpoint: Checkpoint) -> bool:
-    """Return True if the task of a Send with a timeout is due or deferred."""
-    tasks = (*checkpoint.frontier, *(held.task for held in checkpoint.deferred))
+    """Return True if a due or deferred task comes from a Send with a timeout."""
+    tasks = (*checkpoint.frontier, *(deferred.task for deferred in checkpoint.deferred))
     return any(type(task) is TimedTask for task in tasks)
 
 
@@ -106,16 +107,17 @@ def _restore_pending(run: Run, pending: Pending) -> None:
         run.recall_questions(pending)
 
 
-def _start(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
+def _start(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head_id: CheckpointId | None) -> Starting:
+    """Start with an input, with a Command, or, if the input is None, where the checkpoint `saved` is."""
     if run.nested and saved is not None and _continues_call(run, saved):
-        graph_input = None  # the calling task runs again, so its call is resumed, whatever its input
+        graph_input = None  # the calling task runs again, so its call is resumed, whatever input it passes now
     if isinstance(graph_input, Command):
-        return (yield from _start_with_command(run, cast("Command[Any]", graph_input), saved, head))
+        return (yield from _start_with_command(run, cast("Command[Any]", graph_input), saved, head_id))
     if graph_input is not None:
-        return (yield from _start_with_input(run, graph_input, saved, head))
+        return (yield from _start_with_input(run, graph_input, saved, head_id))
     if saved is None:
         raise EmptyInputError(_nothing_to_continue(run))
-    checkpoint, pending = yield from _continue(run, saved, head, replay=True)
+    checkpoint, pending = yield from _continue(run, saved, head_id, replay=True)
     if run.nested and run.emitter is not None and run.emitter.wants("call_continued"):
         yield Emit(run_event("call_continued", run, checkpoint, checkpoint.step))
     answers = {question.id: run.answers[question.id] for question in pending.open if question.id in run.answers}
@@ -123,7 +125,7 @@ def _start(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head: Chec
 
 
 def _continues_call(run: Run, saved: SavedCheckpoint) -> bool:
-    """Return whether the same task made the saved call, so that this call continues it instead of starting over."""
+    """Return whether the same task has made the saved call, so that this run continues it instead of starting over."""
     return not _is_retry(run) and saved.metadata.get("parent_task") == run.metadata.get("parent_task")
 
 
@@ -133,11 +135,11 @@ def _is_retry(run: Run) -> bool:
 
 def _load(run: Run) -> Generator[Effect, Any, Loaded]:
     """Load the checkpoint to start from, and the head. They differ if the caller has named an older checkpoint."""
-    if run.caller is not None and (ended := run.caller.run.ended_calls.get(run.namespace)) is not None:
-        # This call has ended before in the same superstep, without saving its end, which is loaded below.
-        if ended.run.parent is not None:
-            ended.run.parent.attempt = run.caller.attempt  # saves by the earlier attempt would be rejected
-        yield SaveCallers(ended)
+    if run.caller is not None and (ended_call := run.caller.run.ended_calls.get(run.namespace)) is not None:
+        # The same call has ended in this superstep before, and its end was not saved. Save it, to load it below.
+        if ended_call.run.parent is not None:
+            ended_call.run.parent.attempt = run.caller.attempt  # a write of the earlier attempt would be refused
+        yield SaveCallers(ended_call)
     branch = run.settings.branch
     head = yield from load_head(run)
     head_id = head.id if head is not None else None
@@ -161,7 +163,7 @@ def _load(run: Run) -> Generator[Effect, Any, Loaded]:
 
 
 def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, SavedCheckpoint | None]:
-    """Load the head of a branch. The next claim of the run is refused if it has changed since.
+    """Load the head of a branch, by default of the run's own. The run's next claim is refused if the head has changed.
 
     Raises ThreadBusy if another run holds the thread.
     """
@@ -169,12 +171,12 @@ def load_head(run: Run, branch: str | None = None) -> Generator[Effect, Any, Sav
     if saved is None and run.call is not None and run.call.former_namespaces:
         saved = yield from _load_under_former_name(run, run.call.former_namespaces)
     if run.claim is not None and not run.nested:
-        run.claim.note_loaded(saved, cast(str, run.owner))
+        run.claim.record_loaded(saved, cast(str, run.owner))
     return saved
 
 
 def _load_under_former_name(run: Run, namespaces: Sequence[str]) -> Generator[Effect, Any, SavedCheckpoint | None]:
-    """Load the head of a call that was saved under a former name of its node, and move the run there."""
+    """Load the head of a call that was saved under a former name of its node, and move the run to that namespace."""
     current = run.namespace
     for namespace in namespaces:
         run.move_to(namespace)
@@ -186,16 +188,20 @@ def _load_under_former_name(run: Run, namespaces: Sequence[str]) -> Generator[Ef
 
 
 def migrated(run: Run, saved: SavedCheckpoint | None) -> SavedCheckpoint | None:
-    """Return the saved checkpoint, migrated to the current version of the graph. Sets `run.migrated`."""
+    """Return the saved checkpoint as the current version of the graph would have saved it.
+
+    Sets `run.values_before_migration`.
+    """
     if saved is None:
         return None
     result = migrate_to_graph(run.program, saved)
     if result.checkpoint.values is not saved.checkpoint.values:
-        run.migrated = saved.checkpoint.values
+        run.values_before_migration = saved.checkpoint.values
     return result
 
 
 def _nothing_to_continue(run: Run) -> str:
+    """Return the error message for a call without input if there is nothing to continue."""
     if run.saver is None:
         return (
             "The input is None. Only a saved thread can be continued without input: "
@@ -207,16 +213,18 @@ def _nothing_to_continue(run: Run) -> str:
 # -- new input
 
 
-def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None, head: CheckpointId | None) -> Starting:
-    """Start at START with an input and the current state of the thread; its unfinished tasks are discarded."""
+def _start_with_input(
+    run: Run, graph_input: Any, saved: SavedCheckpoint | None, head_id: CheckpointId | None
+) -> Starting:
+    """Start at START with an input and the current state of the thread. Unfinished tasks are discarded."""
     program = run.program
     base, completed, discarded = _base_for_input(run, saved)
     task = Task(START, NO_ARG, run.origin(base.id, base.step), 0)
-    if saved is None and run.call is not None and run.call.takes_state and program.begins_with_state:
+    if saved is None and run.call is not None and run.call.argument_is_state and program.begins_with_state:
         base, graph_input = _take_over_state(program, base, task, graph_input)
     result = _conclude_entry(run, task, base, graph_input)
-    if discarded and saved is not None and _is_head(run, saved, head):
-        update = yield from update_by_discarded(run, saved, base.values)
+    if discarded and saved is not None and _is_head(run, saved, head_id):
+        update = yield from collect_discarded_updates(run, saved, base.values)
         if update:
             update_result = read_result(Scope(run, task), program.start, task, update)
             result.writes = [*write_pairs(result), *write_pairs(update_result)]
@@ -225,23 +233,26 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
     if run.saver is not None:
         parent = saved.checkpoint if saved is not None else None
         metadata: dict[str, Any] = {"discarded": discarded} if discarded else {}
-        is_older = saved is not None and not _is_head(run, saved, head)
+        is_older = saved is not None and not _is_head(run, saved, head_id)
         if is_older:
-            metadata["replaces"] = head
+            metadata["replaces"] = head_id
         if parent is not None:
             run.open_namespaces |= call_namespaces(run, parent.frontier)
-        if run.caller is not None and run.saves_on_exit and head is None:
-            # With durability `exit`, the input of a new call is saved together with its end, if at all.
+        if run.caller is not None and run.saves_on_exit and head_id is None:
+            # With durability `exit`, the input of a new call is not saved before the end of the call.
             run.uncommitted_from = NOTHING_SAVED
         else:
             if run.caller is not None and run.saves_on_exit:
                 yield SaveCallers(run.caller)
-            commit = commit_of(run, parent, checkpoint, [result], now, source="input", expected=head, metadata=metadata)
+            commit = commit_of(
+                run, parent, checkpoint, [result], now, source="input", expected=head_id, metadata=metadata
+            )
             if saved is not None and is_older:
-                # Calls of the discarded tasks are neither copied to another branch nor reset on this one.
+                # Subgraph calls of the discarded tasks are neither copied to another branch nor reset on this branch.
                 is_other_branch = saved.branch_key.branch != run.settings.branch
                 commit.siblings = yield from _subgraph_commits(run, saved, restart_calls=is_other_branch)
-            commit.spans_supersteps = bool(completed)  # the results of the interrupted superstep are applied too
+            # If the unfinished superstep has results, they are applied together with the input.
+            commit.spans_supersteps = bool(completed)
             if completed:
                 commit.rewritten = itertools.chain.from_iterable(
                     rewritten_fields(program, results, base.values, checkpoint.values)
@@ -254,14 +265,14 @@ def _start_with_input(run: Run, graph_input: Any, saved: SavedCheckpoint | None,
 
 
 def check_input(run: Run, graph_input: Any) -> None:
-    """Raise the errors of an input that is invalid whatever the state of the thread."""
+    """Raise the errors of an invalid input that do not depend on the state of the thread."""
     if graph_input is not None and not isinstance(graph_input, Command):
         task = Task(START, NO_ARG, "", 0)
         read_result(Scope(run, task), run.program.start, task, graph_input)
 
 
 def _take_over_state(program: Program, base: Checkpoint, task: Task, state: Any) -> tuple[Checkpoint, SubgraphResult]:
-    """Return the base and the input of a subgraph that begins with the state of its caller.
+    """Return the checkpoint and the input with which a subgraph begins that receives the state of its caller.
 
     A field of the caller replaces the initial value of the same field in the subgraph, instead of being merged into it.
     """
@@ -273,8 +284,9 @@ def _take_over_state(program: Program, base: Checkpoint, task: Task, state: Any)
 def _conclude_entry(run: Run, task: Task, base: Checkpoint, graph_input: Any) -> TaskResult:
     """Return the result of START: the input as writes, and the tasks with which the run begins.
 
-    A conditional entry cannot wait here for an answer or a coroutine, since no task is running yet. In that case START
-    becomes a task of the first superstep, which writes nothing and evaluates the condition again.
+    A conditional edge of START may ask a question, or its path function may be a coroutine function. It cannot wait
+    here, because no task is running yet. Then START becomes a task of the first superstep, which writes nothing and
+    evaluates the conditional edge again.
     """
     start = run.program.start
     scope = Scope(run, task, base)
@@ -290,10 +302,10 @@ def _conclude_entry(run: Run, task: Task, base: Checkpoint, graph_input: Any) ->
 
 
 def _base_for_input(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint, list[TaskResult], list[str]]:
-    """Return the checkpoint to which new input is applied, and the two parts of the unfinished superstep.
+    """Return the checkpoint to which new input is applied, and what becomes of the unfinished superstep.
 
-    These are the results of its tasks, which the state of that checkpoint already contains, and the names of the nodes
-    whose tasks have no result and are discarded.
+    This is a list of the results of its tasks, which are already applied to the state of the returned checkpoint, and a
+    list of the nodes whose tasks have no result and are discarded.
     """
     if saved is None:
         return Checkpoint(run.run_id, run.step_before, run.program.start_values(), ()), [], []
@@ -314,9 +326,9 @@ def _base_for_input(run: Run, saved: SavedCheckpoint | None) -> tuple[Checkpoint
 
 
 def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
-    """Raise NamespaceBusy if a task that is still due has an unfinished call with the same memory.
+    """Raise NamespaceBusy if another task that is still due has an unfinished call with the same memory.
 
-    A task that was discarded, or completed by an update, never resumes its call, so the call may be replaced.
+    If that task was discarded, or completed by an update, it never resumes its call, so the call may be replaced.
     """
     waiting_task, caller = parent_task_of(saved), run.parent
     if caller is None or caller.task is None or caller.checkpoint is None:
@@ -325,11 +337,11 @@ def _check_call_is_over(run: Run, saved: SavedCheckpoint) -> None:
         raise NamespaceBusy(saved.branch_key.namespace, caller.task.node)
 
 
-def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
-    """Finish the unfinished work of the thread, and return its outcome."""
-    checkpoint, pending = yield from _continue(run, saved, head, replay=False)
-    run.stop = checkpoint.step + run.settings.recursion_limit
-    if not run.claimed:
+def _finish(run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None) -> Generator[Effect, Any, RunOutcome]:
+    """Execute the unfinished work of the thread until it stops, and return its outcome."""
+    checkpoint, pending = yield from _continue(run, saved, head_id, replay=False)
+    run.step_limit = checkpoint.step + run.settings.recursion_limit
+    if not run.holds_thread:
         yield from save_pending(run, checkpoint, Pending())
     _restore_pending(run, pending)
     return (yield from supersteps(run, checkpoint, pending))
@@ -339,66 +351,70 @@ def _finish(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> Gene
 
 
 def _continue(
-    run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
+    run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None, *, replay: bool
 ) -> Generator[Effect, Any, tuple[Checkpoint, Pending]]:
-    """Return the checkpoint to continue from, and its pending data. An older checkpoint becomes the head by a fork."""
-    checkpoint, pending, fork = yield from _plan_continuation(run, saved, head, replay=replay)
+    """Return the checkpoint to continue from, and its pending data. If `saved` is not the head, commit a fork of it."""
+    checkpoint, pending, fork = yield from _plan_continuation(run, saved, head_id, replay=replay)
     if fork is not None:
         yield from save_commit(run, fork)
     return checkpoint, pending
 
 
 def _plan_continuation(
-    run: Run, saved: SavedCheckpoint, head: CheckpointId | None, *, replay: bool
+    run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None, *, replay: bool
 ) -> Generator[Effect, Any, tuple[Checkpoint, Pending, StepCommit | None]]:
-    """Return the checkpoint and pending data to continue with, and the commit of a fork, if one is needed.
+    """Return the checkpoint and pending data to continue with, and the commit of a fork; None if no fork is needed.
 
-    With `replay` all tasks of the checkpoint run again; otherwise its pending results are kept.
+    A fork is needed if `saved` is not the head. With `replay` all tasks of the fork run again; otherwise their pending
+    results are kept.
     """
     checkpoint, pending = saved.checkpoint, saved.pending
-    if _is_head(run, saved, head):
+    if _is_head(run, saved, head_id):
         return checkpoint, pending, None
-    beside = yield from _subgraph_commits(run, saved, restart_calls=replay)
+    sibling_commits = yield from _subgraph_commits(run, saved, restart_calls=replay)
     pending = Pending(journal=dict(pending.journal), paused=pending.paused) if replay else pending.forked()
-    metadata = {"nodes": saved.metadata.get("nodes", []), "replaces": head}
+    metadata = {"nodes": saved.metadata.get("nodes", []), "replaces": head_id}
     commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
     fork = copy_with_id(checkpoint, commit_id)
-    commit = commit_of(run, checkpoint, fork, [], now, source="fork", expected=head, pending=pending, metadata=metadata)
-    commit.siblings = beside
+    commit = commit_of(
+        run, checkpoint, fork, [], now, source="fork", expected=head_id, pending=pending, metadata=metadata
+    )
+    commit.siblings = sibling_commits
     return fork, pending, commit
 
 
 def _subgraph_commits(run: Run, saved: SavedCheckpoint, *, restart_calls: bool) -> SubgraphCommits:
-    """Return the commits of subgraphs that accompany the commit with which a run starts from an older checkpoint."""
-    line = saved.branch_key._replace(branch=run.settings.branch)
+    """Return the commits of subgraphs that are saved with the commit of a run that starts from an older checkpoint."""
+    branch_key = saved.branch_key._replace(branch=run.settings.branch)
     at_head = False
-    if saved.branch_key.branch != line.branch:
+    if saved.branch_key.branch != branch_key.branch:
         newest: SavedCheckpoint | None = yield Load(saved.branch_key.branch)
         at_head = newest is not None and newest.id == saved.id
-    return (yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=restart_calls))
+    return (yield from subgraph_commits(run, saved, branch_key, at_head=at_head, restart_calls=restart_calls))
 
 
-def _is_head(run: Run, saved: SavedCheckpoint, head: CheckpointId | None) -> bool:
+def _is_head(run: Run, saved: SavedCheckpoint, head_id: CheckpointId | None) -> bool:
     """Return True if a checkpoint is the head of the branch that the run writes to."""
-    return saved.id == head and saved.branch_key.branch == run.settings.branch
+    return saved.id == head_id and saved.branch_key.branch == run.settings.branch
 
 
 # -- a Command as input
 
 
 def _start_with_command(
-    run: Run, command: Command[Any], saved: SavedCheckpoint | None, head: CheckpointId | None
+    run: Run, command: Command[Any], saved: SavedCheckpoint | None, head_id: CheckpointId | None
 ) -> Starting:
+    """Start with the answers, the update and the targets of a Command. All are checked before anything is saved."""
     if not command.resumes and command.update is None and not command.targets:
         raise EmptyInputError("The Command is empty. Pass resume=, update= or goto=.")
     if saved is None and command.resumes:
         raise InvalidResume(_nothing_to_resume(run))
     checkpoint, pending, fork = Checkpoint(run.run_id, -1, run.program.start_values(), ()), Pending(), None
     if saved is not None:
-        checkpoint, pending, fork = yield from _plan_continuation(run, saved, head, replay=not command.resumes)
+        checkpoint, pending, fork = yield from _plan_continuation(run, saved, head_id, replay=not command.resumes)
     if command.resumes and pending.paused and not pending.open and run.program.graph.answers_to is not None:
         command = Command(update={run.program.graph.answers_to: command.resume})
-    # Errors in the command are raised here, before any part of it is saved.
+    # Errors in the Command are raised from here on, before any part of it is saved.
     answers = read_answers(command.resume, pending.open) if command.resumes else {}
     commit_id, now = yield from draw_stamp(run, checkpoint.step + 1)
     has_changes = command.update is not None or command.targets
@@ -420,7 +436,7 @@ def _start_with_command(
 
 
 def _apply_command(run: Run, base: Checkpoint, command: Command[Any], commit_id: str) -> tuple[Checkpoint, TaskResult]:
-    """Return the checkpoint after the update of a Command, and its result. Tasks that are due stay due."""
+    """Return the checkpoint after the update of a Command, and the update as a result. Tasks that are due stay due."""
     program = run.program
     task = Task(START, NO_ARG, base.id, 0)
     writes = {} if command.update is None else program.updates.read(command.update, START, task)
@@ -430,6 +446,7 @@ def _apply_command(run: Run, base: Checkpoint, command: Command[Any], commit_id:
 
 
 def _nothing_to_resume(run: Run) -> str:
+    """Return the error message for a Command with answers if there is nothing to resume."""
     if run.saver is None:
         return "Resuming needs a checkpointer: compile(checkpointer=...) and call with a thread_id."
     return f"Thread {run.settings.thread_id!r} has no saved run to resume."
@@ -465,11 +482,11 @@ def read_answers(resume: Any, open_questions: Sequence[Interrupt]) -> dict[Any, 
 
 
 TIMED_OUT: Final[Any] = object()
-"""Takes the place of an answer when the time limit of a question has expired."""
+"""Stands in place of an answer when the time limit of a question has expired."""
 
 
 def _checked_answer(question: Interrupt, answer: Any) -> Any:
-    """Return the answer, converted to the type that the question requires. Raises InvalidResume if it does not fit."""
+    """Return the answer, converted to the type that the question requires. Raises InvalidResume if that fails."""
     if answer is TIMED_OUT:
         return None
     if question.schema is None:

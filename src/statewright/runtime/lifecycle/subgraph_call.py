@@ -1,16 +1,19 @@
-"""The call of a compiled graph by a task: its namespace, and its retries.
+"""A task's call of a compiled graph: its namespace, and its retries.
 
-A call has a namespace of its own in the thread of its caller: the path of tasks that leads to it, as `node:task_id`
-segments joined by `|`. With `memory="call"` each task of the caller has a new namespace, in which the call is resumed
-while the task is unfinished; the commit that ends the task deletes it. With `"thread"` the segment is the node alone,
-so the subgraph keeps its state across runs. With `"none"` the call saves nothing.
+Each call saves its checkpoints in a namespace of its own, in the thread of its caller. The namespace is the path of
+tasks that leads to the call: segments `node:task_id`, joined by `|`. With `memory="call"`, each task has a new
+namespace. While the task is unfinished, the call is resumed there, and the commit that ends the task deletes the
+namespace. With `memory="thread"`, the segment is the name of the node alone, so the subgraph keeps its state across
+runs. With `memory="none"`, the call saves nothing.
 
-Calls without a `call_key` are numbered in call order, because a replay makes them in the same order. A failed call
-keeps its number, so a replay makes it again. With a key, a retry of a failed call (same key, graph, input and options)
-starts over in the same namespace; a retry of a cancelled call continues there. On a replay the first call then returns
-the saved result, and the node does not reach the retry. Retries need a key, because a second call with the same input
-may be an independent one, such as the next of three votes. To mistake it for a retry would shift the numbers of all
-later calls on a replay, and give them the results of other calls.
+Several calls in one task are distinguished by a `call_key`, or else by their number, because a replay makes the same
+calls in the same order. A failed call keeps its number, so a replay makes it again.
+
+With a `call_key`, a node can retry a call: a second call with the same key, graph, input and options. A retry of a
+failed call starts over in the same namespace, and a retry of a cancelled call continues there. On a replay, the first
+call then finds the result of the retry, and the node does not reach the retry. Without a key, a second call with the
+same input may be an independent one, such as the second of three votes. If it were mistaken for a retry, all later
+calls would have other numbers on a replay, and get the results of other calls.
 """
 
 from __future__ import annotations
@@ -38,19 +41,19 @@ def begin_call(
     config: Any = None,
     options: Mapping[str, Any] = _NO_OPTIONS,
 ) -> SubgraphCall:
-    """Allocate the namespace of the next call in the task of `scope`.
+    """Begin the next subgraph call of the task of `scope`, which determines the namespace of the call.
 
-    Raises InvalidUpdateError if the task has used the `call_key` before, unless the call retries a failed one.
+    Raises InvalidUpdateError if the task has used the `call_key` before, unless this call is a retry.
     """
-    counts, key = scope.counts(), options.get("call_key")
+    counters, key = scope.counters(), options.get("call_key")
     retry_key, is_retry = None, False
     if key is None:
-        label = f"#{counts.calls}" if counts.calls else ""
-        counts.calls += 1
+        label = f"#{counters.unkeyed_calls}" if counters.unkeyed_calls else ""
+        counters.unkeyed_calls += 1
     else:
         label = _escaped(str(key))
         retry_key = _retry_key(program, memory, graph_input, config, options)
-        has_failed = counts.retryable.pop(retry_key, None)
+        has_failed = counters.retryable.pop(retry_key, None)
         if has_failed is None:
             scope.use_key("call_key", str(key))
         is_retry = bool(has_failed)
@@ -62,39 +65,41 @@ def _retry_key(
 ) -> tuple[object, ...]:
     """Return a hashable key that a call shares with its retries.
 
-    Context, config and limits are part of it: a replay repeats the arguments of the first call, so it could not finish
-    a retry that had, for example, a higher limit.
+    Context, config and limits are part of it, because a replay repeats the arguments of the first call. So it could not
+    finish a retry that had, for example, a higher limit.
     """
-    compared = sorted(item for item in options.items() if item[0] not in _NOT_COMPARED)
-    values = (graph_input, config, *(part for item in compared for part in item))
+    compared_options = sorted(item for item in options.items() if item[0] not in _NOT_COMPARED)
+    values = (graph_input, config, *(part for item in compared_options for part in item))
     return program, memory, *map(_comparable, values)
 
 
 _NOT_COMPARED: Final = frozenset({"control", "memory"})
-"""`control` does not change the result, and `memory` is compared separately."""
+"""Options that are not part of a retry key: `control` does not change the result, and `memory` is compared anyway."""
 
 
-class _ById:
-    """Compares a value without a fingerprint by its identity."""
+class _IdentityKey:
+    """Wraps a value that has no fingerprint. Two wrappers are equal if they wrap the same object."""
 
     def __init__(self, value: object) -> None:
         self._value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _ById) and other._value is self._value
+        return isinstance(other, _IdentityKey) and other._value is self._value
 
     def __hash__(self) -> int:
         return id(self._value)
 
 
 def _comparable(value: Any) -> object:
+    """Return a hashable object that can be compared instead of a value."""
     try:
         return fingerprint(value)
-    except Exception:  # pickling hooks of user objects may raise anything
-        return _ById(value)
+    except Exception:  # user-defined pickling methods may raise anything
+        return _IdentityKey(value)
 
 
 def _namespace(scope: Scope, memory: Memory, label: str) -> str:
+    """Return the namespace of a call. `label` is its number or key, empty for the first call without a key."""
     assert scope.task is not None
     segment = scope.task.node if memory == "thread" else f"{scope.task.node}:{scope.task.id}"
     if label:
@@ -103,14 +108,14 @@ def _namespace(scope: Scope, memory: Memory, label: str) -> str:
 
 
 def _escaped(key: str) -> str:
-    """Return a call key as part of a namespace, escaped so that it cannot be mistaken for a number or a path."""
+    """Return a call key in a form that cannot be mistaken for a number or a path when it is part of a namespace."""
     if key and key[0] not in "#%" and "|" not in key:
         return key
     return "%" + key.replace("%", "%25").replace("|", "%7C")
 
 
 def former_namespaces(scope: Scope, namespace: str) -> tuple[str, ...]:
-    """Return the namespaces of a call under the former names of the calling node."""
+    """Return the namespaces that a call would have if the calling node still had one of its former names."""
     run, task = scope.run, scope.task
     names = run.program.former_names.get(task.node, ()) if task is not None else ()
     if task is None or not names:
@@ -121,24 +126,24 @@ def former_namespaces(scope: Scope, namespace: str) -> tuple[str, ...]:
 
 
 def take_namespace(caller: CallingTask, namespace: str) -> None:
-    """Record that a call with memory="thread" runs in its namespace. Raises NamespaceBusy if another one does.
+    """Record that a call with memory="thread" is running in its namespace. Raises NamespaceBusy if another one is.
 
-    A call whose attempt or superstep is over does not count, since its later effects are ignored.
+    A call whose attempt or superstep is over is no obstacle, because its later effects are ignored.
     """
-    live = caller.run.live
-    current = live.setdefault(namespace, caller)
+    memory_callers = caller.run.memory_callers
+    current = memory_callers.setdefault(namespace, caller)
     if current is caller:
         return
     if reason_to_refuse(current) is None:
         raise NamespaceBusy(namespace, caller.task.node if caller.task is not None else "")
-    live[namespace] = caller
+    memory_callers[namespace] = caller
 
 
 class CallInProgress:
-    """Context manager around a subgraph call: frees its namespace at the end, and permits a retry if it has failed.
+    """Context manager around a subgraph call: at the end it frees the namespace, and permits a retry after a failure.
 
     A retry of a failed call starts over. A retry of a call that was cancelled, or whose checkpoint could not be loaded
-    or saved, continues from the checkpoint, which may contain the result of an earlier execution of the task.
+    or saved, continues from the checkpoint, which may have been saved by an earlier execution of the task.
     """
 
     __slots__ = ("_run",)
@@ -151,21 +156,21 @@ class CallInProgress:
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         run = self._run
-        if run.live.get(run.namespace) is run.parent:  # otherwise a later call has taken over the namespace
-            run.live.pop(run.namespace, None)
+        if run.memory_callers.get(run.namespace) is run.parent:  # otherwise a later call has taken over the namespace
+            run.memory_callers.pop(run.namespace, None)
         if run.parent is None or run.call is None or run.call.retry_key is None:
             return
         if error is None:
             if run.outcome is not None and isinstance(run.outcome.error, Exception):
-                run.parent.counts().retryable[run.call.retry_key] = True
-        elif not isinstance(error, GeneratorExit):  # not a failure: the node stopped reading, and will on a replay
-            run.parent.counts().retryable[run.call.retry_key] = False
+                run.parent.counters().retryable[run.call.retry_key] = True
+        elif not isinstance(error, GeneratorExit):  # otherwise the node has only stopped reading, as a replay will too
+            run.parent.counters().retryable[run.call.retry_key] = False
 
 
-def call_line(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> BranchKey | None:
-    """Return the branch on which a call is saved; None if it saves nothing.
+def call_branch_key(scope: Scope, namespace: str, memory: Memory, *, keep: bool) -> BranchKey | None:
+    """Return the key of the branch on which a call is saved; None if it saves nothing.
 
-    Unless `keep`, a call with memory="call" is deleted with its task.
+    Unless `keep`, the checkpoints of a call with memory="call" will be deleted when its task ends.
     """
     caller = scope.run
     if caller.saver is None or caller.branch_key is None or memory == "none":

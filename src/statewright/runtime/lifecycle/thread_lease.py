@@ -1,12 +1,12 @@
-"""The lease of a run on its thread, the queue of runs that wait for it, and requests to the holder to stop.
+"""A run's lease on its thread, the queue of runs that wait for a thread, and requests to stop the run that holds it.
 
-A run claims its thread with its first write, and releases it with its last. Meanwhile another run is refused, waits for
-its turn, or requests the holder to stop (`on_busy`). Within a process there is a queue, and the holder is notified of
-the request at once. A holder in another process sees the request when it renews its lease, and runs that wait for it
-poll the lease.
+A run claims its thread with its first write, and releases it with its last. Meanwhile, depending on its `on_busy`,
+another run is refused, waits for its turn, or requests the holder to stop. Runs of one process wait in a queue, and a
+holder in the same process is notified of the request at once. A holder in another process sees the request when it
+renews its lease, and the waiting runs poll the lease.
 
-A run may be dropped at any point, by a generator that is not exhausted or a second Ctrl-C, and its thread must be
-released nevertheless: `Holding` does that, in a worker thread if necessary. If even that fails, the lease expires.
+A run may be dropped at any point, because a generator is not exhausted, or by a second Ctrl-C. Its thread must be
+released nevertheless. `ThreadHold` does that, on a worker thread if necessary. If even that fails, the lease expires.
 """
 
 from __future__ import annotations
@@ -36,22 +36,23 @@ if TYPE_CHECKING:
 
 FIRST_POLL: Final = 0.005
 LONGEST_POLL: Final = 0.5
-"""Seconds between two checks of a thread that is held: the delay doubles from the first to the longest."""
+"""Seconds between two checks of a thread that another run holds. The delay doubles, from the first to the longest."""
 READER_PATIENCE: Final = 1.0
 """Seconds for which the reader of a stream may suspend its run while another run wants the thread."""
 
 _renewers: WeakValueDictionary[str, LeaseRenewer] = WeakValueDictionary()
-"""The runs of this process that may hold a thread, by owner."""
+"""By owner name: the lease renewers of the runs of this process that may hold a thread."""
 _queues: dict[tuple[Hashable, str], deque[Ticket]] = {}
-"""The waiting runs of this process by thread, in the order of arrival."""
+"""By thread (see `_queue_key`): the tickets of the runs of this process that wait for it, in order of arrival."""
 _lock = threading.Lock()
+"""Guards the queues."""
 
 
-class Holding:
-    """The period in which a run may hold its thread: a context manager around all writes of the run.
+class ThreadHold:
+    """A context manager around all writes of a run: inside the block, the run may hold its thread.
 
-    Meanwhile other runs regard the run as a live holder. At the end the thread is released, unless the last write of
-    the run has done so.
+    During the block, other runs regard the run as alive, so that its lease is valid. At the end of the block the thread
+    is released, unless the last write of the run has released it.
     """
 
     def __init__(self, run: Run) -> None:
@@ -63,8 +64,8 @@ class Holding:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        if kind is GeneratorExit:
+    def __exit__(self, cls: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if cls is GeneratorExit:
             self._abandon()
         else:
             _wait_for(self.end())
@@ -73,22 +74,22 @@ class Holding:
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+        self, cls: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        if kind is GeneratorExit:
+        if cls is GeneratorExit:
             self._abandon()
-        elif is_future(answer := self.end()):
+        elif is_future(reply := self.end()):
             from statewright.async_futures import wait_uncancelled  # loads asyncio
 
-            signal = await wait_uncancelled(answer)
-            if signal is not None:
-                raise signal
+            cancellation = await wait_uncancelled(reply)
+            if cancellation is not None:
+                raise cancellation
 
     def end(self) -> MaybeFuture[object]:
-        """Release the thread, unless the last write has done so. Return the saver's answer or a future of it.
+        """Release the thread, unless the last write has released it. Return the saver's reply, or a future of it.
 
-        If this is interrupted, for example by a second Ctrl-C, a worker thread releases the thread, so that other runs
-        need not wait until the lease expires.
+        If this is interrupted, for example by a second Ctrl-C, a worker thread does it, so that other runs need not
+        wait until the lease expires.
         """
         try:
             return self._end()
@@ -99,12 +100,12 @@ class Holding:
     def _end(self) -> MaybeFuture[object]:
         run = self._run
         try:
-            if (run.claimed or cast(Claim, run.claim).is_in_doubt) and not run.nested:
+            if (run.holds_thread or cast(Claim, run.claim).is_in_doubt) and not run.nested:
                 return _saver(run).renew(
-                    _thread(run), cast(LeaseRequest, run.hold(run.ports.clock.now(), release=True))
+                    _thread_id(run), cast(LeaseRequest, run.lease_request(run.ports.clock.now(), release=True))
                 )
         except StorageError:
-            pass  # another run has taken the thread over, or nothing can be written: then the lease expires
+            pass  # another run has taken over the thread, or nothing can be written, so that the lease will expire
         except Exception:  # a defect of the saver must not hide the outcome of the run
             _log_failure(run, "released")
         finally:
@@ -113,11 +114,11 @@ class Holding:
             wake_next(run)
 
     def _abandon(self) -> None:
-        """Release the thread of a dropped run on a worker thread. Takes no lock, so that finalisers may call it.
+        """Release the thread of a dropped run, on a worker thread. Takes no lock, so that finalisers may call this.
 
-        Other runs need not wait for that: without a live holder the lease counts as expired.
+        Other runs need not wait until then: once the owner is discarded, they regard the lease as expired.
         """
-        if self._process == os.getpid():  # otherwise this is the copy in a forked process of a run of its parent
+        if self._process == os.getpid():  # not in a forked process, in which this is a copy of the parent's object
             discard_holder(cast(str, self._run.owner))
             cast(Claim, self._run.claim).release = LightFuture()
             workers.hand_over(self._end_abandoned)
@@ -129,12 +130,12 @@ class Holding:
             cast("LightFuture[None]", cast(Claim, self._run.claim).release).set_result(None)
 
 
-class LeaseRenewer(Holding):
-    """Renews the lease of a run on its thread while its nodes run.
+class LeaseRenewer(ThreadHold):
+    """A context manager around the execution of a run, which renews the lease on the thread while nodes are running.
 
-    A context manager around the execution of the run. The sync driver suspends a run while the reader of its stream
-    processes a part, which may take forever. If another run wants the thread meanwhile, the thread is released, and
-    later writes of the suspended run are refused.
+    Under the sync driver, a run is suspended while the reader of its stream processes a part, which may take forever.
+    If another run wants the thread meanwhile, the thread is released, and later writes of the suspended run are
+    refused.
     """
 
     def __init__(self, run: Run, loop: AbstractEventLoop | None = None) -> None:
@@ -144,16 +145,17 @@ class LeaseRenewer(Holding):
         """The event loop that drives the run; None under the sync driver."""
         self.is_closing = False
         """True once the stream has lost its reader, so that the run will end soon."""
-        self._ended = False
+        self._has_ended = False
         self._is_wanted = False
         """True once another run wants the thread."""
         self._part_count = 0
-        """The number of parts passed to the reader."""
+        """The number of stream parts that were passed to the reader."""
         self._reader_has_part = False
+        """True while the run is suspended, because the reader has a part and has not requested the next one."""
         self._is_watching_reader = False
-        """True while a timer is set that checks whether the reader continues."""
+        """True while a timer is set that will check whether the reader has continued."""
         self._reader_lock = threading.Lock()
-        """Held when the reader requests the next part, and while the thread is released because it does not."""
+        """Guards `_reader_has_part`. Held while the thread is released because the reader does not continue."""
         _renewers[cast(str, run.owner)] = self
         self._set_timer()
 
@@ -170,14 +172,14 @@ class LeaseRenewer(Holding):
                     self._reader_has_part = False
 
     def ask_to_stop(self, on_busy: str) -> None:
-        """Cancel the run, because another run wants its thread."""
+        """Cancel the run, because another run with this `on_busy` wants its thread."""
         self._is_wanted = True
         self.control.request_cancel(f"another run took over its thread with on_busy={on_busy!r}")
         if self._reader_has_part:
             self._watch_reader()
 
     def _watch_reader(self) -> None:
-        """Release the thread after a while, unless the reader has continued: then the run stops by itself."""
+        """Release the thread after READER_PATIENCE, unless the reader continues, so that the run can stop by itself."""
         if self._is_watching_reader:
             return
         self._is_watching_reader = True
@@ -187,7 +189,7 @@ class LeaseRenewer(Holding):
         """Release the thread if the reader still has the part with this number."""
         with self._reader_lock:
             self._is_watching_reader = False
-            if self._ended or not self._reader_has_part:
+            if self._has_ended or not self._reader_has_part:
                 return
             if part_count == self._part_count:
                 cast(Claim, self._run.claim).is_released_early = True
@@ -200,49 +202,50 @@ class LeaseRenewer(Holding):
 
     def _call_later(self, seconds: float, method: Callable[..., None], *args: Any) -> Timer:
         clock = self._run.ports.clock
-        # A weak reference: the clock must not keep an abandoned run alive, or its stream would never be dropped.
+        # A weak reference, because a clock that kept an abandoned run alive would prevent the drop of its stream.
         job = partial(_call_if_alive, WeakMethod(method), *args)
-        # The thread of the system clock must not wait for a disk, so it only submits the job.
+        # The thread of the system clock must not wait for a disk, so it only submits the job to a worker thread.
         return clock.call_later(seconds, partial(workers.submit, job) if type(clock) is SystemClock else job)
 
     def _renew(self) -> None:
+        """Renew the lease, stop the run if another run wants the thread, and set the timer again."""
         run = self._run
-        if self._ended:
+        if self._has_ended:
             return
-        if run.claimed:
+        if run.holds_thread:
             try:
-                hold = cast(LeaseRequest, run.hold(run.ports.clock.now()))
-                lease: Lease | None = resolve(_saver(run).renew(_thread(run), hold))
-                run.held_until = hold.until
+                hold = cast(LeaseRequest, run.lease_request(run.ports.clock.now()))
+                lease: Lease | None = resolve(_saver(run).renew(_thread_id(run), hold))
+                run.lease_expires_at = hold.until
                 if lease is not None and lease.wanted is not None:
                     self.ask_to_stop(lease.wanted)
             except LeaseLost:
-                run.lose_hold()  # its next write is refused with this error
+                run.lose_thread()  # the next write of the run will be refused with this error
             except StorageError:
-                pass  # either its next write fails with this error, or the next renewal succeeds
-            except Exception:  # a saver that violates its port; the next renewal may succeed
+                pass  # either the next write of the run will fail with this error, or the next renewal succeeds
+            except Exception:  # a defect of the saver: the next renewal may succeed
                 _log_failure(run, "renewed")
         self._set_timer()
 
     def _end(self) -> MaybeFuture[object]:
-        self._ended = True
+        self._has_ended = True
         self._timer.cancel()
         return super()._end()
 
     def _abandon(self) -> None:
-        self._ended = True
+        self._has_ended = True
         super()._abandon()
 
 
-def _wait_for(answer: MaybeFuture[object]) -> None:
-    with suppress(Exception):  # then the lease expires
-        resolve(answer)
+def _wait_for(reply: MaybeFuture[object]) -> None:
+    with suppress(Exception):  # if the release fails, the lease expires
+        resolve(reply)
 
 
 def _log_failure(run: Run, action: str) -> None:
     import logging  # few runs need it
 
-    logging.getLogger("statewright").exception("The lease on thread %r could not be %s.", _thread(run), action)
+    logging.getLogger("statewright").exception("The lease on thread %r could not be %s.", _thread_id(run), action)
 
 
 def _call_if_alive(method: WeakMethod[Callable[..., None]], *args: Any) -> None:
@@ -252,7 +255,7 @@ def _call_if_alive(method: WeakMethod[Callable[..., None]], *args: Any) -> None:
 
 
 def _reset_after_fork() -> None:
-    """Clear the queues in a forked process, which has no waiting runs."""
+    """Clear the queues in a forked process, in which no run is waiting."""
     global _lock
     _lock = threading.Lock()
     _queues.clear()
@@ -266,7 +269,7 @@ def _saver(run: Run) -> Checkpointer:
     return cast(Checkpointer, run.saver)
 
 
-def _thread(run: Run) -> str:
+def _thread_id(run: Run) -> str:
     return cast(BranchKey, run.branch_key).thread_id
 
 
@@ -274,17 +277,20 @@ def _thread(run: Run) -> str:
 
 
 def request_thread(run: Run, holder: str) -> MaybeFuture[object]:
-    """Request the holder of a thread to stop, if `on_busy` demands it. Return the saver's answer or a future of it."""
+    """Request the holder of a thread to stop, if `on_busy` demands it. Return the saver's reply, or a future of it."""
     if run.config.on_busy not in STOPS_HOLDER:
         return None
     renewer = _renewers.get(holder)
     if renewer is not None:
         renewer.ask_to_stop(run.config.on_busy)
-    return _saver(run).want(_thread(run), run.config.on_busy)
+    return _saver(run).want(_thread_id(run), run.config.on_busy)
 
 
-def note_closing(owners: Iterable[str]) -> None:
-    """Record that runs have lost their reader and are about to be cancelled. Finalisers may call this."""
+def mark_closing(owners: Iterable[str]) -> None:
+    """Record that the streams of these runs have lost their readers, so that the runs will soon be cancelled.
+
+    Takes no lock, so that finalisers may call this.
+    """
     for owner in owners:
         renewer = _renewers.get(owner)
         if renewer is not None:
@@ -292,25 +298,25 @@ def note_closing(owners: Iterable[str]) -> None:
 
 
 def is_closing(holder: str) -> bool:
-    """Return True if the holder has lost its reader: other runs wait for its end, whatever their `on_busy`."""
+    """Return True if the stream of the holder has lost its reader. Then other runs wait, whatever their `on_busy`."""
     renewer = _renewers.get(holder)
     return renewer is not None and renewer.is_closing
 
 
 def _check_can_end(run: Run, holder: str) -> None:
-    """Raise ThreadBusy if the event loop of this thread drives the holder, which could not end while this one waits."""
+    """Raise ThreadBusy if the event loop of this OS thread drives the holder: it could not end while this run waits."""
     renewer = _renewers.get(holder)
     if renewer is None or renewer.loop is None:
         return
-    import asyncio  # loaded by now, since the holder has a loop
+    import asyncio  # loaded already, because the holder has a loop
 
     with suppress(RuntimeError):  # no loop is running on this thread
-        if asyncio.get_running_loop() is renewer.loop and (lease := resolve(lease_of(run))) is not None:
-            raise ThreadBusy(_thread(run), lease.owner, lease.until)
+        if asyncio.get_running_loop() is renewer.loop and (lease := resolve(load_lease(run))) is not None:
+            raise ThreadBusy(_thread_id(run), lease.owner, lease.until)
 
 
 def enter_queue(run: Run) -> Ticket:
-    """Return the ticket of a run in the queue for its thread. The run keeps its position until `leave_queue`."""
+    """Return the ticket of a run in the queue for its thread. The run keeps its position until it leaves the queue."""
     claim = cast(Claim, run.claim)
     if claim.ticket is None:
         claim.ticket = Ticket()
@@ -320,13 +326,13 @@ def enter_queue(run: Run) -> Ticket:
 
 
 def leave_queue(run: Run) -> None:
-    """Remove a run from the queue for its thread, if it waits there, and let the next run check the thread."""
+    """Remove a run from the queue for its thread, if it is in it, and let the next run check the thread."""
     claim = cast(Claim, run.claim)
     if claim.ticket is None:
         return
     with _lock:
         queue = _queues.get(_queue_key(run))
-        if queue is not None and claim.ticket in queue:  # an interrupted call may have removed it already
+        if queue is not None and claim.ticket in queue:  # an earlier call that was interrupted may have removed it
             queue.remove(claim.ticket)
             if not queue:
                 del _queues[_queue_key(run)]
@@ -340,42 +346,45 @@ def wake_next(run: Run) -> None:
         queue = _queues.get(_queue_key(run))
         ticket = queue[0] if queue else None
     if ticket is not None:
-        ticket.call()
+        ticket.wake()
 
 
 def _queue_key(run: Run) -> tuple[Hashable, str]:
-    """Return the key that identifies a thread among those of all savers in the process."""
-    return scope_of(_saver(run)), _thread(run)
+    """Return the key that identifies a thread among the threads of all savers in the process."""
+    return scope_of(_saver(run)), _thread_id(run)
 
 
-def is_first(run: Run, ticket: Ticket) -> bool:
-    """Return True if it is the turn of this run. With on_busy="reject" it waits only for a closing run, not in turn."""
+def is_its_turn(run: Run, ticket: Ticket) -> bool:
+    """Return True if the run is the first in the queue, or if it does not queue, because it has on_busy="reject"."""
     if run.config.on_busy == "reject":
         return True
     with _lock:
         return _queues[_queue_key(run)][0] is ticket
 
 
-def lease_of(run: Run) -> MaybeFuture[Lease | None]:
-    """Return the current lease on the thread or a future of it."""
-    return _saver(run).lease(_thread(run))
+def load_lease(run: Run) -> MaybeFuture[Lease | None]:
+    """Return the current lease on the thread, or a future of it."""
+    return _saver(run).lease(_thread_id(run))
 
 
-def is_over(run: Run, lease: Lease | None, holder: str) -> bool:
-    """Return True if the lease does not block the run, or if the run waits only for `holder`, which has left."""
+def is_free_for(run: Run, lease: Lease | None, holder: str) -> bool:
+    """Return True if the run need not wait any longer, because the lease is over or does not belong to `holder`.
+
+    The second reason applies only with on_busy="reject": such a run waits for one particular holder.
+    """
     if lease is None or lease.has_lapsed(run.ports.clock.now()):
         return True
     return run.config.on_busy == "reject" and lease.owner != holder
 
 
-def is_stopped(run: Run) -> bool:
-    """Return whether a waiting run was asked to stop."""
+def is_asked_to_stop(run: Run) -> bool:
+    """Return whether a run that waits was requested to stop."""
     control = run.control
     return control is not None and (control.cancel_requested or control.drain_requested)
 
 
 def await_turn(run: Run, holder: str) -> bool:
-    """Block until it is the run's turn and its thread is free. Return False if the run was stopped meanwhile.
+    """Block until it is the run's turn and its thread is free. Return False if the run was requested to stop instead.
 
     Raises ThreadBusy if the holder cannot end while this OS thread is blocked.
     """
@@ -383,18 +392,22 @@ def await_turn(run: Run, holder: str) -> bool:
     ticket = enter_queue(run)
     resolve(request_thread(run, holder))
     seconds = FIRST_POLL
-    with run.control.on_cancel(ticket.call) if run.control is not None else nullcontext():
+    with run.control.on_cancel(ticket.wake) if run.control is not None else nullcontext():
         while True:
-            ticket.called.clear()
-            if is_stopped(run):
+            ticket.woken.clear()
+            if is_asked_to_stop(run):
                 return False
-            first = is_first(run, ticket)
-            if first and is_over(run, resolve(lease_of(run)), holder):
+            first = is_its_turn(run, ticket)
+            if first and is_free_for(run, resolve(load_lease(run)), holder):
                 return True
-            run.ports.clock.wait(ticket.called, seconds if first else LONGEST_POLL)
+            run.ports.clock.wait(ticket.woken, seconds if first else LONGEST_POLL)
             seconds = next_poll(seconds, first=first)
 
 
 def next_poll(seconds: float, *, first: bool) -> float:
-    """Return the delay before the next check. A run that is not first in the queue is woken when it becomes first."""
+    """Return the seconds until the next check of the thread, after a delay of `seconds`.
+
+    A run that is not `first` in the queue starts again with the shortest delay, because it is woken when it becomes
+    first.
+    """
     return min(seconds * 2, LONGEST_POLL) if first else FIRST_POLL

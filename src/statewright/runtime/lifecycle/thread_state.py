@@ -1,6 +1,6 @@
 """Inspect threads, and change them from outside a run.
 
-Most functions are generators of storage effects, like the core of a run, so that sync and async methods share them.
+Most functions are generators of storage effects, like the core of a run. `saver_calls.perform_all` performs them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from statewright.runtime.tasks.execute import conclude, read_result
 from statewright.runtime.tasks.scope import Scope
 
 Update = tuple[Any, str | None]
-"""Values, and the node to update as, which is treated as if it had returned them; None to infer the node."""
+"""Values, and the node that is regarded as having returned them; None to infer the node."""
 
 
 def load_branch_head(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
@@ -61,18 +61,23 @@ def load_saved(run: Run) -> Generator[Effect, Any, SavedCheckpoint | None]:
 
 
 def iter_history(run: Run, checkpoint_id: str | None, limit: int, *, inclusive: bool) -> Iterator[SavedCheckpoint]:
-    """Yield the checkpoints of a branch and its ancestors, the newest first, read in pages of `limit`.
+    """Yield the checkpoints of a branch, the newest first. If it is a fork, the checkpoints before the fork follow.
 
-    A `checkpoint_id` selects those before it, and the checkpoint itself if `inclusive`.
+    With `checkpoint_id`, yield only earlier checkpoints than this one; with `inclusive`, this one too. They are read in
+    pages of `limit` checkpoints.
     """
-    saver, line = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
+    saver, branch_key = cast(Checkpointer, run.saver), cast(BranchKey, run.branch_key)
     before = CheckpointId(checkpoint_id) if checkpoint_id is not None else None
     if before is not None and inclusive:
         yield cast(SavedCheckpoint, perform_all(run, load_saved(run)))
     while True:
         page: Sequence[SavedCheckpoint] = resolve(
             saver.history(
-                line.thread_id, namespace=line.namespace, branch=run.settings.branch, before=before, limit=limit
+                branch_key.thread_id,
+                namespace=branch_key.namespace,
+                branch=run.settings.branch,
+                before=before,
+                limit=limit,
             )
         )
         yield from page
@@ -84,10 +89,11 @@ def iter_history(run: Run, checkpoint_id: str | None, limit: int, *, inclusive: 
 def update_thread(
     run: Run, updates: Sequence[Update], *, cancel_pending: bool
 ) -> Generator[Effect, Any, tuple[BranchKey, CheckpointId]]:
-    """Commit updates as if nodes had returned them, and return the new head.
+    """Commit updates as if nodes had returned them, and return the branch and the id of the new head.
 
-    Each update completes a task of its node, if one is due, and makes its successors due. Other tasks stay due, unless
-    `cancel_pending`. Raises InvalidUpdateError if more tasks of a node are due than there are updates as that node.
+    Each update completes a task of its node, if one is due, and the successors of the node become due. Other tasks stay
+    due, unless `cancel_pending`. Raises InvalidUpdateError if more tasks of a node are due than there are updates as
+    that node.
     """
     head = yield from load_head(run)
     saved = migrated(run, (yield from load_saved(run)) if run.settings.checkpoint_id else head)
@@ -101,10 +107,10 @@ def update_thread(
     after, pending, results = _apply_updates(run, base, pending, results, commit_id, cancel_pending=cancel_pending)
     parent = base if saved is not None else None
     expected = head.id if head is not None else None
-    beside: tuple[StepCommit, ...] = ()
+    sibling_commits: tuple[StepCommit, ...] = ()
     if saved is not None:
-        line = saved.branch_key._replace(branch=run.settings.branch)
-        beside = yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=False)
+        branch_key = saved.branch_key._replace(branch=run.settings.branch)
+        sibling_commits = yield from subgraph_commits(run, saved, branch_key, at_head=at_head, restart_calls=False)
         due = {task.id for task in after.frontier}
         ended = [task for task in base.frontier if task.id not in due]
         if not run.config.keeps_calls:
@@ -123,7 +129,7 @@ def update_thread(
         metadata=metadata,
         releases=True,
     )
-    commit.siblings = beside
+    commit.siblings = sibling_commits
     yield from save_commit(run, commit)
     assert run.branch_key is not None
     return run.branch_key, CheckpointId(after.id)
@@ -134,7 +140,7 @@ def _copied_metadata(saved: SavedCheckpoint, *names: str) -> dict[str, Any]:
 
 
 def check_updates(run: Run, updates: Sequence[Update]) -> None:
-    """Raise InvalidUpdateError for updates that are invalid whatever the state of the thread."""
+    """Raise the errors of invalid updates that do not depend on the state of the thread."""
     for values, as_node in updates:
         _check_node(run, as_node, len(updates))
         if as_node is not None and as_node != END:
@@ -143,10 +149,10 @@ def check_updates(run: Run, updates: Sequence[Update]) -> None:
 
 
 def _check_node(run: Run, as_node: str | None, count: int) -> None:
-    """Raise InvalidUpdateError if an update, one of `count`, cannot come from `as_node`."""
+    """Raise InvalidUpdateError if `as_node` is not a node, or is None although there are several updates (`count`)."""
     if as_node is None and count > 1:
         raise InvalidUpdateError(
-            "Each of several updates needs as_node, because it cannot be inferred from their order."
+            "If there are several updates, each needs as_node, because it cannot be inferred from their order."
         )
     names = [*run.program.graph.nodes, START, END]
     if as_node is not None and as_node not in names:
@@ -158,7 +164,7 @@ def _check_node(run: Run, as_node: str | None, count: int) -> None:
 def _result_as_node(
     run: Run, base: Checkpoint, saved: SavedCheckpoint | None, values: Any, as_node: str | None, count: int
 ) -> TaskResult:
-    """Return the result of a task of `as_node` that has returned `values`."""
+    """Return the result of a task of the node `as_node`, as if the node had returned `values`."""
     _check_node(run, as_node, count)
     name = _last_node(run, saved) if as_node is None else as_node
     program = run.program
@@ -175,7 +181,7 @@ def _result_as_node(
 
 
 def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
-    """Return the node of an update without as_node: the only node, or the only one that ran last."""
+    """Return the node for an update without as_node: the only node of the graph, or the only one that ran last."""
     nodes = list(run.program.graph.nodes)
     if len(nodes) == 1:
         return nodes[0]
@@ -186,8 +192,8 @@ def _last_node(run: Run, saved: SavedCheckpoint | None) -> str:
     unknown = next((name for name in last if name not in nodes and name not in (START, END)), None)
     if unknown is not None:
         raise InvalidUpdateError(
-            f"The node that ran last is {unknown!r}, and the graph has no node of that name. Pass as_node=, or if the "
-            f"node was renamed, add its former name to its aliases=. " + suggestion(unknown, nodes, noun="Nodes")
+            f"The node that ran last is {unknown!r}, which the graph does not have. Pass as_node=, or if the node was "
+            f"renamed, add its former name to its aliases=. " + suggestion(unknown, nodes, noun="Nodes")
         )
     raise InvalidUpdateError(
         f"The node of the update cannot be inferred: {', '.join(last) or 'no node'} ran last. Pass as_node=."
@@ -205,8 +211,8 @@ def _apply_updates(
 ) -> tuple[Checkpoint, Pending, Sequence[TaskResult]]:
     """Return the checkpoint after the updates, the pending data of the tasks that stay due, and the applied results.
 
-    Saved results of the superstep stay pending while one of its tasks has no result. Once the updates complete the last
-    such task, all results are applied together.
+    If tasks of the superstep have saved results, these stay pending as long as another task has no result. Once the
+    updates complete the last task without a result, all results are applied together.
     """
     program = run.program
     names = {result.task.node for result in results}
@@ -215,7 +221,7 @@ def _apply_updates(
     if not cancel_pending and END not in names:
         _check_counts(base, pending, results)
         due = [task for task in base.frontier if task.node not in names or task.id in pending.completed]
-        deferred = [held for held in base.deferred if held.task.node not in names]
+        deferred = [entry for entry in base.deferred if entry.task.node not in names]
     if due and all(task.id in pending.completed for task in due):
         results = _merge_in_task_order(base, pending, results)
         due = []
@@ -226,7 +232,7 @@ def _apply_updates(
 
 
 def _check_counts(base: Checkpoint, pending: Pending, results: Sequence[TaskResult]) -> None:
-    """Raise InvalidUpdateError if more tasks of an updated node are due than there are updates as that node."""
+    """Raise InvalidUpdateError if more tasks of a node are due than there are updates as that node."""
     updates = Counter(result.task.node for result in results)
     tasks = Counter(task.node for task in base.frontier if task.id not in pending.completed)
     for node, count in updates.items():
@@ -238,12 +244,12 @@ def _check_counts(base: Checkpoint, pending: Pending, results: Sequence[TaskResu
 
 
 def _merge_in_task_order(base: Checkpoint, pending: Pending, updates: Sequence[TaskResult]) -> Sequence[TaskResult]:
-    """Return saved results and updates in the order of their tasks; updates as nodes that were not due come last."""
+    """Return saved results and updates in the order of their tasks, followed by updates as nodes that were not due."""
     unused = list(updates)
     ordered: list[TaskResult] = []
     for task in base.frontier:
         result = pending.completed.get(task.id)
-        if result is None:  # then there is an update for the task, since none stays due
+        if result is None:  # then an update completes the task, because no task stays due
             index = next(index for index, update in enumerate(unused) if update.task.node == task.node)
             result = unused.pop(index)
         ordered.append(result)
@@ -251,29 +257,36 @@ def _merge_in_task_order(base: Checkpoint, pending: Pending, updates: Sequence[T
 
 
 def fork_thread(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[BranchKey, CheckpointId]]:
-    """Make the checkpoint that the settings name the head of a branch: a new one, or its own again."""
+    """Make the checkpoint that the settings name the head of a branch: of a new one, or of its own branch again.
+
+    Return the branch and the id of the new head.
+    """
     own_head = yield from load_head(run)
     saved = (yield from load_saved(run)) if run.settings.checkpoint_id else own_head
     if saved is None:
         raise CheckpointNotFound(f"Thread {run.settings.thread_id!r} has no checkpoint to fork.")
-    line = saved.branch_key._replace(branch=checked_name("branch", run.settings.branch if branch is None else branch))
-    head = own_head if line.branch == run.settings.branch else (yield Load(line.branch))
+    branch_key = saved.branch_key._replace(
+        branch=checked_name("branch", run.settings.branch if branch is None else branch)
+    )
+    head = own_head if branch_key.branch == run.settings.branch else (yield Load(branch_key.branch))
     if head is not None and branch is not None and branch != saved.branch_key.branch:
-        raise InvalidUpdateError(f"Thread {line.thread_id!r} already has a branch {branch!r}. Choose another name.")
-    if line.namespace:
-        if not (yield from _is_unused_memory(saved, line)):
-            return (yield from fork_inside(run, saved, line.branch))
+        raise InvalidUpdateError(
+            f"Thread {branch_key.thread_id!r} already has a branch {branch!r}. Choose another name."
+        )
+    if branch_key.namespace:
+        if not (yield from _is_unused_memory(saved, branch_key)):
+            return (yield from fork_inside(run, saved, branch_key.branch))
         if not saved.checkpoint.is_complete:
             raise InvalidUpdateError(ended_call_message(saved.branch_key))
     before = saved.checkpoint
     newest: SavedCheckpoint | None = (
-        head if line.branch == saved.branch_key.branch else (yield Load(saved.branch_key.branch))
+        head if branch_key.branch == saved.branch_key.branch else (yield Load(saved.branch_key.branch))
     )
     at_head = newest is not None and newest.id == saved.id
-    beside = yield from subgraph_commits(run, saved, line, at_head=at_head, restart_calls=False)
+    sibling_commits = yield from subgraph_commits(run, saved, branch_key, at_head=at_head, restart_calls=False)
     commit_id, now = yield from draw_stamp(run, before.step + 1)
     after = copy_with_id(before, commit_id)
-    run.branch_key = line
+    run.branch_key = branch_key
     expected = head.id if head is not None else None
     pending = saved.pending.forked()
     metadata = _copied_metadata(saved, "nodes", "parent_task", "remembers")
@@ -281,13 +294,13 @@ def fork_thread(run: Run, branch: str | None) -> Generator[Effect, Any, tuple[Br
         run, before, after, [], now, source="fork", expected=expected, pending=pending, metadata=metadata, releases=True
     )
     commit.graph_version = saved.graph_version  # the checkpoint is not migrated here, but by the next run
-    commit.siblings = beside
+    commit.siblings = sibling_commits
     yield from save_commit(run, commit)
-    return line, CheckpointId(after.id)
+    return branch_key, CheckpointId(after.id)
 
 
 def _is_unused_memory(saved: SavedCheckpoint, branch_key: BranchKey) -> Generator[Effect, Any, bool]:
-    """Return True if a checkpoint belongs to a memory that no task uses now, so that only the memory is forked."""
+    """Return True if a checkpoint belongs to the memory of a subgraph, and no task waits for a call with it."""
     if not saved.metadata.get("remembers") or branch_key.branch != saved.branch_key.branch:
         return False
     return (yield from find_callers(branch_key)) is None
@@ -298,33 +311,34 @@ class EarlierHolder(NamedTuple):
 
     run_id: str
     head: str | None
-    """The id of the head at that time: of an earlier run if the holder had saved no checkpoint yet."""
+    """The id of the head at that time. An earlier run has saved it, if the holder had not saved a checkpoint yet."""
 
     def has_left(self, head: SavedCheckpoint) -> bool:
-        """Return True if `head` is the last checkpoint of that run, which has not completed."""
+        """Return True if the run has stopped without completing, and no other run has continued the thread since."""
         return not head.checkpoint.is_complete and (head.run_id == self.run_id or head.id == self.head)
 
 
 def roll_back_thread(
-    run: Run, *, only: EarlierHolder | None = None, expected: str | None = None, releases: bool = False
+    run: Run, *, holder: EarlierHolder | None = None, expected: str | None = None, releases: bool = False
 ) -> Generator[Effect, Any, None]:
     """Roll the branch back to the checkpoint before its last input.
 
-    `only` undoes just the effects of that run, and nothing if it has completed or another run has continued. Unless it
-    `releases` the thread, `run` keeps holding it. Raises CheckpointConflict if `expected` is not the head of the
-    branch, CheckpointNotFound if the earlier checkpoint was pruned, and InvalidUpdateError if there was no input.
+    With `holder`, undo just the effects of that run, and nothing if it has completed or another run has continued the
+    thread. With `releases`, the thread is released; otherwise `run` still holds it. Raises CheckpointConflict if
+    `expected` is not the head of the branch, CheckpointNotFound if the earlier checkpoint was pruned, and
+    InvalidUpdateError if there was no input.
     """
     head = yield from load_head(run)
     head_id = head.id if head is not None else None
     if expected is not None and head_id != expected:
         raise CheckpointConflict(cast(BranchKey, run.branch_key).thread_id, expected, head_id)
-    if head is None or (only is not None and not only.has_left(head)):
+    if head is None or (holder is not None and not holder.has_left(head)):
         return
-    before = yield from _find_beginning(run, head, only)
+    before = yield from _find_beginning(run, head, holder)
     if before is not None and before.id == head.id:
         return  # that run has changed nothing
     base = before.checkpoint if before is not None else Checkpoint(run.run_id, -1, run.program.start_values(), ())
-    beside = yield from subgraph_commits(run, before, head.branch_key, at_head=False, restart_calls=False)
+    sibling_commits = yield from subgraph_commits(run, before, head.branch_key, at_head=False, restart_calls=False)
     commit_id, now = yield from draw_stamp(run, head.checkpoint.step + 1)
     after = copy_with_id(base, commit_id, head.checkpoint.step + 1)
     pending = before.pending if before is not None else None
@@ -341,32 +355,33 @@ def roll_back_thread(
         metadata={"rolled_back": head.run_id},
         releases=releases,
     )
-    commit.siblings = beside
+    commit.siblings = sibling_commits
     if before is not None:
         commit.graph_version = before.graph_version
     yield from save_commit(run, commit)
 
 
 def _find_beginning(
-    run: Run, head: SavedCheckpoint, only: EarlierHolder | None
+    run: Run, head: SavedCheckpoint, holder: EarlierHolder | None
 ) -> Generator[Effect, Any, SavedCheckpoint | None]:
     """Find the checkpoint before the last input; None if the thread begins with that input.
 
-    With `only` the search also ends where that run began: at a completed run, or at a change by another caller.
+    With `holder`, find the checkpoint from which that run has started. It may be the end of a completed run, or a
+    change that was made from outside a run.
     """
     current = head
     while True:
         is_input = current.source == "input"
-        if only is not None and current.source in ("update", "fork") and current.run_id != only.run_id:
+        if holder is not None and current.source in ("update", "fork") and current.run_id != holder.run_id:
             return current
         if _begins_thread(current):
-            if is_input or only is not None:
+            if is_input or holder is not None:
                 return None
             raise InvalidUpdateError(
                 f"Thread {current.branch_key.thread_id!r} has no input to undo. Fork one of its checkpoints instead."
             )
-        # A run that continued from an older checkpoint has replaced a head that is not among its ancestors.
-        replaced = current.metadata.get("replaces") if is_input or only is not None else None
+        # If a run continued from an older checkpoint, the head that it has replaced is not among its ancestors.
+        replaced = current.metadata.get("replaces") if is_input or holder is not None else None
         parent_id = replaced or current.parent_id
         parent: SavedCheckpoint | None = (yield Load(run.settings.branch, parent_id)) if parent_id else None
         if parent is None:
@@ -374,17 +389,17 @@ def _find_beginning(
                 f"Thread {current.branch_key.thread_id!r} cannot be rolled back: the checkpoint before its last input "
                 f"was pruned. Nothing was changed. Fork a checkpoint that still exists, or prune less."
             )
-        if is_input or replaced or (only is not None and parent.checkpoint.is_complete):
+        if is_input or replaced or (holder is not None and parent.checkpoint.is_complete):
             return parent
         current = parent
 
 
 def _begins_thread(saved: SavedCheckpoint) -> bool:
-    """Return True for the first checkpoint of a thread. If a later one has no parent, its parent was pruned."""
+    """Return True for the first checkpoint of a thread. If a later checkpoint has no parent, its parent was pruned."""
     return saved.parent_id is None and (saved.checkpoint.step == 0 or "rolled_back" in saved.metadata)
 
 
 def diff(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
-    """Return both values for each key that differs; None for an absent one."""
+    """Return the old and the new value of each key whose values differ; None for a value that is missing."""
     keys = [*before, *(key for key in after if key not in before)]
     return {key: (before.get(key), after.get(key)) for key in keys if before.get(key) != after.get(key)}

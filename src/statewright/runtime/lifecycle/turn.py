@@ -1,9 +1,9 @@
-"""The life of a run: take its turn on the thread, advance until nothing is due, release the thread.
+"""The life of a run: take its turn on the thread, advance until no task is due, release the thread.
 
 A run decides where to begin from the checkpoint that it has loaded, and claims its thread with its first write. If the
 claim is refused, no node has run yet, so the run can start over: at once if the thread has changed since it was loaded,
-or after its release if another run holds it (`on_busy`). The caller gets a CheckpointConflict only if it has named the
-checkpoint to start from, since the run would then start from another one, or if the run had begun.
+or, depending on `on_busy`, when another run that holds the thread has released it. The caller gets a CheckpointConflict
+only if it has named the checkpoint to start from, which starting over would ignore, or if the run had already begun.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 
 def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
-    """Advance a run from its input until it is idle, and return its outcome. Every driver drives this generator."""
+    """Begin a run with an input, advance it until it is idle, and return its outcome. Drivers drive this generator."""
     if run.emitter is not None and run.emitter.wants("run_started"):
         yield Emit(run_event("run_started", run, graph_input))
     try:
@@ -43,17 +43,17 @@ def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
                 may_reload=run.settings.checkpoint_id is None,
                 check=lambda: check_input(run, graph_input),
             )
-        if isinstance(beginning, RunOutcome):  # of unfinished work that has stopped again, or of a run that was stopped
+        if isinstance(beginning, RunOutcome):  # the run was requested to stop, or unfinished work has stopped again
             outcome = beginning
         else:
             outcome = yield from supersteps(run, *beginning)
         with caused_by(outcome.error):
             if run.uncommitted_from is not None:
-                if outcome.status == "completed" and _is_dropped(run):
-                    _note_end(run, outcome.checkpoint)
+                if outcome.status == "completed" and _is_deleted_with_task(run):
+                    _report_end(run, outcome.checkpoint)
                 else:
                     yield from save_uncommitted(run, outcome.checkpoint)
-            if run.claimed:
+            if run.holds_thread:
                 yield from release_thread(run, outcome)
     except LeaseLost as error:
         if run.parent is not None:
@@ -72,13 +72,13 @@ def run_until_idle(run: Run, graph_input: Any) -> RunGenerator:
     return outcome
 
 
-def _is_dropped(run: Run) -> bool:
-    """Return True if the checkpoints of a call are deleted with the task that made it."""
+def _is_deleted_with_task(run: Run) -> bool:
+    """Return True for a subgraph call whose checkpoints will be deleted when the calling task ends."""
     return run.caller is not None and run.namespace in run.caller.run.open_namespaces
 
 
-def _note_end(run: Run, checkpoint: Checkpoint) -> None:
-    """Report the end of a call to the run of its caller, which saves it if the calling task will run again."""
+def _report_end(run: Run, checkpoint: Checkpoint) -> None:
+    """Report the end of a subgraph call to the calling run, which saves the end only if the calling task runs again."""
     caller = run.caller
     if caller is not None and not caller.abandoned:
         caller.run.ended_calls[run.namespace] = Scope(run, checkpoint=checkpoint)
@@ -91,17 +91,17 @@ def take_turn(
     may_reload: bool = True,
     check: Callable[[], object] | None = None,
 ) -> Generator[Effect, Any, T | RunOutcome]:
-    """Perform `begin`, which loads and claims the thread, and repeat it while its claim is refused temporarily.
+    """Perform `begin`, which loads and claims the thread, and perform it again if the claim is refused temporarily.
 
-    Return its result, or an outcome if the run was stopped while it waited. Without `may_reload`, CheckpointConflict is
-    raised if the thread has changed. `check` raises the errors that `begin` would raise whatever the state of the
-    thread, so that no holder is stopped for an invalid input.
+    Return the result of `begin`, or an outcome if the run was requested to stop while it waited. Without `may_reload`,
+    CheckpointConflict is raised if the thread has changed since it was loaded. `check` raises those errors of `begin`
+    that do not depend on the thread; it is called before another run is requested to stop, which would be in vain.
     """
     holder: EarlierHolder | None = None
     while True:
         try:
             if holder is not None and run.config.on_busy == "rollback":
-                yield from roll_back_thread(run, only=holder)
+                yield from roll_back_thread(run, holder=holder)
             return (yield from begin())
         except (ThreadBusy, CheckpointConflict) as error:
             refusal = error
@@ -110,7 +110,7 @@ def take_turn(
             if not may_reload or not _can_start_over(run):
                 raise refusal
             continue
-        if run.claimed or (run.config.on_busy == "reject" and not is_closing(refusal.owner)):
+        if run.holds_thread or (run.config.on_busy == "reject" and not is_closing(refusal.owner)):
             raise refusal
         if check is not None and run.config.on_busy in STOPS_HOLDER:
             check()
@@ -120,24 +120,24 @@ def take_turn(
 
 
 def _loaded_head(run: Run) -> str | None:
-    """Return the id of the head that the run has loaded last."""
+    """Return the id of the head that the run has loaded last; "" if the thread had no checkpoint."""
     return run.claim.loaded_version[0] if run.claim is not None and run.claim.loaded_version is not None else None
 
 
 def _can_start_over(run: Run) -> bool:
-    """Return whether starting over may succeed: nothing was saved, and no version of the thread was refused twice."""
+    """Return whether starting over may succeed, and record the version of the thread for which a claim was refused."""
     claim = run.claim
-    if run.claimed or claim is None:
+    if run.holds_thread or claim is None:
         return False
     if claim.refused_version is not None and claim.refused_version == claim.loaded_version:
-        return False  # claims based on this version were refused twice, so loading it again cannot help
+        return False  # a second claim based on the same version was refused, so loading the thread again cannot help
     claim.refused_version = claim.loaded_version
     return True
 
 
 def _forget_beginning(run: Run) -> None:
-    """Discard the data that a refused beginning has left in the run."""
-    if run.claimed:
+    """Discard the data that a beginning whose claim was refused has left in the run."""
+    if run.holds_thread:
         return
     run.open_namespaces, run.uncommitted_from = set(), None
     run.answers.clear()
@@ -146,7 +146,7 @@ def _forget_beginning(run: Run) -> None:
 
 
 def _stopped_outcome(run: Run) -> RunOutcome:
-    """Return the outcome of a run that was stopped before it held its thread, or after it had lost it."""
+    """Return the outcome of a run that was requested to stop before it held its thread, or after it had lost it."""
     control = run.control
     if control is not None and control.cancel_reason is not None:
         return RunOutcome("cancelled", NOTHING_SAVED, error=RunCancelled(control.cancel_reason))

@@ -17,10 +17,10 @@ from statewright.runtime.tasks.liveness import note_refusal
 
 
 def run_concurrently(run_one: Callable[[int], Any], count: int, limit: int | None) -> list[Any]:
-    """Call `run_one` with each index, on threads and in copies of this context, and return the results in order.
+    """Call `run_one` with each index below `count`, concurrently on threads, and return the results in order.
 
-    At most `limit` calls run at once. After the first exception no further call begins. Calls in progress cannot be
-    stopped: they are waited for, unless this thread is interrupted.
+    The calls run in copies of this context, at most `limit` at once. After the first exception no further call begins,
+    and the calls in progress, which cannot be stopped, are awaited before the exception is raised.
     """
     if not count:
         return []
@@ -29,7 +29,7 @@ def run_concurrently(run_one: Callable[[int], Any], count: int, limit: int | Non
 
     def run_unless_failed(index: int) -> Any:
         nonlocal has_failed
-        if has_failed:  # the pool may start this call before the waiting thread cancels it
+        if has_failed:  # the pool may start this call before the thread that waits for it has cancelled it
             return None
         try:
             return run_one(index)
@@ -38,22 +38,22 @@ def run_concurrently(run_one: Callable[[int], Any], count: int, limit: int | Non
             raise
 
     try:
-        runs = [pool.submit(contextvars.copy_context().run, run_unless_failed, index) for index in range(count)]
-        if _wait_for_failure(runs):
+        calls = [pool.submit(contextvars.copy_context().run, run_unless_failed, index) for index in range(count)]
+        if _wait_for_failure(calls):
             pool.shutdown(wait=False, cancel_futures=True)
-            for run in runs:
-                wait_until_done(run)
-            raise next(error for run in runs if not run.cancelled() and (error := run.exception()) is not None)
-        return [run.result() for run in runs]
+            for call in calls:
+                wait_until_done(call)
+            raise next(error for call in calls if not call.cancelled() and (error := call.exception()) is not None)
+        return [call.result() for call in calls]
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _wait_for_failure(runs: Sequence[Future[Any]]) -> bool:
-    """Wait until a run has failed or all have ended. Return whether one has failed."""
+def _wait_for_failure(calls: Sequence[Future[Any]]) -> bool:
+    """Wait until a call has failed or all calls have ended. Return whether a call has failed."""
     while True:
-        done, pending = wait(runs, SIGNAL_POLL_SECONDS, FIRST_EXCEPTION)
-        if any(run.exception() is not None for run in done):
+        done, pending = wait(calls, SIGNAL_POLL_SECONDS, FIRST_EXCEPTION)
+        if any(call.exception() is not None for call in done):
             return True
         if not pending:
             return False
@@ -62,7 +62,7 @@ def _wait_for_failure(runs: Sequence[Future[Any]]) -> bool:
 async def arun_concurrently(
     run_one: Callable[[int], Coroutine[Any, Any, Any]], count: int, limit: int | None
 ) -> list[Any]:
-    """`run_concurrently`, on the running event loop. The first exception cancels the other calls."""
+    """Do the same as `run_concurrently` on the running event loop. The first exception cancels the other calls."""
     import asyncio
 
     slots = asyncio.Semaphore(limit or max(count, 1))
@@ -79,19 +79,20 @@ async def arun_concurrently(
                 has_failed = True
                 raise
 
-    runs = [asyncio.ensure_future(run_in_slot(index)) for index in range(count)]
+    calls = [asyncio.ensure_future(run_in_slot(index)) for index in range(count)]
     try:
-        return await asyncio.gather(*runs)
+        return await asyncio.gather(*calls)
     finally:
-        for run in runs:
-            run.cancel()
-        await asyncio.gather(*runs, return_exceptions=True)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
 
 
 def raise_signals(results: list[Any]) -> list[Any]:
-    """Return the results of a batch, or raise the signals among them, which its runs have for the calling node.
+    """Return the results of a batch, or raise the signals among them, which are meant for the calling node.
 
-    All questions are raised as one `Paused`; without any, all Commands for the node's graph as one `ChildCommand`.
+    If there are questions, all are raised as one `Paused`. Otherwise all Commands for the calling graph are raised as
+    one `ChildCommand`.
     """
     questions = [question for signal in results if isinstance(signal, Paused) for question in signal.interrupts]
     if questions:
@@ -104,7 +105,7 @@ def raise_signals(results: list[Any]) -> list[Any]:
 
 
 def config_at(config: Any, index: int, count: int) -> Any:
-    """Return the config of one input: the common one, or its entry in a list, which must have `count` entries."""
+    """Return the config for one of `count` inputs. `config` is a config for all inputs, or a list with one for each."""
     if config is None or isinstance(config, Mapping):
         return cast(Any, config)
     configs = cast(Sequence[Any], config)
@@ -116,7 +117,7 @@ def config_at(config: Any, index: int, count: int) -> Any:
 
 
 def error_of(run: Run) -> BaseException | None:
-    """Return the exception to put in place of the result of a run; None if the run did not fail."""
+    """Return the exception that takes the place of a run's result; None if the run has not failed."""
     outcome = run.outcome
     if outcome is None or outcome.error is None or (run.nested and isinstance(outcome.error, ParentCommand)):
         return None

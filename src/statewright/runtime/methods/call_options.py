@@ -1,6 +1,6 @@
-"""Check the keywords of a call against the graph, and apply them to the options of `compile`.
+"""Check the keywords of a call against the graph, and combine them with the options of `compile`.
 
-All functions raise InvalidConfig, which suggests the nearest valid name for an unknown one.
+All functions raise InvalidConfig. For an unknown name it suggests the most similar valid name.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _CHOICES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def call_settings(config: Any, options: Mapping[str, Any]) -> Settings:
-    """Return the settings of a call, from its config and its keywords."""
+    """Return the settings of a call from its config and its keywords (`options`)."""
     if not options:
         return read_settings(config)
     unknown = next((name for name in options if name not in _KEYWORDS), None)
@@ -43,7 +43,7 @@ def call_settings(config: Any, options: Mapping[str, Any]) -> Settings:
 
 
 def config_changes(graph: Graph, compiled: RunConfig, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a RunConfig that the keywords of a call set."""
+    """Return the values that the keywords of a call give to fields of the options of `compile` (`compiled`)."""
     changes = dict[str, Any]()
     for name, choices in _CHOICES.items():
         if checked_choice(name, options.get(name), choices) is not None:
@@ -68,7 +68,7 @@ def name_set(names: Names) -> frozenset[str]:
 
 
 def checked_nodes(graph: Graph, names: Names, option: str) -> frozenset[str]:
-    """Return names of nodes as a set, after checking that they exist; "*" stands for all nodes."""
+    """Return names of nodes as a set, after checking that they exist. "*" stands for all nodes."""
     nodes = name_set(names)
     for name in sorted(nodes - {"*"}):
         _check_node(graph, name, option)
@@ -76,7 +76,7 @@ def checked_nodes(graph: Graph, names: Names, option: str) -> frozenset[str]:
 
 
 def check_output_keys(graph: Graph, fields: Iterable[str], keys: Names) -> None:
-    """Check that the output keys are fields of the state."""
+    """Raise InvalidConfig if an output key is not one of `fields`, unless the state is open."""
     for key in () if keys is None or not graph.schema.closed else name_set(keys):
         if key not in fields:
             raise InvalidConfig(
@@ -84,15 +84,16 @@ def check_output_keys(graph: Graph, fields: Iterable[str], keys: Names) -> None:
             )
 
 
-def _check_node(graph: Graph, name: str | None, source: str) -> None:
+def _check_node(graph: Graph, name: str | None, option: str) -> None:
+    """Raise InvalidConfig if `name` is not a node. `option` is the subject of the error message."""
     if name is not None and name not in graph.nodes:
         raise InvalidConfig(
-            f"{source} names {name!r}, which is not a node. " + suggestion(name, graph.nodes, noun="Nodes")
+            f"{option} names {name!r}, which is not a node. " + suggestion(name, graph.nodes, noun="Nodes")
         )
 
 
 def _as_context(graph: Graph, context: Any) -> Any:
-    """Return a context; a mapping is converted to an instance of the context schema."""
+    """Return a context. A mapping is converted to an instance of the context schema, if there is one."""
     schema = graph.context_schema
     if context is None or schema is None or not isinstance(context, Mapping):
         return context

@@ -1,7 +1,7 @@
-"""Drive a run until it is idle, by plain calls or on an event loop.
+"""Drive a run until it is idle, with plain calls or on an event loop.
 
-A run at the root that saves nothing is driven directly. Any other run has to take its turn on a thread first, or
-belongs to the task that called it.
+A root run that saves nothing is driven directly. Any other run either has to take its turn on its thread first, or is
+the run of a subgraph.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _async_driver: tuple[Any, Any] | None = None
 
 
 def _load_async_driver() -> tuple[Any, Any]:
-    """Import the driver for event loops, and with it asyncio, which a program of plain calls never needs."""
+    """Import the driver for event loops, and with it asyncio, which a program of plain functions never needs."""
     global _async_driver
     from statewright.runtime.drivers.event_loop import drive_async, drive_in_turn
 

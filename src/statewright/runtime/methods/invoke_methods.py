@@ -71,9 +71,10 @@ class InvokeMethods(StreamMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         """Run the graph until it completes or waits, and return the fields of the output schema.
 
         If the run waits for answers, its questions are in the result under `"__interrupt__"`. With `version="v2"` the
-        result is a `GraphOutput`; with another `stream_mode` it is the list of all parts. Raises the exception of a
-        node, with a note that names the node; a subclass of `RunError` for invalid input, settings or answers; and
-        `CheckpointConflict` if another run has changed the thread.
+        result is a `GraphOutput`. With another `stream_mode` the result is a list of all parts of the stream.
+
+        Raises the exception of a node, with a note that names the node. Raises a subclass of `RunError` for invalid
+        input, settings or answers, and `CheckpointConflict` if another run has changed the thread.
         """
         if stream_mode != "values":
             return list(self.stream(input, config, stream_mode=stream_mode, version=version, **options))
@@ -133,7 +134,7 @@ class InvokeMethods(StreamMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         version: StreamVersion = "v1",
         **options: Unpack[CallOptions[ContextT]],
     ) -> Any:
-        """`invoke`, on the running event loop."""
+        """Do the same as `invoke`, on the running event loop."""
         if stream_mode != "values":
             parts = self.astream(input, config, stream_mode=stream_mode, version=version, **options)
             return [part async for part in parts]
@@ -171,8 +172,8 @@ class InvokeMethods(StreamMethods[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> list[Any]:
         """Run the graph for many inputs concurrently, on threads, and return the results in the order of the inputs.
 
-        `config` may be a list with one config for each input. With `return_exceptions=True` the exception of a failed
-        run takes the place of its result: a `NodeFailed` if a node raised it.
+        `config` may be a list with one config for each input. With `return_exceptions=True`, an exception takes the
+        place of the result of a failed run: a `NodeFailed` if a node has raised it.
         """
         nested = self._nested_runs(config, inputs, options)
 
@@ -216,7 +217,7 @@ class InvokeMethods(StreamMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         return_exceptions: bool = False,
         **options: Unpack[CallOptions[ContextT]],
     ) -> list[Any]:
-        """`batch`, on the running event loop."""
+        """Do the same as `batch`, on the running event loop."""
         nested = self._nested_runs(config, inputs, options)
 
         async def run_one(index: int) -> Any:

@@ -1,7 +1,8 @@
 """Create the runs of a compiled graph from its services, its options and the settings of a call.
 
-A call outside any node starts a separate run, on a thread of its own. A call inside a node is part of the run of that
-node: it shares the saver, answers, control, budget and limits, and saves in a namespace below the calling task.
+A call outside any node starts a root run. A call inside a node starts a nested run, the run of a subgraph. It belongs
+to the calling task: it shares the saver, the answers, the control, the budget and the limits of the calling run, and
+saves in a namespace below the task. A call inside a node for another thread starts a root run too.
 """
 
 from __future__ import annotations
@@ -44,11 +45,11 @@ from statewright.runtime.invocation.limits import Slots
 from statewright.runtime.invocation.run import SIBLING_GRACE, Run
 from statewright.runtime.invocation.run_config import RunConfig, RunPorts
 from statewright.runtime.lifecycle.snapshot import graph_at
-from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line, former_namespaces, take_namespace
+from statewright.runtime.lifecycle.subgraph_call import begin_call, call_branch_key, former_namespaces, take_namespace
 from statewright.runtime.methods.batch import config_at
 from statewright.runtime.methods.call_options import call_settings, check_output_keys, config_changes, name_set
 from statewright.runtime.options import Config, Names
-from statewright.runtime.streaming.modes import StreamView, checked_modes
+from statewright.runtime.streaming.modes import StreamFormatter, checked_modes
 from statewright.runtime.tasks.scope import Scope, current_scope
 from statewright.state import UnknownKeys
 from statewright.store import Store
@@ -91,9 +92,10 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             breaks_after=name_set(interrupt_after),
             sibling_grace=None if sibling_grace is None else as_seconds(sibling_grace),
             keeps_calls=keep_calls,
-            refuses_changed=changed_questions == "error",
+            refuses_changed_questions=changed_questions == "error",
         )
-        # The default grace period lets running functions save their results, which is pointless without a saver.
+        # The purpose of the default grace period is that running functions can save their results. Without a saver it
+        # has none.
         self._unsaved_config = (
             self._config._replace(sibling_grace=0.0) if sibling_grace is SIBLING_GRACE else self._config
         )
@@ -103,11 +105,11 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         self._listeners = tuple(instrument_listeners(instruments))
         self._default_config: Mapping[str, Any] | None = None
         self._allowed_by: Checkpointer | None = checkpointer
-        """The saver that was last allowed to store the types of the state, so that it is not asked for each call."""
+        """The saver whose `allow` was called last with the types of the state, so that it is not called each time."""
 
     @property
     def program(self) -> Program:
-        """The facts about the graph that can be computed before it runs."""
+        """The graph in the form that runs use."""
         return self._program
 
     @property
@@ -129,9 +131,9 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self.graph.name
 
     def with_config(self, config: Config = None, **settings: Any) -> Self:
-        """Return the same graph with default settings: a config, or its keys as keywords. A call may override them.
+        """Return the same graph with default settings, which a call may override.
 
-        Raises InvalidConfig for unknown keys and invalid values.
+        They are passed as a config, or as its keys. Raises InvalidConfig for unknown keys and invalid values.
         """
         graph = copy(self)
         graph._default_config = merge_configs(self._default_config, merge_configs(config, settings))
@@ -148,7 +150,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         instruments: Sequence[Instrument] = (),
         starter: RunStarter | None = None,
     ) -> Self:
-        """Return the same graph with other services and additional instruments; None keeps the current service.
+        """Return the same graph with other services and additional instruments. None keeps the current service.
 
         `starter` starts the runs that nodes request with `runtime.start_run`.
         """
@@ -171,39 +173,40 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
     def _run(
         self, config: Any, options: Mapping[str, Any], graph_input: Any = None, emitter: EventEmitter | None = None
     ) -> Run:
-        """Return the run of a call. If a node of another graph makes the call, the run is part of that node's run.
+        """Create the run for a call: a nested run if a node makes the call, otherwise a root run.
 
-        `graph_input` is used only then, to recognise the retry of a failed call.
+        `graph_input` is needed only for a nested run, to recognise the retry of a failed call.
         """
         if self._default_config is not None:
             config = merge_configs(self._default_config, config)
         if emitter is None and self._listeners:
             emitter = EventEmitter(self._listeners)
-        view: StreamView | None = None
+        formatter: StreamFormatter | None = None
         if options:
             check_output_keys(self.graph, self._program.channels, options.get("output_keys"))
             if options.get("print_mode") is not None:
-                view = self._print_view(options["print_mode"])
-                emitter = (emitter or EventEmitter()).with_listeners(view.listeners())
+                formatter = self._print_formatter(options["print_mode"])
+                emitter = (emitter or EventEmitter()).with_listeners(formatter.listeners())
         scope = current_scope()
         if scope is not None and scope.task is not None and not _is_for_other_thread(scope, config, options):
             run = self._nested_run(scope, options, options.get("memory") or "call", config, graph_input, emitter)
         else:
             run = self._root_run(config, options, emitter)
-        if view is not None:
-            view.run = run
+        if formatter is not None:
+            formatter.run = run
         return run
 
     def _root_run(self, config: Any, options: Mapping[str, Any], emitter: EventEmitter | None) -> Run:
+        """Create a root run."""
         settings = call_settings(config, options)
         if settings.namespace is not None:
             raise InvalidConfig(
                 f"The config names the subgraph {settings.namespace!r}, but a run begins at the root. "
                 "Omit the namespace."
             )
-        line = self._line(settings)
-        run_id, owner = _id_and_owner(settings) if line is not None else (None, None)
-        run_config = self._config if line is not None else self._unsaved_config
+        branch_key = self._branch_key(settings)
+        run_id, owner = _id_and_owner(settings) if branch_key is not None else (None, None)
+        run_config = self._config if branch_key is not None else self._unsaved_config
         if options:
             run_config = run_config._replace(**config_changes(self.graph, self._config, options))
         return Run(
@@ -212,19 +215,20 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             run_config,
             self._ports,
             run_id=run_id if run_id is not None else settings.run_id or draw_run_id(),
-            saver=self.checkpointer if line is not None else None,
-            branch_key=line,
+            saver=self.checkpointer if branch_key is not None else None,
+            branch_key=branch_key,
             owner=owner,
-            claim=self._claim() if line is not None else None,
+            claim=self._claim() if branch_key is not None else None,
             emitter=emitter,
             control=options.get("control"),
             slots=(Slots(settings.max_concurrency),) if settings.max_concurrency is not None else (),
         )
 
     def _nested_runs(self, config: Any, inputs: Sequence[Any], options: Mapping[str, Any]) -> list[Run]:
-        """Return the runs of a batch inside a node; an empty list outside a node.
+        """Create the runs of a batch inside a node. Return an empty list outside a node.
 
-        They are created in order and before any starts, since a call inside a node is identified by its ordinal.
+        All runs are created before any of them starts, in the order of the inputs, because a call inside a node is
+        identified by its number.
         """
         scope = current_scope()
         if scope is None or scope.task is None:
@@ -241,12 +245,13 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         graph_input: Any = None,
         own_emitter: EventEmitter | None = None,
         *,
-        takes_state: bool = False,
+        argument_is_state: bool = False,
     ) -> Run:
-        """Return a run that is part of a task of another run, and shares its saver, answers, emitter and context.
+        """Create a nested run, which belongs to the task of `scope`.
 
-        `graph_input` is part of the key that identifies a retry of a failed call. `own_emitter` emits to the reader of
-        its stream, if there is one, and to the instruments of this graph.
+        `graph_input` serves to recognise the retry of a failed call. If `own_emitter` is passed, it emits to the reader
+        of the nested run's own stream, and to the instruments of this graph. `argument_is_state` is True if this graph
+        is a node of the calling graph.
         """
         caller, task = scope.run, scope.task
         settings = call_settings(config, options)
@@ -259,11 +264,11 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             caller.saver.allow(self._program.stored_types)
             self._allowed_by = caller.saver
         call = begin_call(scope, self._program, memory, graph_input=graph_input, config=config, options=options)
-        line = call_line(scope, call.namespace, memory, keep=caller.config.keeps_calls)
-        call.takes_state = takes_state
+        branch_key = call_branch_key(scope, call.namespace, memory, keep=caller.config.keeps_calls)
+        call.argument_is_state = argument_is_state
         if memory == "thread":
             take_namespace(call.scope, call.namespace)
-        if caller.program.former_names and line is not None:
+        if caller.program.former_names and branch_key is not None:
             call.former_namespaces = former_namespaces(scope, call.namespace)
         emitter = caller.emitter
         own_listeners = self._listeners if own_emitter is None else own_emitter.listeners()
@@ -275,16 +280,16 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             self._nested_config(caller.config, options),
             self._nested_ports(caller.ports),
             run_id=caller.run_id,
-            saver=caller.saver if line is not None else None,
-            branch_key=line,
-            owner=caller.owner if line is not None else None,
-            claim=caller.claim if line is not None else None,
+            saver=caller.saver if branch_key is not None else None,
+            branch_key=branch_key,
+            owner=caller.owner if branch_key is not None else None,
+            claim=caller.claim if branch_key is not None else None,
             emitter=emitter,
             control=options.get("control") or caller.control,
             answers=caller.answers,
             call=call,
-            live=caller.live,
-            spent=caller.spending if caller.config.budget is not None else caller.spent,
+            memory_callers=caller.memory_callers,
+            spending=caller.spending if caller.config.budget is not None else caller.existing_spending,
             slots=(*caller.slots, *own_slots),
         )
         if task is not None and caller.questions.by_id:
@@ -292,14 +297,14 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         if run.shares_journal:
             run.journal = caller.journal
         if own_emitter is not None:
-            run.reader = own_emitter.buffer
+            run.stream_buffer = own_emitter.buffer
         return run
 
     def _nested_config(self, outer: RunConfig, options: Mapping[str, Any]) -> RunConfig:
-        """Return the options of a run that is part of a task: those of the call, or by default those of its caller."""
+        """Return the options of a nested run: from the call, from `compile`, or else from the calling run (`outer`)."""
         compiled = self._config
         if compiled.is_neutral and outer.on_unfinished is None and outer.on_busy == "reject" and not outer.has_breaks:
-            inherited = outer  # the usual case, since a copy costs more than the rest of this method
+            inherited = outer  # the usual case: not copied, because that would cost more than the rest of this method
         else:
             inherited = outer._replace(
                 on_unfinished=None,
@@ -308,7 +313,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
                 breaks_before=compiled.breaks_before,
                 breaks_after=compiled.breaks_after,
                 keeps_calls=outer.keeps_calls or compiled.keeps_calls,
-                refuses_changed=outer.refuses_changed or compiled.refuses_changed,
+                refuses_changed_questions=outer.refuses_changed_questions or compiled.refuses_changed_questions,
             )
         if not options:
             return inherited
@@ -318,14 +323,14 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return inherited._replace(**own)
 
     def _nested_ports(self, outer: RunPorts) -> RunPorts:
-        """Return the services of a run that is part of a task: a store or cache of this graph replaces the caller's."""
+        """Return the services of a nested run. A store or cache of this graph replaces that of the calling run."""
         own = self._ports
         if own.store is None and own.cache is None:
             return outer
         return outer._replace(store=own.store or outer.store, cache=own.cache or outer.cache)
 
-    def _line(self, settings: Settings) -> BranchKey | None:
-        """Return the branch to save on; None without a checkpointer."""
+    def _branch_key(self, settings: Settings) -> BranchKey | None:
+        """Return the key of the branch on which a root run saves; None without a checkpointer."""
         if self.checkpointer is None:
             if settings.thread_id is not None and settings.checkpoint_id is not None:
                 raise InvalidConfig("A checkpoint_id needs a checkpointer: compile(checkpointer=...).")
@@ -340,12 +345,12 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         return self.checkpointer
 
     def _thread_run(self, config: Any, options: Mapping[str, Any]) -> Run:
-        """Return a run that executes no nodes, for inspecting or changing a thread."""
+        """Create a run that executes no nodes, for inspecting or changing a thread."""
         saver = self._require_saver()
         if self._default_config is not None:
             config = merge_configs(self._default_config, config)
         settings = call_settings(config, options)
-        line = cast(BranchKey, self._line(settings))
+        branch_key = cast(BranchKey, self._branch_key(settings))
         namespace = settings.namespace or ""
         graph = self if not namespace else cast(RunFactory, graph_at(self.graph, namespace))
         run_id, owner = _id_and_owner(settings)
@@ -360,7 +365,7 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
             self._ports,
             run_id=run_id,
             saver=saver,
-            branch_key=line._replace(namespace=namespace),
+            branch_key=branch_key._replace(namespace=namespace),
             owner=owner,
             claim=self._claim(),
             control=options.get("control"),
@@ -368,26 +373,29 @@ class RunFactory(GraphParameters[StateT, ContextT, InputT, OutputT, ResultT]):
         )
 
     def _claim(self) -> Claim:
-        """Return a claim on a thread, which the first write of a run makes."""
+        """Return the claim of a root run, which its first write will make."""
         lease = self._lease if self._lease is not None else getattr(self.checkpointer, "lease_duration", None)
         return Claim(lease)
 
-    def _print_view(self, modes: Any) -> StreamView:
-        """Return a view that prints the parts of stream modes."""
-        return StreamView(
+    def _print_formatter(self, modes: Any) -> StreamFormatter:
+        """Return a formatter that prints the parts of these stream modes."""
+        return StreamFormatter(
             self._program, checked_modes(modes), several=True, subgraphs=False, version="v1", buffer=PrintingBuffer()
         )
 
 
 def _id_and_owner(settings: Settings) -> tuple[str, str]:
-    """Return the id of a run, and the owner name of its lease, which is unique even if the id is used again."""
+    """Return the id of a run, and the owner name in its lease, which is unique even if the id is used again."""
     new_id = draw_run_id()
     run_id = new_id if settings.run_id is None else settings.run_id
     return run_id, owner_name(run_id, new_id)
 
 
 def _is_for_other_thread(scope: Scope, config: Any, options: Mapping[str, Any]) -> bool:
-    """Return whether a call inside a node is for another thread. Many calls pass the config of the node itself."""
+    """Return whether a call inside a node is for another thread than the node's own.
+
+    A thread id alone does not mean that, because many calls pass on the config of the node.
+    """
     thread_id = options.get("thread_id")
     if thread_id is None and isinstance(config, Mapping):
         thread_id = read_settings(config).thread_id

@@ -12,17 +12,17 @@ from statewright.runtime.drivers.saver_calls import perform_all
 from statewright.runtime.drivers.sync import iter_parts
 from statewright.runtime.invocation.emitter import EventEmitter
 from statewright.runtime.invocation.run import Run
-from statewright.runtime.lifecycle.thread_lease import note_closing
+from statewright.runtime.lifecycle.thread_lease import mark_closing
 from statewright.runtime.lifecycle.thread_state import load_branch_head
 from statewright.runtime.methods.driving import outcome_of
 from statewright.runtime.methods.thread_methods import ThreadMethods, run_in_thread
 from statewright.runtime.options import BaseCallOptions, CallOptions, Config, GraphOutput, Names, StreamPart
-from statewright.runtime.streaming.iterate import Halt, StepIterator, StepWatch
+from statewright.runtime.streaming.iterate import Halt, StepIterator, StepRecorder
 from statewright.runtime.streaming.modes import (
     INTERRUPT,
+    StreamFormatter,
     StreamMode,
     StreamVersion,
-    StreamView,
     checked_modes,
     shown_values,
 )
@@ -126,10 +126,10 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         """
         if input is None and config is not None:
             config = self._enter_subgraph(config)
-        run, view = self._stream_run(input, config, options, stream_mode, subgraphs, version)
+        run, formatter = self._stream_run(input, config, options, stream_mode, subgraphs, version)
         yield from iter_parts(run, input)
         self._result(run, version)
-        view.warn_of_hidden()
+        formatter.warn_of_hidden()
 
     @overload
     def astream(
@@ -219,12 +219,15 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         version: StreamVersion = "v1",
         **options: Unpack[CallOptions[ContextT]],
     ) -> AsyncGenerator[Any]:
-        """`stream`, on the running event loop. While the reader is busy the run continues, until a buffer is full."""
+        """Do the same as `stream`, on the running event loop.
+
+        While the reader is busy, the run continues until a buffer is full.
+        """
         owners: list[str] = []
         parts = self._read_parts(input, config, options, stream_mode, subgraphs, version, owners)
-        # A dropped generator is closed by the event loop some time later. Until then its run counts as closing, so that
-        # the next run on the thread waits for it instead of being refused.
-        finalize(parts, note_closing, owners).atexit = False
+        # If the generator is dropped, the event loop closes it some time later. Until then its run is marked as
+        # closing, so that the next run on the thread waits for it instead of being refused.
+        finalize(parts, mark_closing, owners).atexit = False
         return parts
 
     async def _read_parts(
@@ -237,15 +240,15 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         version: StreamVersion,
         owners: list[str],
     ) -> AsyncGenerator[Any]:
-        """Yield the parts of a stream, on the running event loop. Adds the owner name of its lease to `owners`."""
+        """Yield the parts of a stream, on the running event loop. Adds the owner name of the run to `owners`."""
         from statewright.runtime.drivers.stream_reader import StreamReader  # loads asyncio
 
         if input is None and config is not None:
             config = await run_in_thread(self._enter_subgraph, config)
-        run, view = self._stream_run(input, config, options, stream_mode, subgraphs, version)
+        run, formatter = self._stream_run(input, config, options, stream_mode, subgraphs, version)
         if run.owner is not None and not run.nested:
             owners.append(run.owner)
-        reader = StreamReader(run, input, view.buffer)
+        reader = StreamReader(run, input, formatter.buffer)
         try:
             while (parts := await reader.read()) is not None:
                 for part in parts:
@@ -253,7 +256,7 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         finally:
             await reader.close()
         self._result(run, version)
-        view.warn_of_hidden()
+        formatter.warn_of_hidden()
 
     def iter(
         self,
@@ -263,9 +266,9 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         halt: Halt | None = None,
         **options: Unpack[CallOptions[ContextT]],
     ) -> StepIterator:
-        """Iterate over a run superstep by superstep: to its end, a breakpoint, or a step for which `halt` is true."""
+        """Iterate over a run superstep by superstep, until it stops, or `halt` returns True for a step."""
         emitter = EventEmitter(self._listeners)
-        steps = StepWatch(emitter)
+        steps = StepRecorder(emitter)
         run = steps.run = self._run(config, options, input, emitter)
         return StepIterator(run, iter_parts(run, input), halt)
 
@@ -277,10 +280,10 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
         stream_mode: Any,
         subgraphs: bool,
         version: str,
-    ) -> tuple[Run, StreamView]:
-        """Return a run, and the view that converts its events to the parts of a stream."""
+    ) -> tuple[Run, StreamFormatter]:
+        """Create a run, and the formatter that converts its events to the parts of a stream."""
         checked_choice("version", version, ("v1", "v2"))
-        view = StreamView(
+        formatter = StreamFormatter(
             self._program,
             checked_modes(stream_mode),
             several=not isinstance(stream_mode, str),
@@ -288,16 +291,16 @@ class StreamMethods(ThreadMethods[StateT, ContextT, InputT, OutputT, ResultT]):
             version=cast(Any, version),
             output_keys=options.get("output_keys"),
         )
-        emitter = EventEmitter([*self._listeners, *view.listeners()])
-        emitter.buffer = view.buffer
-        run = view.run = self._run(config, options, graph_input, emitter)
-        return run, view
+        emitter = EventEmitter([*self._listeners, *formatter.listeners()])
+        emitter.buffer = formatter.buffer
+        run = formatter.run = self._run(config, options, graph_input, emitter)
+        return run, formatter
 
     def _enter_subgraph(self, config: Any) -> Any:
-        """If a config names a checkpoint inside a subgraph, make it the head of the subgraph.
+        """If a config names a checkpoint of a subgraph, make this checkpoint the head of the subgraph.
 
-        Return the config without the keys that name it, since the run begins at the root and reaches the subgraph from
-        there. Any other config is returned unchanged.
+        Return the config without the keys that name the checkpoint, because the run begins at the root, and reaches the
+        subgraph from there. Any other config is returned unchanged.
         """
         settings = read_settings(merge_configs(self._default_config, config))
         if settings.namespace is None or settings.checkpoint_id is None:

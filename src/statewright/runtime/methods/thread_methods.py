@@ -27,7 +27,7 @@ from statewright.runtime.lifecycle.snapshot import (
     snapshot_of,
     with_subgraphs,
 )
-from statewright.runtime.lifecycle.thread_lease import Holding
+from statewright.runtime.lifecycle.thread_lease import ThreadHold
 from statewright.runtime.lifecycle.thread_state import (
     Update,
     check_updates,
@@ -61,7 +61,8 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         """Return the state of a thread at its head, or at the checkpoint that the config names.
 
         With `subgraphs`, each task whose subgraph has begun has a snapshot of the subgraph as its `state`, at any
-        depth. The config of such a snapshot has a `namespace`; passed here, it selects the subgraph.
+        depth. The config of such a snapshot has a `namespace`. If it is passed to this method, the state of that
+        subgraph is returned.
         """
         run = self._thread_run(config, options)
         saved = perform_all(run, load_saved(run))
@@ -79,10 +80,11 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         limit: int | None = None,
         **options: Unpack[CallOptions[ContextT]],
     ) -> Iterator[StateSnapshot[ResultT]]:
-        """Iterate over the checkpoints of the thread's branch and their ancestors, newest first.
+        """Iterate over the checkpoints of the thread's branch, the newest first.
 
-        The history begins with the checkpoint that the config names, if it names one, or just before the one that the
-        config `before` names. `filter` selects checkpoints whose metadata contains its entries.
+        If the branch is a fork, the checkpoints before the fork follow. If `config` names a checkpoint, the iteration
+        begins with it. If `before`, another config, names a checkpoint, the iteration begins with the previous one.
+        `filter` selects checkpoints whose metadata contains its entries.
         """
         run = self._thread_run(config, options)
         start = read_settings(before).checkpoint_id if before is not None else run.settings.checkpoint_id
@@ -106,9 +108,9 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
     ) -> dict[str, Any]:
         """Change the state as if a node had returned `values`. Return the config of the new checkpoint.
 
-        Then the successors of the node are due. Other due tasks stay due, unless `cancel_pending`. `as_node` is by
-        default the node that ran last, if there is just one; after an update as END no task is due. Raises
-        InvalidUpdateError if several tasks of the node are due, since the update is the result of one task.
+        After the update, the successors of the node are due. Other due tasks stay due, unless `cancel_pending`.
+        `as_node` is by default the node that ran last, if there is just one. After an update as END, no task is due.
+        Raises InvalidUpdateError if several tasks of the node are due, because an update is the result of one task.
         """
         return self.bulk_update_state(config, [(values, as_node)], cancel_pending=cancel_pending, **options)
 
@@ -120,19 +122,19 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         cancel_pending: bool = False,
         **options: Unpack[CallOptions[ContextT]],
     ) -> dict[str, Any]:
-        """Apply several updates `(values, as_node)` as one superstep, in order. See `update_state`."""
+        """Apply several updates `(values, as_node)`, in order, as one superstep. Otherwise like `update_state`."""
         if not updates:
             raise InvalidUpdateError("There are no updates. Pass at least one pair (values, as_node).")
         run = self._thread_run(config, options)
         before = perform_all(run, load_branch_head(run)) if run.namespace else None
-        line, head = _change_thread(
+        branch_key, head = _change_thread(
             run,
             lambda: update_thread(run, updates, cancel_pending=cancel_pending),
             check=lambda: check_updates(run, updates),
         )
-        if line.namespace:
+        if branch_key.namespace:
             renew_questions_around(run, before)
-        return checkpoint_config(line, head)
+        return checkpoint_config(branch_key, head)
 
     def get_events(
         self,
@@ -142,7 +144,10 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         limit: int | None = None,
         **options: Unpack[CallOptions[ContextT]],
     ) -> Sequence[Event]:
-        """Return the events in the log of the thread, or of one of its runs (`run_id`), after entry number `after`."""
+        """Return at most `limit` events from the log of the thread, after the entry number `after`.
+
+        With a `run_id`, return only the events of that run.
+        """
         run = self._thread_run(config, options)
         thread_id, run_id = cast(BranchKey, run.branch_key).thread_id, run.settings.run_id
         return resolve(cast(Checkpointer, run.saver).events(thread_id, run_id=run_id, after=after, limit=limit))
@@ -155,17 +160,17 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         thread_id: str | None = None,
         on_busy: OnBusy | None = None,
     ) -> dict[str, Any]:
-        """Make a checkpoint the head of a new branch, or of its own branch again. Return the config of the new head.
+        """Make the checkpoint that the config names the head of a new branch, by default of its own branch again.
 
-        The tasks that were due at the checkpoint are due again, with the same ids. Their saved results are kept, but
-        not the answers to their questions.
+        Return the config of the new head. The tasks that were due at the checkpoint are due again, with the same ids.
+        Their saved results are kept, but not the answers to their questions.
         """
         run = self._thread_run(config, {"thread_id": thread_id, "on_busy": on_busy})
-        line, head = _change_thread(run, lambda: fork_thread(run, branch), may_reload=True)
-        return checkpoint_config(line, head)
+        branch_key, head = _change_thread(run, lambda: fork_thread(run, branch), may_reload=True)
+        return checkpoint_config(branch_key, head)
 
     def roll_back(self, config: Config = None, **options: Unpack[CallOptions[ContextT]]) -> None:
-        """Restore the state before the last input of the thread, as a new head. The history keeps what is undone.
+        """Restore the state before the last input of the thread, as a new head. The history is kept.
 
         Raises CheckpointConflict if a `checkpoint_id` is passed that is no longer the head of the thread.
         """
@@ -173,35 +178,35 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         _change_thread(run, lambda: roll_back_thread(run, expected=run.settings.checkpoint_id, releases=True))
 
     def release(self, thread_id: str) -> None:
-        """End the lease of the run that holds a thread, whether or not that run still exists.
+        """End the lease of the run that holds a thread, whether or not this run still exists.
 
-        Use this if the holder hangs, or its machine is gone, so that other runs need not wait until the lease expires.
-        If the holder continues after all, its next write is refused with `LeaseLost`.
+        Use this if the run hangs, or its machine is gone, so that other runs need not wait until the lease expires. If
+        the run continues after all, its next write is refused with `LeaseLost`.
         """
         saver = self._require_saver()
         thread_id = checked_name("thread_id", str(thread_id))
         lease = resolve(saver.lease(thread_id))
         if lease is not None:
-            with suppress(LeaseLost):  # released meanwhile, or taken by another run
+            with suppress(LeaseLost):  # the lease was released meanwhile, or another run has taken over the thread
                 resolve(saver.renew(thread_id, LeaseRequest(lease.owner, self._clock.now(), None)))
 
     async def arelease(self, thread_id: str) -> None:
-        """`release`, without blocking the running event loop."""
+        """Do the same as `release`, without blocking the running event loop."""
         await run_in_thread(self.release, thread_id)
 
     def diff(
         self, before: Config, after: Config, **options: Unpack[CallOptions[ContextT]]
     ) -> dict[str, tuple[Any, Any]]:
-        """Compare two checkpoints, named by configs. Return both values of each field that differs."""
+        """Compare two checkpoints, which are named by configs. Return the old and new values of fields that differ."""
         old, new = (cast(Any, self.get_state(config, **options).values) for config in (before, after))
         return diff(old, new)
 
     def threads(self, *, prefix: str = "", limit: int | None = None) -> Sequence[ThreadEntry]:
-        """Return the threads in the checkpointer, including those of other graphs, most recently changed first."""
+        """Return the threads in the checkpointer, even those of other graphs, the most recently changed first."""
         return resolve(self._require_saver().threads(prefix=prefix, limit=limit))
 
     def copy_thread(self, thread_id: str, to: str) -> None:
-        """Copy a thread, with its history and logs, to a new one. Raises CheckpointConflict if `to` exists."""
+        """Copy a thread, with its history and logs, to a new thread `to`. Raises CheckpointConflict if `to` exists."""
         resolve(self._require_saver().copy_thread(as_thread_id(thread_id), checked_name("to", as_thread_id(to))))
 
     def delete_thread(self, thread_id: str) -> None:
@@ -209,17 +214,20 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         resolve(self._require_saver().delete_thread(as_thread_id(thread_id)))
 
     def prune(self, policy: PrunePolicy, *, thread_id: str | None = None, dry_run: bool = False) -> Pruned:
-        """Delete old checkpoints of one thread or of all. Return what was, or with `dry_run` would be, deleted."""
+        """Delete old checkpoints of one thread, or of all threads, and return what was deleted.
+
+        With `dry_run`, delete nothing, and return what would be deleted.
+        """
         return resolve(self._require_saver().prune(policy, thread_id=as_thread_id(thread_id), dry_run=dry_run))
 
     async def aget_state(
         self, config: Config = None, *, subgraphs: bool = False, **options: Unpack[CallOptions[ContextT]]
     ) -> StateSnapshot[ResultT]:
-        """`get_state`, without blocking the running event loop."""
+        """Do the same as `get_state`, without blocking the running event loop."""
         return await run_in_thread(self.get_state, config, subgraphs=subgraphs, **options)
 
     async def aget_state_history(self, config: Config = None, **options: Any) -> AsyncIterator[StateSnapshot[ResultT]]:
-        """`get_state_history`, without blocking the running event loop."""
+        """Do the same as `get_state_history`, without blocking the running event loop."""
         for snapshot in await run_in_thread(lambda: list(self.get_state_history(config, **options))):
             yield snapshot
 
@@ -232,11 +240,11 @@ class ThreadMethods(RunFactory[StateT, ContextT, InputT, OutputT, ResultT]):
         cancel_pending: bool = False,
         **options: Unpack[CallOptions[ContextT]],
     ) -> dict[str, Any]:
-        """`update_state`, without blocking the running event loop.
+        """Do the same as `update_state`, without blocking the running event loop.
 
-        If the call is cancelled while it waits its turn, it changes nothing.
+        If this is cancelled while it waits for its turn on the thread, it changes nothing.
         """
-        # A worker thread cannot be cancelled, so a control of this call ends its wait in the queue.
+        # A worker thread cannot be cancelled, so a control ends its wait for the thread.
         control = LinkedControl(options.get("control") or RunControl())
         keywords: dict[str, Any] = {**options, "cancel_pending": cancel_pending, "control": control}
         with control.linked():
@@ -254,12 +262,15 @@ def _change_thread(
     may_reload: bool | None = None,
     check: Callable[[], object] | None = None,
 ) -> T:
-    """Take a turn on the thread, perform a change from outside a run, and return its result."""
+    """Wait for a turn on the thread, change it from outside a run, and return the result of `change`.
+
+    `may_reload` and `check` are passed to `take_turn`.
+    """
     if may_reload is None:
         may_reload = run.settings.checkpoint_id is None
-    with Holding(run):
+    with ThreadHold(run):
         result = perform_all(run, take_turn(run, change, may_reload=may_reload, check=check))
-    if type(result) is RunOutcome:  # stopped by its control while it waited
+    if type(result) is RunOutcome:  # its control has stopped it while it waited
         raise result.error or RunCancelled("it was stopped while it waited for the thread")
     return cast(T, result)
 

@@ -20,36 +20,38 @@ from statewright.runtime.tasks.interrupt import raise_to_caller
 class Step:
     """A superstep that has ended.
 
-    If the iterated run is a subgraph call that is resumed, the first step has its current state and no `nodes`.
+    If the run is a subgraph call that is resumed, the first step has no `nodes`, and the state at which the call was
+    interrupted.
     """
 
     number: int
     nodes: tuple[str, ...]
     """The node of each task that ran, in task order."""
     values: Any
-    """The state after it."""
+    """The state after the superstep."""
     next: tuple[str, ...]
-    """The node of each task that is due now."""
+    """The node of each task that is due next."""
 
 
 _CLOSE_TIMEOUT: Final = 5.0
-"""The longest time in seconds that `close` waits for the release of the thread. Without a limit it could deadlock: a
-finaliser may close the iterator on an OS thread that holds a lock which the release needs."""
+"""The longest time in seconds that `close` waits until the thread is released. Without a limit it might deadlock,
+because a finaliser may close the iterator on an OS thread that holds a lock which the release needs."""
 Halt = Callable[[Step], bool]
-"""Returns whether to halt after a step."""
+"""A condition on which to stop the iteration: called after each step, returns True to stop."""
 
 
-class StepWatch:
-    """Converts events to steps, and adds them to a stream buffer."""
+class StepRecorder:
+    """Converts the events of a run to steps, and adds them to a stream buffer."""
 
-    def __init__(self, watch: EventEmitter) -> None:
-        self.buffer = StreamBuffer(live=False)
+    def __init__(self, emitter: EventEmitter) -> None:
+        self.buffer = StreamBuffer(during_tasks=False)
         self.run: Run | None = None
+        """The run that is iterated; set once it is created. Events of its subgraphs are ignored."""
         self._nodes: tuple[str, ...] = ()
-        watch.add("superstep_started", self._on_started)
-        watch.add("superstep_finished", self._on_finished)
-        watch.add("call_continued", self._on_call_continued)
-        watch.buffer = self.buffer
+        emitter.add("superstep_started", self._on_started)
+        emitter.add("superstep_finished", self._on_finished)
+        emitter.add("call_continued", self._on_call_continued)
+        emitter.buffer = self.buffer
 
     def _on_started(self, event: Event) -> None:
         if not relative_namespace(self.run, event.namespace):
@@ -67,9 +69,10 @@ class StepWatch:
 
 
 class StepIterator:
-    """Iterates over the supersteps of a run; nothing runs between two calls of `next`.
+    """Iterates over the supersteps of a run, which advances only during calls of `next`.
 
-    Closing it, or leaving its `with` block, abandons the run. A run that saves its thread can be resumed later.
+    Closing the iterator, or leaving its `with` block, abandons the run. A run that saves its thread can be resumed
+    later.
     """
 
     def __init__(self, run: Run, steps: Generator[Any, None, None], halt: Halt | None) -> None:
@@ -90,7 +93,7 @@ class StepIterator:
         except StopIteration:
             try:
                 self._raise_failure()
-            except StopIteration as error:  # raised by a node: it would look like the end of the iteration
+            except StopIteration as error:  # raised by a node, and would look like the end of the iteration
                 raise RuntimeError("A node raised StopIteration.") from error
             raise
         self.halted = self._halt is not None and self._halt(step)
@@ -103,9 +106,9 @@ class StepIterator:
         self.close()
 
     def close(self) -> None:
-        """Abandon the run; its thread is released when this returns."""
+        """Abandon the run, and wait until its thread is released, for a few seconds at most."""
         self._steps.close()
-        # Called while a generator is being dropped, it must not wait.
+        # If a generator that contains this call is being dropped, this must not wait.
         if self._run.owner is None or sys.exc_info()[0] is GeneratorExit:
             return
         release = self._run.claim.release if self._run.claim is not None else None

@@ -1,17 +1,18 @@
-"""Stream modes: views of events, in the shapes of LangGraph.
+"""Stream modes: they convert events to parts, which have the same shapes as in LangGraph.
 
     values       the state after the input and after each superstep; the current state when a subgraph call is resumed
     updates      {node: update} when a task ends
     messages     (message or message chunk, metadata), as models produce them and nodes return them
     custom       the values that nodes pass to their stream writer
-    tasks        one part when a task starts, one when it ends
+    tasks        a part when a task starts, and another when it ends
     checkpoints  a snapshot of each checkpoint
-    debug        tasks and checkpoints, wrapped with step and kind
+    debug        the parts of `tasks` and `checkpoints`, each in a dict {"step", "type", "payload"}
 
-`output_keys` selects fields of values and updates; a single name instead of a list yields the bare value of that field.
+`output_keys` selects fields in the parts of `values` and `updates`. If it is a single name instead of a list, the part
+has the bare value of that field.
 
-With several modes each part is `(mode, part)`; with `subgraphs=True` the namespace comes first. With `version="v2"`
-each part is `{"type", "ns", "data"}` instead.
+If several modes are requested, each part is `(mode, part)`. With `subgraphs=True` the namespace comes first, as a
+tuple. With `version="v2"` each part is `{"type": mode, "ns": namespace, "data": part}` instead.
 """
 
 from __future__ import annotations
@@ -41,16 +42,16 @@ MODES: tuple[StreamMode, ...] = ("values", "updates", "messages", "custom", "tas
 INTERRUPT = "__interrupt__"
 """The key of the open questions in results and parts."""
 NO_STREAM: Final = "nostream"
-"""The tag of nodes whose messages are left out of the mode `messages`, as in LangGraph."""
+"""The tag of nodes whose messages are omitted from the mode `messages`, as in LangGraph."""
 
 OutputKeys = str | Sequence[str] | None
-View = Callable[[Program, Event], Any]
-"""Converts an event to a part of a mode; returns SKIP for none, `PartList` for several."""
+Converter = Callable[[Program, Event], Any]
+"""Converts an event to a part of a mode. Returns SKIP if the event has no part, and a `PartList` for several parts."""
 SKIP: Any = object()
 
 
 def checked_modes(mode: Any) -> tuple[StreamMode, ...]:
-    """Return one or several modes as a tuple. Raises InvalidConfig for an unknown one."""
+    """Return one mode or several as a tuple. Raises InvalidConfig for an unknown mode, and if there is none."""
     is_collection = isinstance(mode, list | tuple | set | frozenset)
     modes = tuple(cast("list[Any]", mode)) if is_collection else (mode,)
     unknown = [name for name in modes if name not in MODES]
@@ -60,8 +61,8 @@ def checked_modes(mode: Any) -> tuple[StreamMode, ...]:
     return modes
 
 
-class StreamView:
-    """Converts events to the parts that a reader has requested."""
+class StreamFormatter:
+    """Converts events to the parts that a reader has requested, and adds them to a buffer."""
 
     def __init__(
         self,
@@ -76,42 +77,45 @@ class StreamView:
     ) -> None:
         self._program = program
         self._modes = modes
-        self._several = several
+        self._shows_mode = several
+        """True if each part names its mode, because the reader has requested a list of modes."""
         self._subgraphs = subgraphs
         self._version: StreamVersion = version
         self._output_keys = output_keys
         # Parts that a task or its calls produce must reach the reader while the task is running.
-        live = "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
-        prompt = not {"updates", "tasks", "debug"}.isdisjoint(modes)
-        self.buffer = buffer or StreamBuffer(live=live, prompt=prompt)
+        during_tasks = (
+            "custom" in modes or "messages" in modes or subgraphs or ("updates" in modes and program.calls_tasks)
+        )
+        during_supersteps = not {"updates", "tasks", "debug"}.isdisjoint(modes)
+        self.buffer = buffer or StreamBuffer(during_tasks=during_tasks, during_supersteps=during_supersteps)
         self.run: Run | None = None
-        """The run that is read: namespaces are relative to its namespace."""
+        """The run whose stream is read. The namespaces in parts are relative to its namespace."""
         self._muted: dict[tuple[str, str | None], bool] = {}
-        """By namespace and node, whether messages are muted by the tag NO_STREAM."""
+        """By namespace and node: whether its messages are omitted because of the tag NO_STREAM."""
         self._has_sent_message = False
         self._hidden_node: str | None = None
-        """A node whose subgraph produced a message that the reader did not get."""
+        """A node whose subgraph has produced a message that the reader did not get; None if there is none."""
 
     def listeners(self) -> Iterable[tuple[EventKind, Listener]]:
-        """Yield the listeners of all modes, each with its kind of event."""
+        """Yield pairs of a kind of event and a listener, for all requested modes."""
         for mode in self._modes:
-            for kind, view in self._views(mode).items():
-                yield kind, self._listener(mode, view)
+            for kind, converter in self._converters(mode).items():
+                yield kind, self._listener(mode, converter)
 
-    def _views(self, mode: StreamMode) -> Mapping[EventKind, View]:
-        """Return the views of a mode, by kind of event."""
+    def _converters(self, mode: StreamMode) -> Mapping[EventKind, Converter]:
+        """Return the converters of a mode, by kind of event."""
         if mode == "messages":
-            return MessagesView().views()
+            return MessageConverters().converters()
         keys, typed = self._output_keys, self._version == "v2"
-        views: dict[EventKind, View] = dict(VIEWS[mode])
+        converters: dict[EventKind, Converter] = dict(CONVERTERS[mode])
         if mode == "values" and (keys is not None or typed):
             select = partial(_select_values, keys, typed)
-            views["input_applied"] = views["call_continued"] = views["superstep_finished"] = select
+            converters["input_applied"] = converters["call_continued"] = converters["superstep_finished"] = select
         if mode == "updates" and keys is not None:
-            views["task_finished"] = partial(_select_update, keys)
-        return views
+            converters["task_finished"] = partial(_select_update, keys)
+        return converters
 
-    def _listener(self, mode: StreamMode, view: View) -> Listener:
+    def _listener(self, mode: StreamMode, converter: Converter) -> Listener:
         def listen(event: Event) -> None:
             namespace = relative_namespace(self.run, event.namespace)
             if mode == "messages" and self._is_muted(namespace, event):
@@ -121,25 +125,25 @@ class StreamView:
                     self._hidden_node = _node_of(namespace)
                 return
             if namespace and event.kind == "call_continued":
-                return  # the reader of the outer graph got this state before the call was interrupted
-            part = view(event.program or self._program, event)
+                return  # the reader of the outer graph has got this state already, before the call was interrupted
+            part = converter(event.program or self._program, event)
             if part is SKIP:
                 return
             if mode == "messages":
                 self._has_sent_message = True
-            is_live = event.kind in ("custom", "message")
-            for single in part if type(part) is PartList else (part,):
-                self.buffer.add(self._format(mode, namespace, single), may_drop=is_live)
+            may_drop = event.kind in ("custom", "message")
+            for one_part in part if type(part) is PartList else (part,):
+                self.buffer.add(self._format(mode, namespace, one_part), may_drop=may_drop)
 
         return listen
 
     def _is_transparent(self, namespace: str) -> bool:
-        """Return whether messages of a subgraph count as those of its node: `metadata={"transparent": True}`."""
+        """Return whether a subgraph's messages are shown as those of its node: `metadata={"transparent": True}`."""
         node = self._program.graph.nodes.get(_node_of(namespace))
         return node is not None and bool(node.metadata.get("transparent"))
 
     def _is_muted(self, namespace: str, event: Event) -> bool:
-        """Return whether the node of an event, or a node around it, has the tag `nostream`."""
+        """Return whether the node of an event, or a node that calls its graph, has the tag `nostream`."""
         key = (namespace, event.node)
         muted = self._muted.get(key)
         if muted is None:
@@ -149,7 +153,10 @@ class StreamView:
         return muted
 
     def _callers(self, namespace: str) -> Iterator[Node]:
-        """Yield the nodes of a namespace, the outermost first, up to the first that is not declared as a subgraph."""
+        """Yield the nodes that a namespace consists of, the outermost first.
+
+        End after a node whose function calls a graph, because the nodes of that graph are not known.
+        """
         graph: Any = self._program.graph
         for segment in namespace.split("|") if namespace else ():
             node: Node | None = graph.nodes.get(_node_of(segment))
@@ -161,20 +168,20 @@ class StreamView:
             graph = cast(Any, node.action).graph
 
     def warn_of_hidden(self) -> None:
-        """Warn if the reader streams messages, but all of them came from subgraphs and were left out."""
+        """Warn if the reader has requested messages, but all messages came from subgraphs and were omitted."""
         if self._hidden_node is not None and not self._has_sent_message:
             warn_hidden_messages(self._program, self._hidden_node)
 
     def _format(self, mode: StreamMode, namespace: str, part: Any) -> Any:
-        """Return a part in the shape that the reader has requested, as described at the top of this module."""
+        """Return a part in the shape that the reader has requested. The docstring of this module has the shapes."""
         path = tuple(namespace.split("|")) if namespace else ()
         if self._version == "v2":
             typed = {"type": mode, "ns": path, "data": part}
             has_questions = isinstance(part, dict) and INTERRUPT in part
             return {**typed, "interrupts": cast(dict[str, Any], part)[INTERRUPT]} if has_questions else typed
         if self._subgraphs:
-            return (path, mode, part) if self._several else (path, part)
-        return (mode, part) if self._several else part
+            return (path, mode, part) if self._shows_mode else (path, part)
+        return (mode, part) if self._shows_mode else part
 
 
 def _node_of(namespace: str) -> str:
@@ -187,13 +194,16 @@ def _has_nostream(node: Node | None) -> bool:
 
 
 def relative_namespace(run: Run | None, namespace: str) -> str:
-    """Return a namespace relative to that of a run, which may itself be the run of a subgraph."""
+    """Return a namespace relative to the namespace of a run, which may itself be the run of a subgraph."""
     own = run.namespace if run is not None else ""
     return namespace[len(own) :].removeprefix("|") if own and namespace.startswith(own) else namespace
 
 
 def shown_values(program: Program, values: Mapping[str, Any], *, keys: OutputKeys, typed: bool) -> Any:
-    """Return the part of the state that a caller sees: the whole output, the selected fields, or one bare value."""
+    """Return what a caller sees of the state: the whole output, the fields in a list `keys`, or one bare value.
+
+    With `typed`, the whole output is an instance of the output schema.
+    """
     if keys is None:
         return program.output(values, typed=typed)
     if isinstance(keys, str):
@@ -218,17 +228,20 @@ def _select_update(keys: str | Sequence[str], program: Program, event: Event) ->
 
 
 class PartList(list[Any]):
-    """Several parts for one event."""
+    """A list that a converter returns if an event has several parts."""
 
 
-class MessagesView:
-    """The views of the mode `messages`: chunks while a model streams, and messages that were not streamed."""
+class MessageConverters:
+    """The converters of the mode `messages`: for chunks while a model streams, and for messages that nodes return.
+
+    A message that was streamed in chunks is omitted when a node returns it.
+    """
 
     def __init__(self) -> None:
         self._streamed_ids: set[str] = set()
 
-    def views(self) -> Mapping[EventKind, View]:
-        """Return the views by kind of event."""
+    def converters(self) -> Mapping[EventKind, Converter]:
+        """Return the converters, by kind of event."""
         return {"message": self._chunk, "task_finished": self._new_messages}
 
     def _chunk(self, program: Program, event: Event) -> Any:
@@ -238,7 +251,7 @@ class MessagesView:
 
     def _new_messages(self, program: Program, event: Event) -> Any:
         if not isinstance(event.data, TaskResult) or event.node in program.subgraphs:
-            return SKIP  # messages of a subgraph come from the events of its own tasks
+            return SKIP  # the tasks of the subgraph have emitted events with these messages
         batches = [update for _, update in write_pairs(event.data) if type(update) is MessageBatch]
         messages = [item for batch in batches for item in batch.items if _is_message(item)]
         new = [message for message in messages if message.id not in self._streamed_ids]
@@ -247,12 +260,12 @@ class MessagesView:
 
 
 def _is_message(item: Any) -> bool:
-    """Return whether an item of an update is a message, of this library or of LangChain, and not a removal."""
+    """Return whether an item of an update is a message of this library or of LangChain, and not a RemoveMessage."""
     return isinstance(item, Message) or (is_langchain_message(item) and item.type != "remove")
 
 
 def _metadata(program: Program, event: Event) -> Mapping[str, Any]:
-    """Return the metadata of a message."""
+    """Return the metadata that accompanies a message."""
     node = program.graph.nodes.get(event.node or "")
     return {
         "node": event.node,
@@ -315,11 +328,11 @@ def _checkpoint(program: Program, event: Event) -> Any:
     }
 
 
-def _debug(kind: str, view: View) -> View:
-    """Return a view that wraps the parts of another view with step and kind."""
+def _debug(type_name: str, converter: Converter) -> Converter:
+    """Return a converter for the mode `debug`, which wraps the parts of another converter."""
 
     def debug(program: Program, event: Event) -> Any:
-        return {"step": event.step, "type": kind, "payload": view(program, event)}
+        return {"step": event.step, "type": type_name, "payload": converter(program, event)}
 
     return debug
 
@@ -331,7 +344,7 @@ def interrupt_dict(interrupt: Interrupt) -> Mapping[str, Any]:
     return {**required, **{name: value for name, value in optional.items() if value is not None}}
 
 
-VIEWS: Mapping[str, Mapping[EventKind, View]] = {
+CONVERTERS: Mapping[str, Mapping[EventKind, Converter]] = {
     "values": {
         "input_applied": _values,
         "call_continued": _values,

@@ -1,4 +1,7 @@
-"""Approval requests in Python graphs. They have the form of those in JSON steps, so a service lists both together."""
+"""Approval requests in Python graphs.
+
+Their questions have the same form as approval requests in JSON steps, so a service lists both together.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _VERDICTS: Final = ("approved", "rejected", "edited")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision, or the expiry of the time limit before there was one."""
+    """The decision on an approval request. If the time limit has expired first, the verdict is `expired`."""
 
     verdict: Verdict
     content: Any
@@ -38,11 +41,11 @@ def request_approval(
     key: str = "approval",
     timeout: Duration | None = None,
 ) -> Decision:
-    """Request a decision on some content, and return it. Stops the node and the run until then, like `interrupt()`.
+    """Request a decision on some content, and return the decision. Like `interrupt()`, this stops the node and the run.
 
-    A service lists it among its approval requests. `content_key` is the field of the state that holds the content.
-    Give each of several approvals in one node its own `key`. Without a decision within `timeout` the verdict is
-    `expired`. After an invalid answer the request is repeated, and so are all requests when a failed run is retried.
+    A service lists the request among its approval requests. `content_key` is the field of the state that holds the
+    content. If a node makes several requests, give each its own `key`. Without a decision within `timeout`, the verdict
+    is `expired`. The request is repeated after an invalid answer, and when a failed run is retried.
     """
     retry = get_config()["configurable"].get("retry", 0)  # how often a service has retried the run
     question = {"type": "approval", "contentKey": content_key, "content": content, "prompt": prompt}
@@ -55,7 +58,7 @@ def request_approval(
         decision = _read_decision(answer, content)
         if decision is not None:
             return decision
-    raise AssertionError  # the loop has no other end
+    raise AssertionError  # not reached, because the loop only ends by a return
 
 
 def _read_decision(answer: Any, content: Any) -> Decision | None:

@@ -1,17 +1,18 @@
-"""Compare the questions of a task that runs again with those that were answered.
+"""Compare the questions of a task that runs again with the questions that were answered.
 
-A node runs again from its first line when an answer has arrived, and each call of `interrupt()` receives the answer at
-its position: its ordinal, or its key. If the node asks different questions now, the answers do not belong to them. So
-each question is compared with the one that was asked at its position:
+When an answer has arrived, the node runs again from its first line. The position of a question is its key, or its
+ordinal among the questions of the task, and each call of `interrupt()` receives the answer at its position. If the node
+asks other questions now, the answers do not belong to them. So each question is compared with the earlier question at
+the same position:
 
-- If it has another kind, event or type of answer, or the value of another question of the task, QuestionMismatch is
-  raised, and the answer is not used.
+- If its kind, event or type of answer differs, or if another question of the task had its value, the answer is not
+  used, and QuestionMismatch is raised.
 - If only the value differs, it may be the same question in other words, such as a draft that a model has rewritten. The
-  answer is used, with a warning; with `compile(changed_questions="error")` this raises QuestionMismatch too.
+  answer is used, with a warning; with `compile(changed_questions="error")`, QuestionMismatch is raised instead.
 
-A question at a new position raises QuestionMismatch if it equals a question of the task whose answer has not been used
-yet: then it has moved, or its key has changed. Questions of a subgraph or of a called task are never compared with
-those of the calling task: both may use the same words.
+If there was no question at the position, QuestionMismatch is raised if the new question equals a question of the task
+whose answer has not been used yet, because then the question has moved, or its key has changed. Questions of a subgraph
+or of a `@task` call are never compared with questions of the calling task, because both may use the same words.
 """
 
 from __future__ import annotations
@@ -36,47 +37,47 @@ _LONGEST_VALUE: Final = 200
 """The maximum number of characters of a question's value in messages."""
 
 
-def check_answered(scope: Scope, before: Interrupt, now: Interrupt) -> None:
-    """Compare the question of a task with the one that was answered at its position.
+def check_answered(scope: Scope, earlier: Interrupt, current: Interrupt) -> None:
+    """Compare the question that a task asks now with the answered question at the same position (`earlier`).
 
-    Raises QuestionMismatch if the answer belongs to another question; warns (QuestionChanged) if only the value
+    Raises QuestionMismatch if the answer belongs to another question, and warns (QuestionChanged) if only the value
     differs.
     """
-    changed = [name for name in ("kind", "event", "schema_form") if getattr(before, name) != getattr(now, name)]
-    if before.schema_form is None and before.schema is not None:  # saved by a version that did not store the form
+    changed = [name for name in ("kind", "event", "schema_form") if getattr(earlier, name) != getattr(current, name)]
+    if earlier.schema_form is None and earlier.schema is not None:  # saved by a version that did not store the form
         changed = [name for name in changed if name != "schema_form"]
     if changed:
-        raise _mismatch(scope, before, now, " and ".join(name.removesuffix("_form") for name in changed))
-    if are_equal(before.value, now.value) is not False:
-        scope.run.delivered.add(now.id)
+        raise _mismatch(scope, earlier, current, " and ".join(name.removesuffix("_form") for name in changed))
+    if are_equal(earlier.value, current.value) is not False:
+        scope.run.matched_questions.add(current.id)
         return
-    if any(_is_same(question, now) for question in _other_questions(scope, now)):
-        raise _mismatch(scope, before, now, "place")
-    if scope.run.config.refuses_changed:
-        raise _mismatch(scope, before, now, "value")
-    _report_changed(scope, before, now)
+    if any(_is_same(question, current) for question in _other_questions(scope, current)):
+        raise _mismatch(scope, earlier, current, "place")
+    if scope.run.config.refuses_changed_questions:
+        raise _mismatch(scope, earlier, current, "value")
+    _report_changed(scope, earlier, current)
 
 
-def check_new(scope: Scope, now: Interrupt) -> None:
-    """Raise QuestionMismatch if a question at a new position equals an answered one at another position.
+def check_new(scope: Scope, current: Interrupt) -> None:
+    """Raise QuestionMismatch if a question at a new position equals an answered question at another position.
 
-    A task that has failed in between may ask the same question under another key, to get a new answer.
+    An exception is a task that has failed since the answer: it may ask the same question again under another key.
     """
     if _has_failed(scope):
         return
     run = scope.run
-    for question in _other_questions(scope, now):
-        if question.id in run.answers and question.id not in run.delivered and _is_same(question, now):
-            raise _mismatch(scope, question, now, "key" if question.key != now.key else "place")
+    for question in _other_questions(scope, current):
+        if question.id in run.answers and question.id not in run.matched_questions and _is_same(question, current):
+            raise _mismatch(scope, question, current, "key" if question.key != current.key else "place")
 
 
-def is_unchanged(before: Interrupt, now: Interrupt) -> bool:
-    """Return whether an open question, asked again, is still the same."""
-    return _is_same(before, now) and before.schema_form == now.schema_form
+def is_unchanged(earlier: Interrupt, current: Interrupt) -> bool:
+    """Return whether a question that was open and is asked again is still the same."""
+    return _is_same(earlier, current) and earlier.schema_form == current.schema_form
 
 
 def are_equal(first: Any, second: Any) -> bool | None:
-    """Return whether two values are equal; None if that cannot be determined. Never raises, even if `__eq__` does."""
+    """Return whether two values are equal; None if that cannot be determined. Never raises, even if `__eq__` raises."""
     try:
         if first is second or bool(first == second):
             return True
@@ -94,7 +95,7 @@ def _is_same(first: Interrupt, second: Interrupt) -> bool:
 
 
 def _other_questions(scope: Scope, question: Interrupt) -> Iterator[Interrupt]:
-    """Yield the other questions of the task itself, without those of its calls."""
+    """Yield the earlier questions of the task at other positions. Questions of its `@task` calls are not included."""
     task, run = scope.task, scope.run
     if task is None:
         return
@@ -117,13 +118,13 @@ def _has_failed(scope: Scope) -> bool:
     return is_retry or (task is not None and task.planned_id in scope.run.attempts)
 
 
-def _mismatch(scope: Scope, before: Interrupt, now: Interrupt, difference: str) -> QuestionMismatch:
+def _mismatch(scope: Scope, earlier: Interrupt, current: Interrupt, difference: str) -> QuestionMismatch:
     node = scope.task.node if scope.task is not None else ""
-    return QuestionMismatch(node, difference, _describe(before), _describe(now), before=before, now=now)
+    return QuestionMismatch(node, difference, _describe(earlier), _describe(current), before=earlier, now=current)
 
 
 def _describe(question: Interrupt) -> str:
-    """Return a question as text for an error."""
+    """Describe a question for an error message."""
     if question.kind == "timer":
         text = "a timer"
     elif question.kind == "event":
@@ -135,26 +136,26 @@ def _describe(question: Interrupt) -> str:
     return f"{text} ({details})" if details else text
 
 
-def _report_changed(scope: Scope, before: Interrupt, now: Interrupt) -> None:
-    """Log, emit and warn that a question was asked in other words."""
+def _report_changed(scope: Scope, earlier: Interrupt, current: Interrupt) -> None:
+    """Report that a question was asked in other words: in the log, as an event, and as a warning."""
     run, task = scope.run, scope.task
     if scope.abandoned or task is None:
         return
     data = {
-        "id": now.id,
-        "key": now.key,
-        "before": _loggable(run, before.value),
-        "now": _loggable(run, now.value),
+        "id": current.id,
+        "key": current.key,
+        "before": _loggable(run, earlier.value),
+        "now": _loggable(run, current.value),
     }
     if run.saver is not None and scope.checkpoint is not None:
         run.log(("question_changed", scope.checkpoint.step + 1, task.node, task.planned_id, data))
     emit_task_event("question_changed", scope, data)
-    values = (short_repr(question.value, _LONGEST_VALUE) for question in (before, now))
-    warnings.warn(QuestionChanged(task.node, *values, before=before, now=now), stacklevel=_STACK_LEVEL)
+    values = (short_repr(question.value, _LONGEST_VALUE) for question in (earlier, current))
+    warnings.warn(QuestionChanged(task.node, *values, before=earlier, now=current), stacklevel=_STACK_LEVEL)
 
 
 def _loggable(run: Run, value: Any) -> Any:
-    """Return the value, or its repr if it cannot be stored: the log must not fail the run."""
+    """Return a value, or a short repr if it cannot be stored, because a log entry must not make the run fail."""
     try:
         check_value(run.saver, value)
     except Exception:

@@ -1,7 +1,8 @@
-"""The `Runtime` that nodes receive, and the functions that replace it in code without access to one.
+"""The `Runtime` that nodes receive, and functions that replace it in code to which it is not passed.
 
 A run reuses its scope for the next task, but a node may keep its runtime and use it from other threads. So the runtime
-holds a copy of the scope, bound to one attempt at one task: what an abandoned attempt does through it has no effect.
+holds a copy of the scope, which belongs to one attempt at one task. What an abandoned attempt does through its runtime
+has no effect.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from statewright.store import Store
 
 
 class StateView(Mapping[str, Any]):
-    """The state at the start of the superstep. Lists, dicts and sets are copied when they are looked up."""
+    """The state at the start of the superstep, read-only. Lists, dicts and sets are copied when they are looked up."""
 
     __slots__ = ("_values",)
 
@@ -46,7 +47,7 @@ class StateView(Mapping[str, Any]):
 
 
 class RuntimeHost:
-    """Implements the operations of a `Runtime` for a scope."""
+    """Implements the operations of a `Runtime` (the protocol `graph.context.Host`) for the task of a scope."""
 
     __slots__ = ("_scope",)
 
@@ -55,9 +56,9 @@ class RuntimeHost:
 
     @property
     def _current_scope(self) -> Scope:
-        """The scope of the step or `@task` call in which the runtime is used; outside of these, the scope of the task.
+        """The scope of the step or `@task` call in which the runtime is being used, or else the scope of the task.
 
-        Each of them has its own counters, from which ids derive.
+        Each of these scopes has its own counters, from which ids derive.
         """
         current = current_scope()
         caller = current.task.caller if current is not None and current.task is not None else None
@@ -150,15 +151,15 @@ class RuntimeHost:
     @property
     def remaining_steps(self) -> int:
         checkpoint = self._scope.checkpoint
-        return self._scope.run.stop - (checkpoint.step if checkpoint is not None else 0)
+        return self._scope.run.step_limit - (checkpoint.step if checkpoint is not None else 0)
 
     def check_saveable(self, value: Any) -> None:
         check_value(self._scope.run.saver, value)
 
     @property
     def shows_messages(self) -> bool:
-        watch = self._scope.run.emitter
-        return watch is not None and watch.wants("message")
+        emitter = self._scope.run.emitter
+        return emitter is not None and emitter.wants("message")
 
     def push_message(self, message: Any) -> None:
         scope = self._scope
@@ -168,7 +169,10 @@ class RuntimeHost:
 
 
 def writer_of(scope: Scope) -> StreamWriter:
-    """Return a function that sends values to readers of the stream. The scope must not be reused for another task."""
+    """Return a function that writes values to the stream mode `custom`.
+
+    `scope` must not be reused for another task. So pass a copy, unless it is one already.
+    """
     if scope.run.emitter is None:
         return scope.reset_idle_timeout if scope.attempt is not None else _discard
 
@@ -181,19 +185,19 @@ def writer_of(scope: Scope) -> StreamWriter:
 
 
 def _discard(value: Any) -> None:
-    """Discard a value, because the stream has no reader."""
+    """Discard a value, because nothing listens to events."""
 
 
 def previous_of(scope: Scope) -> Any:
-    """Return the value last saved by an entrypoint; None in other graphs."""
+    """Return the value that the last run of an entrypoint has saved; None in other graphs."""
     return copy_container(scope.checkpoint.values.get(PREVIOUS)) if scope.checkpoint is not None else None
 
 
 PREVIOUS = "__previous__"
-"""The channel of an entrypoint for the value saved by its last run."""
+"""The channel of an entrypoint that keeps the value saved by its last run."""
 
 
-# -- the same as functions, for code that a node calls without passing on its parameters
+# -- the same services as functions, for code that a node calls without passing on its parameters
 
 C = TypeVar("C")
 
@@ -235,10 +239,10 @@ def _require_scope(function: str) -> Scope:
     return scope
 
 
-# -- child runs: their ids derive from the task, so that each is started only once
+# -- child runs: their ids derive from the task, so that a replay does not start them again
 
 RUN_ENDED = "__run_ended:"
-"""Prefix of the event that a parent run waits for; the id of the child run follows."""
+"""Prefix of the name of the event that a parent run waits for; the id of the child run follows."""
 
 
 def start_run(
@@ -250,7 +254,7 @@ def start_run(
     key: str | None,
     options: Mapping[str, Any],
 ) -> Any:
-    """Start a child run for the current task, as `Runtime.start_run` does."""
+    """Start a child run for the current task. Implements `Runtime.start_run`."""
     run, task = scope.run, scope.task
     if run.ports.starter is None or task is None:
         raise InvalidConfig(
@@ -259,7 +263,7 @@ def start_run(
         )
     starter: RunStarter = run.ports.starter
     check_may_start(scope, f"start_run({graph!r})")
-    # "=" distinguishes a key such as "0" from an ordinal.
+    # The "=" distinguishes a key such as "0" from an ordinal.
     position = scope.next_position("start_run") if key is None else f"={scope.use_key('start_run key', key)}"
     child = f"run_{digest('run', run.run_id, task.id, position)}"
     if starter.differs(child, graph, input):
@@ -278,12 +282,12 @@ def start_run(
 
 
 def _completion_key(scope: Scope, task_id: TaskId, position: int | str) -> str:
-    """Return the key of the question that the end of a child run answers.
+    """Return the key of the question that will be answered when the child run ends.
 
-    A completed child is final. After a failure, each retry of the parent run asks a new question, since the child may
-    have been retried too.
+    If the child has completed, this is the question that was answered then. If it has failed, each retry of the parent
+    run asks a new question, because the child may have been retried too.
     """
-    # Set by a service: how often it has retried the run.
+    # A service sets "retry": how often it has retried the run.
     retries: int = scope.run.node_config()["configurable"].get("retry", 0)
     keys = [f"start_run {position}", *(f"start_run.{number} {position}" for number in range(1, retries + 1))]
     answers = [(key, scope.run.answers.get(interrupt_id(task_id, key))) for key in keys]
@@ -292,7 +296,7 @@ def _completion_key(scope: Scope, task_id: TaskId, position: int | str) -> str:
 
 
 def _output_of(child: str, graph: str, answer: Mapping[str, Any]) -> Any:
-    """Return the output of a child run. Raises ChildRunFailed unless it has completed."""
+    """Return the output of a child run from the answer that its end has given. Raises ChildRunFailed if it failed."""
     if answer["status"] != "completed":
         raise ChildRunFailed(child, graph, answer["status"], answer.get("error"))
     return copy_container(answer["output"])

@@ -1,11 +1,12 @@
 """Execute one task once: from the state to a result.
 
-A task goes through three steps: `begin` reads its input, the node is called, and `conclude` converts what the node
-returned (the *answer*) to writes and targets. `settle` converts an exception to an outcome; only errors that end the
-process or the run are raised. `perform` does this for plain functions, `execute_async.perform_async` for coroutines.
+A task goes through three steps: `begin` reads its input, then the node is called, and `conclude` converts what the node
+has returned (the *answer*) to writes and targets. If an exception is raised, `settle` converts it to an outcome, unless
+the error has to end the process or the run. `perform` executes a task whose node is a plain function,
+`execute_async.perform_async` a task whose node is a coroutine function.
 
 The end of a task is emitted once: by `finish` for a result, by `report_outcome` for a failure or a pause. A task with
-policies may have several attempts, so its result is reported only when `retries` accepts it.
+policies may have several attempts, so `retries` calls `report_outcome` for its result once no attempt follows.
 """
 
 from __future__ import annotations
@@ -52,14 +53,15 @@ from statewright.runtime.tasks.scope import Scope
 from statewright.state import Writes
 
 RUN_ENDING_ERRORS: Final = (RunCancelled, BudgetExceeded, GraphDrained)
-"""Errors of a subgraph that end the whole run. No node has failed, so there is no retry and no error handling."""
+"""Errors that end the whole run, not only the run of the subgraph that raises them. They are neither retried nor passed
+to error handlers, because no node has failed."""
 
 
 def perform(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run a task whose node and conditional edges are plain functions."""
     try:
         if scope.fast_path and node.reads_all and task.arg is NO_ARG:
-            # Does the same as `begin` and the reader, without the cost of calling them.
+            # The same as `begin` and the reader of the node, without the cost of calling them.
             state: Any = checkpoint.values.copy()
             for name in node.containers:
                 if type(value := state.get(name)) in CONTAINERS:
@@ -83,7 +85,7 @@ def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
     scope.input = state = read_input(scope, node, task, checkpoint)
     if run.program.debug:
         scope.mutation_snapshot = take_snapshot(checkpoint.values), take_snapshot(input_containers(state))
-    if run.emitter is not None and node.name != START and (scope.attempt is None or not scope.attempt.again):
+    if run.emitter is not None and node.name != START and (scope.attempt is None or not scope.attempt.is_repeat):
         # Instruments get an input of their own, because the node may change its input in place.
         event_input = read_input(scope, node, task, checkpoint) if run.emitter.wants("task_started") else state
         emit_task_started(run.emitter, scope, event_input)
@@ -91,25 +93,25 @@ def begin(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -
 
 
 def read_input(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Any:
-    """Return a new input for the node of a task. The containers in it are copies that only the node refers to."""
+    """Return a new input for the node of a task. The node may change it, because containers in it are copies."""
     run, values = scope.run, checkpoint.values
-    if run.program.managed:
-        values = with_managed(values, run.program.managed, checkpoint.step, run.stop)
+    if run.program.managed_fields:
+        values = with_managed(values, run.program.managed_fields, checkpoint.step, run.step_limit)
     return node.read(values, task.arg)
 
 
 def state_args(node: NodeProgram, state: Any) -> tuple[Any, ...]:
-    """Return the positional arguments of a node: its input, if it takes one."""
+    """Return the positional arguments for a node: the input, if the node has a parameter for it."""
     return (state,) if node.takes_state else ()
 
 
 def injected_kwargs(injected: Sequence[tuple[str, str]] | None, scope: Scope) -> dict[str, Any]:
-    """Return the keyword arguments to inject, by parameter. `injected` has pairs of a parameter and a service."""
+    """Return the keyword arguments to inject. `injected` has pairs (name of a parameter, name of a service)."""
     return {parameter: _INJECTED[service](scope) for parameter, service in injected} if injected else {}
 
 
 def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, answer: Any) -> TaskResult:
-    """Return the result of a task whose node has returned `answer`: its writes, and the targets of its edges."""
+    """Return the result of a task whose node has returned `answer`: writes, and the targets that follow."""
     fields = node.plain_keys
     if type(answer) is dict and fields is not None and answer.keys() <= fields:  # needs no preparation
         writes: Writes = answer  # pyright: ignore[reportUnknownVariableType]
@@ -121,25 +123,26 @@ def conclude(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
     if node.routes and not result.goto:
         program = scope.run.program
         if node.single_route is not None:
-            result.folded = folded = fold_writes(program, checkpoint.values, result)
-            choice = node.single_route.path(folded.copy())  # containers are shared: the function must not change them
+            result.folded = state = fold_writes(program, checkpoint.values, result)
+            # The function gets a shallow copy, so it must not change lists or dicts.
+            choice = node.single_route.path(state.copy())
             if type(choice) is str and (target := node.single_route.targets_by_choice.get(choice)) is not None:
                 result.targets = () if target == END else (target,)
             else:
                 set_targets(scope.run, node, result, [choice])
         else:
-            view = routing_view(scope, checkpoint, result)
-            set_targets(scope.run, node, result, [evaluate_route(route, scope, view) for route in node.routes])
+            state = routing_state(scope, checkpoint, result)
+            set_targets(scope.run, node, result, [evaluate_route(route, scope, state) for route in node.routes])
     if scope.refusals:
         check_not_refused(scope)
     return result if scope.fast_path else finish(scope, node, checkpoint, result)
 
 
 def _copy_writes(scope: Scope, node: NodeProgram, answer: dict[str, Any]) -> Writes:
-    """Return the writes of an answer, with copies of the containers that the node could still change.
+    """Return the writes of an answer, with copies of the containers that the node might still change.
 
-    A channel may keep the same list or dict that the node returned. And the writes of concurrent tasks, and of
-    subgraphs, are folded later: until then the node may run again and return the same object with other contents.
+    A channel may keep the very list or dict that the node has returned. Moreover, the writes of concurrent tasks and of
+    subgraphs are folded later, and until then the node may run again and return the same object with other contents.
     """
     folded_later = scope.sibling_group is not None or scope.run.nested
     writes = answer.copy() if folded_later else answer
@@ -165,7 +168,7 @@ def _merge_interrupts(error: BaseException) -> BaseException:
 
 
 def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
-    """Return the outcome of a task whose node raised. Re-raises errors that end the process or the run."""
+    """Return the outcome of a task whose node has raised `error`. Errors that end the process or the run are raised."""
     outcome: Outcome
     error = override_if_refused(scope, error if isinstance(error, Exception) else _merge_interrupts(error))
     if isinstance(error, ChildCommand):
@@ -175,7 +178,7 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
     elif isinstance(error, ParentCommand):
         outcome = Failure(task, error if scope.run.nested else _no_parent_error(node))
     elif not isinstance(error, Exception):
-        if type(error).__name__ == "CancelledError":  # compared by name, because asyncio may not be loaded
+        if type(error).__name__ == "CancelledError":  # compared by name, because asyncio may not have been imported
             error = NodeCancelledError(node.name, error)
         elif scope.sibling_group is None:
             raise error  # ends the process or the run; with siblings, the superstep ends first, as for any failure
@@ -183,7 +186,7 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
     elif node.handler is not None and not isinstance(error, RUN_ENDING_ERRORS):
         try:
             node_error = NodeError(node.name, error, read_failed_input(scope, node, task))
-        except Exception as read_error:  # raised by a schema; without an outcome the superstep would wait forever
+        except Exception as read_error:  # raised by a schema: without an outcome the superstep would wait forever
             read_error.__context__ = error
             outcome = Failure(task, read_error)
         else:
@@ -197,11 +200,11 @@ def settle(scope: Scope, node: NodeProgram, task: Task, error: BaseException) ->
 
 
 def report_outcome(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
-    """Emit the end of a task and return its outcome, or a failure if a reader of the stream raised."""
-    watch = scope.run.emitter
-    if watch is not None:
+    """Emit the end of a task, and return its outcome; a Failure if a listener has raised an error."""
+    emitter = scope.run.emitter
+    if emitter is not None:
         try:
-            emit_task_finished(watch, scope, outcome)
+            emit_task_finished(emitter, scope, outcome)
         except Exception as error:
             if type(outcome) is not Failure:
                 return Failure(task, error)
@@ -210,16 +213,17 @@ def report_outcome(scope: Scope, task: Task, outcome: Outcome) -> Outcome:
 
 
 def read_failed_input(scope: Scope, node: NodeProgram, task: Task) -> Any:
-    """Return the original input of a failed node, without its changes; None if the node had not received it."""
+    """Return the input that a failed node has received, without the node's changes; None if it has received none."""
     if scope.input is None or scope.checkpoint is None:
         return scope.input
     return read_input(scope, node, task, scope.checkpoint)
 
 
 def read_child_commands(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Any:
-    """Return the Commands that a subgraph returned for this graph, as the answer of the calling node.
+    """Return the Commands that a subgraph has returned for this graph, as the answer of the calling node.
 
-    Raises ConflictingWrites if two of them write to a field that holds a single value, like writes of two tasks.
+    Raises ConflictingWrites if two of the Commands write to a field that holds a single value, as if two tasks had
+    written to it.
     """
     scope.mutation_snapshot = None
     program = scope.run.program
@@ -238,7 +242,10 @@ def read_child_commands(scope: Scope, node: NodeProgram, task: Task, signal: Chi
 
 
 def _settle_child_command(scope: Scope, node: NodeProgram, task: Task, signal: ChildCommand) -> Outcome:
-    """Return the outcome of a task whose subgraph returned a Command for this graph, as if its node had returned it."""
+    """Return the outcome of a task whose subgraph has returned a Command for this graph.
+
+    It is the same as if the calling node had returned the Command.
+    """
     try:
         answer = read_child_commands(scope, node, task, signal)
         result = conclude(scope, node, task, cast(Checkpoint, scope.checkpoint), answer)
@@ -255,7 +262,7 @@ def _no_parent_error(node: NodeProgram) -> InvalidUpdateError:
 
 
 def read_result(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> TaskResult:
-    """Return the result of a task from the answer of its node, without evaluating its conditional edges."""
+    """Return the result of a task whose node has returned `answer`, without evaluating conditional edges."""
     updates = node.updates
     if type(answer) is dict or answer is None:
         writes = updates.read(answer, node.name, task)
@@ -273,7 +280,7 @@ def read_result(scope: Scope, node: NodeProgram, task: Task, answer: Any) -> Tas
 
 
 def check_declared(node: NodeProgram, writes: Writes) -> None:
-    """Raise InvalidUpdateError for a write to a field that the node did not declare."""
+    """Raise InvalidUpdateError for a write to a field that is not in the `writes=` of the node."""
     allowed = node.writes or frozenset[str]()
     names = writes if isinstance(writes, dict) else [name for name, _ in writes]
     undeclared = next((name for name in names if name not in allowed), None)
@@ -285,24 +292,27 @@ def check_declared(node: NodeProgram, writes: Writes) -> None:
 
 
 def finish(scope: Scope, node: NodeProgram, checkpoint: Checkpoint, result: TaskResult) -> TaskResult:
-    """Return the result of a task, after checking it for `compile(debug=True)` and emitting the end of the task."""
+    """Return the result of a task, and emit the end of the task, unless it has policies.
+
+    With `compile(debug=True)`, raises MutatedState if the node has changed the state in place.
+    """
     run = scope.run
     if scope.mutation_snapshot is not None:
         state_snapshot, input_snapshot = scope.mutation_snapshot
         written = {name for name, _ in write_pairs(result)}
         changed_inputs = changed_channels(input_snapshot, input_containers(scope.input))
-        lost = (name for name in changed_inputs if name not in written)
-        changed = list(dict.fromkeys((*changed_channels(state_snapshot, checkpoint.values), *lost)))
+        unwritten = (name for name in changed_inputs if name not in written)
+        changed = list(dict.fromkeys((*changed_channels(state_snapshot, checkpoint.values), *unwritten)))
         scope.mutation_snapshot = None
         if changed:
             raise MutatedState(node.name, changed)
     if run.emitter is not None and node.name != START and scope.attempt is None:
-        emit_task_finished(run.emitter, scope, result)  # that of an attempt is emitted once it is accepted
+        emit_task_finished(run.emitter, scope, result)  # for a task with policies, `retries` does so
     return result
 
 
 def check_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) -> list[str | Send]:
-    """Return the targets other than END. Raises UnknownTarget for one that does not exist or is not allowed."""
+    """Return the targets other than END. Raises UnknownTarget for a target that does not exist or is not allowed."""
     allowed = node.allowed_targets if node.allowed_targets is not None else run.program.targets
     for target in targets:
         name = target.node if type(target) is Send else target
@@ -315,32 +325,35 @@ def check_targets(run: Run, node: NodeProgram, targets: Sequence[str | Send]) ->
 
 
 def _allow_timeout(run: Run, node: NodeProgram, send: Send) -> None:
-    """Make the run apply the timeout of a Send. Raises InvalidUpdateError for an inline node, which cannot time out."""
+    """Let the run apply the timeout of a Send. Raises InvalidUpdateError for an inline node, which cannot time out."""
     if run.program.nodes[send.node].async_lane == "inline":
         raise InvalidUpdateError(
-            f"Node {node.edge_source!r} sent to {send.node!r} with a timeout, but that node is inline=True: "
+            f"Node {node.edge_source!r} made a Send to {send.node!r} with a timeout, but that node is inline=True: "
             f"it runs on the thread of the driver, where it cannot time out. Remove the timeout or inline=True."
         )
-    run.guards_all = True  # from now on, tasks of nodes without policies go through `retries` as well
+    run.all_tasks_need_attempts = True  # from now on, tasks of nodes without policies go through `retries` as well
 
 
-def routing_view(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Values:
-    """Return the state as a conditional edge sees it: with the task's own writes, and transient values not cleared."""
+def routing_state(scope: Scope, checkpoint: Checkpoint, result: TaskResult) -> Values:
+    """Return the state that conditional edges read: with the task's own writes, and with transient values."""
     program = scope.run.program
     result.folded = fold_writes(program, checkpoint.values, result)
-    if not program.managed:
+    if not program.managed_fields:
         return result.folded
-    return with_managed(result.folded, program.managed, checkpoint.step, scope.run.stop)
+    return with_managed(result.folded, program.managed_fields, checkpoint.step, scope.run.step_limit)
 
 
-def evaluate_route(route: Route, scope: Scope, view: Values) -> Any:
-    """Call the path function of a conditional edge."""
-    state = route.read(view, NO_ARG)
+def evaluate_route(route: Route, scope: Scope, values: Values) -> Any:
+    """Call the path function of a conditional edge, and return its choice; an awaitable for a coroutine function."""
+    state = route.read(values, NO_ARG)
     return route.path(state, **injected_kwargs(route.injected, scope)) if route.injected else route.path(state)
 
 
 def set_targets(run: Run, node: NodeProgram, result: TaskResult, choices: Sequence[Any]) -> None:
-    """Set the targets of a result: those of the plain edges, and the choices of the conditional ones."""
+    """Set the targets of a result: the targets of plain edges, and the targets that conditional edges have chosen.
+
+    `choices` has the value that the path function of each conditional edge has returned.
+    """
     targets: list[str | Send] = list(node.successors)
     for route, choice in zip(node.routes, choices, strict=True):
         if type(choice) is str and choice in route.targets_by_choice:
@@ -354,16 +367,16 @@ def set_targets(run: Run, node: NodeProgram, result: TaskResult, choices: Sequen
 
 
 def _target_of(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | Send:
-    """Return the target that a conditional edge has chosen. Raises UnknownTarget."""
+    """Return the target for a choice of a conditional edge. Raises UnknownTarget if there is none."""
     program = run.program
     if route.targets is not None:
         try:
             if choice in route.targets:
                 return route.targets[choice]
-        except TypeError:  # not hashable: a Send, or a mistake
+        except TypeError:  # the choice is not hashable: a Send, or a mistake
             pass
     if isinstance(choice, str):
-        choice = str.__str__(choice)  # of a string enumeration: its plain value
+        choice = str.__str__(choice)  # the plain value, for a member of a string enumeration
     if type(choice) is Send and choice.node in program.graph.nodes:
         if choice.timeout is not None:
             _allow_timeout(run, node, choice)
@@ -378,7 +391,8 @@ def _target_of(run: Run, node: NodeProgram, route: Route, choice: Any) -> str | 
 # -- the services that a node or a conditional edge may request as parameters
 
 
-def _error(scope: Scope) -> NodeError | None:
+def _node_error(scope: Scope) -> NodeError | None:
+    """Return the error that an error handler handles; None in other nodes."""
     arg = scope.task.arg if scope.task else None
     return arg if isinstance(arg, NodeError) else None
 
@@ -389,5 +403,5 @@ _INJECTED: Final[dict[str, Callable[[Scope], Any]]] = {
     "writer": lambda scope: writer_of(scope.copy()),  # a copy, because the writer may outlive the task
     "store": lambda scope: scope.run.ports.store,
     "previous": previous_of,
-    "error": _error,
+    "error": _node_error,
 }

@@ -21,7 +21,7 @@ from statewright.runtime.tasks.execute import (
     injected_kwargs,
     read_child_commands,
     read_result,
-    routing_view,
+    routing_state,
     set_targets,
     settle,
     state_args,
@@ -32,10 +32,13 @@ from statewright.runtime.tasks.scope import Scope
 
 
 async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0) -> Any:
-    """Run a task that awaits. Return its outcome, or pass it to the superstep if it runs concurrently with others."""
+    """Run a task on the event loop.
+
+    Return its outcome; None if it runs concurrently with others, because then the outcome goes to their executor.
+    """
     outcome: Outcome
     if scope.sibling_group is not None:
-        # Created here and not by the executor: short-lived objects cost the garbage collector less.
+        # The scope is not created by the executor, because short-lived objects cost the garbage collector less.
         scope = scope.enter_sibling(task, index)
     try:
         if scope.fast_path and node.reads_all and task.arg is NO_ARG:  # as in `perform`
@@ -72,7 +75,7 @@ async def perform_async(scope: Scope, node: NodeProgram, task: Task, checkpoint:
 async def _settle_child_command(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, signal: ChildCommand
 ) -> Outcome:
-    """Do the same as `settle` for a Command from a subgraph, awaiting conditional edges if necessary."""
+    """Do the same as `settle` for a Command from a subgraph, but await conditional edges if necessary."""
     if not node.routes_await:
         return settle(scope, node, task, signal)
     try:
@@ -84,21 +87,21 @@ async def _settle_child_command(
 
 
 def is_cancelled() -> bool:
-    """Return whether the current asyncio task was cancelled, as opposed to a CancelledError raised by the node."""
+    """Return True if the current asyncio task was cancelled; False if a node has raised a CancelledError itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def is_cancelled_by_run(scope: Scope) -> bool:
-    """Return whether the run has cancelled the task, as opposed to the node cancelling its own asyncio task."""
+    """Return True if the run has cancelled the task; False if the node has cancelled its own asyncio task."""
     return scope.sibling_group.is_stopping if scope.sibling_group is not None else is_cancelled()
 
 
 async def call_function(scope: Scope, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Call a plain function on a thread.
+    """Call a plain function on a thread, and return its result.
 
-    If a subgraph is cancelled because a sibling of its caller has failed, wait for the function, so that its result is
-    saved and its work is not repeated. The run then ends before its next superstep.
+    If the run is a subgraph that is cancelled only because a sibling of its caller has failed, the function is still
+    awaited, so that its result is saved and its work is not repeated. Then the run ends before its next superstep.
     """
     future = begin_in_thread(function, *args, **kwargs)
     if scope.run.parent is None:
@@ -119,8 +122,8 @@ async def conclude_async(
     """Do the same as `conclude` for a node with conditional edges that are coroutine functions."""
     result = read_result(scope, node, task, answer)
     if node.routes and not result.goto:
-        view = routing_view(scope, checkpoint, result)
-        choices = [evaluate_route(route, scope, view) for route in node.routes]
+        state = routing_state(scope, checkpoint, result)
+        choices = [evaluate_route(route, scope, state) for route in node.routes]
         awaited = [await choice if inspect.isawaitable(choice) else choice for choice in choices]
         set_targets(scope.run, node, result, awaited)
     check_not_refused(scope)

@@ -1,11 +1,12 @@
 """Read the input of a node from the state. There is one reader per schema.
 
-A mapping is copied, and so are the lists, dicts and sets in it, one level deep, so that a node may change them freely.
-Objects inside them are shared. A dataclass or a pydantic model is created from the values, each checked against its
-type; a value that is the same object as at the last check is not checked again, so that long lists do not slow down
+If the input is a dict, it is a copy of the state, and the lists, dicts and sets in it are copies too, so that a node
+may change them. They are copied one level deep: objects inside them are shared with the state. If the input is a
+dataclass or a pydantic model, an instance is created from the values, and each value is checked against its type. A
+value is not checked again if it is the same object as at the last check, so that long lists do not slow down
 supersteps.
 
-Fields whose type excludes containers are skipped; `Program.containers` names the others.
+Values of fields whose types exclude lists, dicts and sets are not copied; `Program.containers` names the other fields.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from statewright.state import (
 
 
 class Reader(Protocol):
-    """Returns the input of a node, from the state or from the argument of a Send."""
+    """Returns the input of a node: from the state (`values`), or from the argument of a Send unless `arg` is NO_ARG."""
 
     def __call__(self, values: Mapping[str, Any], arg: Any, /) -> Any: ...
 
 
 def reader_for(graph: Graph, schema: StateSchema, validate: str) -> Reader:
-    """Return the reader of nodes whose input is `schema`."""
+    """Return the reader for nodes whose input has this schema. `validate` is the option of `compile`."""
     if schema.kind is SchemaKind.ROOT:
         return _read_root
     if schema.kind is SchemaKind.MAPPING:
@@ -51,25 +52,25 @@ def reader_for(graph: Graph, schema: StateSchema, validate: str) -> Reader:
 
 
 def container_fields(graph: Graph) -> tuple[str, ...] | None:
-    """Return the fields whose values may be a list, dict or set; None if the state is open, so that any may."""
+    """Return the fields whose values may be a list, dict or set; None if any key may be, because the state is open."""
     if not graph.schema.closed:
         return None
     schemas = (graph.schema, graph.input_schema, graph.output_schema, *graph.node_schemas.values())
     return tuple(
         name
         for name in graph.fields
-        if not graph.fields[name].channel.keeps_update  # its value is a list, even if annotated otherwise
+        if not graph.fields[name].channel.keeps_update  # such a channel keeps a list, whatever the annotation says
         or any(name in schema.fields and may_hold_container(schema.fields[name].hint) for schema in schemas)
     )
 
 
 def read_mapping(values: Mapping[str, Any], arg: Any, /) -> Any:
-    """Return a copy of the whole state, or of the argument, since users pass the same dict to several Sends."""
+    """Return a copy of the whole state, or of the argument of a Send, because several Sends may share one dict."""
     return copy_fields(values) if arg is NO_ARG else copy_argument(arg)
 
 
 class WholeReader:
-    """Reads the whole state as a dict. Only `containers` are copied one by one, all other fields by `dict.copy`."""
+    """Reads the whole state as a dict, and copies the lists, dicts and sets in the fields `containers`."""
 
     __slots__ = ("containers",)
 
@@ -81,7 +82,7 @@ class WholeReader:
 
 
 def restrict_reader(read: Reader, names: tuple[str, ...]) -> Reader:
-    """Return a reader that sees only these fields of the state."""
+    """Return a reader that reads only the named fields of the state."""
 
     def read_declared(values: Mapping[str, Any], arg: Any, /) -> Any:
         return read({name: values[name] for name in names if name in values} if arg is NO_ARG else values, arg)
@@ -90,7 +91,10 @@ def restrict_reader(read: Reader, names: tuple[str, ...]) -> Reader:
 
 
 def pass_raw_sends(read: Reader) -> Reader:
-    """Return a reader that passes on the argument of a Send unread: the subgraph reads it by its own input schema."""
+    """Return a reader for a subgraph, to which the argument of a Send is passed as it is.
+
+    The subgraph itself will read it by its own input schema.
+    """
 
     def read_sent(values: Mapping[str, Any], arg: Any, /) -> Any:
         if arg is NO_ARG:
@@ -131,14 +135,15 @@ class _InstanceReader:
                 return copy_container(arg)
             values = cast(Mapping[str, Any], arg)
         checked = {name: check(values[name]) for name, check in self._checks.items() if name in values}
-        # Copied after the check, which may return a cached value, or the one in the state.
+        # Copied after the check, because a check may return the value of an earlier call, or the one in the state.
         return self._create(copy_fields(checked))
 
 
 class _CachedCheck:
-    """A check that caches its result for the last value.
+    """Checks a value against the type of a field, and caches the result for the last value.
 
-    Concurrent runs share it, and may overwrite each other's entry. That is safe, as the pair is replaced as a whole.
+    Concurrent runs share the cache, and may overwrite each other's entry. That is safe, because the value and its
+    result are replaced together.
     """
 
     __slots__ = ("_check", "_last")
@@ -161,17 +166,17 @@ def _unchecked(value: Any) -> Any:
 
 def _constructor(schema: StateSchema) -> Callable[[dict[str, Any]], Any]:
     """Return a function that creates instances of a schema from checked values."""
-    source = schema.source
+    cls = schema.source
     if schema.kind is SchemaKind.DATACLASS:
-        return lambda values: _create(lambda: source(**values), schema)
-    decorators = source.__pydantic_decorators__
-    validates = decorators.model_validators or decorators.field_validators or decorators.root_validators
-    required = {name for name, info in source.model_fields.items() if info.is_required()}
+        return lambda values: _create(lambda: cls(**values), schema)
+    decorators = cls.__pydantic_decorators__
+    has_validators = decorators.model_validators or decorators.field_validators or decorators.root_validators
+    required = {name for name, info in cls.model_fields.items() if info.is_required()}
 
     def create(values: dict[str, Any]) -> Any:
-        if validates or not required <= values.keys():
-            return _create(lambda: source.model_validate(values), schema)
-        return source.model_construct(**values)  # the fields were checked, and the model itself has no validators
+        if has_validators or not required <= values.keys():
+            return _create(lambda: cls.model_validate(values), schema)
+        return cls.model_construct(**values)  # the fields were checked, and the model itself has no validators
 
     return create
 
@@ -185,22 +190,24 @@ def _create(constructor: Callable[[], Any], schema: StateSchema) -> Any:
         ) from error
 
 
-def with_managed(values: Mapping[str, Any], managed: Mapping[str, Managed], step: int, stop: int) -> dict[str, Any]:
-    """Return the state with the fields that are computed for each superstep."""
-    return {**values, **{name: field.compute(step, stop) for name, field in managed.items()}}
+def with_managed(
+    values: Mapping[str, Any], managed: Mapping[str, Managed], step: int, step_limit: int
+) -> dict[str, Any]:
+    """Return the state with the fields that are computed for each superstep, such as `RemainingSteps`."""
+    return {**values, **{name: field.compute(step, step_limit) for name, field in managed.items()}}
 
 
 # -- detecting nodes that change the state in place: `compile(debug=True)`
 #
-# Two mistakes are detected. A change to an object that is shared with the state is visible at once in siblings, in
-# in-memory checkpoints and in results, whether the node returns it or not. A change to the node's own copy of a list,
-# dict or set is lost unless the node returns it.
+# Two mistakes are detected. If a node changes an object that it shares with the state, the change is visible at once to
+# concurrent tasks, in checkpoints in memory and in results, whether the node returns the object or not. If a node
+# changes its own copy of a list, dict or set, the change is lost unless the node returns the copy.
 
 MutationSnapshot = dict[str, Any]
 
 
 def take_snapshot(values: Mapping[str, Any]) -> MutationSnapshot:
-    """Return a description of the value of each channel that is independent of later changes to the value."""
+    """Return a description of each channel's value, which later changes to the value do not affect."""
     return {name: _snapshot(value, ()) for name, value in values.items()}
 
 
@@ -210,13 +217,13 @@ def changed_channels(before: MutationSnapshot, values: Mapping[str, Any]) -> lis
 
 
 def input_containers(state: Any) -> dict[str, Any]:
-    """Return the lists, dicts and sets in the input of a node, by field: copies that only the node refers to."""
+    """Return the lists, dicts and sets in the input of a node, by field. They are the node's own copies."""
     fields = cast("dict[str, Any]", state) if type(state) is dict else instance_values(state) or {}
     return {name: value for name, value in fields.items() if type(value) in CONTAINERS}
 
 
 def _snapshot(value: Any, parents: tuple[int, ...]) -> Any:
-    """Return a comparable description of a value: containers with their contents, other objects by identity.
+    """Return a description of a value that can be compared: containers with their contents, other objects by identity.
 
     `parents` has the `id()` of each container around the value.
     """
@@ -236,9 +243,9 @@ def _snapshot(value: Any, parents: tuple[int, ...]) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = dataclasses.fields(value)
         return (type(value), tuple(_snapshot(getattr(value, field.name), parents) for field in fields))
-    kind = cast(Any, type(cast(object, value)))
-    if hasattr(kind, "model_fields"):
-        return (kind, tuple(_snapshot(item, parents) for item in vars(value).values()))
+    cls = cast(Any, type(cast(object, value)))
+    if hasattr(cls, "model_fields"):
+        return (cls, tuple(_snapshot(item, parents) for item in vars(value).values()))
     if isinstance(value, float | complex):
         return repr(value)  # NaN is not equal to itself
     return value if isinstance(value, str | bytes | int | bool | None) else id(value)

@@ -1,8 +1,9 @@
 """Pause a run from inside a node.
 
-`interrupt()`, `sleep()` and `wait_for_event()` stop their node. When the answer, the time or the event has come, the
-node runs again from its first line, and this time the call returns. The three share one mechanism and differ only in
-what resumes the run. They raise a `BaseException`, which `except Exception` in a node does not catch.
+`interrupt()`, `sleep()` and `wait_for_event()` stop the node that calls them. When the answer has been given, the time
+has come, or the event was sent, the node runs again from its first line, and this time the call returns. The three
+functions share one mechanism, and differ only in what resumes the run. They raise a `BaseException`, which
+`except Exception` in a node does not catch.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ T = TypeVar("T")
 
 
 class Paused(BaseException):
-    """Signal that a node waits. Raised by `interrupt()` and by subgraphs; user code must not catch it."""
+    """Raised to stop a node that waits, by `interrupt()` and by calls of subgraphs. User code must not catch it."""
 
     def __init__(self, *interrupts: Interrupt) -> None:
         self.interrupts = interrupts
@@ -39,19 +40,19 @@ class Paused(BaseException):
 
 
 class ChildCommand(BaseException):
-    """Signal that carries Commands for the parent graph from a subgraph through the calling node."""
+    """Raised by the call of a subgraph that has returned Commands for the calling graph, to end the calling node."""
 
     def __init__(self, *commands: Command[Any], nodes: Sequence[str] = ()) -> None:
         self.commands = commands
         self.nodes = tuple(nodes)
-        """The node of the subgraph that returned each command, if there are several."""
+        """For each command: the node of the subgraph that returned it. Empty if there is a single command."""
         super().__init__("a Command from a subgraph")
 
 
 def raise_to_caller(run: Run, outcome: RunOutcome) -> None:
-    """Raise the outcome of a run to its caller, unless it is a result.
+    """Raise the exception by which a run reports its outcome to its caller, unless the run has a result.
 
-    In a node that calls a subgraph, a Command for the node's graph is not an error, and open questions pause the node.
+    If the caller is a node, this is ChildCommand for Commands that the subgraph returned, and Paused if it waits.
     """
     error = outcome.error
     if error is not None and run.parent is not None:
@@ -73,12 +74,14 @@ def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout
 def interrupt(value: Any, *, key: str | None = None, schema: Any = None, timeout: Duration | None = None) -> Any:
     """Ask the caller of the graph a question, and return the answer.
 
-    The first call stops the node and the run; `invoke(Command(resume=answer))` on the thread runs the node again,
-    and then the call returns. Several calls in one node are identified by their order, or by `key` if the order may
-    change. `schema` is the type that an answer must have, or a JSON Schema as a dict; for a wrong answer, `invoke`
-    raises InvalidResume and nothing changes. Without an answer within `timeout`, `resume_due` resumes the run, and the
-    call returns None. Raises InvalidUpdateError outside a node, for a key that the node has used already, and for an
-    invalid schema; QuestionMismatch if the node, executed again, asks a different question from the answered one.
+    The first call stops the node and the run. Then `invoke(Command(resume=answer))` on the thread runs the node again,
+    and the call returns the answer. Several calls in one node are identified by their order, or by `key` if the order
+    may change. `schema` is the type that an answer must have, or a JSON Schema as a dict; for a wrong answer, `invoke`
+    raises InvalidResume and nothing changes. If there is no answer within `timeout`, `resume_due` resumes the run, and
+    the call returns None.
+
+    Raises InvalidUpdateError outside a node, for a key that the node has used already, and for an invalid schema.
+    Raises QuestionMismatch if the node is executed again, and asks another question than the one that was answered.
     """
     return wait_for("interrupt()", key, timeout, lambda: {"value": value, "schema": schema})
 
@@ -107,9 +110,9 @@ def wait_for_event(
 def wait_for_event(name: str, *, timeout: Duration | None = None, schema: Any = None, key: str | None = None) -> Any:
     """Stop the node and the run until an event with this name is sent to the thread, and return its payload.
 
-    `app.send_event(name, payload, thread_id=...)` runs the node again from its first line, and then the call returns.
-    Returns None if no event is sent within `timeout`. `schema` is the type that a payload must have. Raises
-    InvalidUpdateError outside a node.
+    `app.send_event(name, payload, thread_id=...)` runs the node again from its first line, and then the call returns
+    the payload. It returns None if no event is sent within `timeout`. `schema` is the type that a payload must have.
+    Raises InvalidUpdateError outside a node.
     """
     if not name:
         raise InvalidUpdateError("wait_for_event() was called with an empty name. Pass the name of the event.")
@@ -127,11 +130,11 @@ def wait_for(
     *,
     repeats: bool = False,
 ) -> Any:
-    """Return the answer to a question, or raise Paused if there is none yet.
+    """Return the answer to a question, or raise Paused if there is no answer yet.
 
-    `function` is its name in errors; `question_parts` returns fields of the Interrupt. With `repeats` the question may
-    be repeated under another key, to get a new answer. Raises QuestionMismatch if the task asks a different question
-    from the one that was answered.
+    `function` is the name of the calling function in errors, and `question_parts` returns fields of the Interrupt. With
+    `repeats`, a question that was answered under one key may be asked again under another, to get a new answer. Raises
+    QuestionMismatch if the task asks another question than the one that was answered.
     """
     scope = current_scope()
     if scope is None or scope.task is None:
@@ -142,39 +145,40 @@ def wait_for(
     run = scope.run
     question_id = interrupt_id(scope.task.id, scope.next_question(key))
     parts = question_parts()
-    parts["value"] = copy_container(parts["value"])  # the node may change it later
+    parts["value"] = copy_container(parts["value"])  # the node may change its list or dict later
     form = schema_form(parts.get("schema"))
     question = Interrupt(id=question_id, key=key, schema_form=form, due_at=until, namespace=run.namespace, **parts)
-    before = run.questions.by_id.get(question_id) or run.known_interrupts.get(question_id)
+    earlier = run.questions.by_id.get(question_id) or run.known_interrupts.get(question_id)
     if question_id in run.answers:
-        if before is not None:
-            check_answered(scope, before, question)
+        if earlier is not None:
+            check_answered(scope, earlier, question)
         answer = copy_container(run.answers[question_id])  # the node may change its copy
-        return _check_answer(answer, before, question)
+        return _check_answer(answer, earlier, question)
     if not repeats and run.answers:
         check_new(scope, question)
-    if before is not None:
-        raise Paused(_repeat_question(before, question))
+    if earlier is not None:
+        raise Paused(_repeat_question(earlier, question))
     check_schema(function, question.schema)
     if delay is not None:
         question = replace(question, due_at=run.ports.clock.now() + timedelta(seconds=as_seconds(delay)))
     raise Paused(question)
 
 
-def _check_answer(answer: Any, before: Interrupt | None, question: Interrupt) -> Any:
+def _check_answer(answer: Any, earlier: Interrupt | None, question: Interrupt) -> Any:
     """Return the answer, after checking it against the schema of the question if that was not done when it arrived.
 
-    Not every type can be stored with its question: the stored schema may be weaker than the node's, or missing.
+    Not every type can be stored with a question. So the schema that was stored with the earlier question may be weaker
+    than the one that the node passes now, or missing.
     """
-    if question.schema is None or before is None or answer is None:
+    if question.schema is None or earlier is None or answer is None:
         return answer
-    if schema_form(before.schema) == question.schema_form:
+    if schema_form(earlier.schema) == question.schema_form:
         return answer
     return check_value(f"answer to {question.id}", question.schema, answer)
 
 
-def _repeat_question(before: Interrupt, question: Interrupt) -> Interrupt:
+def _repeat_question(earlier: Interrupt, question: Interrupt) -> Interrupt:
     """Return the question to pause with when an open question is asked again. Its timeout is not extended."""
-    if is_unchanged(before, question):
-        return before
-    return replace(question, due_at=before.due_at)
+    if is_unchanged(earlier, question):
+        return earlier
+    return replace(question, due_at=earlier.due_at)

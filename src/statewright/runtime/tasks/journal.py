@@ -1,7 +1,8 @@
-"""The journal: the results of the steps of a task, recorded so that side effects happen only once.
+"""The journal: the recorded results of steps, so that their side effects happen only once.
 
-The key of an entry consists of the task, the name of the step, and the number of earlier calls by that name. An entry
-is saved before the step returns, with every durability, and dropped by the commit that consumes the task.
+The key of an entry consists of the task id, the name of the step, and the number of earlier calls with that name (the
+*ordinal*). An entry is saved before the step returns, whatever the durability, and the commit that ends the task
+deletes it.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ from statewright.ids import CheckpointId
 from statewright.runtime.core.events import emit_task_event
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.liveness import (
-    check_hold,
-    check_hold_async,
+    check_holds_thread,
+    check_holds_thread_async,
     check_may_start,
     check_not_refused,
     note_refusal,
@@ -31,13 +32,14 @@ from statewright.runtime.tasks.liveness import (
 from statewright.runtime.tasks.scope import Scope
 
 _AWAITED: Final = "~"
-"""Suffix of the fingerprint for a plain function that returned an awaitable: a replay must return one too."""
+"""Suffix of the argument fingerprint if a plain function has returned an awaitable, because a replay must return an
+awaitable too."""
 
 
 def perform_step(
     scope: Scope, name: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Any:
-    """Return the result of the function, from the journal if it is recorded; an awaitable for a coroutine function."""
+    """Return the result of a step, from the journal if it is recorded; an awaitable for a coroutine function."""
     key, args_hash, entry = identify_call(scope, name, args, kwargs)
     if entry is not None:
         value = copy_container(entry.value)  # the node may change its copy
@@ -49,7 +51,7 @@ def perform_step(
         return value
     if is_coroutine_function(function):
         return _call_step_async(scope, key, args_hash, function, args, kwargs)
-    check_hold(scope, name)
+    check_holds_thread(scope, name)
     with emit_step_events(scope, key, args_hash), scope.enter_step(key) as step_scope:
         result = function(*args, **kwargs)
         if not inspect.isawaitable(result):
@@ -61,7 +63,10 @@ def perform_step(
 
 @contextmanager
 def emit_step_events(scope: Scope, key: JournalKey, args_hash: str | None = None) -> Generator[None]:
-    """Emit the start and end events of a step. With `args_hash`, release its ordinal for a retry if it fails."""
+    """Emit the events for the start and the end of a step.
+
+    With `args_hash`, also record which attempt runs the step, and if it fails, that a retry may reuse its ordinal.
+    """
     run, attempt, (_, name, ordinal) = scope.run, scope.attempt, key
     if args_hash is not None and attempt is not None:
         run.running_steps[key] = attempt
@@ -69,9 +74,9 @@ def emit_step_events(scope: Scope, key: JournalKey, args_hash: str | None = None
     try:
         yield
     except BaseException as error:
-        note_refusal(scope, error)  # saving the result raises LeaseLost if the run has lost its lease
+        note_refusal(scope, error)  # it may be a LeaseLost, raised when the result was saved
         if args_hash is not None and isinstance(error, Exception):
-            scope.counts().note_failed(name, args_hash, ordinal)
+            scope.counters().note_failed(name, args_hash, ordinal)
         emit_task_event("step_finished", scope, (name, ordinal, error))
         raise
     finally:
@@ -82,10 +87,10 @@ def emit_step_events(scope: Scope, key: JournalKey, args_hash: str | None = None
 
 @contextmanager
 def treat_conflict_as_saved(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
-    """Treat a JournalConflict in the block, which saves an entry again, as success: the entry was saved already.
+    """During the block, which saves an entry again, treat a JournalConflict as success.
 
-    Another attempt may have been abandoned before it knew that its save had succeeded. No other run can have written
-    the entry while this one holds the thread.
+    The conflict means that the entry is saved already: another attempt was abandoned before it knew that its save had
+    succeeded. No other run can have written the entry, because this run holds the thread.
     """
     try:
         yield
@@ -95,7 +100,7 @@ def treat_conflict_as_saved(scope: Scope, key: JournalKey, entry: JournalEntry) 
 
 @contextmanager
 def _saving_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generator[None]:
-    """Like `treat_conflict_as_saved`; also records in the task if the lease turns out to be lost."""
+    """Do the same as `treat_conflict_as_saved`, and record a LeaseLost as a refusal of the task."""
     try:
         with treat_conflict_as_saved(scope, key, entry):
             yield
@@ -107,9 +112,10 @@ def _saving_again(scope: Scope, key: JournalKey, entry: JournalEntry) -> Generat
 def identify_call(
     scope: Scope, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[JournalKey, str, JournalEntry | None]:
-    """Count a call of a step, and return its key, the fingerprint of its arguments, and its entry if there is one.
+    """Count a call of a step or `@task` function. Return its journal key, the fingerprint of its arguments, its entry.
 
-    Raises NonDeterminismError if the recorded call had other arguments, RunCancelled if the task may no longer act.
+    The entry is None if no result is recorded. Raises NonDeterminismError if the recorded call had other arguments,
+    RunCancelled if the task may no longer act, and InvalidUpdateError outside a node.
     """
     if scope.task is None:
         raise InvalidUpdateError(f"Step {name!r} was called outside a node. Call it in a function that a graph runs.")
@@ -121,7 +127,7 @@ def identify_call(
     check_may_start(scope, name)
     scope.reset_idle_timeout()
     args_hash = fingerprint((args, kwargs) if kwargs else args)
-    key = (scope.task.id, name, scope.counts().next_ordinal(name, args_hash))
+    key = (scope.task.id, name, scope.counters().next_ordinal(name, args_hash))
     entry = scope.run.journal.get(key)
     if entry is not None:
         check_arguments(scope.task, key, entry.arguments, args_hash)
@@ -129,39 +135,40 @@ def identify_call(
 
 
 def check_arguments(task: Task, key: JournalKey, recorded_hash: str, args_hash: str) -> None:
-    """Raise NonDeterminismError if an earlier execution made the call with other arguments."""
+    """Raise NonDeterminismError if an earlier execution of the task has made the call with other arguments."""
     if recorded_hash.removesuffix(_AWAITED) != args_hash:
         raise NonDeterminismError(task.node, key[1], key[2])
 
 
 def record(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
-    """Save a result with the buffered log entries; return the saver's reply or a future of it.
+    """Record a result in the journal, and save it with the buffered log entries of the task.
 
-    The result of an abandoned attempt is recorded too, unless the next attempt has already started the step again.
+    Return the saver's reply, or a future of it. The result of an abandoned attempt is recorded too, unless the next
+    attempt has already started the step again; then RunCancelled is raised.
     """
     if scope.run.running_steps.get(key, scope.attempt) is not scope.attempt:
         check_may_start(scope, key[1])
     unsaved = UnsavedEntry(*entry)
     if scope.run.journal.setdefault(key, unsaved) is not unsaved:
-        raise JournalConflict(*key)  # recorded first by an attempt that was abandoned while its function was running
+        raise JournalConflict(*key)  # an abandoned attempt, whose function was still running, has recorded it first
     return save_entry(scope, key, entry)
 
 
 class UnsavedEntry(JournalEntry):
-    """The entry of a step that has ended but is not saved yet: another attempt saves it without repeating the step."""
+    """An entry that is not saved yet. If the saver refuses it, another attempt saves it without repeating the step."""
 
     __slots__ = ()
 
 
 def save_entry(scope: Scope, key: JournalKey, entry: JournalEntry) -> Any:
-    """Save an entry, and mark it as saved in the run's journal; return the saver's reply or a future of it."""
+    """Save an entry, and replace the UnsavedEntry in the run's journal. Return the saver's reply, or a future of it."""
     run = scope.run
     if run.saver is None or run.branch_key is None or scope.checkpoint is None:
         run.journal[key] = JournalEntry(*entry)
         return None
     if run.saves_on_exit:
         _save_checkpoint(scope)
-    pending, hold = Pending(journal={key: JournalEntry(*entry)}), run.hold(run.ports.clock.now())
+    pending, hold = Pending(journal={key: JournalEntry(*entry)}), run.lease_request(run.ports.clock.now())
     log = _take_log(scope, hold)
     try:
         reply = run.saver.save_results(run.branch_key, CheckpointId(scope.checkpoint.id), pending, hold=hold, log=log)
@@ -181,7 +188,7 @@ def _record_save(run: Run, key: JournalKey, entry: JournalEntry, log: Log | None
     except JournalConflict:
         run.restore_log_entries(log)
     except Exception:
-        return  # raised in the caller, which waits for the same future
+        return  # the caller waits for the same future, so it is raised there
     else:
         run.journal[key] = JournalEntry(*entry)
 
@@ -189,27 +196,27 @@ def _record_save(run: Run, key: JournalKey, entry: JournalEntry, log: Log | None
 def _take_log(scope: Scope, hold: LeaseRequest | None) -> Log | None:
     """Remove the log entries of the task from the buffer, and return them to be saved with a journal entry.
 
-    A replay reads the journal and does not log this work again. Entries of other tasks stay in the buffer: each is
-    saved together with the work that it describes, or not at all.
+    A replay reads the journal and does not repeat the work, so it would not log it either. Entries of other tasks stay
+    in the buffer, because each entry is saved together with the work that it describes, or not at all.
     """
     run, task = scope.run, scope.task
     if task is None or not run.log_buffer:
         return None
-    if not (run.claimed or run.nested):  # "run_started", which has to come first, is not saved yet
+    if not (run.holds_thread or run.nested):  # the entry "run_started", which has to come first, is not saved yet
         return None
     entries = run.take_log_entries(task.planned_id)
     return Log(run.run_id, hold.now if hold is not None else run.ports.clock.now(), entries) if entries else None
 
 
 def _save_checkpoint(scope: Scope) -> None:
-    """Save the postponed checkpoint of a run (durability="exit"), because an entry must belong to a saved one."""
+    """Save the postponed checkpoint of a run (durability="exit"), to which a journal entry must belong."""
     from statewright.runtime.drivers.saver_calls import save_callers
 
     save_callers(scope)
 
 
 async def await_save(reply: Any) -> None:
-    """Wait on the running event loop until a write is saved. `reply` is what the saver has returned, maybe a future."""
+    """Wait on the running event loop until a write is saved. `reply` is the saver's reply, or a future of it."""
     if is_future(reply):
         from statewright.async_futures import aresolve  # loads asyncio
 
@@ -220,8 +227,8 @@ async def _call_step_async(
     scope: Scope, key: JournalKey, args_hash: str, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Any
 ) -> Any:
     """Call a coroutine function as a step."""
-    check_may_start(scope, key[1])  # again, because a coroutine may be awaited long after it was created
-    await check_hold_async(scope, key[1])
+    check_may_start(scope, key[1])  # checked again, because a coroutine may be awaited long after it was created
+    await check_holds_thread_async(scope, key[1])
     return await _complete_step_async(scope, key, args_hash, function(*args, **kwargs))
 
 
@@ -237,7 +244,7 @@ async def _complete_step_async(
 
 
 async def _return_recorded(scope: Scope, key: JournalKey, entry: JournalEntry, value: Any) -> Any:
-    """Return a recorded result to a caller that awaits the step."""
+    """Return a recorded result to code that awaits the step, and save the entry first if it is not saved yet."""
     if type(entry) is UnsavedEntry:
         with _saving_again(scope, key, entry):
             await await_save(save_entry(scope, key, entry))

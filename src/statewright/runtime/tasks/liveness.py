@@ -1,13 +1,13 @@
 """Check whether a task may still act, and whether a run may continue.
 
-A task may outlive its superstep: a plain function cannot be stopped, and a node may leave threads running. Their later
-actions must have no effect. So two things are checked before each side effect: that the run continues, which this
-process knows, and that it still holds its thread, which only the saver knows, because another process may have taken
-the thread over.
+The code of a task may outlive its superstep: a plain function cannot be stopped, and a node may leave threads running.
+What such code does later must have no effect. So two conditions are checked before each side effect. The run must not
+be over, which this process knows. And the run must still hold its thread, which only the saver knows, because another
+process may have taken the thread over.
 
-The other half of the problem is a node that receives such a refusal as an exception. If it catches the exception and
-returns a fallback, that must not become the result of the task, since the next run executes the task again. So
-`note_refusal` records refusals, and `override_if_refused` replaces the outcome of the task.
+If a condition does not hold, the task receives an exception, called a *refusal*. A node may catch it and return a
+fallback. The fallback must not become the result of the task, because the next run will execute the task again. So
+`note_refusal` records refusals, and `override_if_refused` puts them in place of the outcome of the task.
 """
 
 from __future__ import annotations
@@ -28,21 +28,24 @@ _REFUSALS: Final = (RunCancelled, GraphDrained, LeaseLost)
 
 
 def reason_to_refuse(scope: CallingTask, *, between_attempts: bool = False) -> str | None:
-    """Return why a task may no longer act, or None. `between_attempts` ignores the end of its last attempt."""
-    inner: CallingTask | None = scope
-    while inner is not None:
-        run, attempt = inner.run, inner.attempt
-        if between_attempts and inner is scope and attempt is not None:
+    """Return the reason why a task may no longer act; None if it may act.
+
+    With `between_attempts`, the end of the task's last attempt is not a reason.
+    """
+    current: CallingTask | None = scope
+    while current is not None:
+        run, attempt = current.run, current.attempt
+        if between_attempts and current is scope and attempt is not None:
             attempt = attempt.outer
-        if attempt is not None and attempt.is_over_for(inner.task):
-            return f"the attempt at node {_node(inner)!r} was abandoned"
-        if _is_closed(inner):
-            return f"the superstep of node {_node(inner)!r} has ended"
+        if attempt is not None and attempt.is_over_for(current.task):
+            return f"the attempt at node {_node(current)!r} was abandoned"
+        if _is_closed(current):
+            return f"the superstep of node {_node(current)!r} has ended"
         if run.control is not None and run.control.cancel_reason is not None:
             return run.control.cancel_reason
-        if run.hold_lost:
+        if run.has_lost_thread:
             return "another run has taken over its thread"
-        inner = run.parent
+        current = run.parent
     return None
 
 
@@ -52,16 +55,17 @@ def _is_closed(scope: CallingTask) -> bool:
 
 
 def check_not_abandoned(run: Run) -> None:
-    """Raise RunCancelled if the attempt that called a subgraph was abandoned, so that the subgraph must not save.
+    """Raise RunCancelled if this is the run of a subgraph, and the attempt that has called it was abandoned.
 
-    The saver would accept the write, because the next attempt uses the same namespace and the same lease.
+    Such a run must not save. The saver would accept its writes, because the next attempt uses the same namespace and
+    the same lease.
     """
     if run.parent is not None and run.parent.abandoned:
         raise RunCancelled(f"the attempt at node {_node(run.parent)!r} was abandoned")
 
 
 def reason_to_stop(run: Run) -> str | None:
-    """Return why a run must not start another superstep, or None."""
+    """Return the reason why a run must not start another superstep; None if it may."""
     if run.control is not None and run.control.cancel_reason is not None:
         return run.control.cancel_reason
     if run.parent is None:
@@ -71,7 +75,7 @@ def reason_to_stop(run: Run) -> str | None:
 
 
 def reason_to_stop_waiting(scope: CallingTask) -> str | None:
-    """Return why a task that waits for a slot or for its next attempt must stop waiting, or None."""
+    """Return the reason why a task must stop waiting for a slot or its next attempt; None if it may wait."""
     step = innermost_superstep(scope)
     if step is not None and step.ending:
         return SIBLING_FAILED
@@ -79,30 +83,36 @@ def reason_to_stop_waiting(scope: CallingTask) -> str | None:
 
 
 def innermost_superstep(scope: CallingTask) -> OpenSuperstep | None:
-    """Return the innermost superstep with concurrent tasks that a task is part of, directly or through subgraphs."""
-    inner: CallingTask | None = scope
-    while inner is not None:
-        step = inner.run.superstep
-        if step is not None and step.checkpoint is inner.checkpoint:
+    """Return the innermost superstep with several tasks that a task is part of, directly or through subgraphs.
+
+    Return None if the task, and each task that has called its graph, is the only one of its superstep.
+    """
+    current: CallingTask | None = scope
+    while current is not None:
+        step = current.run.superstep
+        if step is not None and step.checkpoint is current.checkpoint:
             return step
-        inner = inner.run.parent
+        current = current.run.parent
     return None
 
 
 def calling_superstep(run: Run) -> OpenSuperstep | None:
-    """Return the superstep with concurrent tasks in which a subgraph was called, or None."""
+    """Return the innermost superstep with several tasks in which a subgraph was called; None if there is none."""
     return innermost_superstep(run.parent) if run.parent is not None else None
 
 
 def may_finish_functions(run: Run) -> bool:
-    """Return whether plain functions of a subgraph may finish: it ends only because a sibling of its caller failed."""
+    """Return True if a subgraph ends only because a sibling of its caller has failed.
+
+    Then its plain functions that are running may finish.
+    """
     outer = calling_superstep(run)
     return outer is not None and outer.ending and run.parent is not None and reason_to_refuse(run.parent) is None
 
 
 @contextmanager
 def wake_at_end(scope: CallingTask, wake: Callable[[], object]) -> Generator[None]:
-    """During the block, call `wake` once the task must stop waiting, or at once if it must already."""
+    """During the block, call `wake` when the task may have to stop waiting, or at once if it already has to."""
     control, step = scope.run.control, innermost_superstep(scope)
     with (
         control.on_cancel(wake, scope.run.root) if control is not None else nullcontext(),
@@ -115,11 +125,11 @@ def wake_at_end(scope: CallingTask, wake: Callable[[], object]) -> Generator[Non
 
 
 def note_refusal(scope: CallingTask, error: BaseException, run: Run | None = None) -> None:
-    """Record that a task receives an error because its run is over, so that its outcome does not count.
+    """Record that a task receives `error` because its run is over. Other errors are not recorded.
 
-    The node may catch the error and return a fallback, or raise another error. Neither is saved, handled, retried or
-    counted: the next run executes the task again. `run` is the run in which the error was raised, if that is not the
-    run of the scope: a later run may have taken over the call of a `@task` in between.
+    The node may catch the error and return a fallback, or raise another error. Neither becomes the outcome of the task,
+    because the next run executes the task again. `run` is the run in which the error was raised, by default the run of
+    `scope`. They differ if a later run has taken over a `@task` call in between.
     """
     if isinstance(error, _REFUSALS) and scope.task is not None and _is_over(scope, error, run or scope.run):
         reason = str(error) if isinstance(error, LeaseLost) else error.reason
@@ -127,36 +137,36 @@ def note_refusal(scope: CallingTask, error: BaseException, run: Run | None = Non
 
 
 def _is_over(scope: CallingTask, error: RunCancelled | GraphDrained | LeaseLost, run: Run) -> bool:
-    """Return whether the run in which an error was raised, or an outer run, is over.
+    """Return True if an error was raised because `run`, or a run around it, is over.
 
-    It is not over if the node has stopped a run that the node itself had started.
+    Return False if it has another cause: the node may itself have started a run and stopped it.
     """
     if isinstance(error, LeaseLost):
-        line = run.root.branch_key
-        return line is not None and line.thread_id == error.thread_id
+        branch_key = run.root.branch_key
+        return branch_key is not None and branch_key.thread_id == error.thread_id
     if run is not scope.run:
         return True
-    # The end of its superstep does not count for a task, only for a call: the outcome of the task is ignored anyway
-    # once the superstep is closed, and the next task reuses its scope.
+    # A `@task` call is over once its superstep has ended. For a task of the superstep this need not be checked, because
+    # its outcome is ignored then, and it must not be checked, because the next task reuses the scope.
     is_call = scope.refusals is not run.refusals
-    inner: CallingTask | None = scope
-    while inner is not None:
-        control = inner.run.control
+    current: CallingTask | None = scope
+    while current is not None:
+        control = current.run.control
         if isinstance(error, GraphDrained):
             if control is not None and control.drain_reason is not None:
                 return True
         elif (
-            inner.run.hold_lost
+            current.run.has_lost_thread
             or (control is not None and control.cancel_reason is not None)
-            or ((is_call or inner is not scope) and _is_closed(inner))
+            or ((is_call or current is not scope) and _is_closed(current))
         ):
             return True
-        inner = inner.run.parent
+        current = current.run.parent
     return False
 
 
 def override_if_refused(scope: CallingTask, outcome: T) -> T | RunError:
-    """Return the outcome of an attempt, or in its place the error that its task received because the run is over."""
+    """Return the outcome of an attempt. If the task has received a refusal, return that error instead."""
     refusals = scope.refusals
     if (
         not refusals
@@ -168,14 +178,14 @@ def override_if_refused(scope: CallingTask, outcome: T) -> T | RunError:
 
 
 def check_may_wait(scope: CallingTask) -> None:
-    """Raise RunCancelled if a task must no longer wait for its calls."""
+    """Raise RunCancelled if a task must no longer wait for its `@task` calls."""
     run, reason = scope.run, reason_to_refuse(scope)
     if reason is not None:
         raise _refusal(scope, reason, run)
 
 
 def check_not_refused(scope: CallingTask) -> None:
-    """Raise the error that the task received because its run is over, if it has caught that and continues."""
+    """Raise the refusal that the task has received, if there is one: the node has caught it and continues."""
     refusal = override_if_refused(scope, None)
     if refusal is not None:
         raise refusal
@@ -191,49 +201,55 @@ def check_may_start(scope: CallingTask, name: str) -> None:
         raise _refusal(scope, f"{reason}, so the step {name!r} of node {_node(scope)!r} was not started", run)
 
 
-def check_hold(scope: CallingTask, name: str) -> None:
-    """Raise RunCancelled if the run no longer holds its thread. An expired lease is renewed if possible.
+def check_holds_thread(scope: CallingTask, name: str) -> None:
+    """Raise RunCancelled if the run no longer holds its thread, so that the step `name` must not start.
 
-    The saver is asked, because another process or `release` may have ended the lease since the last write.
+    The saver is asked, because another process or `release` may have ended the lease since the last write. An expired
+    lease is renewed if possible.
     """
     root = scope.run.root
-    if root.claimed:
+    if root.holds_thread:
         try:
             lease = resolve(_current_lease(root))
         except LeaseLost as error:
-            raise _note_lost_hold(scope, name, root) from error
+            raise _lose_thread(scope, name, root) from error
         _check_lease(scope, name, root, lease)
 
 
-async def check_hold_async(scope: CallingTask, name: str) -> None:
-    """Do the same as `check_hold` on the running event loop."""
+async def check_holds_thread_async(scope: CallingTask, name: str) -> None:
+    """Do the same as `check_holds_thread` on the running event loop."""
     root = scope.run.root
-    if root.claimed:
+    if root.holds_thread:
         from statewright.async_futures import aresolve  # loads asyncio
 
         try:
             lease = await aresolve(_current_lease(root))
         except LeaseLost as error:
-            raise _note_lost_hold(scope, name, root) from error
+            raise _lose_thread(scope, name, root) from error
         _check_lease(scope, name, root, lease)
 
 
 def _current_lease(root: Run) -> MaybeFuture[Lease | None]:
-    """Return the lease on the thread of a run. An expired one is renewed, since the process may have been suspended."""
+    """Return the current lease on a run's thread, or a future of it.
+
+    If the lease has expired, it is renewed first: the process may have been suspended for a while.
+    """
     saver, thread_id = cast(Checkpointer, root.saver), cast(BranchKey, root.branch_key).thread_id
-    if root.held_until is not None and root.ports.clock.now() >= root.held_until:
-        return saver.renew(thread_id, cast(LeaseRequest, root.hold(root.ports.clock.now())))
+    if root.lease_expires_at is not None and root.ports.clock.now() >= root.lease_expires_at:
+        return saver.renew(thread_id, cast(LeaseRequest, root.lease_request(root.ports.clock.now())))
     return saver.lease(thread_id)
 
 
 def _check_lease(scope: CallingTask, name: str, root: Run, lease: Lease | None) -> None:
+    """Raise RunCancelled if the lease does not belong to the root run."""
     if lease is None or lease.owner != root.owner:
-        raise _note_lost_hold(scope, name, root)
-    root.held_until = lease.until
+        raise _lose_thread(scope, name, root)
+    root.lease_expires_at = lease.until
 
 
-def _note_lost_hold(scope: CallingTask, name: str, root: Run) -> RunCancelled:
-    root.hold_lost = True
+def _lose_thread(scope: CallingTask, name: str, root: Run) -> RunCancelled:
+    """Record that the root run has lost its thread, and return the error for the step `name`."""
+    root.has_lost_thread = True
     return _refusal(
         scope,
         f"the run no longer holds its thread, which was taken over, released or deleted, so the step {name!r} of node "
@@ -243,6 +259,7 @@ def _note_lost_hold(scope: CallingTask, name: str, root: Run) -> RunCancelled:
 
 
 def _refusal(scope: CallingTask, reason: str, run: Run) -> RunCancelled:
+    """Return the error that tells a task that its run is over, and record it as a refusal."""
     error = RunCancelled(reason)
     note_refusal(scope, error, run)
     return error

@@ -1,6 +1,6 @@
-"""The policies of nodes, resolved for the runtime.
+"""The policies of nodes, in the form that the runtime uses.
 
-Limits are shared: the limits of a node by all runs of a compiled graph, the limits of a tag by all nodes with that tag.
+All runs of a compiled graph share the limits of a node, and all nodes with the same tag share the limits of the tag.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statewright.runtime.invocation.limits import Circuit, Rate, Slots
 
 
 def time_limit(policy: TimeoutPolicy | None) -> TimeLimit | None:
-    """Return a timeout policy as a time limit in seconds; None without a policy."""
+    """Return a timeout policy as a TimeLimit, whose durations are in seconds; None if there is no policy."""
     if policy is None:
         return None
     run, idle = policy.run_timeout, policy.idle_timeout
@@ -27,8 +27,8 @@ def time_limit(policy: TimeoutPolicy | None) -> TimeLimit | None:
     )
 
 
-class Guards:
-    """The policies of a node, resolved: retries, timeouts, limits, circuit breakers and the cache."""
+class NodePolicies:
+    """The policies of a node: retries, timeout, limits, circuit breakers and the cache policy."""
 
     __slots__ = ("cache", "circuits", "rates", "retries", "slots", "timeout")
 
@@ -46,15 +46,15 @@ class Guards:
         self.timeout = time_limit(timeout)
         self.cache = cache
         self.slots = slots
-        """Limits on concurrency, always in the same order, so that two tasks cannot deadlock: first the node's own,
-        then those of its tags by name."""
+        """Limits on concurrency: first the node's own limit, then the limits of its tags, sorted by name. The order is
+        always the same, so that two tasks cannot deadlock."""
         self.rates = rates
         self.circuits = circuits
 
     def retry_delay(self, number: int, outcome: object) -> float | None:
-        """Return the seconds to wait after attempt `number` before the next one; None if there is none.
+        """Return the seconds to wait between attempt `number` and the next; None if there is no next attempt.
 
-        The first policy that matches the error decides. A longer `retry_after` of the error is honoured.
+        The first retry policy that matches the error decides. If the error has a longer `retry_after`, that is used.
         """
         if not isinstance(outcome, Exception):
             return None
@@ -65,28 +65,28 @@ class Guards:
 
 
 LONGEST_RETRY_AFTER: Final = 3600.0
-"""The longest delay in seconds that a service may request; longer ones are capped."""
+"""The longest delay, in seconds, that an error may request as `retry_after`. Longer ones are reduced to this."""
 
 
 def _retry_after(error: Exception) -> float:
-    """Return the delay in seconds that a service has requested as `retry_after` (Retry-After in HTTP), capped."""
+    """Return the delay in seconds that an error requests as `retry_after`, like the HTTP header; 0 if it has none."""
     seconds: Any = getattr(error, "retry_after", None)
     return min(max(float(seconds), 0.0), LONGEST_RETRY_AFTER) if isinstance(seconds, int | float) else 0.0
 
 
 _POLICIES = ("retry_policy", "timeout", "cache_policy", "max_concurrency", "rate_limit", "circuit_breaker")
-NO_GUARDS = Guards()
+NO_POLICIES = NodePolicies()
 
 
-class SharedLimits:
-    """The limits of a compiled graph. Those of a tag are created once for all its nodes."""
+class PolicyFactory:
+    """Creates the policies of the nodes of a compiled graph. The limits of a tag are created once for all its nodes."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._by_tag = {tag: _limits_of(limits, f"Tag {tag!r}") for tag, limits in sorted(graph.tag_limits.items())}
 
-    def of(self, node: Node) -> Guards | None:
-        """Return the guards of a node; None if it has no policies, as most nodes."""
+    def policies_of(self, node: Node) -> NodePolicies | None:
+        """Return the policies of a node; None if it has none, like most nodes."""
         shared = [self._by_tag[tag] for tag in sorted(node.tags) if tag in self._by_tag] if self._by_tag else []
         if not (shared or any(map(node.__getattribute__, _POLICIES))):
             return None
@@ -94,7 +94,7 @@ class SharedLimits:
             max_concurrency=node.max_concurrency, rate_limit=node.rate_limit, circuit_breaker=node.circuit_breaker
         )
         slots, rates, circuits = zip(_limits_of(own, f"Node {node.name!r}"), *shared, strict=True)
-        return Guards(
+        return NodePolicies(
             retries=node.retry_policy,
             timeout=node.timeout,
             cache=node.cache_policy,
@@ -105,7 +105,7 @@ class SharedLimits:
 
 
 def _limits_of(limits: TagLimits, owner: str) -> tuple[Slots | None, Rate | None, Circuit | None]:
-    """Create the limits of a node or a tag. Errors name it as `owner`."""
+    """Create the limits of a node or a tag. `owner` is its name in errors, such as "Node 'a'"."""
     return (
         Slots(limits.max_concurrency) if limits.max_concurrency is not None else None,
         Rate(limits.rate_limit, owner) if limits.rate_limit is not None else None,

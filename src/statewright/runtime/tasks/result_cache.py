@@ -1,7 +1,7 @@
-"""The cache of node results: keys, and the form in which results are stored.
+"""Results of nodes in the cache: their keys, and the form in which they are stored.
 
-An entry is `(writes, targets, goto)`, and independent of the task that made it: a result read from the cache gets
-message ids that derive from the reading task, and targets with the current names of their nodes.
+An entry does not depend on the task that has stored it. The result that another task makes of it has message ids that
+derive from that other task, and targets with the current names of their nodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from statewright.runtime.tasks.scope import Scope
 from statewright.state import Writes
 
 CacheEntry = tuple[Writes, tuple[Any, ...], bool]
-"""The writes, the targets, and whether the targets come from a Command."""
+"""The `writes`, `targets` and `goto` of a TaskResult. `goto` is True if the node itself has chosen the targets."""
 
 
 def cached_name(graph: Graph, node: str) -> str:
@@ -28,9 +28,9 @@ def cached_name(graph: Graph, node: str) -> str:
 
 
 def cache_keys(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> list[CacheKey]:
-    """Return the cache key of a task, followed by the keys under former names of its node.
+    """Return the cache key of a task, followed by its keys under former names of the node.
 
-    A key is the name of the node, and a fingerprint of its version and its input.
+    A key consists of the name of the node, and a fingerprint of the node's version and input.
     """
     spec = node.node
     assert spec is not None
@@ -44,12 +44,12 @@ def cache_keys(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoi
 
 
 def is_usable(program: Program, entry: CacheEntry) -> bool:
-    """Return whether all targets of an entry are still nodes of the graph."""
+    """Return whether all targets of an entry are nodes of the current graph."""
     return leads_to_nodes(program, entry[1])
 
 
 def entry_of(result: TaskResult, checkpoint: Checkpoint) -> CacheEntry:
-    """Return a result as a cache entry: without objects that the node may change, and without its message ids."""
+    """Return the cache entry for a result: with copies of objects that the node may change, and without message ids."""
 
     def detached(name: str, update: Any) -> Any:
         if type(update) is MessageBatch:
@@ -72,8 +72,8 @@ def result_of(program: Program, task: Task, entry: CacheEntry) -> TaskResult:
 
 
 def _prepare_writes(program: Program, writes: Writes, task: Task) -> Writes:
-    """Return cached writes as if the task had made them, with message ids that derive from it."""
-    preparing = {name: channel for name, channel in program.merging.items() if channel.prepares}
+    """Return cached writes as if `task` had made them: message ids derive from the id of the task."""
+    preparing = {name: channel for name, channel in program.merging_channels.items() if channel.prepares}
     if not preparing:
         return writes
     if isinstance(writes, dict):
@@ -81,7 +81,7 @@ def _prepare_writes(program: Program, writes: Writes, task: Task) -> Writes:
             name: preparing[name].prepare(update, task.id) if name in preparing else update
             for name, update in writes.items()
         }
-    return [  # a task may write several batches of messages: each gets its own ids
+    return [  # a task may write several batches of messages, and ids must be unique among them
         (name, preparing[name].prepare(update, f"{task.id}-{index}") if name in preparing else update)
         for index, (name, update) in enumerate(writes)
     ]

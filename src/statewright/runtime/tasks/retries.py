@@ -1,16 +1,17 @@
-"""The attempts at a task that has policies: a small core of the same kind as the loop.
+"""The attempts at a task that has policies, as a generator that makes the decisions, like `core.loop`.
 
 Retries, timeouts, rate limits, concurrency limits, circuit breakers and the cache interact: a retry needs another token
-and another slot, a timeout must not include the time spent in a queue, a breaker must record every outcome. To avoid
-writing all of that twice, for threads and for event loops, a generator makes the decisions. It yields an effect,
-receives its result, and continues; `retries_sync.perform_guarded` performs the effects with plain calls,
-`retries_async.perform_guarded_async` on an event loop. Tasks without policies do not use this module.
+and another slot, a timeout must not include the time spent in a queue, a breaker must record every outcome. So that
+none of this is written twice, for threads and for event loops, a generator makes the decisions. It yields an effect,
+receives the result of the effect, and continues. `retries_sync.perform_attempts` performs the effects with plain calls,
+`retries_async.perform_attempts_async` on an event loop. Tasks without policies do not use this module.
 
-The order within one attempt: rate limits, then slots, then circuit breakers, then the call with its timeout. Slots are
-acquired in a fixed order, so that two tasks cannot deadlock, and are released between attempts.
+An attempt passes the rate limits first, then the concurrency limits, then the circuit breakers, and then calls the node
+with its timeout. Slots of concurrency limits are acquired in a fixed order, so that two tasks cannot deadlock, and are
+released between attempts.
 
 A finaliser may close the generator, on any thread and in the middle of any code, where taking a lock could deadlock.
-Each `except GeneratorExit` therefore hands its clean-up over to another thread.
+Therefore each `except GeneratorExit` hands its clean-up over to another thread.
 """
 
 from __future__ import annotations
@@ -36,16 +37,17 @@ from statewright.runtime.invocation.outcome import Failure, Outcome
 from statewright.runtime.invocation.run import Run
 from statewright.runtime.tasks.execute import RUN_ENDING_ERRORS, begin, report_outcome, settle
 from statewright.runtime.tasks.liveness import override_if_refused, reason_to_stop_waiting
-from statewright.runtime.tasks.policies import NO_GUARDS, Guards
+from statewright.runtime.tasks.policies import NO_POLICIES, NodePolicies
 from statewright.runtime.tasks.result_cache import CacheEntry, cache_keys, entry_of, is_usable, result_of
 from statewright.runtime.tasks.scope import Scope
 
 LONG_WAIT: Final = 10.0
-"""Longer delays before the next attempt, in seconds, are logged, so that the run does not look dead."""
+"""If the delay before the next attempt is longer than this number of seconds, it is logged, so that the run does not
+look as if it hung."""
 
 
 class Try:
-    """Call the node once. Sent back: its result, or the exception that it raised."""
+    """Call the node once. Sent back: the result of the task, or the exception that was raised."""
 
     __slots__ = ("timeout",)
 
@@ -54,7 +56,7 @@ class Try:
 
 
 class Wait:
-    """Wait for a number of seconds. Sent back: True; False if the task must stop waiting."""
+    """Wait for a number of seconds. Sent back: True after that time; False if the task must stop waiting."""
 
     __slots__ = ("seconds",)
 
@@ -63,7 +65,7 @@ class Wait:
 
 
 class AcquireSlot:
-    """Wait for a slot of a concurrency limit. Sent back: True; False if the task must stop waiting."""
+    """Acquire a slot of a concurrency limit. Sent back: True once acquired; False if the task must stop waiting."""
 
     __slots__ = ("slots",)
 
@@ -87,29 +89,29 @@ AttemptResult = TaskResult | BaseException
 def attempt_task(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
 ) -> Generator[TaskEffect, Any, Outcome]:
-    """Attempt a task until it succeeds, or its policies allow no further attempt; return its outcome."""
-    guards = node.guards or NO_GUARDS
+    """Make attempts at a task until one succeeds or the policies allow no further attempt, and return the outcome."""
+    policies = node.policies or NO_POLICIES
     # The cache may have a result for the same input.
     cache = cast(Cache, scope.run.ports.cache)
-    cache_policy = guards.cache if scope.run.ports.cache is not None else None
+    cache_policy = policies.cache if scope.run.ports.cache is not None else None
     keys = cache_keys(scope, node, task, checkpoint) if cache_policy is not None else []
     for key in keys:
         entry = yield AwaitReply(cache.get(key))
         if entry is not None and is_usable(scope.run.program, entry):
             return _settle_from_cache(scope, node, task, checkpoint, entry)
-    # An earlier run may have attempted the task, failed, and saved the time of the next attempt.
-    number = first = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
-    if first > 1 and (seconds := _seconds_until_due(scope.run, task)) > 0 and not (yield Wait(seconds)):
+    # In an earlier run an attempt may have failed, and the time of the next attempt was saved.
+    number = first_number = scope.run.attempts.get(task.id, 0) + 1 if scope.run.attempts else 1
+    if first_number > 1 and (seconds := _seconds_until_due(scope.run, task)) > 0 and not (yield Wait(seconds)):
         return settle(scope, node, task, cancellation_error(scope))
-    timeout = task.timeout if type(task) is TimedTask else guards.timeout
+    timeout = task.timeout if type(task) is TimedTask else policies.timeout
     heartbeat_only = timeout is not None and timeout.heartbeat_only
     while True:
-        attempt = Attempt(number, scope.run.ports.clock, again=number > first, heartbeat_only=heartbeat_only)
+        attempt = Attempt(number, scope.run.ports.clock, is_repeat=number > first_number, heartbeat_only=heartbeat_only)
         scope.begin_attempt(attempt)
-        result: AttemptResult = yield from attempt_within_limits(scope, guards, timeout)
+        result: AttemptResult = yield from attempt_within_limits(scope, policies, timeout)
         if isinstance(result, TaskResult):
             break
-        delay = retry_delay(guards, number, result)
+        delay = retry_delay(policies, number, result)
         if delay is None:
             return settle(scope, node, task, result)
         attempt.failed_task = task
@@ -126,15 +128,16 @@ def attempt_task(
     return report_outcome(scope, task, result)
 
 
-def retry_delay(guards: Guards, number: int, result: object) -> float | None:
-    """Return the seconds to wait before the next attempt; None if there is none.
+def retry_delay(policies: NodePolicies, number: int, result: object) -> float | None:
+    """Return the seconds to wait between attempt `number` and the next; None if there is no next attempt.
 
-    An error raised by the policy itself gets the error of the attempt as its context.
+    `result` is the result of the attempt. If the policy itself raises an error, the error of the attempt becomes its
+    `__context__`.
     """
     if isinstance(result, RUN_ENDING_ERRORS):
         return None
     try:
-        return guards.retry_delay(number, result)
+        return policies.retry_delay(number, result)
     except Exception as error:
         if isinstance(result, BaseException) and error.__context__ is None:
             error.__context__ = result
@@ -142,35 +145,36 @@ def retry_delay(guards: Guards, number: int, result: object) -> float | None:
 
 
 def attempt_within_limits(
-    scope: Scope, guards: Guards, timeout: TimeLimit | None
+    scope: Scope, policies: NodePolicies, timeout: TimeLimit | None
 ) -> Generator[TaskEffect, Any, AttemptResult]:
-    """Make one attempt within the limits, and return its result."""
-    clock, held_before = scope.run.ports.clock, scope.holding
-    # An executor of concurrent tasks may have acquired the slots of the run's own limits already.
-    limits = guards.slots if held_before or scope.is_inline else (*scope.run.slots, *guards.slots)
+    """Make one attempt, once the limits of the task and of the run permit it, and return its result."""
+    clock, slots_before = scope.run.ports.clock, scope.held_slots
+    # The executor of concurrent tasks may have acquired the slots of the run's limits already. An inline task must not
+    # wait for them.
+    limits = policies.slots if slots_before or scope.is_inline else (*scope.run.slots, *policies.slots)
     try:
-        for rate in guards.rates:
+        for rate in policies.rates:
             seconds = rate.reserve(clock.monotonic())
             if seconds > 0 and not (yield from _wait_for_token(rate, seconds)):
                 return cancellation_error(scope)
         for slots in limits:
             if not (yield AcquireSlot(slots)):
                 return cancellation_error(scope)
-            scope.holding = (*scope.holding, slots)
-        return (yield from _attempt_through_circuits(scope, guards, timeout))
+            scope.held_slots = (*scope.held_slots, slots)
+        return (yield from _attempt_through_circuits(scope, policies, timeout))
     except (RateLimited, CircuitOpen) as error:
         return error
     except GeneratorExit:  # maybe in a finaliser: another thread releases the slots
-        acquired, scope.holding = scope.holding[len(held_before) :], held_before
-        workers.hand_over(partial(_release_all, acquired))
+        acquired_slots, scope.held_slots = scope.held_slots[len(slots_before) :], slots_before
+        workers.hand_over(partial(_release_all, acquired_slots))
         raise
     finally:
-        acquired, scope.holding = scope.holding[len(held_before) :], held_before
-        _release_all(acquired)
+        acquired_slots, scope.held_slots = scope.held_slots[len(slots_before) :], slots_before
+        _release_all(acquired_slots)
 
 
 def _wait_for_token(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bool]:
-    """Wait for a reserved token. Refund it and return False if the task must stop waiting."""
+    """Wait until a reserved token may be used. If the task must stop waiting, refund the token and return False."""
     try:
         has_passed = yield Wait(seconds)
     except GeneratorExit:  # maybe in a finaliser, where no lock may be taken
@@ -185,35 +189,38 @@ def _wait_for_token(rate: Rate, seconds: float) -> Generator[TaskEffect, Any, bo
 
 
 def _attempt_through_circuits(
-    scope: Scope, guards: Guards, timeout: TimeLimit | None
+    scope: Scope, policies: NodePolicies, timeout: TimeLimit | None
 ) -> Generator[TaskEffect, Any, AttemptResult]:
-    """Make one attempt, unless a circuit breaker refuses. Breakers record its result, unless the run itself ended."""
-    clock, entered = scope.run.ports.clock, list[Circuit]()
+    """Make one attempt, unless a circuit breaker refuses it.
+
+    The breakers record its result, except errors that end the run, which say nothing about the node.
+    """
+    clock, entered_circuits = scope.run.ports.clock, list[Circuit]()
     result: Any = None
     try:
-        for circuit in guards.circuits:
+        for circuit in policies.circuits:
             circuit.enter(clock.monotonic())
-            entered.append(circuit)
+            entered_circuits.append(circuit)
         result = override_if_refused(scope, (yield Try(timeout)))
     except GeneratorExit:  # maybe in a finaliser, where no lock may be taken
-        workers.hand_over(partial(_record_all, tuple(entered), None, clock))
-        entered.clear()
+        workers.hand_over(partial(_record_all, tuple(entered_circuits), None, clock))
+        entered_circuits.clear()
         raise
     finally:
-        _record_all(entered, result, clock)
+        _record_all(entered_circuits, result, clock)
     return result
 
 
-def _release_all(acquired: Sequence[Slots]) -> None:
-    for slots in acquired:
+def _release_all(acquired_slots: Sequence[Slots]) -> None:
+    for slots in acquired_slots:
         slots.release()
 
 
-def _record_all(entered: Sequence[Circuit], result: object, clock: Clock) -> None:
-    """Record the result of an attempt in its circuit breakers; None if it is unknown."""
-    if entered:
+def _record_all(circuits: Sequence[Circuit], result: object, clock: Clock) -> None:
+    """Record the result of an attempt in circuit breakers. `result` is None if it is unknown."""
+    if circuits:
         with ExitStack() as stack:  # an error of one breaker must not affect the others
-            for circuit in entered:
+            for circuit in circuits:
                 stack.callback(_record, circuit, result, clock)
 
 
@@ -229,24 +236,24 @@ def _record(circuit: Circuit, result: object, clock: Clock) -> None:
 
 
 def _seconds_until_due(run: Run, task: Task) -> float:
-    """Return the seconds until the next attempt at a task that has failed in an earlier run."""
+    """Return the seconds until the next attempt at a task whose last attempt failed in an earlier run."""
     due = run.retries.get(task.id)
     return (due - run.ports.clock.now()).total_seconds() if due is not None else 0.0
 
 
 def _save_attempt(scope: Scope, task: Task, number: int, delay: float) -> Generator[TaskEffect, Any, None]:
-    """Save the number of failed attempts and the time of the next one, so that a crash does not reset the count."""
+    """Save the number of failed attempts and the time of the next attempt, so that a crash does not reset them."""
     run = scope.run
     if run.saver is not None and run.branch_key is not None and scope.checkpoint is not None and not run.saves_on_exit:
         now = run.ports.clock.now()
         due = now + timedelta(seconds=delay)
         pending = Pending(attempts={TaskId(task.id): number}, retries={TaskId(task.id): due})
         checkpoint_id = CheckpointId(scope.checkpoint.id)
-        yield AwaitReply(run.saver.save_results(run.branch_key, checkpoint_id, pending, hold=run.hold(now)))
+        yield AwaitReply(run.saver.save_results(run.branch_key, checkpoint_id, pending, hold=run.lease_request(now)))
 
 
 def _log_wait(node: str, number: int, delay: float, error: object) -> None:
-    """Log a long wait, e.g. one that a service has requested with Retry-After."""
+    """Log a long delay, e.g. one that a service has requested with Retry-After."""
     logging.getLogger("statewright").warning(
         "Node %r waits %.0f seconds before attempt %d: %s: %s", node, delay, number + 1, type(error).__name__, error
     )
@@ -255,7 +262,7 @@ def _log_wait(node: str, number: int, delay: float, error: object) -> None:
 def _settle_from_cache(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, entry: CacheEntry
 ) -> Outcome:
-    """Return the cached result of a task, after emitting the same events as for a call of its node."""
+    """Emit the same events as for a call of the node, and return the cached result of the task."""
     scope.begin_attempt(Attempt(0, scope.run.ports.clock))
     begin(scope, node, task, checkpoint)
     scope.mutation_snapshot = None
@@ -263,12 +270,12 @@ def _settle_from_cache(
 
 
 def cancellation_error(scope: Scope) -> RunCancelled:
-    """Return the error of a task that must stop waiting for its next attempt."""
+    """Return the error of a task that must stop waiting for a limit or for its next attempt."""
     return RunCancelled(reason_to_stop_waiting(scope) or "cancelled")
 
 
 def settle_outside_node(scope: Scope, node: NodeProgram, task: Task, error: BaseException) -> Outcome:
-    """Return the outcome of a task that failed outside its node: in a policy, a cache or a saver.
+    """Return the outcome of a task if a policy, a cache or a saver has raised `error`, and not the node.
 
     No error handler runs, because the node has not failed.
     """
@@ -280,13 +287,13 @@ def settle_outside_node(scope: Scope, node: NodeProgram, task: Task, error: Base
 
 
 def next_timeout(attempt: Attempt, timeout: TimeLimit, started_at: float) -> tuple[float, str, float]:
-    """Return the next deadline of an attempt, the kind of its timeout, and the length of that timeout in seconds.
+    """Return the next deadline of an attempt, whether it is a "run" or an "idle" timeout, and its length in seconds.
 
     Heartbeats move the deadline of an idle timeout. `started_at` and the deadline are instants of `Clock.monotonic`.
     """
-    due: list[tuple[float, str, float]] = []
+    deadlines: list[tuple[float, str, float]] = []
     if timeout.run is not None:
-        due.append((started_at + timeout.run, "run", timeout.run))
+        deadlines.append((started_at + timeout.run, "run", timeout.run))
     if timeout.idle is not None:
-        due.append((attempt.idle_since(started_at) + timeout.idle, "idle", timeout.idle))
-    return min(due)
+        deadlines.append((attempt.idle_since(started_at) + timeout.idle, "idle", timeout.idle))
+    return min(deadlines)

@@ -1,4 +1,4 @@
-"""Perform the attempts at a task on an event loop: the asynchronous version of `retries.perform_guarded`."""
+"""Perform the effects of `retries.attempt_task` on an event loop: the asynchronous version of `retries_sync`."""
 
 from __future__ import annotations
 
@@ -36,10 +36,13 @@ from statewright.runtime.tasks.retries_sync import try_once
 from statewright.runtime.tasks.scope import Scope, enter_scope
 
 
-async def perform_guarded_async(
+async def perform_attempts_async(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, index: int = 0
 ) -> Any:
-    """Run a task with policies. Return its outcome, or pass it to the superstep if it runs concurrently with others."""
+    """Run a task with policies on the event loop.
+
+    Return its outcome; None if it runs concurrently with others, because then the outcome goes to their executor.
+    """
     if scope.sibling_group is not None:
         scope = scope.enter_sibling(task, index)
 
@@ -73,7 +76,7 @@ async def perform_wait_async(scope: Scope, effect: TaskEffect) -> Any:
 
 
 async def await_outcome(awaitable: Awaitable[Any], deadline: Deadline | None, wrap: Callable[[Any], Any]) -> Any:
-    """Return the awaited result, wrapped, or the exception that was raised."""
+    """Await within a deadline, and return `wrap` of the result, or the exception that was raised."""
     try:
         with deadline if deadline is not None else nullcontext():
             return wrap(await awaitable)
@@ -119,7 +122,7 @@ async def _call_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Ch
 
 
 async def _call_in_thread(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> AttemptResult:
-    # A copy, because an abandoned attempt keeps running while the scope is used for the next one.
+    # A copy, because an abandoned attempt may keep running while the scope is used for the next attempt.
     thread_scope = scope.copy_sharing_slots()
     threads = scope.sibling_group.threads if scope.sibling_group is not None else None
     if threads is None:
@@ -146,19 +149,19 @@ def _enter_and_try(scope: Scope, node: NodeProgram, task: Task, checkpoint: Chec
 
 
 class Deadline:
-    """Cancels an attempt at the end of its time limit, and raises NodeTimeoutError.
+    """Context manager that cancels an attempt when its time limit expires, and then raises NodeTimeoutError.
 
-    Like `asyncio.timeout` it cancels the asyncio task that entered it. A coroutine that catches CancelledError keeps
-    running, but its result is ignored.
+    Like `asyncio.timeout`, it cancels the asyncio task that has entered it. A coroutine that catches CancelledError
+    keeps running, but its result is ignored.
     """
 
     __slots__ = (
         "_attempt",
-        "_cancelling",
-        "_expired",
+        "_error",
         "_has_ended",
         "_loop",
         "_node",
+        "_requests_before",
         "_started_at",
         "_task",
         "_timeout",
@@ -169,36 +172,37 @@ class Deadline:
         self._attempt = attempt
         self._timeout = timeout
         self._node = node
-        self._expired: Exception | None = None
+        self._error: Exception | None = None
+        """The error to raise at the end of the block, once the time limit has expired."""
         self._has_ended = False
 
     def __enter__(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._cancelling = self._task.cancelling()
+        self._requests_before = self._task.cancelling()
         self._started_at = self._attempt.clock.monotonic()
         self._set_timer()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
-        self._has_ended = True  # `_check` may be scheduled already, and must not cancel what this task does next
+    def __exit__(self, cls: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        self._has_ended = True  # `_check` may be scheduled already, and must not cancel what the task does next
         self._timer.cancel()
-        if self._expired is None:
+        if self._error is None:
             return
-        is_cancelled_otherwise = self._task.uncancel() > self._cancelling
-        if is_cancelled_otherwise and isinstance(error, asyncio.CancelledError):
+        is_also_cancelled = self._task.uncancel() > self._requests_before
+        if is_also_cancelled and isinstance(error, asyncio.CancelledError):
             return
-        raise self._expired from error
+        raise self._error from error
 
     def _set_timer(self) -> None:
         clock = self._attempt.clock
         due, _, _ = next_timeout(self._attempt, self._timeout, self._started_at)
         self._timer = call_later(self._loop, clock, due - clock.monotonic(), self._check)
         if type(clock) is not SystemClock and due <= clock.monotonic():
-            self._loop.call_soon(self._check)  # another thread may have advanced a FakeClock before the timer was set
+            self._loop.call_soon(self._check)  # in a test, another thread may have advanced the clock before this
 
     def _check(self) -> None:
-        """Cancel the attempt; if a heartbeat has extended its time limit, set the timer again instead."""
-        if self._has_ended or self._expired is not None:
+        """Cancel the attempt, or set the timer again if a heartbeat has moved the deadline."""
+        if self._has_ended or self._error is not None:
             return
         try:
             due, kind, limit = next_timeout(self._attempt, self._timeout, self._started_at)
@@ -206,15 +210,15 @@ class Deadline:
                 self._timer.cancel()
                 self._set_timer()
                 return
-            self._expired = NodeTimeoutError(self._node, kind, limit)
-        except Exception as error:  # of the clock: no further check would be scheduled
-            self._expired = error
+            self._error = NodeTimeoutError(self._node, kind, limit)
+        except Exception as error:  # raised by the clock, so no further check would be scheduled
+            self._error = error
         self._attempt.abandoned = True
         self._task.cancel()
 
 
 def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, callback: Callable[[], object]) -> Timer:
-    """Call back on the loop after a number of seconds by the clock."""
+    """Call `callback` on the event loop after a number of seconds, measured by `clock`."""
     if type(clock) is SystemClock:
         return loop.call_later(seconds, callback)
 
@@ -226,15 +230,15 @@ def call_later(loop: asyncio.AbstractEventLoop, clock: Clock, seconds: float, ca
 
 
 async def wait_for_ticket(clock: Clock, seconds: float, ticket: Ticket) -> None:
-    """Wait on the event loop until the ticket is called, or a number of seconds has passed by the clock."""
+    """Wait on the event loop until the ticket is woken, or a number of seconds has passed."""
     with _alarm(clock, seconds) as (woken, wake):
-        ticket.on_call = wake
+        ticket.on_wake = wake
         try:
-            if ticket.called.is_set():
+            if ticket.woken.is_set():
                 wake()
             await woken
         finally:
-            ticket.on_call = None
+            ticket.on_wake = None
 
 
 async def wait_async(scope: Scope, seconds: float) -> bool:
@@ -246,7 +250,7 @@ async def wait_async(scope: Scope, seconds: float) -> bool:
 
 @contextmanager
 def _alarm(clock: Clock, seconds: float) -> Generator[tuple[asyncio.Future[None], Callable[[], object]]]:
-    """Yield a future that is done after a number of seconds by the clock, and a function that wakes it earlier.
+    """Yield a future that is completed after a number of seconds, and a function that completes it earlier.
 
     The function may be called from any thread.
     """
@@ -283,8 +287,8 @@ async def suspended_slots_async(scope: Scope) -> AsyncGenerator[None]:
 async def _resume_slots(scope: Scope) -> None:
     for slots in scope.slots_to_resume():
         if await acquire_slot_async(slots, scope):
-            scope.holding = (*scope.holding, slots)
-        else:  # the run ends, and the task has no further effect
+            scope.held_slots = (*scope.held_slots, slots)
+        else:  # the run is over, and the task has no further effect
             scope.skip_slot(slots)
 
 
@@ -315,10 +319,10 @@ class _CoroutineWaiter:
         self._slots = slots
         self._loop = loop
         self.granted: asyncio.Future[bool] = loop.create_future()
-        """True if the coroutine has a slot, False if it no longer needs one."""
+        """Completed with True when the coroutine gets a slot, or with False when it no longer needs one."""
 
     def offer(self) -> bool:
-        """Accept a slot, unless the coroutine has left. Called from any thread."""
+        """Accept a slot, or return False if the coroutine no longer waits. Called from any thread."""
         if self.granted.done():
             return False
         try:
@@ -339,7 +343,7 @@ class _CoroutineWaiter:
             self.granted.set_result(False)
 
     def leave(self) -> None:
-        """Stop waiting, and release the slot if it was granted already."""
+        """Stop waiting, and release the slot if it was already granted."""
         if self.granted.done() and not self.granted.cancelled() and self.granted.result():
-            workers.hand_over(self._slots.release)  # this may run in a finaliser that has dropped the coroutine
+            workers.hand_over(self._slots.release)  # handed over, because this may run in a finaliser
         self.granted.cancel()

@@ -1,4 +1,4 @@
-"""Perform the attempts at a task with plain calls: on the thread of the driver, or on a worker thread."""
+"""Perform the effects of `retries.attempt_task` with plain calls, on the driver's thread or on a worker thread."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ T = TypeVar("T")
 
 
 def select_perform(run: Run) -> Callable[[Scope, NodeProgram, Task, Checkpoint], Outcome]:
-    """Return the function for the tasks of a run: one that applies policies if a task has any."""
+    """Return the function that executes the tasks of a run, according to the policies of each."""
 
     def perform_any(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
-        return (perform if node.guards is None else perform_guarded)(scope, node, task, checkpoint)
+        return (perform if node.policies is None else perform_attempts)(scope, node, task, checkpoint)
 
-    return perform_guarded if run.guards_all else perform_any
+    return perform_attempts if run.all_tasks_need_attempts else perform_any
 
 
-def perform_guarded(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
+def perform_attempts(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint) -> Outcome:
     """Run a task with policies, whose node is a plain function."""
 
     def perform_effect(effect: TaskEffect) -> Any:
@@ -84,7 +84,7 @@ def try_once(scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint
 
 
 def wait(scope: Scope, seconds: float) -> bool:
-    """Wait on this thread. Return False if the task must stop waiting."""
+    """Block this thread for a number of seconds. Return False if the task must stop waiting."""
     woken = SafeEvent()  # a signal handler may cancel the run
     with wake_at_end(scope, woken.set):
         scope.run.ports.clock.wait(woken, seconds)
@@ -95,10 +95,11 @@ def wait(scope: Scope, seconds: float) -> bool:
 
 
 def acquire_slot(slots: Slots, scope: Scope) -> bool:
-    """Wait for a slot on this thread. Return False if the task must stop waiting.
+    """Block this thread until a slot is acquired. Return False if the task must stop waiting.
 
-    If a coroutine has called a graph with plain `invoke`, this thread runs an event loop that the holder of the slot
-    may need. So a task must not wait here for a slot of the run: it exceeds `max_concurrency` for a moment.
+    If a coroutine has called a graph with plain `invoke`, an event loop is running on this thread, and the task that
+    holds the slot may need that loop. So there a task does not wait for a slot of the run's own limits, and
+    `max_concurrency` is exceeded for a moment.
     """
     waiter = _ThreadWaiter()
     if slots.acquire(waiter.offer):
@@ -134,7 +135,7 @@ class _ThreadWaiter:
         self._has_left = False
 
     def offer(self) -> bool:
-        """Accept a slot, unless the thread has left. Called by the thread that releases the slot."""
+        """Accept a slot, or return False if the thread no longer waits. Called by the thread that releases the slot."""
         with self._lock:
             if self._has_left:
                 return False
@@ -143,14 +144,14 @@ class _ThreadWaiter:
         return True
 
     def leave(self) -> bool:
-        """Stop waiting, and return whether the thread has a slot."""
+        """Stop waiting, and return whether the thread has got a slot."""
         with self._lock:
             self._has_left = True
             return self._has_slot
 
 
 def _blocks_a_loop() -> bool:
-    """Return whether an event loop runs on this thread, because a coroutine has called a blocking function."""
+    """Return whether an event loop is running on this thread: then a coroutine has called a blocking function."""
     if "asyncio" not in sys.modules:
         return False
     from statewright.async_futures import is_on_loop
@@ -160,7 +161,10 @@ def _blocks_a_loop() -> bool:
 
 @contextmanager
 def suspended_slots(scope: Scope) -> Generator[None]:
-    """During the block, in which a task waits for its children, release its slots, so that limits cannot deadlock."""
+    """During the block, release the slots of a task, because it waits there for its children.
+
+    They may need the slots, so the task would otherwise wait forever.
+    """
     scope.suspend_slots()
     try:
         yield
@@ -177,8 +181,8 @@ def suspended_slots(scope: Scope) -> Generator[None]:
 def _resume_slots(scope: Scope) -> None:
     for slots in scope.slots_to_resume():
         if acquire_slot(slots, scope):
-            scope.holding = (*scope.holding, slots)
-        else:  # the run ends, and the task has no further effect
+            scope.held_slots = (*scope.held_slots, slots)
+        else:  # the run is over, and the task has no further effect
             scope.skip_slot(slots)
 
 
@@ -188,7 +192,10 @@ def _resume_slots(scope: Scope) -> None:
 def _try_with_timeout(
     scope: Scope, node: NodeProgram, task: Task, checkpoint: Checkpoint, timeout: TimeLimit
 ) -> AttemptResult:
-    """Return the result of one call, made on another thread so that waiting for it can time out."""
+    """Return the result of one call of a plain function.
+
+    It is called on another thread, so that waiting for it can time out.
+    """
     thread_scope = scope.copy_sharing_slots()
     result = call_with_timeout(
         scope, thread_scope, node.name, timeout, lambda: try_once(thread_scope, node, task, checkpoint)
@@ -206,10 +213,10 @@ def call_with_timeout(
     *,
     outlives_run: bool = False,
 ) -> T | NodeTimeoutError | RunCancelled:
-    """Call a function on another thread, in `thread_scope`. Return its result, or the reason to stop waiting for it.
+    """Call a function on another thread, in `thread_scope`. Return its result, or the error that ended the wait for it.
 
-    Waiting ends with the timeout and with the run. A function that `outlives_run` is abandoned only at its timeout:
-    another attempt, or a later run, may take it over.
+    The wait ends at the timeout, or when the run is over. With `outlives_run` it ends only at the timeout, because
+    another attempt, or a later run, may take the call over. `name` names the function in errors.
     """
     attempt = cast(Attempt, scope.attempt)
     woken = SafeEvent()  # a signal handler may cancel the run

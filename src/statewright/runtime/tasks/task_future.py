@@ -19,20 +19,20 @@ T = TypeVar("T")
 
 
 class TaskFuture(Generic[T]):
-    """The future result of a `@task` call. Await it in a coroutine; elsewhere call `result()`."""
+    """The future result of a `@task` call. Await it in a coroutine function; elsewhere call `result()`."""
 
     __slots__ = ("_asyncio_task", "_caller", "_ended_in", "_future", "_pooled")
 
     def __init__(self, caller: Scope) -> None:
         self._caller = caller
         self._future: Future[T] = Future()
-        self._future.set_running_or_notify_cancel()  # cancelling a waiter must not cancel the call
+        self._future.set_running_or_notify_cancel()  # so that cancelling code that waits does not cancel the call
         self._pooled: PooledCall | None = None
-        """The call of a plain function: a waiting thread performs it if no worker thread has started it."""
+        """For a plain function: the pooled call, which a waiting thread performs if no worker thread has started it."""
         self._asyncio_task: Any = None
-        """The asyncio task that performs the call, if that is on the caller's loop."""
+        """For a coroutine function: the asyncio task of the call, if it is on the event loop of the caller."""
         self._ended_in: Run | None = None
-        """The run in which the call ended."""
+        """The run in which the call has ended; None until then."""
 
     def done(self) -> bool:
         return self._future.done()
@@ -40,7 +40,8 @@ class TaskFuture(Generic[T]):
     def result(self, timeout: float | None = None) -> T:
         """Wait for the result and return it.
 
-        Raises the error of the task, TimeoutError after `timeout` seconds, RunCancelled if the caller's run is over.
+        Raises the exception of the task; TimeoutError if there is no result after `timeout` seconds; RunCancelled if
+        the run of the caller is over; and InvalidUpdateError in a coroutine, which must not block its event loop.
         """
         self._wait_on_thread(timeout)
         return self._value()
@@ -48,7 +49,7 @@ class TaskFuture(Generic[T]):
     def exception(self, timeout: float | None = None) -> BaseException | None:
         """Wait for the end of the task, and return its exception; None if it has a result.
 
-        Raises TimeoutError after `timeout` seconds, RunCancelled if the caller's run is over.
+        Raises the same errors as `result`, except the exception of the task.
         """
         self._wait_on_thread(timeout)
         error = self._future.exception(0)
@@ -72,13 +73,16 @@ class TaskFuture(Generic[T]):
             raise
 
     def _wait_on_thread(self, timeout: float | None) -> None:
-        """Block until the call has ended, or for `timeout` seconds. Raise RunCancelled if the caller's run is over."""
+        """Block this thread until the call has ended, or for `timeout` seconds.
+
+        Raises RunCancelled if the run of the caller is over.
+        """
         if self._future.done():
             return
         if self._asyncio_task is not None:
             raise InvalidUpdateError("The task has not ended yet, and this coroutine must not block. Await the task.")
         with suspended_slots(self._caller):
-            # Without a timeout the waiting thread performs a call that has not started.
+            # A call that has not started is performed by this thread, unless the wait must end after a timeout.
             if timeout is None and self._pooled is not None and self._pooled.claim():
                 self._pooled.run()
             self._block(timeout)
@@ -111,19 +115,19 @@ class TaskFuture(Generic[T]):
             raise
         return self._value()
 
-    # -- for `task_calls`
+    # -- used by `task_calls`
 
     @property
     def future(self) -> Future[T]:
-        """The plain future behind this one."""
+        """The future of the standard library that this one wraps."""
         return self._future
 
     def set_performer(self, pooled: PooledCall | None, asyncio_task: Any) -> None:
-        """Set the pooled call of a plain function, or the asyncio task, that produces the result."""
+        """Set what performs the call: `pooled` for a plain function, `asyncio_task` for a coroutine function."""
         self._pooled, self._asyncio_task = pooled, asyncio_task
 
     def settle(self, value: Any, error: BaseException | None, run: Run | None = None) -> None:
-        """Set the result or the error of the call, and the run in which it ended."""
+        """Set the result or the error of the call, and the run in which the call has ended."""
         self._ended_in = run
         if error is None:
             self._future.set_result(value)

@@ -35,7 +35,7 @@ from statewright.testing.replay.records import (
 
 def input_to_record(run: Run, value: Any) -> Any:
     """Return an input without untracked values."""
-    untracked = run.program.untracked
+    untracked = run.program.untracked_channels
     if not untracked or not isinstance(value, Mapping):
         return value
     return {name: item for name, item in cast("Mapping[str, Any]", value).items() if name not in untracked}

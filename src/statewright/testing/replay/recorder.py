@@ -100,7 +100,7 @@ class _OpenRun:
         """The outcomes of these tasks, by task id."""
         self.is_alone = True
         """True if no other run spends from the same budget concurrently, so that the spending can be attributed."""
-        spent = run.spent
+        spent = run.existing_spending
         self.tokens, self.cost = (spent.tokens, spent.cost) if spent is not None else (0, 0.0)
         self.was_over = False
         """True if the budget was exceeded before the current superstep."""
@@ -290,7 +290,7 @@ class Recorder:
         path = f"superstep {event.step}"
         saved = saved_form(open_run.run.program, Checkpoint("", event.step, {}, tasks)).frontier
         records = [RecordedTask(task.node, self._snapshot(task.arg, f"{path}, {task.node}"), task.id) for task in saved]
-        is_over = open_run.run.spent is not None and open_run.run.spent.is_over
+        is_over = open_run.run.existing_spending is not None and open_run.run.existing_spending.is_over
         rerouted, open_run.was_over = is_over and not open_run.was_over, is_over
         open_run.step = RecordedStep(event.step, records, out_of_budget=rerouted)
         open_run.record.steps.append(open_run.step)
@@ -342,7 +342,7 @@ class Recorder:
 
     def _close(self, open_run: _OpenRun, effective: Iterable[str]) -> None:
         """End the current superstep, and drop the outcomes of all tasks that are not in `effective`."""
-        step, spent = cast(RecordedStep, open_run.step), open_run.run.spent
+        step, spent = cast(RecordedStep, open_run.step), open_run.run.existing_spending
         for task_id, task in open_run.tasks.items():
             self._tasks.pop(task_id, None)
             if task_id not in effective:

@@ -179,7 +179,7 @@ class RunPlayer:
     ) -> RunOutcome | None:
         """Play the call of a graph by a task, and return its outcome; None if the recorded call was abandoned."""
         caller = self._run
-        call.takes_state = True
+        call.argument_is_state = True
         run = Run(
             graph.program,
             settings_from_record(recorded),
@@ -191,8 +191,8 @@ class RunPlayer:
             control=caller.control,
             answers=caller.answers,
             call=call,
-            live=caller.live,
-            spent=caller.spending if caller.config.budget is not None else caller.spent,
+            memory_callers=caller.memory_callers,
+            spending=caller.spending if caller.config.budget is not None else caller.existing_spending,
         )
         run.parent = run.caller = None  # played on its own: it must not save or stop its caller
         return RunPlayer(self._playback, run, recorded).play(value)

@@ -17,14 +17,14 @@ from statewright.runtime.core.program import NodeProgram, is_error_handled
 from statewright.runtime.core.subgraph import Pairs, common_fields, subgraph_calls
 from statewright.runtime.invocation.outcome import Failure, Outcome, Pause, RunOutcome
 from statewright.runtime.invocation.run import Run, SubgraphCall
-from statewright.runtime.lifecycle.subgraph_call import begin_call, call_line
+from statewright.runtime.lifecycle.subgraph_call import begin_call, call_branch_key
 from statewright.runtime.tasks.execute import (
     begin,
     check_targets,
     evaluate_route,
     read_child_commands,
     read_result,
-    routing_view,
+    routing_state,
     set_targets,
     settle,
 )
@@ -126,8 +126,8 @@ class TaskPlayer:
         if not node.routes:
             return
         try:
-            view = routing_view(scope, cast(Checkpoint, scope.checkpoint), result)
-            choices = [_run_choice(evaluate_route(route, scope, view)) for route in node.routes]
+            state = routing_state(scope, cast(Checkpoint, scope.checkpoint), result)
+            choices = [_run_choice(evaluate_route(route, scope, state)) for route in node.routes]
             set_targets(self._run, node, result, choices)
         except Exception as error:
             message = f"{type(error).__name__}: {error}"
@@ -178,7 +178,7 @@ class TaskPlayer:
         assert definition is not None
         fields = frozenset(program.channels) if program.graph.schema.closed else None
         callee = _PlayedSubgraph(self._play_nested, cast(CompiledGraph, definition.action), scope, call)
-        play, _ = subgraph_calls(cast(Any, callee), definition.memory, fields, frozenset(program.merging))
+        play, _ = subgraph_calls(cast(Any, callee), definition.memory, fields, frozenset(program.merging_channels))
         checkpoint = cast(Checkpoint, scope.checkpoint)
         try:
             try:
@@ -216,7 +216,7 @@ class _PlayedSubgraph:
         """Return or raise what `CompiledGraph.call_within` would."""
         scope, graph = self._scope, self._graph
         call = begin_call(scope, graph.program, memory)
-        branch = call_line(scope, call.namespace, memory, keep=scope.run.config.keeps_calls)
+        branch = call_branch_key(scope, call.namespace, memory, keep=scope.run.config.keeps_calls)
         schema = graph.graph.input_schema
         value = common_fields(state, frozenset(schema.fields) if schema.closed else None)
         outcome = self._play(self._call, graph, branch, value, call)

@@ -33,7 +33,7 @@ def test_an_emitter_wants_the_kinds_of_its_listeners() -> None:
 def test_with_listeners_returns_an_emitter_with_both_listeners() -> None:
     received: list[str] = []
     emitter = EventEmitter([("custom", lambda event: received.append("own"))])
-    emitter.buffer = StreamBuffer(live=True)
+    emitter.buffer = StreamBuffer(during_tasks=True)
     extended = emitter.with_listeners([("custom", lambda event: received.append("other")), ("message", print)])
     extended.emit(Event("custom"))
     emitter.emit(Event("custom"))
@@ -121,14 +121,14 @@ def recording_method(name: str, received: list[str]) -> Any:
 
 
 def test_parts_are_taken_once_in_order() -> None:
-    buffer = StreamBuffer(live=False)
+    buffer = StreamBuffer(during_tasks=False)
     for part in range(3):
         buffer.add(part)
     assert (buffer.take(), buffer.take()) == ([0, 1, 2], [])
 
 
 def test_adding_a_part_wakes_the_reader() -> None:
-    buffer, woken = StreamBuffer(live=True), list[list[Any]]()
+    buffer, woken = StreamBuffer(during_tasks=True), list[list[Any]]()
     buffer.add("before")
     buffer.wake = lambda: woken.append(list(buffer.parts))
     buffer.add("after")
@@ -137,7 +137,7 @@ def test_adding_a_part_wakes_the_reader() -> None:
 
 @pytest.mark.parametrize(("may_drop", "kept", "dropped"), [(True, 0, 5), (False, 5, 0)])
 def test_droppable_parts_are_dropped_if_the_reader_is_too_slow(may_drop: bool, kept: int, dropped: int) -> None:
-    buffer = StreamBuffer(live=True)
+    buffer = StreamBuffer(during_tasks=True)
     buffer.parts = ["waits"] * MAX_UNREAD_PARTS
     for _ in range(5):
         buffer.add("new", may_drop=may_drop)
@@ -145,7 +145,7 @@ def test_droppable_parts_are_dropped_if_the_reader_is_too_slow(may_drop: bool, k
 
 
 def test_no_part_is_dropped_after_the_reader_has_caught_up() -> None:
-    buffer = StreamBuffer(live=True)
+    buffer = StreamBuffer(during_tasks=True)
     buffer.parts = ["waits"] * MAX_UNREAD_PARTS
     buffer.add("dropped", may_drop=True)
     buffer.take()
@@ -155,7 +155,7 @@ def test_no_part_is_dropped_after_the_reader_has_caught_up() -> None:
 
 def test_wait_until_read_waits_for_the_reader() -> None:
     async def main() -> tuple[bool, bool]:
-        buffer = StreamBuffer(live=False)
+        buffer = StreamBuffer(during_tasks=False)
         buffer.add("part")
         waiting = asyncio.ensure_future(buffer.wait_until_read())
         for _ in range(5):
@@ -170,13 +170,13 @@ def test_wait_until_read_waits_for_the_reader() -> None:
 
 def test_wait_until_read_returns_at_once_for_an_empty_buffer() -> None:
     async def main() -> None:
-        await asyncio.wait_for(StreamBuffer(live=False).wait_until_read(), 600)
+        await asyncio.wait_for(StreamBuffer(during_tasks=False).wait_until_read(), 600)
 
     asyncio.run(main())
 
 
 def test_parts_added_by_several_threads_are_all_taken() -> None:
-    buffer, barrier = StreamBuffer(live=True), threading.Barrier(4)
+    buffer, barrier = StreamBuffer(during_tasks=True), threading.Barrier(4)
 
     def add(number: int) -> None:
         barrier.wait(600)

@@ -572,7 +572,7 @@ def test_only_a_root_run_with_a_lease_releases_its_thread(
     checkpoint = save_start(make, saver, "a")
     run = make.run(program, saver=saver, owner="me")
     make.driver(run, save_pending(run, checkpoint, Pending())).finish()
-    run.nested, run.claimed = nested, claimed
+    run.nested, run.holds_thread = nested, claimed
     driver = make.driver(run, release_thread(run, RunOutcome("completed", checkpoint)))
     driver.finish()
 

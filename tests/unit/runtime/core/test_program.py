@@ -150,11 +150,11 @@ def test_visible_writes_are_a_list_if_a_field_was_written_twice(make: Any, write
 def test_channels_are_grouped_by_merging_and_lifetime(make: Any) -> None:
     program = single(make)
 
-    assert set(program.merging) == {"log", "total", "signal", "brief", "handle", "topic"}
-    assert set(program.transient) == {"signal", "brief", "topic"}
-    assert program.step_only == {"brief"}
-    assert program.untracked == {"handle"}
-    assert program.hidden == {"signal", "brief"}
+    assert set(program.merging_channels) == {"log", "total", "signal", "brief", "handle", "topic"}
+    assert set(program.transient_channels) == {"signal", "brief", "topic"}
+    assert program.step_only_channels == {"brief"}
+    assert program.untracked_channels == {"handle"}
+    assert program.hidden_fields == {"signal", "brief"}
 
 
 @pytest.mark.parametrize(("output", "reported"), [(None, {"log", "total", "handle", "topic"}), (Output, set())])
@@ -162,7 +162,7 @@ def test_reported_fields_are_visible_fields_with_reducers(make: Any, output: Any
     graph = make.graph("a", schema=Fields).add_edge(START, "a")
     graph.output_schema = output
 
-    assert make.program(graph).reported == reported
+    assert make.program(graph).reported_fields == reported
 
 
 def test_input_is_read_by_the_input_schema(make: Any) -> None:
@@ -230,7 +230,7 @@ def test_a_node_is_joined_to_the_end_of_a_join_unless_an_edge_leads_there(
         graph.add_edge(*edge)
     node = make.program(graph).nodes["a"]
 
-    assert {target: bool(node.joined_to(target)) for target in joined} == joined
+    assert {target: bool(node.joins_reached_by_goto(target)) for target in joined} == joined
 
 
 def test_an_error_handler_is_a_hidden_node_with_the_edges_of_its_node(make: Any) -> None:
@@ -319,11 +319,11 @@ def test_a_subgraph_runs_in_the_lane_of_its_run(make: Any) -> None:
 @pytest.mark.parametrize(
     ("options", "concurrent"), [({}, "thread"), ({"timeout": 1}, "loop"), ({"retry_policy": RetryPolicy()}, "loop")]
 )
-def test_an_error_handler_has_the_guards_of_its_node(make: Any, options: dict[str, Any], concurrent: str) -> None:
+def test_an_error_handler_has_the_policies_of_its_node(make: Any, options: dict[str, Any], concurrent: str) -> None:
     program = single(make, error_handler=lambda state, error: None, **options)
     handler = program.nodes[program.nodes["a"].handler]
 
-    assert (handler.guards is not None) is (concurrent == "loop")
+    assert (handler.policies is not None) is (concurrent == "loop")
     assert (handler.sync_lane, handler.concurrent_lane, handler.async_lane) == ("thread", concurrent, concurrent)
 
 
@@ -472,4 +472,4 @@ def test_the_display_name_of_an_error_handler_is_the_name_of_its_node(make: Any)
 def test_fields_without_reducers_are_not_merging(make: Any) -> None:
     program = single(make, schema={"x": LastValue(), "y": int, "log": append})
 
-    assert set(program.channels) - set(program.merging) == {"x", "y"}
+    assert set(program.channels) - set(program.merging_channels) == {"x", "y"}

@@ -15,7 +15,7 @@ from statewright.runtime.core.subgraph import collect_changes, common_fields, su
 from statewright.runtime.invocation.attempt import Attempt
 from statewright.runtime.invocation.outcome import RunOutcome
 from statewright.runtime.invocation.run import SubgraphCall
-from statewright.runtime.lifecycle.subgraph_call import CallInProgress, begin_call, call_line, take_namespace
+from statewright.runtime.lifecycle.subgraph_call import CallInProgress, begin_call, call_branch_key, take_namespace
 from statewright.testing import FakeClock
 
 
@@ -257,12 +257,13 @@ def test_a_call_of_an_abandoned_attempt_loses_its_namespace(scope_in: Any) -> No
     second = scope.copy()
     take_namespace(second, "a")
 
-    with CallInProgress(SimpleNamespace(live=scope.run.live, namespace="a", parent=first, call=None)):  # type: ignore[arg-type]
+    callers = scope.run.memory_callers
+    with CallInProgress(SimpleNamespace(memory_callers=callers, namespace="a", parent=first, call=None)):  # type: ignore[arg-type]
         pass
-    assert scope.run.live == {"a": second}
-    with CallInProgress(SimpleNamespace(live=scope.run.live, namespace="a", parent=second, call=None)):  # type: ignore[arg-type]
+    assert callers == {"a": second}
+    with CallInProgress(SimpleNamespace(memory_callers=callers, namespace="a", parent=second, call=None)):  # type: ignore[arg-type]
         pass
-    assert scope.run.live == {}
+    assert callers == {}
 
 
 @pytest.mark.parametrize(
@@ -279,7 +280,7 @@ def test_memory_and_keep_decide_if_a_call_is_saved_and_dropped(
 ) -> None:
     scope = scope_in(saver=InMemorySaver(), branch="side")
 
-    branch_key = call_line(scope, "a:1", memory, keep=keep)
+    branch_key = call_branch_key(scope, "a:1", memory, keep=keep)
 
     assert (branch_key == ("thread", "a:1", "side")) is saved
     assert (branch_key is None) is not saved
@@ -287,4 +288,4 @@ def test_memory_and_keep_decide_if_a_call_is_saved_and_dropped(
 
 
 def test_a_call_is_not_saved_if_its_caller_is_not(scope_in: Any) -> None:
-    assert call_line(scope_in(), "a:1", "call", keep=False) is None
+    assert call_branch_key(scope_in(), "a:1", "call", keep=False) is None

@@ -25,7 +25,7 @@ from statewright.errors import InvalidConfig
 from statewright.events import Event
 from statewright.graph import NodeError
 from statewright.ids import InterruptId
-from statewright.runtime.streaming.modes import MODES, PartList, StreamView, checked_modes, interrupt_dict
+from statewright.runtime.streaming.modes import MODES, PartList, StreamFormatter, checked_modes, interrupt_dict
 
 SCHEMA = {"log": append, "x": int}
 QUESTION = Interrupt(id=InterruptId("0" * 32), value="how many?")
@@ -80,11 +80,11 @@ def parts_of(
 ) -> list[Any]:
     """Return the parts of an event in the mode `custom`."""
     program = make.program(make.graph("a").add_edge(START, "a"))
-    view = StreamView(program, ["custom"], several=several, subgraphs=subgraphs, version=version)
-    for kind, listener in view.listeners():
+    formatter = StreamFormatter(program, ["custom"], several=several, subgraphs=subgraphs, version=version)
+    for kind, listener in formatter.listeners():
         if kind == event.kind:
             listener(event)
-    return view.buffer.take()
+    return formatter.buffer.take()
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_a_list_written_by_a_node_is_one_part(make: Any) -> None:
 )
 def test_custom_and_messages_are_live_modes(make: Any, modes: Any, live: bool) -> None:
     program = make.program(make.graph("a").add_edge(START, "a"))
-    view = StreamView(program, modes, several=True, subgraphs=False, version="v1")
-    assert view.buffer.live is live
+    formatter = StreamFormatter(program, modes, several=True, subgraphs=False, version="v1")
+    assert formatter.buffer.flushes_during_tasks is live
 
 
 # -- the parts of each mode

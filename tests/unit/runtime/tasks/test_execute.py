@@ -63,7 +63,7 @@ class Executor:
         task = task or self.make.task("a")
         checkpoint = self.make.checkpoint(VALUES if values is None else values, [task])
         invocation = self.make.run(program, **settings)
-        invocation.stop = checkpoint.step + invocation.settings.recursion_limit
+        invocation.step_limit = checkpoint.step + invocation.settings.recursion_limit
         scope = self.make.scope(invocation, task, checkpoint)
         token = enter_scope(scope)
         try:
