@@ -11,11 +11,11 @@ from statewright.workflow.states.engine.visit import Visit
 Context = Mapping[str, Any]
 
 
-def apply_visit(context: Context, visit: Visit, item: Any, seen: Container[str] | None = None) -> Context:
-    """Return the context after a visit, whose `item` is merged into the context first if the visit did so.
+def apply_visit(context: Context, visit: Visit, item: Any, branch_keys: Container[str] | None = None) -> Context:
+    """Return the context after a visit. `item` is the item of the visit, which may be merged into the context first.
 
-    When branches are merged, a visit that removes keys removes only those that its own branch has `seen`, and none that
-    other branches have added. `seen` is None if the context belongs to one branch.
+    `branch_keys` are the keys that the visit's own branch saw. When branches are merged, a visit that removes keys
+    removes only these, and none that other branches have added. None means that the context belongs to one branch.
     """
     if visit.merges_item and isinstance(item, dict):
         context = {**context, **cast("dict[str, Any]", item)}
@@ -24,7 +24,7 @@ def apply_visit(context: Context, visit: Visit, item: Any, seen: Container[str] 
     output = {effects.output_key: visit.output} if effects.output_key is not None else {}
 
     def may_remove(name: str) -> bool:
-        return seen is None or name in seen or name in updates
+        return branch_keys is None or name in branch_keys or name in updates
 
     if effects.clear:
         context = {name: value for name, value in context.items() if not may_remove(name)}
@@ -43,7 +43,7 @@ def apply_visit(context: Context, visit: Visit, item: Any, seen: Container[str] 
 def extract_updates(result: Any, *, splits: bool = False) -> dict[str, Any]:
     """Return the entries that a result adds to the context: those of a map, or of the maps in a list.
 
-    With `splits` a list adds nothing, as its maps are items, each for its own branch.
+    With `splits`, a list adds nothing, because its maps are the items of separate branches.
     """
     if isinstance(result, dict):
         return cast("dict[str, Any]", result)

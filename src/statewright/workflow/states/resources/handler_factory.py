@@ -21,7 +21,7 @@ from statewright.workflow.states.handlers.scripted import (
     SUMMARY,
     Script,
     ScriptedStateHandler,
-    ScriptModel,
+    WorkflowScriptModel,
     check_script,
 )
 from statewright.workflow.states.handlers.summaries import HistorySummarizer
@@ -65,7 +65,7 @@ class HandlerFactory:
         self._project = project
         self._node_kinds = node_kinds or NodeKinds()
         check_script(self._script, [state.id for state in definition.states])
-        self._script_model = ScriptModel(self._script)
+        self._script_model = WorkflowScriptModel(self._script)
 
     def make_handler(self, state: State) -> StateHandler:
         """Return the handler of a state."""
