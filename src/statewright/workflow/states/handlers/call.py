@@ -15,7 +15,7 @@ from statewright.workflow.states.engine.lineage import Lineage
 from statewright.workflow.states.expressions.output import ParsedOutput
 from statewright.workflow.states.language.model import State
 from statewright.workflow.states.templates import render_off_loop
-from statewright.workflow.states.templates.template import Report
+from statewright.workflow.states.templates.template import UnresolvedCallback
 
 T = TypeVar("T")
 
@@ -95,26 +95,26 @@ logger = logging.getLogger("statewright")
 async def render_for_state(label: str, state_id: str, runtime: Runtime[Any], render: Callable[..., T]) -> T:
     """Render templates of a state off the event loop if they take long, and report their undefined placeholders.
 
-    `render` takes the keyword arguments `report` and `work` of `Template.render`. Raises ExpressionError, whose message
-    names the state and the `label`, which is the key of the templates in the workflow file.
+    `render` takes the keyword arguments `on_unresolved` and `work` of `Template.render`. Raises ExpressionError, whose
+    message names the state and the `label`, which is the key of the templates in the workflow file.
     """
     unresolved: list[str] = []
 
     def attempt(work: int) -> T:
         unresolved.clear()  # an earlier attempt, which exceeded its limit of work, may have found some already
-        return render(report=unresolved.append, work=work)
+        return render(on_unresolved=unresolved.append, work=work)
 
     try:
         result = await render_off_loop(attempt)
     except ExpressionError as error:
         raise ExpressionError(f"The {label} of state {state_id!r}: {error}") from error
-    report = make_unresolved_reporter(runtime, state_id)
+    report_unresolved = make_unresolved_reporter(runtime, state_id)
     for placeholder in dict.fromkeys(unresolved):
-        report(placeholder)
+        report_unresolved(placeholder)
     return result
 
 
-def make_unresolved_reporter(runtime: Runtime[Any], state_id: str) -> Report:
+def make_unresolved_reporter(runtime: Runtime[Any], state_id: str) -> UnresolvedCallback:
     """Return a callback for undefined placeholders, which emits a custom stream event and logs a warning."""
 
     def report(placeholder: str) -> None:
