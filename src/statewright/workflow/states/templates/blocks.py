@@ -366,8 +366,8 @@ def _make_item_assignment(targets: list[Assign]) -> Assign:
 
     def assign(rendering: Rendering, value: Any) -> None:
         if not isinstance(value, list) or len(cast("list[Any]", value)) != len(targets):
-            size = len(cast("list[Any]", value)) if isinstance(value, list) else None
-            actual = f"a list of {size} items" if size is not None else describe_type(value)
+            is_list = isinstance(value, list)
+            actual = f"a list of {len(cast('list[Any]', value))}" if is_list else describe_type(cast("object", value))
             raise ExpressionError(f"{len(targets)} names need a list of {len(targets)} items, not {actual}")
         for target, item in zip(targets, cast("list[Any]", value), strict=True):
             target(rendering, item)
