@@ -57,7 +57,7 @@ from statewright.workflow.steps.model import (
 from statewright.workflow.steps.node import AsyncStepNode, StepNode, StepOrder
 from statewright.workflow.steps.perform import PERFORM_BY_TYPE, perform_async_task, perform_task, result_key
 from statewright.workflow.steps.result import StepFailed
-from statewright.workflow.steps.state import CHANNELS, InputReader, StateUpdates, StepsState, state_of
+from statewright.workflow.steps.state import CHANNELS, InputReader, StateUpdates, StepsState, get_visible_state
 from statewright.workflow.steps.template import is_true
 
 
@@ -70,7 +70,7 @@ class StepRetry(RetryPolicy):
         return half_jitter(backoff(attempt, initial=initial, longest=longest, factor=self.backoff_factor), chance)
 
 
-def retry_policy(retry: Retry) -> RetryPolicy | None:
+def make_retry_policy(retry: Retry) -> RetryPolicy | None:
     """Return the retry policy of a step; None for a single attempt."""
     if retry.max_attempts == 1:
         return None
@@ -105,7 +105,7 @@ class StepsProgram(Program):
         self.reported = frozenset[str]()  # a parent graph receives the map, not the channels
 
     def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
-        return state_of(values)
+        return get_visible_state(values)
 
     def visible_writes(self, result: TaskResult) -> Any:
         written: dict[str, Any] = dict(result.writes)
@@ -279,16 +279,18 @@ def _add_step(builder: GraphBuilder, step: Step, order: StepOrder, node: Callabl
         destinations=order.names,
         # Steps of other types only read the state, which takes less time than handing them to a worker thread.
         inline=step.type not in ("task", "llm"),
-        retry_policy=retry_policy(step.retry) if step.type not in _CANNOT_FAIL else None,
+        retry_policy=make_retry_policy(step.retry) if step.type not in _CANNOT_FAIL else None,
         metadata={"step_type": step.type, "drawn": _list_arrows(step, order)},
     )
     if isinstance(step, ConditionStep):
-        builder.add_conditional_edges(step.name, _branch_function(step), {True: step.true_step, False: step.false_step})
+        builder.add_conditional_edges(
+            step.name, _make_branch_function(step), {True: step.true_step, False: step.false_step}
+        )
     else:
-        builder.add_edge(step.name, order.default_next(step))
+        builder.add_edge(step.name, order.get_default_next(step))
 
 
-def _branch_function(step: ConditionStep) -> Callable[[Any], bool]:
+def _make_branch_function(step: ConditionStep) -> Callable[[Any], bool]:
     """Return a function that reads the stored outcome of a condition. Used by `update_state(as_node=...)`."""
 
     def outcome(values: Any) -> bool:
@@ -301,7 +303,7 @@ def _list_arrows(step: Step, order: StepOrder) -> list[tuple[str, str, str]]:
     """Return the arrows of a step for drawings, as the definition declares them."""
     if isinstance(step, ConditionStep):
         return [(step.true_step, "conditional", step.expression), (step.false_step, "conditional", "otherwise")]
-    return [(order.default_next(step), "plain", "")]
+    return [(order.get_default_next(step), "plain", "")]
 
 
 def _as_sequence(names: Names) -> Sequence[str]:

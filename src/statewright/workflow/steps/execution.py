@@ -124,7 +124,7 @@ def get_caller_run_id() -> str | None:
 class StepExecution:
     """The input, state and runtime of one execution of a step. The maps are shared, and must not be modified."""
 
-    __slots__ = ("_configurable", "_key", "input", "origin", "runtime", "state", "step", "visits")
+    __slots__ = ("_configurable", "_request_key", "input", "origin", "runtime", "state", "step", "visits")
 
     def __init__(self, step: Step, values: Mapping[str, Any], runtime: Runtime[Any], config: Mapping[str, Any]) -> None:
         self.step = step
@@ -134,7 +134,7 @@ class StepExecution:
         self.visits: Mapping[str, int] = values.get("visits") or {}
         self.origin: str = values.get("origin") or ""
         self._configurable = cast("Mapping[str, Any]", config.get("configurable") or {})
-        self._key: str | None = None
+        self._request_key: str | None = None
 
     @property
     def visit_number(self) -> int:
@@ -176,15 +176,15 @@ class StepExecution:
 
         When a failed run is retried, its attempts are counted from 1 again; `retry` in the config counts the retries.
         """
-        if self._key is None:
+        if self._request_key is None:
             retry, attempt = self._configurable.get("retry", 0), self.runtime.execution_info.attempt
-            self._key, scope = f"{retry}/{attempt}", current_scope()
+            self._request_key, scope = f"{retry}/{attempt}", current_scope()
             if scope is not None and scope.run.known_interrupts:  # only a resumed run needs the search
                 # After a crash the count of attempts may be too low, but the interrupt of the last one still exists.
                 keys = [f"{retry}/{number}" for number in range(attempt, self.step.retry.max_attempts + 1)]
                 open_keys = (key for key in keys if find_open_interrupt(key, self.runtime) is not None)
-                self._key = next(open_keys, self._key)
-        return self._key
+                self._request_key = next(open_keys, self._request_key)
+        return self._request_key
 
     def find_open_interrupt(self) -> Interrupt | None:
         """Return the interrupt that this attempt opened in an earlier execution; None if there is none."""

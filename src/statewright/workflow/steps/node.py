@@ -24,7 +24,7 @@ class StepOrder:
     def names(self) -> tuple[str, ...]:
         return tuple(self._index_by_name)
 
-    def default_next(self, step: Step) -> str:
+    def get_default_next(self, step: Step) -> str:
         """Return the successor of a step whose result names none: END, its `next`, or the following step."""
         if step.end:
             return END
@@ -39,7 +39,7 @@ class StepOrder:
         Raises InvalidUpdateError if there is no step with this name.
         """
         if name is None:
-            return self.default_next(step)
+            return self.get_default_next(step)
         if isinstance(name, str) and name in self._index_by_name:
             return name
         hint = suggestion(str(name), self._index_by_name, noun="Steps")

@@ -95,6 +95,6 @@ class InputReader(StateUpdates):
         return {"input": workflow_input, "state": Overwrite({}), "visits": Overwrite({}), "origin": ids.id}
 
 
-def state_of(values: Mapping[str, Any]) -> dict[str, Any]:
+def get_visible_state(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of the visible state."""
     return dict(cast("Mapping[str, Any]", values.get("state") or {}))

@@ -1,8 +1,8 @@
 """Resolution of servers: from the configuration in a workflow or project file to a server that can be connected.
 
 The configuration may refer to values of an integration and of the environment. Answers of models and tools are inserted
-into program arguments only, and only if the workflow enables it: a URL or header chosen by a model could send the
-secrets anywhere. Values are inserted once, and are never read as templates themselves.
+only into program arguments, and only if the workflow enables this, because a URL or a header that a model chose could
+send the secrets anywhere. Inserted values are never read as templates themselves.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ _PROJECT_KEYS: Final = (*_CONFIG_KEYS, "timeout", "connect_timeout", "cwd")
 
 @dataclass(frozen=True, slots=True)
 class ResolvedServer:
-    """A server with all values inserted, to which connections are allowed."""
+    """A server whose configuration contains all values, and which the project allows."""
 
     server: McpServer
     credentials: Credentials
-    """Masks the secrets of the server in the output of its tools."""
-    is_single: bool
+    """The credentials of the integration, which mask the secrets of the server in the output of its tools."""
+    is_single_use: bool
     """True if each call opens a new connection."""
 
 
@@ -57,8 +57,8 @@ class ServerResolver:
     def resolve(self, declared: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
         """Resolve a server for a state with this context. Blocks for DNS.
 
-        Raises ToolError for a server that is unknown, invalid or not allowed, and MissingApiKey for an environment
-        variable that is not set.
+        Raises ToolError for a server that the project does not define or does not allow, and for an invalid server.
+        Raises MissingApiKey for an environment variable that is not set.
         """
         project_config = self._find_project_config(declared)
         config = dict(project_config) if project_config is not None else read_config(declared)
@@ -67,21 +67,21 @@ class ServerResolver:
         credentials = self._integrations.credentials(alias)
         if not declared.settings.get("resolve_dynamic_values_in_arguments"):
             context = {}
-        # Arguments with values of the context differ from call to call, so a connection cannot be shared.
-        is_single = bool(config.get("single_usage")) or refers_to_context(config.get("args"), context, credentials)
+        # Arguments that contain values of the context differ from call to call, so calls cannot share a connection.
+        is_single_use = bool(config.get("single_usage")) or refers_to_context(config.get("args"), context, credentials)
         values = ServerValues(declared.name, credentials)
         filled = values.fill(config, context)
-        addresses = self._check(filled, credentials, values) if project_config is None else ()
+        addresses = self._check_permission(filled, credentials, values) if project_config is None else ()
         server = _build_server(declared, filled, addresses, from_project=project_config is not None)
         if values.secrets and not credentials.alias:
             # The object for "no credentials" is shared by all servers, and must not be modified.
             credentials = Credentials("the environment", {})
         for secret in values.secrets:
             credentials.keep_secret(secret)
-        return ResolvedServer(server, credentials, is_single)
+        return ResolvedServer(server, credentials, is_single_use)
 
     def _find_project_config(self, declared: DeclaredServer) -> Mapping[str, Any] | None:
-        """Return the project's server with the `mcp_config_id`; None for a server without one."""
+        """Return the configuration in the project that `mcp_config_id` refers to; None without an `mcp_config_id`."""
         config_id = declared.settings.get("mcp_config_id")
         if not config_id:
             return None
@@ -93,10 +93,12 @@ class ServerResolver:
             )
         return self._project_servers[config_id]
 
-    def _check(self, filled: Mapping[str, Any], credentials: Credentials, values: ServerValues) -> Sequence[str]:
-        """Check a server that the workflow file defines, and return the addresses to connect to if it has a URL.
+    def _check_permission(
+        self, filled: Mapping[str, Any], credentials: Credentials, values: ServerValues
+    ) -> Sequence[str]:
+        """Check a server that the workflow file defines. If it has a URL, return the addresses to connect to.
 
-        Raises ToolError if the project does not allow it.
+        Raises ToolError if the project does not allow the server.
         """
         if "command" in filled:
             check_command(str(filled["command"]), self._settings)
@@ -112,7 +114,10 @@ class ServerResolver:
 
 
 def read_config(declared: DeclaredServer) -> dict[str, Any]:
-    """Return the configuration of a server that the workflow file defines. `config` overrides the older keys."""
+    """Return the configuration of a server that the workflow file defines.
+
+    The key `config` takes precedence over the older keys `command` and `arguments`.
+    """
     config = {name: declared.config[name] for name in (*_CONFIG_KEYS, "single_usage") if name in declared.config}
     if "command" not in config and "url" not in config and declared.settings.get("command"):
         config["command"] = declared.settings["command"]
@@ -168,7 +173,7 @@ class ServerValues:
         self._server = server
         self._values: dict[str, Any] = dict(credentials)
         self.secrets: set[str] = set()
-        """The values from the environment."""
+        """The inserted values of environment variables."""
 
     def fill(self, config: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
         """Return a configuration with all values inserted. Only `args` may refer to names in `context`."""
@@ -176,19 +181,19 @@ class ServerValues:
         for name in ("env", "headers"):
             if isinstance(values := config.get(name), Mapping):
                 items = cast("Mapping[str, Any]", values).items()
-                filled[name] = {key: self._resolve(f"{name}.{key}", value) for key, value in items}
+                filled[name] = {key: self._resolve_value(f"{name}.{key}", value) for key, value in items}
         # The other keys may also refer to the variables in `env`.
         self._values = {**(filled.get("env") or {}), **self._values}
         for name in ("command", "url", "auth_token"):
             if name in config:
-                filled[name] = self._resolve(name, config[name], from_environment=name == "auth_token")
+                filled[name] = self._resolve_value(name, config[name], from_environment=name == "auth_token")
         if isinstance(args := config.get("args"), list):
             scope = {**context, **self._values}
             items = cast("list[Any]", args)
             filled["args"] = [_parse(item).render(scope) if isinstance(item, str) else item for item in items]
         return filled
 
-    def _resolve(self, key: str, value: Any, *, from_environment: bool = True) -> Any:
+    def _resolve_value(self, key: str, value: Any, *, from_environment: bool = True) -> Any:
         if not isinstance(value, str):
             return value
         if from_environment:

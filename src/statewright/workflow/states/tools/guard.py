@@ -1,12 +1,12 @@
 """The network allow-list of tools, with protection against server-side request forgery.
 
-An entry allows a host (`api.example.com`), all subdomains of one (`*.example.com`), every host (`*`), or an address. It
-is followed by a port (`:8080`) or `:*` for every port; without either, it allows the ports 80 and 443.
+An entry allows a host (`api.example.com`), all subdomains of a host (`*.example.com`), every host (`*`), or an address.
+It may be followed by a port (`:8080`) or by `:*` for every port. Otherwise it allows the ports 80 and 443.
 
-Checking the name alone would not protect a private network, as any name may resolve to a private address, or to another
-address a moment later. So a name is resolved once, all of its addresses are checked, and the connection uses only
-these. Addresses that are not public need an entry with the exact host, and those of metadata services one with the
-exact address.
+Checking the name alone would not protect a private network, because any name may resolve to a private address, or to
+another address a moment later. So a name is resolved once, all of its addresses are checked, and the connection uses
+only these addresses. An address that is not public needs an entry with the exact host, and the address of a metadata
+service needs an entry with the exact address.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Entry:
 
     host: str
     port: str
-    """A number, `*` for every port, or an empty string for 80 and 443."""
+    """A number as text, `*` for every port, or an empty string for the ports 80 and 443."""
 
     def matches(self, url: Url) -> bool:
         is_subdomain = self.host.startswith("*.") and url.host.endswith(self.host[1:])
@@ -112,7 +112,7 @@ class Guard:
 
 
 def check_host(text: str) -> Entry:
-    """Parse an entry of an allow-list. Raises ToolError for an invalid one."""
+    """Parse an entry of an allow-list. Raises ToolError if it is not valid."""
     entry = text.strip().lower()
     match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\[\]/:@\s]+)(?::(\*|\d{1,5}))?", entry)
     if match is None and parse_address(entry) is not None:  # an IPv6 address without brackets

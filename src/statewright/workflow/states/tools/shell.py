@@ -18,9 +18,9 @@ from statewright.errors import ToolError
 _INHERITED: Final = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT"]
 )
-"""Environment variables that programs inherit. Others may contain secrets."""
+"""The environment variables that programs inherit. Other variables may contain secrets."""
 _DRAIN_SECONDS: Final = 0.5
-"""Seconds to wait for outputs that child processes of an ended program still hold open."""
+"""Seconds to wait for further output after a program has exited, if its child processes hold the pipes open."""
 
 
 class Shell:
@@ -113,7 +113,7 @@ class _Program(asyncio.SubprocessProtocol):
         self.exited.set()
 
     async def drain(self) -> None:
-        """Wait until all output is read, but not long if another process holds the pipes open."""
+        """Wait until all output is read, or for `_DRAIN_SECONDS` if another process holds the pipes open."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await self._closed.wait()

@@ -102,7 +102,7 @@ class StepConversation:
         self._execution = execution
         self._journal = journal
         self._messages: list[Message] = list(request.messages)
-        self._names: Sequence[str] = (step.model, *step.fallback_models)
+        self._model_names: Sequence[str] = (step.model, *step.fallback_models)
         """The models to try, in order. A model that failed is removed, and not called again in this attempt."""
         self._position = 0
         """The number of requests to models so far, which identifies the next one in the journal."""
@@ -147,15 +147,15 @@ class StepConversation:
         Raises StepFailed if all models fail.
         """
         errors: list[Exception] = []
-        while self._names:
+        while self._model_names:
             try:
-                answer = await self._call_model(self._names[0])
+                answer = await self._call_model(self._model_names[0])
             except Exception as error:
                 if isinstance(error, _RUN_ERRORS) and not isinstance(error, InvalidConfig):
                     raise
                 errors.append(error)
                 self._report_failure(error)
-                self._names = self._names[1:]
+                self._model_names = self._model_names[1:]
                 self._position += 1
             else:
                 return [answer.message, asdict(answer.usage), answer.model, answer.finish_reason, self._position]
@@ -172,9 +172,9 @@ class StepConversation:
         """Record in the log of the run that a model failed."""
         self._execution.report_event(
             "LLM_CALL_FAILED",
-            model=self._names[0],
+            model=self._model_names[0],
             error=f"{type(error).__name__}: {error}",
-            fallback=self._names[1] if len(self._names) > 1 else None,
+            fallback=self._model_names[1] if len(self._model_names) > 1 else None,
         )
 
     def _make_failure(self, errors: Sequence[Exception]) -> StepFailed:

@@ -20,7 +20,7 @@ NODE_KINDS: Final = (
     "summarize_conversation_node",
     "result_finalizer_node",
 )
-"""The kinds of custom nodes in the language."""
+"""The kinds of custom nodes that the language defines."""
 
 UNSUPPORTED_KINDS: Final = {
     "bedrock_flow_node": (
@@ -32,14 +32,14 @@ UNSUPPORTED_KINDS: Final = {
         "Let a state decide, with a switch in its next.",
     ),
 }
-"""Kinds of other implementations of the language: the reason why they are not supported, and an alternative."""
+"""Kinds that only other implementations of the language support: the end of a sentence that says so, and advice."""
 
 _REFERENCES: Final = {
     "assistant_id": ("assistants", "assistant"),
     "tool_id": ("tools", "tool"),
     "custom_node_id": ("custom_nodes", "custom node"),
 }
-"""The list to which a key of a state refers, and the noun for its items, by key."""
+"""For each key of a state that refers to an id: the list that contains the id, and the noun for an item of the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class Ids:
     is_complete: bool
     """True if every item has an id. Otherwise an unknown id may belong to an item that could not be read."""
     misspelt: str | None = None
-    """An unknown key of the workflow that is probably a misspelling of this list."""
+    """An unknown key of the workflow that is probably the misspelt key of this list; None if there is none."""
 
 
 def check_references(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: Diagnostics) -> None:
@@ -68,7 +68,7 @@ def check_references(workflow: ParsedMap, node_kinds: Collection[str], diagnosti
         _check_targets(state, ids["states"], targets, diagnostics)
     for key in misspelt:
         message = f"{workflow.subject} has no key {shorten(key)!r}, and states refer to its contents."
-        advice = f"Write it as {diagnostics.near_miss(key, workflow.schema.current)!r}."
+        advice = f"Write it as {diagnostics.find_similar_name(key, workflow.schema.current_names)!r}."
         diagnostics.error(Phase.FORM, *workflow.key_location(key), message, advice)
 
 
@@ -92,7 +92,9 @@ def _find_misspelt(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> 
     if workflow.has_key(name):
         return None
     unknown = [key for key in workflow.content if key not in workflow.schema.by_name]
-    return next((key for key in unknown if diagnostics.near_miss(key, workflow.schema.current) == name), None)
+    return next(
+        (key for key in unknown if diagnostics.find_similar_name(key, workflow.schema.current_names) == name), None
+    )
 
 
 def _is_complete(workflow: ParsedMap, name: str, parts: tuple[ParsedMap, ...]) -> bool:
@@ -113,13 +115,13 @@ def _check_kinds(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: 
             reason, advice = UNSUPPORTED_KINDS[kind]
             diagnostics.error(Phase.REFERENCES, *location, f"{node.label}: {kind!r} {reason}.", advice)
             continue
-        source = "" if name == "custom_node_id" else " (its id, as it has no custom_node_id)"
-        message = f"{node.label} has the kind {shorten(kind)!r}{source}, which is not supported."
-        diagnostics.error(Phase.REFERENCES, *location, message, diagnostics.hint(kind, node_kinds, noun="Kinds"))
+        origin = "" if name == "custom_node_id" else " (its id, as it has no custom_node_id)"
+        message = f"{node.label} has the kind {shorten(kind)!r}{origin}, which is not supported."
+        diagnostics.error(Phase.REFERENCES, *location, message, diagnostics.make_hint(kind, node_kinds, label="Kinds"))
 
 
 def _check_reserved(states: Ids, diagnostics: Diagnostics) -> None:
-    """Report ids that are reserved, and ids with the same node name."""
+    """Report ids that are reserved, and different ids that lead to the same node name."""
     nodes: dict[str, str] = {}
     for state_id, state in states.by_id.items():
         other = nodes.setdefault(node_name(state_id), state_id)
@@ -135,7 +137,10 @@ def _check_reserved(states: Ids, diagnostics: Diagnostics) -> None:
 
 
 def _check_reference(state: ParsedMap, ids: dict[str, Ids], diagnostics: Diagnostics) -> set[str]:
-    """Report references of a state to unknown ids. Return the misspelt lists that probably contain them."""
+    """Report references of a state to unknown ids.
+
+    If the list that should contain an id is missing, but has a misspelt key, return this key instead.
+    """
     misspelt: set[str] = set()
     for name, (list_name, noun) in _REFERENCES.items():
         reference = state.values.get(name)
@@ -146,8 +151,8 @@ def _check_reference(state: ParsedMap, ids: dict[str, Ids], diagnostics: Diagnos
             misspelt.add(target_ids.misspelt)
             continue
         message = f"{state.label}: the {noun} {shorten(reference)!r} does not exist."
-        advice = _suggest_other_key(reference, ids) or diagnostics.hint(
-            reference, target_ids.by_id, noun=list_name.replace("_", " ").capitalize()
+        advice = _suggest_other_key(reference, ids) or diagnostics.make_hint(
+            reference, target_ids.by_id, label=list_name.replace("_", " ").capitalize()
         )
         diagnostics.error(Phase.REFERENCES, *state.location(name), message, advice)
     return misspelt
@@ -167,7 +172,7 @@ def _check_targets(state: ParsedMap, states: Ids, targets: Collection[str], diag
         for target, path, at in iter_targets(transition):
             if target != END_STATE and target not in states.by_id and states.is_complete:
                 message = f"{state.label} leads to {shorten(target)!r}, which is not a state."
-                advice = diagnostics.hint(target, targets, noun="States")
+                advice = diagnostics.make_hint(target, targets, label="States")
                 diagnostics.error(Phase.REFERENCES, path, at, message, advice)
         if transition.values.get("iter_key") == "":
             advice = (

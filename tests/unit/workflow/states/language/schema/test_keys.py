@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 
-from statewright.workflow.states.language.schema.keys import Ignored, Key, KeySchema, Renamed, keys_of
+from statewright.workflow.states.language.schema.keys import Ignored, Key, KeySchema, Renamed, read_keys
 from statewright.workflow.states.language.schema.maps import MapSchema
 from statewright.workflow.states.language.schema.value_types import (
     Anything,
@@ -51,7 +51,7 @@ class Outer:
     at: int = 0
 
 
-KEYS = keys_of(Outer)
+KEYS = read_keys(Outer)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,7 @@ def test_valid_values_are_read(kind: ValueType, text: str, value: object) -> Non
     assert type(read_value) is type(value)
     plain = read_document(f"key: {text}").root
     assert plain is not None
-    assert jsonschema_rs.is_valid(kind.json_schema(), plain.plain()["key"])
+    assert jsonschema_rs.is_valid(kind.json_schema(), plain.to_plain()["key"])
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_messages_describe_the_value_and_a_correction(kind: ValueType, text: str
     assert problems[0].suggestion
     plain = read_document(f"key: {text}").root
     assert plain is not None
-    assert not jsonschema_rs.is_valid(kind.json_schema(), plain.plain()["key"])
+    assert not jsonschema_rs.is_valid(kind.json_schema(), plain.to_plain()["key"])
 
 
 def test_invalid_items_of_a_list_are_omitted() -> None:
