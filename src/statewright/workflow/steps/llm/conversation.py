@@ -1,8 +1,9 @@
 """The conversation between a step and its model: requests, tool calls and fallback models.
 
-Each call of a model or a tool is a task whose result is stored in the journal of the thread. A step that is executed
-again, after a crash, a pause or a failed attempt, resumes its conversation: no answer is requested twice. A
-conversation that cannot succeed any more is marked as abandoned in the journal, and the next attempt starts a new one.
+Each call of a model or a tool is a task whose result is stored in the journal of the thread. So a step that is executed
+again, after a crash, a pause or a failed attempt, resumes its conversation, and requests no answer twice. A
+conversation that can no longer succeed is marked as abandoned in the journal, and the next attempt at the step starts a
+new conversation.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from statewright.workflow.steps.result import StepFailed
 
 T = TypeVar("T")
 _ABANDONED: Final = "give_up"
-"""The name of the journal entry that marks a conversation as abandoned. Stored, so it must not change."""
+"""The name of the journal entry that marks a conversation as abandoned. It is stored, so it must not change."""
 
 
 class ConversationJournal:
-    """The journal of the current conversation of a step, which is the first one that is not abandoned."""
+    """The journal of a step's current conversation, which is the first conversation that is not abandoned."""
 
     def __init__(self) -> None:
         scope = current_scope()
@@ -44,13 +45,13 @@ class ConversationJournal:
         """Call a function, or return the journaled result of an earlier execution. Results must be serializable.
 
         The call is a separate task, so that the ids of the interrupts, journaled steps and runs that it creates do not
-        depend on which of the calls before it are executed again.
+        depend on which earlier calls are executed again.
         """
-        called = CalledFunction(function, _task_name(name, self._number), shows_result=False)
-        return await call_task(called, (), {})
+        called_function = CalledFunction(function, _make_task_name(name, self._number), shows_result=False)
+        return await call_task(called_function, (), {})
 
     async def abandon(self) -> None:
-        """Mark the conversation as abandoned, so that the next attempt starts another one."""
+        """Mark the conversation as abandoned, so that the next attempt starts a new conversation."""
         await self.call_once(_ABANDONED, _do_nothing)
 
 
@@ -58,14 +59,14 @@ async def _do_nothing() -> None:
     """Do nothing. Only the journal entry of the call is needed."""
 
 
-def _task_name(name: str, number: int) -> str:
+def _make_task_name(name: str, number: int) -> str:
     return name if number == 0 else f"{name}#{number + 1}"
 
 
 def _is_abandoned(scope: Scope | None, number: int) -> bool:
     if scope is None or scope.task is None:
         raise InternalError("A conversation started outside a node. Please report this.")
-    key: JournalKey = (scope.task.id, _task_name(_ABANDONED, number), 0)
+    key: JournalKey = (scope.task.id, _make_task_name(_ABANDONED, number), 0)
     return key in scope.run.journal
 
 
@@ -105,10 +106,10 @@ class StepConversation:
         self._model_names: Sequence[str] = (step.model, *step.fallback_models)
         """The models to try, in order. A model that failed is removed, and not called again in this attempt."""
         self._position = 0
-        """The number of requests to models so far, which identifies the next one in the journal."""
+        """The number of requests to models so far, which identifies the next request in the journal."""
 
     async def reply(self) -> ModelResponse:
-        """Return the first answer without tool calls; until then, call the requested tools.
+        """Call the tools that the model requests, until it answers without tool calls. Return this answer.
 
         Raises StepFailed if no model answers, or after the maximum number of rounds of tool calls.
         """
@@ -142,9 +143,10 @@ class StepConversation:
         return ModelResponse(message, Usage(**usage), model, finish_reason)
 
     async def _call_models(self) -> list[Any]:
-        """Call the models in order until one answers, and return the parts of its answer as plain data.
+        """Call the models in order until one of them answers.
 
-        Raises StepFailed if all models fail.
+        Returns a list of values that the journal can store: the message, the usage as a map, the name of the model, the
+        finish reason, and the position of the request. Raises StepFailed if all models fail.
         """
         errors: list[Exception] = []
         while self._model_names:
