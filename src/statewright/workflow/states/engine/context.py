@@ -20,24 +20,24 @@ def apply_visit(context: Context, visit: Visit, item: Any, branch_keys: Containe
     if visit.merges_item and isinstance(item, dict):
         context = {**context, **cast("dict[str, Any]", item)}
     effects = visit.effects
-    updates = extract_updates(visit.result, splits=effects.splits) if effects.store else {}
+    updates = extract_updates(visit.result, splits=effects.splits_result) if effects.stores_result else {}
     output = {effects.output_key: visit.output} if effects.output_key is not None else {}
 
     def may_remove(name: str) -> bool:
         return branch_keys is None or name in branch_keys or name in updates
 
-    if effects.clear:
+    if effects.clears_context:
         context = {name: value for name, value in context.items() if not may_remove(name)}
-        context.update(updates if effects.clear == "keep_current" else {})
-    elif effects.append:
+        context.update(updates if effects.clears_context == "keep_current" else {})
+    elif effects.appends_values:
         context = append_values(context, {**updates, **output})
     elif updates:
         context = {**context, **updates}
-    if output and (effects.clear or not effects.append):
+    if output and (effects.clears_context or not effects.appends_values):
         context = {**context, **output}
-    if not effects.reset:
+    if not effects.reset_keys:
         return context
-    return {name: value for name, value in context.items() if name not in effects.reset or not may_remove(name)}
+    return {name: value for name, value in context.items() if name not in effects.reset_keys or not may_remove(name)}
 
 
 def extract_updates(result: Any, *, splits: bool = False) -> dict[str, Any]:

@@ -233,7 +233,7 @@ class Lineage:
 
 def _removes_content(visit: Visit) -> bool:
     effects = visit.effects
-    return bool(effects.clear or effects.reset or effects.forget) or visit.summary is not None
+    return bool(effects.clears_context or effects.reset_keys or effects.removes_messages) or visit.summary is not None
 
 
 def _update_messages(messages: dict[str, Message], visit: Visit, branch_messages: Mapping[str, Message]) -> None:
@@ -246,11 +246,11 @@ def _update_messages(messages: dict[str, Message], visit: Visit, branch_messages
         for key in list(branch_messages)[1:]:  # the first message states the request, and survives every summary
             messages.pop(key, None)
         messages[summary_key] = Message(visit.summary, role="assistant")
-    if effects.forget:
+    if effects.removes_messages:
         for key in [*branch_messages, summary_key]:
             messages.pop(key, None)
-    if effects.remember and visit.output != "":
-        role = "user" if effects.as_human or visit.state == ANSWER else "assistant"
+    if effects.adds_message and visit.output != "":
+        role = "user" if effects.is_user_message or visit.state == ANSWER else "assistant"
         messages[visit.id] = Message(as_text(visit.output), role=role, name=visit.state or None)
 
 

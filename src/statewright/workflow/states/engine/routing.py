@@ -124,13 +124,13 @@ class Router:
         """Return the transitions to target states, each of which waits for all branches that can still reach it."""
         iteration = token.iteration
         path = iteration.base if iteration is not None else token.path
-        possible = list(dict.fromkeys(target for target in transition.targets if target != END_STATE))
-        has_choice = len(possible) > 1 or END_STATE in transition.targets
+        possible_targets = list(dict.fromkeys(target for target in transition.targets if target != END_STATE))
+        has_choice = len(possible_targets) > 1 or END_STATE in transition.targets
         ended_iteration = iteration.id if iteration is not None and has_choice else None
         tokens = {
             target: Token(
                 (visit.id,),
-                _make_target_path(transition, path, target, possible, iteration),
+                _make_target_path(transition, path, target, possible_targets, iteration),
                 ended_iteration=ended_iteration,
                 base=path,
             )
@@ -147,12 +147,12 @@ class Router:
 
 
 def _make_target_path(
-    transition: Next, path: str, target: str, possible: Sequence[str], iteration: Iteration | None
+    transition: Next, path: str, target: str, possible_targets: Sequence[str], iteration: Iteration | None
 ) -> str:
     """Return the path of the branch to one of the possible targets: a child path if several may run concurrently."""
     # `state_ids` starts all of its targets, and the branches of an iteration may select different targets.
-    if len(possible) > 1 and (transition.state_ids is not None or iteration is not None):
-        return child_path(path, possible.index(target), len(possible))
+    if len(possible_targets) > 1 and (transition.state_ids is not None or iteration is not None):
+        return child_path(path, possible_targets.index(target), len(possible_targets))
     return path
 
 

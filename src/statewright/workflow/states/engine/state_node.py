@@ -50,7 +50,7 @@ class StateNode:
         self._router = router
         self._lineages = lineages
         self._effects = make_effects(state)
-        self._splitting_effects = replace(self._effects, splits=True)
+        self._splitting_effects = replace(self._effects, splits_result=True)
         is_template = state.resolve_dynamic_values_in_prompt and state.task
         self._template: Template | None = parse_template(state.task) if is_template else None
 
@@ -66,7 +66,7 @@ class StateNode:
         tokens = cast("list[Token]", arrivals if isinstance(arrivals, list) else [arrivals])
         token = merge_arrivals(tokens, self._state.id, lineage)
         iteration, transition = token.iteration, self._state.next
-        splits = transition.iter_key is not None and (iteration is None or self._state.finish_iteration)
+        splits_result = transition.iter_key is not None and (iteration is None or self._state.finish_iteration)
         call = await self._make_call(token, lineage, runtime)
         outcome = await self._handler.perform(call)
         visit = Visit(
@@ -78,7 +78,7 @@ class StateNode:
             prompt=call.prompt,
             item=iteration.item if iteration is not None else None,
             merges_item=iteration is not None and iteration.is_first and isinstance(call.item, dict),
-            effects=self._splitting_effects if splits else self._effects,
+            effects=self._splitting_effects if splits_result else self._effects,
             iteration=iteration.id if iteration is not None else None,
             summary=outcome.summary,
             calls=outcome.calls,
@@ -170,14 +170,14 @@ def make_effects(state: State) -> Effects:
     """Return the effects of visits of a state on the context and the history."""
     transition = state.next
     effects = Effects(
-        store=transition.store_in_context,
+        stores_result=transition.store_in_context,
         output_key=transition.output_key,
-        clear=transition.clear_context_store,
-        reset=transition.reset_keys_in_context_store,
-        append=transition.append_to_context,
-        remember=transition.include_in_llm_history,
-        forget=transition.clear_prior_messages,
-        as_human=state.result_as_human_message,
+        clears_context=transition.clear_context_store,
+        reset_keys=transition.reset_keys_in_context_store,
+        appends_values=transition.append_to_context,
+        adds_message=transition.include_in_llm_history,
+        removes_messages=transition.clear_prior_messages,
+        is_user_message=state.result_as_human_message,
     )
     return effects if effects != DEFAULT_EFFECTS else DEFAULT_EFFECTS  # one shared object for the usual effects
 

@@ -34,23 +34,23 @@ class ItemRef:
 class Effects:
     """Effects of a visit on the context and the history."""
 
-    store: bool = True
+    stores_result: bool = True
     """True if the keys of the visit's result are written to the context."""
     output_key: str | None = None
     """The key of the context to which the output is written as a whole."""
-    clear: bool | Literal["keep_current"] = False
+    clears_context: bool | Literal["keep_current"] = False
     """True if the context is cleared. With `keep_current`, the keys of the result are written afterwards."""
-    reset: tuple[str, ...] = ()
+    reset_keys: tuple[str, ...] = ()
     """Keys that are removed from the context."""
-    append: bool = False
+    appends_values: bool = False
     """True if new values are appended to the lists in the context instead of replacing them."""
-    remember: bool = True
+    adds_message: bool = True
     """True if the output becomes a message of the history."""
-    forget: bool = False
+    removes_messages: bool = False
     """True if earlier messages are removed."""
-    as_human: bool = False
+    is_user_message: bool = False
     """True if the message has the role of the user."""
-    splits: bool = False
+    splits_result: bool = False
     """True if the result is split into items. Their keys are then not written to the context that branches share."""
 
 

@@ -50,17 +50,17 @@ class ConfigReader:
     ) -> None:
         self._config = config
         self._path = path
-        self._read: set[str] = set()
+        self._read_keys: set[str] = set()
         self.faults: list[ConfigFault] = [] if faults is None else faults
 
     def has_key(self, key: str) -> bool:
         """Return whether the key is present, even if its value is null."""
-        self._read.add(key)
+        self._read_keys.add(key)
         return key in self._config
 
     def anything(self, key: str, default: Any = None) -> Any:
         """Return the value of a key, whatever its type."""
-        self._read.add(key)
+        self._read_keys.add(key)
         return self._config.get(key, default)
 
     def text(self, key: str, default: str | None = None) -> str | None:
@@ -160,8 +160,8 @@ class ConfigReader:
     def finish(self) -> None:
         """Add a warning for each key that was not read."""
         for key in self._config:
-            if key not in self._read:
-                advice = suggestion(shorten(str(key)), self._read, noun="Known keys")
+            if key not in self._read_keys:
+                advice = suggestion(shorten(str(key)), self._read_keys, noun="Known keys")
                 message = f"{shorten(str(key))!r} is not a known key, and has no effect."
                 self.fault(str(key), message, advice, is_error=False)
 
