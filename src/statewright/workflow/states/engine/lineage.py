@@ -1,9 +1,9 @@
-"""Context and message history of a branch, derived from the visits it follows.
+"""Context and message history of a branch, derived from the visits that it follows.
 
 The problem
-    A branch sees a context (JSON values by name, often large) and a history of messages. Iterations make thousands of
-    branches, each with its own changes to both, and loops make long runs. A copy per branch would cost memory in
-    proportion to branches and context, and each checkpoint would store it again.
+    A branch sees a context (JSON values by name, often large) and a history of messages. Iterations create thousands of
+    branches, each with its own changes to both, and loops create long runs. Copies of context and history for each
+    branch would need too much memory, and each checkpoint would store them again.
 
 The approach
     Only visits are stored. The view of a branch is a fold over them: start with the input of the run, then apply the
@@ -144,15 +144,15 @@ class Lineage:
             visits.append(self._visits_by_id[after[0]])
             after = visits[-1].after
         start = self._get_view_after(iteration)
-        visible = {name: value for name, value in start.context.items() if name in visible_keys}
-        return self._apply_visits(BranchView(visible, start.messages), reversed(visits))
+        context = {name: value for name, value in start.context.items() if name in visible_keys}
+        return self._apply_visits(BranchView(context, start.messages), reversed(visits))
 
     def _get_view_after(self, visit_id: str) -> BranchView:
         """Return the view after a visit, built from the nearest ancestor with a cached view."""
         cached = self._views.get(visit_id)
         if cached is not None:
             return cached
-        # A loop, not a recursion: a run may have thousands of consecutive visits.
+        # A loop instead of a recursion, because a run may have thousands of consecutive visits.
         visits: list[Visit] = []
         view: BranchView | None = None
         visit = self._visits_by_id[visit_id]

@@ -49,12 +49,9 @@ def test_defaults_are_not_stored() -> None:
 
 
 def test_default_effects_store_and_remember() -> None:
-    assert (DEFAULT_EFFECTS.store, DEFAULT_EFFECTS.remember, DEFAULT_EFFECTS.clear, DEFAULT_EFFECTS.append) == (
-        True,
-        True,
-        False,
-        False,
-    )
+    effects = DEFAULT_EFFECTS
+    assert (effects.stores_result, effects.adds_message) == (True, True)
+    assert (effects.clears_context, effects.appends_values) == (False, False)
 
 
 @pytest.mark.parametrize("answer", ["go on", {"k": 1}, 5])

@@ -260,13 +260,11 @@ def _check_presence(parsed_map: ParsedMap, diagnostics: Diagnostics) -> None:
         ):
             _report_missing(parsed_map, [key.name], f"has no {key.name!r}", f"Add {key.name!r}. {key.doc}", diagnostics)
     group = parsed_map.schema.one_of
-    is_needed = any(parsed_map.has_key(name) for name, required in parsed_map.schema.requires if required in group)
-    if (
-        group
-        and _is_missing(parsed_map, group[0])
-        and not is_needed
-        and not _report_empty(parsed_map, group, diagnostics)
-    ):
+    if not group or not _is_missing(parsed_map, group[0]):
+        return
+    # If a key that is present requires one of the group, `_check_combinations` reports that it is missing.
+    is_reported = any(parsed_map.has_key(name) for name, required in parsed_map.schema.requires if required in group)
+    if not is_reported and not _report_empty(parsed_map, group, diagnostics):
         choices = ", ".join(f"{name!r}" for name in group)
         _report_missing(parsed_map, group, f"has none of the keys {choices}", "Write one of them.", diagnostics)
 
@@ -280,13 +278,13 @@ def _report_empty(parsed_map: ParsedMap, names: Sequence[str], diagnostics: Diag
     if name is None:
         return False
     key = parsed_map.schema.by_name[name]
-    outdented = [
+    underindented = [
         other for other in parsed_map.content if other not in parsed_map.schema.by_name and _declares_key(key, other)
     ]
     message = f"{parsed_map.subject} has {name!r} without a value."
     advice = f"Write it after the colon. {key.doc}"
-    if outdented:
-        listed = ", ".join(f"{shorten(other)!r}" for other in outdented)
+    if underindented:
+        listed = ", ".join(f"{shorten(other)!r}" for other in underindented)
         message = f"{message} Keys that belong in it are next to it: {listed}."
         advice = f"Indent {listed} deeper than {name!r}."
     diagnostics.error(
@@ -313,8 +311,8 @@ def _report_missing(
         at = parsed_map.node.key_marks[misspelt]
         message = f"{message} It has {shorten(misspelt)!r} instead."
         advice = _suggest_space(parsed_map, misspelt) or f"Write it as {name!r}."
-    elif (too_deep := _find_overindented_key(parsed_map, names[0])) is not None:
-        at = too_deep
+    elif (key_at := _find_overindented_key(parsed_map, names[0])) is not None:
+        at = key_at
         message = f"{parsed_map.subject} {predicate}: it is written here, as part of the preceding value."
         advice = f"Indent {names[0]!r} like {next(iter(parsed_map.content))!r}."
     diagnostics.error(Phase.FORM, parsed_map.path, at, message, advice)

@@ -109,8 +109,8 @@ class TransformConfig:
     fields: tuple[OutputField, ...] = ()
     shape: OutputShape = _ANY_SHAPE
     on_error: str = "fail"
-    """One of `ON_ERROR`. After a failure, the output of `skip` is empty, that of `default` is `default_output`, and
-    that of `partial` consists of the fields that did not fail. With `fail` the state fails."""
+    """What happens if a field cannot be computed: with `fail` the state fails, with `skip` the output is empty, with
+    `default` it is `default_output`, and with `partial` it consists of the fields that did not fail."""
     default_output: Data = field(default_factory=dict[str, Any])
 
 
