@@ -61,7 +61,7 @@ class NamedModel:
         return f"NamedModel({self.name!r})"
 
 
-class ModelNames:
+class ModelResolver:
     """Finds the models of one project, and of providers, by their names."""
 
     def __init__(self, sources: Mapping[str, ModelSource] | None = None, provider: str | None = None) -> None:
@@ -115,16 +115,16 @@ class ModelNames:
 class WorkflowModels:
     """The models of one compiled workflow."""
 
-    def __init__(self, models: Models | None, names: ModelNames, default_name: str | None) -> None:
+    def __init__(self, models: Models | None, resolver: ModelResolver, default_name: str | None) -> None:
         """Connect the models passed to `compile`. `default_name` is the default model of the project."""
-        self._names = names
+        self._resolver = resolver
         self._default_name = default_name
         self._default: ChatModel | None = None
         self._by_name: dict[str, ChatModel] = {}
         if isinstance(models, Mapping):
-            self._by_name = {name: _without_name(name, names.connect(model)) for name, model in models.items()}
+            self._by_name = {name: _without_name(name, resolver.connect(model)) for name, model in models.items()}
         elif models is not None:
-            self._default = names.connect(models)
+            self._default = resolver.connect(models)
 
     @property
     def passed_names(self) -> tuple[str, ...]:
@@ -142,10 +142,10 @@ class WorkflowModels:
                 return self._by_name[key]
         default_model = self._default or self._by_name.get("default")
         if default_model is None:
-            return self._names.find(name) or self._names.find(self._default_name)
+            return self._resolver.find(name) or self._resolver.find(self._default_name)
         # Requests keep an unqualified name, because the default model may use it to choose among several models. A
         # qualified name refers to another model, which the default model replaces, so it is removed from requests.
-        return NamedModel(name, lambda: default_model) if name and self._names.is_qualified(name) else default_model
+        return NamedModel(name, lambda: default_model) if name and self._resolver.is_qualified(name) else default_model
 
 
 def _without_name(name: str, model: ChatModel) -> ChatModel:

@@ -31,7 +31,7 @@ from statewright.workflow.states.language.output_schema import OutputSchema
 from statewright.workflow.states.mcp import McpServers
 from statewright.workflow.states.mcp.resolve import ServerResolver
 from statewright.workflow.states.nodes import DataSource, NodeKinds, NodeResources
-from statewright.workflow.states.resources.chat_models import ModelNames, Models, NamedModel, WorkflowModels
+from statewright.workflow.states.resources.chat_models import ModelResolver, Models, NamedModel, WorkflowModels
 from statewright.workflow.states.resources.missing import Project
 from statewright.workflow.states.tools import Integrations, ToolRegistry
 
@@ -53,8 +53,8 @@ class HandlerFactory:
         node_kinds: NodeKinds | None = None,
     ) -> None:
         self._definition = definition
-        names = ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
-        self._models = WorkflowModels(models, names, project.defaults.model if project is not None else None)
+        resolver = ModelResolver(project.models, project.defaults.provider) if project is not None else ModelResolver()
+        self._models = WorkflowModels(models, resolver, project.defaults.model if project is not None else None)
         self._required_models: list[NamedModel] = []
         """The models of assistants that files name and that are not connected yet."""
         self._tools = _make_registry(tools, project)

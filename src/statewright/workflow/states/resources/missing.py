@@ -11,7 +11,7 @@ from statewright.workflow.states.language.yaml.nodes import Mark, problem_at
 from statewright.workflow.states.mcp.permission import check_command, check_variables, host_snippet, server_snippet
 from statewright.workflow.states.mcp.resolve import read_config
 from statewright.workflow.states.nodes import DataSource
-from statewright.workflow.states.resources.chat_models import ModelNames, ModelSource
+from statewright.workflow.states.resources.chat_models import ModelResolver, ModelSource
 from statewright.workflow.states.tools import (
     Guard,
     Integrations,
@@ -95,11 +95,11 @@ def _iter_unknown_resources(
 
 def _check_models(definition: Definition, project: Project) -> Iterator[Problem]:
     """Yield a warning for each model that an assistant uses and that cannot be connected."""
-    names, seen = ModelNames(project.models, project.defaults.provider), set[str]()
+    resolver, seen = ModelResolver(project.models, project.defaults.provider), set[str]()
     for assistant in definition.assistants:
         base = project.assistants.get(assistant.assistant_id or "")
         name = assistant.model or (base.model if base is not None else None) or project.defaults.model
-        model = names.find(name) or names.find(project.defaults.model)
+        model = resolver.find(name) or resolver.find(project.defaults.model)
         if model is None or model.name in seen:
             continue
         seen.add(model.name)
