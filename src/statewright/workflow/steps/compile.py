@@ -203,11 +203,11 @@ class StepNodeFactory:
         """Return the factory of a tool. If the tool has no implementation, report this, and return None."""
         if tool.name in self._tools:
             try:
-                declared = DeclaredTool(tool, as_tool(self._tools[tool.name], tool.name))
+                declared_tool = DeclaredTool(tool, as_tool(self._tools[tool.name], tool.name))
             except (ToolError, InvalidConfig) as error:
                 self._report(path, str(error))
                 return None
-            return lambda execution: declared
+            return lambda execution: declared_tool
         if self._handlers.has(tool.name):
             return partial(TaskTool, tool, self._handlers.find(tool.name), step)
         hint = suggestion(tool.name, [*self._tools, *self._handlers.names], noun="Tools and handlers")

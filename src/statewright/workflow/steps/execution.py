@@ -153,7 +153,7 @@ class StepExecution:
         key = f"{get_caller_run_id() or self.origin}:{self.step.name}"
         return key if self.visit_number == 1 else f"{key}:{self.visit_number}"
 
-    def context(
+    def make_context(
         self,
         config: Mapping[str, Any],
         *,
@@ -214,16 +214,16 @@ class StepExecution:
             # In later executions the interrupt is None, so an invalid answer is recorded only once.
             if interrupt is not None:
                 delay, until = None, interrupt.due_at
-                self.report_event("SIGNAL_IGNORED", reason=reason)
+                self.record_event("SIGNAL_IGNORED", reason=reason)
             number += 1
 
     # -- the log of the run
 
-    def report(self, **fields: Any) -> None:
+    def record(self, **fields: Any) -> None:
         """Record fields in the log of the run: the `output` of the step, the `skipped` steps, or an `event`."""
         if fields and self.runtime.is_recorded:
             self.runtime.record("step_reported", fields)
 
-    def report_event(self, event_type: str, **payload: Any) -> None:
+    def record_event(self, event_type: str, **payload: Any) -> None:
         """Record an event of the step in the log of the run."""
-        self.report(event={"type": event_type, "payload": payload})
+        self.record(event={"type": event_type, "payload": payload})

@@ -91,7 +91,7 @@ def make_command(execution: StepExecution, result: StepResult, order: StepOrder)
     skipped = list(order.iter_skipped(step, target, execution.visits))
     # The record is written last, because it would stay in the log if the attempt failed afterwards.
     details = {"output": output, "skipped": skipped}
-    execution.report(**{name: value for name, value in details.items() if value})
+    execution.record(**{name: value for name, value in details.items() if value})
     visits = {step.name: execution.visit_number, **dict.fromkeys(skipped, 0)}
     return Command(update=StepWrites(updates, visits), goto=target)
 

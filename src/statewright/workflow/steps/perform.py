@@ -153,12 +153,12 @@ def check_decision(answer: Any) -> str | None:
 
 def perform_task(step: TaskStep, handler: Handler, execution: StepExecution) -> StepResult:
     """Call a sync handler, or resume the step if an earlier execution has called it."""
-    return _resume(execution) or _finish_or_wait(execution, handler(execution.context(step.config)))
+    return _resume(execution) or _finish_or_wait(execution, handler(execution.make_context(step.config)))
 
 
 async def perform_async_task(step: TaskStep, handler: Handler, execution: StepExecution) -> StepResult:
     """Call an async handler, or resume the step if an earlier execution has called it."""
-    return _resume(execution) or _finish_or_wait(execution, await handler(execution.context(step.config)))
+    return _resume(execution) or _finish_or_wait(execution, await handler(execution.make_context(step.config)))
 
 
 def _finish_or_wait(execution: StepExecution, value: Any) -> StepResult:

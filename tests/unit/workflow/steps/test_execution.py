@@ -43,9 +43,9 @@ def test_the_context_has_input_state_config_and_ids() -> None:
 
 def test_reports_are_recorded() -> None:
     step_execution = execution()
-    step_execution.report()
-    step_execution.report(output={"a": 1})
-    step_execution.report_event("GUARDRAIL_FAILED", check="c")
+    step_execution.record()
+    step_execution.record(output={"a": 1})
+    step_execution.record_event("GUARDRAIL_FAILED", check="c")
     assert cast(Any, step_execution.runtime).recorded == [
         ("step_reported", {"output": {"a": 1}}),
         ("step_reported", {"event": {"type": "GUARDRAIL_FAILED", "payload": {"check": "c"}}}),

@@ -45,23 +45,23 @@ class McpServers:
         self._resolver = resolver
         self._connections: dict[McpServer, McpTools] = {}
 
-    async def tools(self, declared: DeclaredServer, context: Mapping[str, Any]) -> list[ServerTool]:
+    async def tools(self, declaration: DeclaredServer, context: Mapping[str, Any]) -> list[ServerTool]:
         """Return all allowed tools of a server, named `<server>-<tool>`.
 
         Raises ToolError for a server that is disabled, not allowed, or cannot be used.
         """
-        resolved = await self._resolve(declared, context)
+        resolved = await self._resolve(declaration, context)
         return [ServerTool(tool, resolved) for tool in await self._request(resolved, lambda mcp: mcp.tools())]
 
-    async def tool(self, name: str, declared: DeclaredServer, context: Mapping[str, Any]) -> ServerTool:
+    async def tool(self, name: str, declaration: DeclaredServer, context: Mapping[str, Any]) -> ServerTool:
         """Return one tool by its name on the server. Raises ToolError if it does not exist, or as `tools` does."""
-        resolved = await self._resolve(declared, context)
+        resolved = await self._resolve(declaration, context)
         server = resolved.server.name
         return ServerTool(await self._request(resolved, lambda mcp: mcp.tool(name, server=server)), resolved)
 
-    async def _resolve(self, declared: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
+    async def _resolve(self, declaration: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
         # On a worker thread, because DNS blocks.
-        return await call_in_thread(lambda: self._resolver.resolve(declared, context))
+        return await call_in_thread(lambda: self._resolver.resolve(declaration, context))
 
     async def _request(self, resolved: ResolvedServer, request: Callable[[McpTools], Coroutine[Any, Any, T]]) -> T:
         """Send a request over the shared connection to a server, or over a new connection for a single-use server."""

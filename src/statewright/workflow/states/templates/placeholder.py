@@ -71,13 +71,13 @@ class Placeholder:
         if value is not MISSING:
             return value
         if not self.path:
-            return _evaluate(self.step, rendering, Missing(self.key))
+            return _evaluate_step(self.step, rendering, Missing(self.key))
         value = self._follow(rendering.scope.get(str(self.path[0]), MISSING), rendering)
         if isinstance(value, Missing) and self.may_be_difference:
             # The compiled expression is cached, but charged each time, so that the work does not depend on earlier
             # renderings.
             rendering.spend(COMPILE_COST * len(self.source))
-            return _evaluate(_compile_difference(self.source), rendering, value)
+            return _evaluate_step(_compile_difference(self.source), rendering, value)
         for name, args in self.filters:
             value = apply_filter(rendering, name, value, args, {})
         return value
@@ -104,7 +104,8 @@ def _compile_difference(source: str) -> Step | None:
     return None if compiled.mutates else compiled.step
 
 
-def _evaluate(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
+def _evaluate_step(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
+    """Return the value of an expression, which may be a Missing; `missing` if there is no expression."""
     try:
         return step(rendering) if step is not None else missing
     except UnresolvedName as error:

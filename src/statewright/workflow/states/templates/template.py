@@ -38,12 +38,12 @@ _COMMENT: Final = re.compile(r"\{#[-+]?\s")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Template(ParsedText):
-    """A text with placeholders or blocks; see `parse_template`."""
+    """Text with placeholders or blocks; see `parse_template`."""
 
     simple: bool
     """True if only paths with filters are supported, not blocks or expressions."""
     _parts: tuple[str | Placeholder, ...] = field(compare=False)
-    """Empty for a template with blocks."""
+    """The plain text and the placeholders, in order; empty for a template with blocks."""
     _blocks: CompiledText | None = field(compare=False)
 
     def __reduce__(self) -> tuple[Any, ...]:

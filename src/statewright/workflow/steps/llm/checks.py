@@ -175,7 +175,7 @@ class OutputGuard:
         """
         failed = [FailedCheck(name, reason) for name in self._checks if (reason := await self._run_check(name, answer))]
         for check in failed:
-            execution.report_event(
+            execution.record_event(
                 "GUARDRAIL_FAILED", check=check.check, reason=check.reason, onFailure=self._on_failure
             )
         return failed

@@ -172,7 +172,7 @@ class StepConversation:
 
     def _report_failure(self, error: Exception) -> None:
         """Record in the log of the run that a model failed."""
-        self._execution.report_event(
+        self._execution.record_event(
             "LLM_CALL_FAILED",
             model=self._model_names[0],
             error=f"{type(error).__name__}: {error}",

@@ -101,10 +101,10 @@ def as_tool(tool: Any, name: str | None = None) -> Tool:
 class DeclaredTool:
     """A tool under the name in the definition, which may also override its description and its parameters."""
 
-    def __init__(self, declared: LlmTool, tool: Tool) -> None:
-        self.name = declared.name
-        self.description = declared.description or tool.description
-        self.parameters: Mapping[str, Any] = declared.parameters or tool.parameters
+    def __init__(self, definition: LlmTool, tool: Tool) -> None:
+        self.name = definition.name
+        self.description = definition.description or tool.description
+        self.parameters: Mapping[str, Any] = definition.parameters or tool.parameters
         self.options = tool_options(tool)
         self._tool = tool
 
@@ -115,16 +115,16 @@ class DeclaredTool:
 class TaskTool:
     """A task handler as a tool. The handler receives the arguments as its `config`, and its `output` is the result."""
 
-    def __init__(self, declared: LlmTool, handler: Handler, step: LlmStep, execution: StepExecution) -> None:
-        self.name = declared.name
-        self.description = declared.description or inspect.getdoc(handler) or ""
-        self.parameters: Mapping[str, Any] = declared.parameters or {"type": "object", "properties": {}}
+    def __init__(self, definition: LlmTool, handler: Handler, step: LlmStep, execution: StepExecution) -> None:
+        self.name = definition.name
+        self.description = definition.description or inspect.getdoc(handler) or ""
+        self.parameters: Mapping[str, Any] = definition.parameters or {"type": "object", "properties": {}}
         self._handler = handler
         self._step = step
         self._execution = execution
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        step_context = self._execution.context(
+        step_context = self._execution.make_context(
             arguments, idempotency_key=context.idempotency_key, runtime=context.runtime
         )
         call = bind_step(self._handler, self._step)

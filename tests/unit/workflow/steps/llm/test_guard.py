@@ -37,7 +37,7 @@ def test_feedback_depends_on_the_mode_and_the_number_of_rounds() -> None:
 
 def test_each_failed_check_is_reported() -> None:
     events: list[Any] = []
-    execution = cast(Any, SimpleNamespace(report_event=lambda kind, **payload: events.append((kind, payload))))
+    execution = cast(Any, SimpleNamespace(record_event=lambda kind, **payload: events.append((kind, payload))))
     answer = CheckedAnswer(ModelResponse(Message("x", role="assistant")), cast(Any, None))
     assert asyncio.run(guard("warn").run_checks(answer, execution)) == [FailedCheck("c", "bad")]
     assert events == [("GUARDRAIL_FAILED", {"check": "c", "reason": "bad", "onFailure": "warn"})]
