@@ -32,18 +32,18 @@ from statewright.workflow.states.expressions.literal import (
 )
 
 SIZE_LIMIT: Final = 2_000_000
-"""Maximum characters of a text that is parsed; a longer text is its own value."""
+"""Maximum characters of text that is parsed. The value of longer text is the text itself."""
 LITERAL_LIMIT: Final = 200_000
 """Maximum characters of a Python literal, which takes much longer to parse than JSON."""
 ATTEMPT_LIMIT: Final = 64
 """Maximum fenced blocks, and maximum brackets in prose, at which the parser looks for a value."""
 
 _VALUE_STARTS: Final = frozenset("{[(\"'0123456789-+.")
-"""The characters with which text can begin that is a value as a whole."""
+"""A text that is a value as a whole begins with one of these characters."""
 _FENCES: Final = (("```", re.compile(r"```[ \t]*json\b\s*", re.I)), ("~~~", re.compile(r"~~~[ \t]*json\b\s*", re.I)))
-_OPENS_VALUE: Final = re.compile(r"""\{\s*["']|(?<![\w)\]])\[\s*(?:\{\s*["']|["'\[])""")
+_VALUE_OPENING: Final = re.compile(r"""\{\s*["']|(?<![\w)\]])\[\s*(?:\{\s*["']|["'\[])""")
 """The beginning of a map with a key, or of a list of strings, maps or lists."""
-_OPENS_MAP: Final = re.compile(r"""\[?\s*\{\s*(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*:""", re.DOTALL)
+_MAP_OPENING: Final = re.compile(r"""\[?\s*\{\s*(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*:""", re.DOTALL)
 """The beginning of a map up to the colon after its first key, or of a list of such maps."""
 _TOKEN: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'(?=\s*[:,\]}])|[\[\]{}]""", re.DOTALL)
 """Tokens in the search for a closing bracket. Escapes are separate tokens, so no quote is visited twice."""
@@ -180,7 +180,7 @@ def _iter_prose_values(source: str) -> Iterator[Any]:
     """Yield the maps and lists in prose that are unlikely to be part of a sentence."""
     pos = work = 0
     for _ in range(ATTEMPT_LIMIT):
-        match = _OPENS_VALUE.search(source, pos)
+        match = _VALUE_OPENING.search(source, pos)
         # After a failure the search continues inside the brackets. The limit of work prevents quadratic time.
         if match is None or work > 2 * len(source):
             return
@@ -189,7 +189,7 @@ def _iter_prose_values(source: str) -> Iterator[Any]:
             closing_end = _find_closing_end(source, match.start())
             work += max(closing_end, end) - match.start()
             # Parts of a broken map are skipped.
-            pos = closing_end if _OPENS_MAP.match(source, match.start()) else match.start() + 1
+            pos = closing_end if _MAP_OPENING.match(source, match.start()) else match.start() + 1
         else:
             pos = end
             if _is_substantial(value) and not (isinstance(value, list) and source[end : end + 1] in _LINK_STARTS):

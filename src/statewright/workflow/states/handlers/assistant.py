@@ -60,7 +60,7 @@ class AssistantStateHandler:
         """None for an assistant without tools, and for one that answers from a script."""
         self._step_retries = step_retries
         self.retries_internally = tools is not None
-        """True if failed steps of the conversation are retried one by one, so that the whole state need not be."""
+        """True if failed steps of the conversation are retried one by one. The whole state is then not retried."""
 
     async def perform(self, call: Call) -> Outcome:
         system = await self._make_system_prompt(call)

@@ -23,7 +23,7 @@ from statewright.workflow.states.templates.values import Loop, Missing, Namespac
 
 Block = Callable[[Rendering], None]
 """A compiled statement, which writes to the output."""
-Assign = Callable[[Rendering, Any], None]
+Assignment = Callable[[Rendering, Any], None]
 """A compiled target of `{% set %}` or `{% for %}`: a function that assigns a value to it."""
 SOURCE_LIMIT: Final = 100_000
 """Maximum characters of a template with blocks."""
@@ -31,7 +31,7 @@ NESTING_LIMIT: Final = 50
 """Maximum nesting of blocks."""
 ENVIRONMENT: Final = Environment(keep_trailing_newline=True, cache_size=0, autoescape=False)
 """Jinja's environment, which is used for parsing only."""
-_DASHED: Final = re.compile(r"\w+(?:-\w+)+")
+_DASHED_NAME: Final = re.compile(r"\w+(?:-\w+)+")
 """A name with dashes, which Jinja parses as a difference."""
 _TAGS: Final = {
     "Block": "{% block %}",
@@ -115,17 +115,17 @@ class _BlockCompiler(ExpressionCompiler):
         placeholders: list[str] = []
         parts: list[str] | None = None
         begins_block = False
-        for line, kind, text in ENVIRONMENT.lex(source):
-            if begins_block and kind == "name" and text == "print":
+        for line, token_type, text in ENVIRONMENT.lex(source):
+            if begins_block and token_type == "name" and text == "print":
                 # Jinja's tree does not distinguish it from a placeholder, so outputs would not match their sources.
                 self.report_unsupported(line, "{% print %}", "Write {{ ... }} instead.")
                 return False
-            begins_block = kind == "block_begin" or (begins_block and kind == "whitespace")
-            if kind == "variable_begin":
+            begins_block = token_type == "block_begin" or (begins_block and token_type == "whitespace")
+            if token_type == "variable_begin":
                 parts = []
             if parts is not None:
                 parts.append(text)
-            if kind == "variable_end" and parts is not None:
+            if token_type == "variable_end" and parts is not None:
                 placeholders.append("".join(parts))
                 parts = None
         self._placeholders = iter(placeholders)
@@ -166,7 +166,7 @@ class _BlockCompiler(ExpressionCompiler):
             source = next(self._placeholders)
             key = _read_key(source)
             # `a-b` may be a single name, but the tree contains only `a` and `b`.
-            if key is not None and _DASHED.fullmatch(key):
+            if key is not None and _DASHED_NAME.fullmatch(key):
                 self.names.add(key)
             writers.append(_make_value_writer(self.compile(child), key, source, child.lineno))
         return _make_sequence(writers)
@@ -269,7 +269,7 @@ class _BlockCompiler(ExpressionCompiler):
             return value
         return self.compile_filter(node, self._compile_filters(cast("nodes.Filter | None", node.node), value))
 
-    def _compile_target(self, node: nodes.Node) -> Assign:
+    def _compile_target(self, node: nodes.Node) -> Assignment:
         """Compile an assignment to a name, several names, or a value of a namespace."""
         if isinstance(node, nodes.Name):
             name = node.name
@@ -286,7 +286,7 @@ class _BlockCompiler(ExpressionCompiler):
         self.reject(node, "This target of {% set %}", "Set a name, or a value of a namespace().")
         return lambda rendering, value: None
 
-    def _compile_namespace_target(self, node: nodes.NSRef) -> Assign:
+    def _compile_namespace_target(self, node: nodes.NSRef) -> Assignment:
         name, attribute, missing = node.name, node.attr, Missing(node.name)
 
         def assign(rendering: Rendering, value: Any) -> None:
@@ -351,7 +351,7 @@ def _list_loop_items(rendering: Rendering, value: Any) -> list[Any]:
     return list_items(rendering, value)
 
 
-def _is_selected(rendering: Rendering, assign: Assign, item: Any, test: Step) -> bool:
+def _is_selected(rendering: Rendering, assign: Assignment, item: Any, test: Step) -> bool:
     """Return whether an item passes the `if` of a `{% for %}`."""
     rendering.frames.append({})
     rendering.step()
@@ -361,7 +361,7 @@ def _is_selected(rendering: Rendering, assign: Assign, item: Any, test: Step) ->
     return is_selected
 
 
-def _make_item_assignment(targets: list[Assign]) -> Assign:
+def _make_item_assignment(targets: list[Assignment]) -> Assignment:
     """Return an assignment of the items of a list to several targets."""
 
     def assign(rendering: Rendering, value: Any) -> None:

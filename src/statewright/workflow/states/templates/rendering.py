@@ -28,7 +28,7 @@ class TemplateProblem(NamedTuple):
 
 
 class Rendering(Evaluation):
-    """The evaluation of a template. Assigned variables shadow names of the scope."""
+    """The evaluation of a template. Variables that the template sets take precedence over names of the scope."""
 
     __slots__ = ("_copies", "_output", "_size", "frames", "line", "unresolved")
 
@@ -61,7 +61,7 @@ class Rendering(Evaluation):
         value = self.scope.get(name, missing)
         if self._copies is None or not isinstance(value, list | dict):
             return value
-        # Copied once per rendering, so that later references to the name see the modifications.
+        # The value is copied once per rendering, so that later references to the name see the modifications.
         if name not in self._copies:
             self.spend_deep(cast("object", value))
             self._copies[name] = _copy(value)

@@ -24,7 +24,7 @@ def import_function(name: str, reference: str, folder: Path | None) -> Callable[
     """Import the function of a tool from an installed module, or from a module in `folder`. Raises ToolError."""
     module_name, attribute = split_reference(name, reference)
     if folder is not None and str(folder) not in sys.path:
-        # Never removed, because modules of the project may import each other later.
+        # The folder is never removed from the path, because modules of the project may import each other later.
         sys.path.insert(0, str(folder))
     module = _import_module(name, module_name, folder)
     function = getattr(module, attribute, None)

@@ -53,9 +53,9 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """Declares a deprecated name of another key."""
+    """Declares a deprecated name of a key."""
 
-    to: str
+    current_name: str
     both_allowed: bool = False
     """True if both keys may be present. Then the current key takes precedence."""
 
@@ -101,13 +101,13 @@ def _iter_keys(model: type[Any]) -> Iterator[KeySchema]:
         if isinstance(value, Ignored):
             yield KeySchema(name=name, ignored=value.reason)
         elif isinstance(value, Renamed):
-            current = _make_key(value.to, hints[value.to], fields.get(value.to))
+            current = _make_key(value.current_name, hints[value.current_name], fields.get(value.current_name))
             assert current is not None
             yield KeySchema(
                 name=name,
                 type=current.type,
                 doc=current.doc,
-                current_name=value.to,
+                current_name=value.current_name,
                 both_allowed=value.both_allowed,
             )
         elif (key := _make_key(name, hint, fields.get(name))) is not None:
@@ -121,15 +121,15 @@ def _make_key(name: str, hint: Any, field: dataclasses.Field[Any] | None) -> Key
     if key is None:
         return None
     default = _get_default(field) if field is not None else None
-    documented = default if key.default is _FIELD_DEFAULT else key.default
-    if isinstance(documented, tuple):
-        documented = list(cast("tuple[Any, ...]", documented))  # as in JSON
+    documented_default = default if key.default is _FIELD_DEFAULT else key.default
+    if isinstance(documented_default, tuple):
+        documented_default = list(cast("tuple[Any, ...]", documented_default))  # as in JSON
     return KeySchema(
         name=key.name or name,
         type=_find_value_type(base, annotations),
         doc=key.doc,
         required=default is dataclasses.MISSING,
-        default=None if documented is dataclasses.MISSING else documented,
+        default=None if documented_default is dataclasses.MISSING else documented_default,
         aliases=key.aliases,
         field=name if field is not None else "",
         is_raw=get_origin(base) is Mapping,
@@ -163,17 +163,17 @@ def _find_value_type(base: Any, annotations: list[Any]) -> ValueType:
     A value type among the annotations is completed from the Python type `base`. Without one, the value type is the one
     that corresponds to the Python type.
     """
-    annotated = next((item for item in annotations if isinstance(item, Text | Number | ListOf)), None)
+    annotation = next((item for item in annotations if isinstance(item, Text | Number | ListOf)), None)
     schema = next((item.schema for item in (*annotations, base) if hasattr(item, "schema")), None)
     origin, args = get_origin(base), get_args(base)
     if origin is tuple:
         return replace(
-            annotated if isinstance(annotated, ListOf) else ListOf(), item=_find_value_type(*_unwrap(args[0]))
+            annotation if isinstance(annotation, ListOf) else ListOf(), item=_find_value_type(*_unwrap(args[0]))
         )
-    if isinstance(annotated, Number):
-        return replace(annotated, whole=base is int)
-    if annotated is not None:
-        return annotated
+    if isinstance(annotation, Number):
+        return replace(annotation, whole=base is int)
+    if annotation is not None:
+        return annotation
     if schema is not None:
         return schema
     if origin is Literal:
