@@ -14,7 +14,7 @@ from statewright.workflow.steps.state import StepWrites
 
 
 class StepOrder:
-    """The order of the steps of a definition. After a jump, it continues from the target of the jump."""
+    """The order of the steps of a definition. After a jump to a step, the order continues with the steps after it."""
 
     def __init__(self, definition: Definition) -> None:
         self._steps = definition.steps

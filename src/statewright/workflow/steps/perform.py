@@ -131,8 +131,8 @@ def _read_decision(step: ApprovalStep, answer: Mapping[str, Any]) -> StepResult:
             is_final=True,
         )
     outcome = {"decision": decision, "approved": decision != "rejected", "decidedBy": decided_by}
-    edited = {step.content_key: answer["content"]} if decision == "edited" else {}
-    return StepResult(output=outcome, state_updates={decision_key(step.name): outcome, **edited})
+    edited_field = {step.content_key: answer["content"]} if decision == "edited" else {}
+    return StepResult(output=outcome, state_updates={decision_key(step.name): outcome, **edited_field})
 
 
 def check_decision(answer: Any) -> str | None:

@@ -98,7 +98,7 @@ def _parse(text: str, source: str) -> ast.expr:
     try:
         return _parse_python(source)
     except SyntaxError as error:
-        # Columns count the spaces before the source.
+        # The column is that in `text`, which may begin with spaces.
         column = (error.offset or len(source) + 1) + text.index(source[0])
         advice = _suggest_correction(source, error.msg)
         raise ExpressionError(
@@ -124,7 +124,7 @@ def _suggest_correction(source: str, message: str) -> str:
     """Return advice about a syntax error."""
     if "{{" in source or "{%" in source:
         return "Write names in expressions without braces: status == 'success'."
-    # Replace operators of other languages by Python's: `score = 5` becomes `score == 5`.
+    # Replace operators of other languages with those of Python: `score = 5` becomes `score == 5`.
     corrected = _STRING_OR_OPERATOR.sub(lambda match: _PYTHON_OPERATORS.get(match[0], match[0]), source)
     hint = ""
     with suppress(SyntaxError, ValueError, MemoryError, RecursionError):

@@ -17,7 +17,7 @@ from statewright.workflow.states.language.schema.value_types import ListOf, Numb
 from statewright.workflow.states.language.transition import END_STATE, RESERVED, Case, Condition, Next, Switch, Texts
 from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
 
-Name = Annotated[str, Text(empty=False)]
+Name = Annotated[str, Text(may_be_empty=False)]
 Id = Annotated[Name, Key("The name by which states refer to it.")]
 DisplayName = Annotated[str | None, Key("A display name.")]
 IntegrationAlias = Annotated[str | None, Key("The integration with its credentials.")]
@@ -194,7 +194,9 @@ class State:
             ExclusiveKeys("tool_id", "custom_node_id", _ONE_HANDLER),
         ),
     )
-    id: Annotated[str, Text(empty=False, rule={"not": {"enum": [END_STATE, *RESERVED]}}), Key("The name of the state.")]
+    id: Annotated[
+        str, Text(may_be_empty=False, rule={"not": {"enum": [END_STATE, *RESERVED]}}), Key("The name of the state.")
+    ]
     assistant_id: Annotated[
         Name | None, Key("The id of the assistant that runs the state.", aliases=("assistant", "agent"))
     ] = None
@@ -251,7 +253,7 @@ class Definition(Metadata):
     custom_nodes: Annotated[tuple[CustomNode, ...], Key("Nodes of other kinds.")] = ()
     states: Annotated[
         tuple[State, ...],
-        ListOf(at_least=1, advice="A workflow must have at least one valid state."),
+        ListOf(min_items=1, advice="A workflow must have at least one valid state."),
         Key("The states; a run starts with the first one.", aliases=("steps", "nodes")),
     ]
     messages_limit_before_summarization: Annotated[

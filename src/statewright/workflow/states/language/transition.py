@@ -25,7 +25,7 @@ Texts = tuple[str, ...]
 _QUOTED: Final = r"'(?:[^'\\]|\\[\s\S])*'" + "|" + r'"(?:[^"\\]|\\[\s\S])*"'
 _OPERATORS: Final = r"&(?!&)|\|(?!\|)|={1,2}(?!=)|!=(?!=)"
 EXPRESSION: Final = Text(
-    empty=False,
+    may_be_empty=False,
     rule={
         "maxLength": LENGTH_LIMIT,
         # Closed quotes, and outside of them none of the operators of other languages: && || ! ===
@@ -34,7 +34,7 @@ EXPRESSION: Final = Text(
         "not": {"pattern": r"^\s*[A-Za-z_][\w.]*\s*=(?!=)"},
     },
 )
-TARGET: Final = Text(empty=False, rule={"not": {"enum": list(RESERVED)}})
+TARGET: Final = Text(may_be_empty=False, rule={"not": {"enum": list(RESERVED)}})
 Target = Annotated[str, TARGET]
 
 
@@ -179,7 +179,7 @@ class Next:
     ] = None
     state_ids: Annotated[
         tuple[Target, ...] | None,
-        ListOf(at_least=1, distinct=True, advice="Write the next states, or state_id: end."),
+        ListOf(min_items=1, distinct=True, advice="Write the next states, or state_id: end."),
         Key("The next states, which run concurrently.", aliases=("states",)),
     ] = None
     condition: Annotated[Condition | None, Key("A choice between two targets.", aliases=("if",))] = None

@@ -24,7 +24,7 @@ class DocumentLister:
     limits: NodeLimits
     is_included: Matcher
     """Returns whether the path of a document is included."""
-    with_content: bool
+    includes_content: bool
     files_seen: int = 0
     documents_listed: int = 0
     bytes_read: int = 0
@@ -66,7 +66,7 @@ class DocumentLister:
             "file_name": path.rpartition("/")[2],
             "source": f"{datasource_id}/{path}",
         }
-        return {**document, **self._read_content(folder / path)} if self.with_content else document
+        return {**document, **self._read_content(folder / path)} if self.includes_content else document
 
     def _read_content(self, path: Path) -> dict[str, Any]:
         """Return a map with the `content` of a file, which is None for a binary file.
@@ -115,7 +115,7 @@ class DocumentsTreeConfig:
 
     datasource_ids: tuple[str, ...] = ()
     is_included: Matcher = _accept_all
-    with_content: bool = False
+    includes_content: bool = False
     output_key: str = OUTPUT_KEY
 
 
@@ -131,7 +131,7 @@ class DocumentsTree:
 
     def _list_documents(self) -> list[dict[str, Any]]:
         config, find_source = self._config, self._resources.datasource
-        lister = DocumentLister(self._resources.limits, config.is_included, config.with_content)
+        lister = DocumentLister(self._resources.limits, config.is_included, config.includes_content)
         return [item for name in config.datasource_ids for item in lister.list_documents(name, find_source(name))]
 
 
@@ -144,7 +144,7 @@ def read_config(definition: CustomNode) -> tuple[DocumentsTreeConfig, list[Confi
     config = DocumentsTreeConfig(
         datasource_ids=ids,
         is_included=_read_filters(reader),
-        with_content=reader.flag("include_content"),
+        includes_content=reader.flag("include_content"),
         output_key=reader.text("output_key") or OUTPUT_KEY,
     )
     reader.finish()

@@ -118,7 +118,7 @@ class HttpRequests:
             check_origin(credentials, base, target)
             guard = guard.with_origin(base)
         content, content_type = body
-        # Compression is refused, because a small response could expand to any size.
+        # "identity" excludes compression, because a small compressed response could expand to any size.
         default_headers = {"accept": "*/*", "user-agent": "statewright", "accept-encoding": "identity"}
         if content_type is not None:
             default_headers["content-type"] = content_type

@@ -77,7 +77,7 @@ _RUN_ERRORS: Final = (RunError, StorageError, InternalError)
 
 
 class MissingModel(ModelError):
-    """A step names an unknown model."""
+    """A step names a model that does not exist."""
 
 
 _FINAL_ERRORS: Final = (InvalidConfig, MissingApiKey, MissingModel)

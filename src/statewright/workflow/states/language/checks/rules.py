@@ -35,7 +35,7 @@ def _parse_expressions(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
                 diagnostics.error(Phase.RULES, *parsed_map.location(name), str(error), "")
                 continue
             for reason in expression.unsupported:
-                message = f"This expression counts as false at run time: {reason}"
+                message = f"This expression is always false at run time: {reason}"
                 diagnostics.warn(Phase.RULES, *parsed_map.location(name), message, "")
 
 

@@ -5,7 +5,7 @@
         \"\"\"A tool that states call.\"\"\"
 
         schema: ClassVar = MapSchema("tool", "a map with an id", noun="Tool")
-        id: Annotated[str, Text(empty=False), Key("The name by which states refer to it.")]
+        id: Annotated[str, Text(may_be_empty=False), Key("The name by which states refer to it.")]
         trace: Annotated[bool, Key("Whether calls are logged in detail.")] = False
         label: ClassVar[Annotated[str, Key("A label.")]]
         verbose: ClassVar = Renamed("trace")
@@ -171,7 +171,7 @@ def _find_value_type(base: Any, annotations: list[Any]) -> ValueType:
             annotation if isinstance(annotation, ListOf) else ListOf(), item=_find_value_type(*_unwrap(args[0]))
         )
     if isinstance(annotation, Number):
-        return replace(annotation, whole=base is int)
+        return replace(annotation, is_whole=base is int)
     if annotation is not None:
         return annotation
     if schema is not None:
