@@ -101,7 +101,10 @@ class Token:
 
 
 def continue_branch(token: Token, visit: Visit, *, item: ItemRef | None = None) -> Token:
-    """Return the token of the same branch for the next state of its chain. `item` replaces its item, unless None."""
+    """Return the token of the same branch for the next state of its chain.
+
+    Unless it is None, `item` replaces the item of the branch.
+    """
     assert token.iteration is not None
     iteration = replace(token.iteration, is_first=False, item=item or token.iteration.item)
     return Token((visit.id,), token.path, iteration)

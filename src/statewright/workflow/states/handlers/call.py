@@ -36,8 +36,8 @@ class Call:
     """The item of the branch; None outside iterations, where `has_item` is false."""
     has_item: bool
     number: int
-    """The index of this call among those of the state in this run, which selects the output from a script: the number
-    of earlier model calls of the state, plus the index of the item in its iteration."""
+    """The index of this call among the calls of the state in this run, by which a script selects the output. It is the
+    number of earlier model calls of the state, plus the index of the item in its iteration."""
     lineage: Lineage
     """All visits of the run so far, and its input."""
     runtime: Runtime[Any]

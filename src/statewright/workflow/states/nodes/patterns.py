@@ -65,9 +65,9 @@ def compile_filter(lines: Sequence[str]) -> Matcher:
     patterns = [line.rstrip() for line in lines]
     patterns = [pattern for pattern in patterns if pattern and not pattern.startswith("#")]
     rules = [(not pattern.startswith("!"), _compile_filter_line(pattern.removeprefix("!"))) for pattern in patterns]
-    default = not any(includes for includes, _ in rules)
+    includes_by_default = not any(includes for includes, _ in rules)
     reversed_rules = rules[::-1]
-    return lambda path: next((includes for includes, matches in reversed_rules if matches(path)), default)
+    return lambda path: next((includes for includes, matches in reversed_rules if matches(path)), includes_by_default)
 
 
 def _compile_filter_line(pattern: str) -> Matcher:
