@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import check_number, check_operand
 from statewright.workflow.states.expressions.functions import FUNCTIONS, list_items
-from statewright.workflow.states.templates.list_filters import LIST_FILTERS, make_part_reader, read_items
+from statewright.workflow.states.templates.list_filters import LIST_FILTERS, make_attribute_reader, read_items
 from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.tests import TESTS
 from statewright.workflow.states.templates.text_filters import TEXT_FILTERS
@@ -120,7 +120,7 @@ def _map(rendering: Rendering, value: Any, *args: Any, **kwargs: Any) -> list[An
         attribute = kwargs.pop("attribute", None)
         if attribute is None or kwargs.keys() - {"default"}:
             raise ExpressionError("map needs the name of a filter, or attribute='...'")
-        read = make_part_reader(rendering, attribute)
+        read = make_attribute_reader(rendering, attribute)
         if "default" in kwargs:
             return [default(read(item), kwargs["default"]) for item in items]
         return [read(item) for item in items]
@@ -141,7 +141,7 @@ def _make_select_filter(keeps_matches: bool, by_attribute: bool) -> Filter:
         name, *others = args or ("truthy",)
         if name not in TESTS:
             raise ExpressionError(f"the test {str(name)[:40]!r} does not exist")
-        read, test = make_part_reader(rendering, attribute), TESTS[name]
+        read, test = make_attribute_reader(rendering, attribute), TESTS[name]
         items = read_items(rendering, value)
         return [item for item in items if bool(test(rendering, read(item), *others, **kwargs)) is keeps_matches]
 

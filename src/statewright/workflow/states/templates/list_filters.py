@@ -20,7 +20,7 @@ from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.values import Group, Missing, get_attribute, get_subscript, json_default
 
 Reader = Callable[[Any], Any]
-"""Returns a part of an item."""
+"""Returns an attribute of an item."""
 Attribute = str | int | None
 """A path with dots, an index, or None for the item itself."""
 LENGTH_LIMIT: Final = 1000
@@ -29,7 +29,7 @@ PARTS_LIMIT: Final = 100
 """Maximum parts of a path, or of several paths separated by commas."""
 
 
-def make_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
+def make_attribute_reader(rendering: Rendering, attribute: Attribute) -> Reader:
     """Return a function that reads an attribute of an item, which may be Missing.
 
     Raises ExpressionError if the attribute is not valid.
@@ -58,7 +58,7 @@ def make_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
 
 def _make_required_reader(rendering: Rendering, attribute: Attribute) -> Reader:
     """Return a reader of an attribute that every item must have."""
-    read = make_part_reader(rendering, attribute)
+    read = make_attribute_reader(rendering, attribute)
 
     def read_required(item: Any) -> Any:
         part = read(item)
@@ -165,14 +165,14 @@ def _unique(rendering: Rendering, value: Any, case_sensitive: bool = False, attr
     seen: set[str] = set()
     result: list[Any] = []
     for key, item in zip(keys, items, strict=True):
-        name = _equality_key(key)
-        if name not in seen:
-            seen.add(name)
+        equality_key = _make_equality_key(key)
+        if equality_key not in seen:
+            seen.add(equality_key)
             result.append(item)
     return result
 
 
-def _equality_key(value: Any) -> str:
+def _make_equality_key(value: Any) -> str:
     """Return the same string for equal values. Numbers are not hashed, because an attacker could make them collide."""
     if isinstance(value, str):
         return f'"{value}'
@@ -222,7 +222,7 @@ def _sum(rendering: Rendering, value: Any, attribute: Attribute = None, start: A
 def _group_by(
     rendering: Rendering, value: Any, attribute: Attribute, default: Any = None, case_sensitive: bool = False
 ) -> list[Group]:
-    read = make_part_reader(rendering, attribute)
+    read = make_attribute_reader(rendering, attribute)
     items = read_items(rendering, value)
     parts = [default if isinstance(part := read(item), Missing) else part for item in items]
     keys = _compute_sort_keys(rendering, parts, None, case_sensitive)

@@ -115,14 +115,14 @@ def _number_flow_lines(source_lines: Sequence[str], first: int, *, has_escapes: 
     In such a scalar, a blank line is a line break, and all other line ends are spaces.
     """
     numbers: list[int] = [first]
-    blank = 0
+    blank_lines = 0
     for number, line in enumerate(source_lines, first):
         if number > first and not line.strip(" \t"):
-            blank += 1
+            blank_lines += 1
             continue
         escaped_breaks = _ESCAPE.findall(line).count("n") if has_escapes else 0
-        numbers += [number] * (blank + escaped_breaks)
-        blank = 0
+        numbers += [number] * (blank_lines + escaped_breaks)
+        blank_lines = 0
     return numbers
 
 
@@ -131,14 +131,14 @@ def _number_folded_lines(source_lines: Sequence[str], first: int) -> list[int]:
     body = [(number, line) for number, line in enumerate(source_lines, first) if number > first]
     indent = min((len(line) - len(line.lstrip(" ")) for _, line in body if line.strip()), default=0)
     numbers: list[int] = []
-    blank = 0
+    blank_lines = 0
     was_indented = False
     for number, line in body:
         if not line.strip():
-            blank += 1
+            blank_lines += 1
             continue
         is_indented = line[indent : indent + 1] in (" ", "\t")
         keeps_break = not numbers or is_indented or was_indented
-        numbers += [number] * (blank + keeps_break)
-        blank, was_indented = 0, is_indented
+        numbers += [number] * (blank_lines + keeps_break)
+        blank_lines, was_indented = 0, is_indented
     return numbers
