@@ -55,13 +55,13 @@ class Handlers:
 
         Raises InvalidConfig if the object is not a function, or if another function is registered under the name.
         """
-        if not callable(function) or _arity(function) is None:
+        if not callable(function) or _count_arguments(function) is None:
             raise InvalidConfig(
                 f"Handler {name!r} is {function!r}, which cannot be called with a context. "
                 f"Pass a function fn(ctx) or fn(ctx, step)."
             )
         existing = self._by_name.get(name)
-        if existing is not None and _identity_key(existing) != _identity_key(function):
+        if existing is not None and _make_identity_key(existing) != _make_identity_key(function):
             raise InvalidConfig(
                 f"Two functions are registered as handler {name!r}: {existing!r} and {function!r}. Rename one of them."
             )
@@ -124,7 +124,7 @@ def as_handlers(handlers: Handlers | Mapping[str, Handler] | None) -> Handlers:
 
 def bind_step(handler: Handler, step: Any) -> Handler:
     """Return the handler as a function whose only argument is the context. A second parameter is bound to `step`."""
-    if _arity(handler) != 2:
+    if _count_arguments(handler) != 2:
         return handler
 
     def call(context: Any) -> Any:
@@ -133,7 +133,7 @@ def bind_step(handler: Handler, step: Any) -> Handler:
     return call
 
 
-def _arity(function: Handler) -> int | None:
+def _count_arguments(function: Handler) -> int | None:
     """Return the number of arguments to call a handler with, which is 1 or 2; None if it accepts neither number."""
     try:
         signature = inspect.signature(function)
@@ -155,10 +155,10 @@ def _is_public_handler(name: str, value: object, module: str) -> bool:
     that contains `from os import system`.
     """
     is_function = inspect.isfunction(value) and not name.startswith("_")
-    return is_function and value.__module__ == module and _arity(cast(Handler, value)) is not None
+    return is_function and value.__module__ == module and _count_arguments(cast(Handler, value)) is not None
 
 
-def _identity_key(function: Handler) -> tuple[str, str, int] | int:
+def _make_identity_key(function: Handler) -> tuple[str, str, int] | int:
     """Return a key that identifies a function, and stays the same when its module is reloaded."""
     name: str | None = getattr(function, "__qualname__", None)
     if name is None or "<" in name:  # lambdas and local functions may share a name

@@ -35,7 +35,7 @@ class Phase(IntEnum):
     """Reachability of states."""
 
 
-class _Entry(NamedTuple):
+class _Diagnostic(NamedTuple):
     phase: Phase
     at: Mark
     path: Path
@@ -43,7 +43,7 @@ class _Entry(NamedTuple):
     suggestion: str
 
 
-def _sort_key(entry: _Entry) -> tuple[Phase, Mark]:
+def _sort_key(entry: _Diagnostic) -> tuple[Phase, Mark]:
     return entry.phase, entry.at
 
 
@@ -55,24 +55,24 @@ class Diagnostics:
     """The problems and warnings of one file."""
 
     def __init__(self) -> None:
-        self._problems: list[_Entry] = []
-        self._warnings: list[_Entry] = []
+        self._problems: list[_Diagnostic] = []
+        self._warnings: list[_Diagnostic] = []
         self._labels: dict[Path, str] = {}
         self._comparisons_left = MAX_COMPARISONS
 
     def error(self, phase: Phase, path: Path, at: Mark, message: str, suggestion: str) -> None:
         """Report a problem that prevents the workflow from running."""
-        self._problems.append(_Entry(phase, at, path, message, suggestion))
+        self._problems.append(_Diagnostic(phase, at, path, message, suggestion))
 
     def warn(self, phase: Phase, path: Path, at: Mark, message: str, suggestion: str) -> None:
         """Report a part of the file that is accepted but probably a mistake."""
-        self._warnings.append(_Entry(phase, at, path, message, suggestion))
+        self._warnings.append(_Diagnostic(phase, at, path, message, suggestion))
 
     def add_syntax(self, problems: Sequence[Problem]) -> None:
         """Add the problems of the YAML parser."""
         for problem in problems:
             self._problems.append(
-                _Entry(Phase.SYNTAX, Mark(problem.line, problem.column), (), problem.message, problem.suggestion)
+                _Diagnostic(Phase.SYNTAX, Mark(problem.line, problem.column), (), problem.message, problem.suggestion)
             )
 
     def set_label(self, path: Path, label: str) -> None:
@@ -109,7 +109,7 @@ class Diagnostics:
     def warnings(self) -> tuple[Problem, ...]:
         return tuple(map(self._to_problem, sorted(self._warnings, key=_sort_key)))
 
-    def _to_problem(self, entry: _Entry) -> Problem:
+    def _to_problem(self, entry: _Diagnostic) -> Problem:
         paths = (entry.path[:length] for length in range(len(entry.path), 0, -1))
         label = next((self._labels[path] for path in paths if path in self._labels), "")
         message = entry.message if label in entry.message else f"{label}: {entry.message}"

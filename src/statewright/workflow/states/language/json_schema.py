@@ -30,7 +30,7 @@ def language_schema(node_kinds: Collection[str] = NODE_KINDS) -> dict[str, Any]:
     `node_kinds` are the supported kinds of custom nodes. The schema does not allow unknown keys, because most of them
     are misspelt keys, although `statewright check` only warns about them.
     """
-    extra = {CustomNode.schema.name: [_make_kind_rule(node_kinds)], McpServer.schema.name: [_make_server_rule()]}
+    extra_rules = {CustomNode.schema.name: [_make_kind_rule(node_kinds)], McpServer.schema.name: [_make_server_rule()]}
     return {
         "$schema": _DIALECT,
         "title": "A workflow of states",
@@ -38,11 +38,11 @@ def language_schema(node_kinds: Collection[str] = NODE_KINDS) -> dict[str, Any]:
         "if": _require_keys("execution_config"),
         "then": WrappedDefinition.schema.json_schema(),
         "else": Definition.schema.json_schema(),
-        "$defs": {schema.name: _make_map_schema(schema, extra.get(schema.name, [])) for schema in SCHEMAS},
+        "$defs": {schema.name: _make_map_schema(schema, extra_rules.get(schema.name, [])) for schema in SCHEMAS},
     }
 
 
-def _make_map_schema(schema: MapSchema, extra: list[dict[str, Any]]) -> dict[str, Any]:
+def _make_map_schema(schema: MapSchema, extra_rules: list[dict[str, Any]]) -> dict[str, Any]:
     document: dict[str, Any] = {
         "type": "object",
         "description": schema.doc,
@@ -52,7 +52,7 @@ def _make_map_schema(schema: MapSchema, extra: list[dict[str, Any]]) -> dict[str
     }
     if required := [key.name for key in schema.keys if key.required]:
         document["required"] = required
-    if rules := [*_make_rules(schema), *extra]:
+    if rules := [*_make_rules(schema), *extra_rules]:
         document["allOf"] = rules
     return document
 

@@ -173,28 +173,30 @@ class OutputGuard:
 
         Raises InvalidConfig for a check that returns neither a string nor None.
         """
-        failed = [FailedCheck(name, reason) for name in self._checks if (reason := await self._run_check(name, answer))]
-        for check in failed:
+        failed_checks = [
+            FailedCheck(name, reason) for name in self._checks if (reason := await self._run_check(name, answer))
+        ]
+        for check in failed_checks:
             execution.record_event(
                 "GUARDRAIL_FAILED", check=check.check, reason=check.reason, onFailure=self._on_failure
             )
-        return failed
+        return failed_checks
 
-    def feedback(self, failed: Sequence[FailedCheck], corrections: int) -> str | None:
+    def make_feedback(self, failed_checks: Sequence[FailedCheck], corrections: int) -> str | None:
         """Return the feedback to send to the model; None if its answer is accepted.
 
         `corrections` is the number of corrections so far. Raises StepFailed if the answer is rejected, or if it still
         fails after the maximum number of corrections.
         """
-        if not failed or self._on_failure == "warn":
+        if not failed_checks or self._on_failure == "warn":
             return None
         if self._on_failure == "retry_with_feedback" and corrections < FEEDBACK_ROUNDS:
-            return "Your answer was not accepted.\n" + "\n".join(check.reason for check in failed)
-        reasons = " ".join(f"{check.check}: {check.reason}" for check in failed)
+            return "Your answer was not accepted.\n" + "\n".join(check.reason for check in failed_checks)
+        reasons = " ".join(f"{check.check}: {check.reason}" for check in failed_checks)
         raise StepFailed(
             f"The answer of the model failed the checks of step {self._step.name!r}. {reasons}",
             code="GUARDRAIL_FAILED",
-            details={"checks": [check._asdict() for check in failed]},
+            details={"checks": [check._asdict() for check in failed_checks]},
         )
 
     async def _run_check(self, name: str, answer: CheckedAnswer) -> str | None:

@@ -40,9 +40,9 @@ class LlmStepHandler:
         corrections = 0
         while True:
             answer = CheckedAnswer(await conversation.reply(), self._step)
-            failed = await self._run_checks(answer, execution, journal)
+            failed_checks = await self._run_checks(answer, execution, journal)
             try:
-                feedback = self._guard.feedback(failed, corrections)
+                feedback = self._guard.make_feedback(failed_checks, corrections)
                 if feedback is None:
                     return self._make_result(answer)
             except (StepFailed, InvalidUpdateError):

@@ -26,12 +26,12 @@ FAILED = [FailedCheck("c", "bad"), FailedCheck("d", "worse")]
 
 
 def test_feedback_depends_on_the_mode_and_the_number_of_rounds() -> None:
-    assert guard("warn").feedback(FAILED, 0) is None
-    assert guard("block").feedback([], 0) is None
-    assert guard("retry_with_feedback").feedback(FAILED, 0) == "Your answer was not accepted.\nbad\nworse"
+    assert guard("warn").make_feedback(FAILED, 0) is None
+    assert guard("block").make_feedback([], 0) is None
+    assert guard("retry_with_feedback").make_feedback(FAILED, 0) == "Your answer was not accepted.\nbad\nworse"
     for output_guard, rounds in ((guard("block"), 0), (guard("retry_with_feedback"), FEEDBACK_ROUNDS)):
         with pytest.raises(StepFailed, match="c: bad d: worse") as failed:
-            output_guard.feedback(FAILED, rounds)
+            output_guard.make_feedback(FAILED, rounds)
         assert failed.value.details == {"checks": [{"check": "c", "reason": "bad"}, {"check": "d", "reason": "worse"}]}
 
 
