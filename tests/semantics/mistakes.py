@@ -236,7 +236,7 @@ MEANING_MISTAKES = {
     "misspelt key of a policy": wrong(
         "states:\n", "retry_policy:\n  max_attempt: 5\nstates:\n", 10, "Did you mean 'max_attempts'?", is_warning=True
     ),
-    "unknown function": wrong("score == 5", "foo(score)", 20, "counts as false at run time: foo()", is_warning=True),
+    "unknown function": wrong("score == 5", "foo(score)", 20, "is always false at run time: foo()", is_warning=True),
     "braces in an expression": wrong("score == 5", '"{{score}} == 5"', 20, "without braces", is_warning=True),
     "state that nothing leads to": wrong("state_id: look", "state_id: end", 15, "cannot be reached", is_warning=True),
     "no way to the end": wrong("then: end", "then: look", 10, "cannot be reached from", is_warning=True),

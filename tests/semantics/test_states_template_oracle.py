@@ -226,7 +226,7 @@ def test_2_3_templates_render_as_in_jinja(part: int) -> None:
         assert template.errors == (), source
         unresolved: list[str] = []
         try:
-            result = template.render(SCOPE, report=unresolved.append)
+            result = template.render(SCOPE, on_unresolved=unresolved.append)
         except ExpressionError:
             continue  # our templates are stricter: a text is not a list, and numbers have 63 bits
         if unresolved or "{{undefined}}" in expected:

@@ -18,7 +18,7 @@ from statewright.models import ChatModel
 from statewright.project import Project, ServedGraph, load_project
 from statewright.project.toml_positions import format_path
 from statewright.service import Catalog
-from statewright.workflow.states.resources.chat_models import ModelNames
+from statewright.workflow.states.resources.chat_models import ModelResolver
 from statewright.workflow.steps import read_definition, registered
 from statewright.workflow.steps.llm.resources import qualify_model_name
 
@@ -72,10 +72,10 @@ class _CatalogBuilder:
         self._problems: list[Problem] = []
         self._modules: dict[str, ModuleType] = {}
         default = PinnedModel(models.connect(models.default, project)) if models.default is not None else None
-        names = ModelNames(project.models, project.defaults.provider)
+        resolver = ModelResolver(project.models, project.defaults.provider)
         self._catalog = Catalog(
             handlers=registered.allowing(*project.handler_modules),
-            models=lambda name: cast("ChatModel", default or _step_model(name, names)),
+            models=lambda name: cast("ChatModel", default or _step_model(name, resolver)),
             tools=project.tool_registry().subset(project.functions),
             project=project,
             states_models={"default": default} if default is not None else None,
@@ -153,9 +153,9 @@ class _CatalogBuilder:
                 yield Problem(path, *entry.at, f"Graph {entry.on_failure!r} does not exist.", advice)
 
 
-def _step_model(name: str, names: ModelNames) -> Any:
+def _step_model(name: str, resolver: ModelResolver) -> Any:
     """Return the model named by an LLM step, connected on its first request; None for an unknown name."""
-    return names.find(name if names.is_qualified(name) else qualify_model_name(name) or name)
+    return resolver.find(name if resolver.is_qualified(name) else qualify_model_name(name) or name)
 
 
 def _error_messages(error: Exception) -> Sequence[str]:

@@ -70,10 +70,10 @@ def _connect(name: str, models: Models, file: Path) -> ChatModel:
 
 def _connect_project_default(file: Path) -> ChatModel | None:
     """Connect the default model of the project; return None if there is none, or its provider is unknown."""
-    from statewright.workflow.states.resources.chat_models import ModelNames
+    from statewright.workflow.states.resources.chat_models import ModelResolver
 
     project = load_project(file)
-    source = ModelNames(project.models, project.defaults.provider).find(project.defaults.model)
+    source = ModelResolver(project.models, project.defaults.provider).find(project.defaults.model)
     try:
         return source.model if source is not None else None
     except ModelError as error:

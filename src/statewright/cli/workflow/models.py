@@ -39,13 +39,15 @@ class Models:
         Raises UsageError for an unknown provider, a missing API key or a missing library.
         """
         from statewright.models.providers import connect_model
-        from statewright.workflow.states.resources.chat_models import ModelNames
+        from statewright.workflow.states.resources.chat_models import ModelResolver
 
         try:
             if self.base_url is not None:
                 return connect_model(name, base_url=self.base_url)
-            names = ModelNames(project.models, project.defaults.provider) if project is not None else ModelNames()
-            return names.connect(name)
+            resolver = (
+                ModelResolver(project.models, project.defaults.provider) if project is not None else ModelResolver()
+            )
+            return resolver.connect(name)
         except (ModelError, InvalidConfig) as error:
             raise UsageError(format_error(error)) from error
 

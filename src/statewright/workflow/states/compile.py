@@ -43,12 +43,13 @@ def build_graph(definition: Definition, handlers: HandlerFactory, *, max_items: 
         if state.id not in reachable:
             continue
         handler = handlers.make_handler(state)
-        # A conversation retries its own steps; retrying the whole state would repeat those that have succeeded.
+        # The conversation of an assistant with tools retries its own steps. Retrying the whole state would also repeat
+        # the steps that have succeeded.
         is_retried = not getattr(handler, "retries_internally", False)
-        # Messages of the inner conversation are attributed to the state.
+        # "transparent": streams attribute the messages of the state's conversation, which is a subgraph, to the state.
         metadata: dict[str, Any] = {"drawn": list_arrows(state.next), "transparent": True}
         if index == 0 and unreachable:
-            # Unreachable states are drawn too. Having no node, they are listed with the first state, which has one.
+            # Drawings show unreachable states too. They have no nodes, so the node of the first state lists them.
             metadata["unreachable"] = unreachable
         graph.add_node(
             node_name(state.id),
@@ -71,9 +72,10 @@ def _name_final_node(states: Mapping[str, State]) -> str:
 
 
 def list_destinations(state: State, exits: Mapping[str, Next | None], final_node: str | None) -> list[str]:
-    """Return the possible targets of a state, including the exit of its chain, which an empty iteration takes.
+    """Return the possible targets of a state, including the exit of its chain, which is taken if there are no items.
 
-    `exits` comes from `find_chain_exits`. `final_node` runs after all branches have ended; None without one.
+    `exits` is the result of `find_chain_exits`. `final_node` is the name of the node that runs after all branches have
+    ended, or None if there is no such node.
     """
     targets = dict.fromkeys(state.next.targets)
     if state.id in exits:
@@ -85,7 +87,7 @@ def list_destinations(state: State, exits: Mapping[str, Next | None], final_node
 
 
 def find_reachable_states(definition: Definition) -> set[str]:
-    """Return the ids of the states that a run can reach. The check of the file warns about the others."""
+    """Return the ids of the states that a run can reach. `statewright check` warns about the others."""
     exits = find_chain_exits(definition.states_by_id)
     edges = {state.id: list_destinations(state, exits, None) for state in definition.states}
     return find_reachable(edges, [definition.states[0].id])

@@ -48,12 +48,14 @@ class Workflow:
     ) -> CompiledGraph:
         """Compile the workflow to a graph: `invoke({"input": ...})` returns a `WorkflowResult`.
 
-        `models` is a chat model, the name of one such as `"openai:gpt-5"`, or a mapping of these by assistant id or
-        model name; it takes precedence over models named in files. `script` has outputs of states, which then need
-        neither a model nor a tool. `project` is the result of `statewright.project.load_project`. `max_items` limits
-        the items of one iteration. `options` are those of `StateGraph.compile`: `checkpointer`, `store`, `cache` and so
-        on. Raises InvalidConfig for a script with an unknown state, ModelError for a model in `models` that cannot be
-        connected, and MissingApiKey for one without a key.
+        `models` is a chat model, the name of a model such as `"openai:gpt-5"`, or a mapping from assistant ids and
+        model names to either. These models take precedence over the models that the workflow or the project names.
+        `script` contains fixed outputs of states, which then need neither a model nor a tool. `project` is the result
+        of `statewright.project.load_project`. `max_items` limits the number of items of one iteration. `options` are
+        those of `StateGraph.compile`: `checkpointer`, `store`, `cache` and so on.
+
+        Raises InvalidConfig if the script names an unknown state, ModelError if a model in `models` cannot be
+        connected, and MissingApiKey if the API key of such a model is not set.
         """
         handlers = HandlerFactory(
             self.definition, models=models, tools=tools, script=script, project=project, node_kinds=node_kinds
@@ -85,9 +87,9 @@ def apply_project_limits(definition: Definition, project: Project | None) -> Def
 def load_workflow(path_or_text: str | os.PathLike[str], *, node_kinds: NodeKinds | None = None) -> Workflow:
     """Load a workflow from a file, or from YAML text. Raises WorkflowError with all problems.
 
-    Pass `node_kinds` to allow kinds of custom nodes beyond those of the language.
+    Pass `node_kinds` to allow kinds of custom nodes beyond the built-in ones.
     """
-    text, source = _read(path_or_text)
+    text, source = _read_text(path_or_text)
     kinds = node_kinds or NodeKinds()
     parsed = parse_workflow(text, source=source, node_kinds=kinds.names)
     definition = parsed.expect()
@@ -102,9 +104,9 @@ def load_workflow(path_or_text: str | os.PathLike[str], *, node_kinds: NodeKinds
     return Workflow(definition, warnings, source=source)
 
 
-def _read(path_or_text: str | os.PathLike[str]) -> tuple[str | bytes, str]:
-    """Return the content of a file, or the text, and its name in messages."""
-    # Few paths contain one of these, and every YAML map does.
+def _read_text(path_or_text: str | os.PathLike[str]) -> tuple[str | bytes, str]:
+    """Return the text of a workflow, and the name by which messages refer to it."""
+    # Every YAML map contains a line break or a colon with a space, and hardly any path does.
     if isinstance(path_or_text, str) and ("\n" in path_or_text or ": " in path_or_text):
         return path_or_text, "the workflow"
     path = Path(path_or_text)

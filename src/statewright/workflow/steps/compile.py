@@ -1,7 +1,8 @@
-"""Compilation of a definition to a graph: each step becomes a node, and its result selects the next one.
+"""Compilation of a definition to a graph. Each step becomes a node, whose result selects the next step.
 
-A result may name any step, so every node has all steps as destinations; the edges of the graph are the defaults. The
-handlers, models, tools and checks that steps name are resolved here, and all missing ones are reported together.
+A result may name any step, so every node has all steps as destinations. The edges of the graph lead to the default
+successors. The handlers, models, tools and checks that steps name are looked up here, and all missing ones are reported
+together.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ from statewright.workflow.steps.model import (
 from statewright.workflow.steps.node import AsyncStepNode, StepNode, StepOrder
 from statewright.workflow.steps.perform import PERFORM_BY_TYPE, perform_async_task, perform_task, result_key
 from statewright.workflow.steps.result import StepFailed
-from statewright.workflow.steps.state import CHANNELS, InputReader, StateUpdates, StepsState, state_of
+from statewright.workflow.steps.state import CHANNELS, InputReader, StateUpdates, StepsState, get_visible_state
 from statewright.workflow.steps.template import is_true
 
 
@@ -70,7 +71,7 @@ class StepRetry(RetryPolicy):
         return half_jitter(backoff(attempt, initial=initial, longest=longest, factor=self.backoff_factor), chance)
 
 
-def retry_policy(retry: Retry) -> RetryPolicy | None:
+def make_retry_policy(retry: Retry) -> RetryPolicy | None:
     """Return the retry policy of a step; None for a single attempt."""
     if retry.max_attempts == 1:
         return None
@@ -84,7 +85,11 @@ def retry_policy(retry: Retry) -> RetryPolicy | None:
 
 
 def should_retry(error: BaseException) -> bool:
-    """Return whether a step is retried after an error: not after a final one, nor one of the graph or the run."""
+    """Return whether a step is retried after an error.
+
+    It is not retried after a final failure, nor after errors of the graph, the run or the storage. A timeout of the
+    node, although an error of the run, is retried.
+    """
     if isinstance(error, StepFailed):
         return not error.is_final
     if isinstance(error, NodeTimeoutError):
@@ -92,11 +97,11 @@ def should_retry(error: BaseException) -> bool:
     return isinstance(error, Exception) and not isinstance(error, GraphError | RunError | StorageError | InternalError)
 
 
-# -- the graph: its input is one map, and its output is the state as one map
+# -- the graph, whose input and output are one map each: the output is the visible state
 
 
 class StepsProgram(Program):
-    """A program whose callers see its state as one map, not as channels."""
+    """A program whose callers see its state as one map instead of channels."""
 
     begins_with_state = False
 
@@ -105,11 +110,11 @@ class StepsProgram(Program):
         self.reported = frozenset[str]()  # a parent graph receives the map, not the channels
 
     def output(self, values: Mapping[str, Any], *, typed: bool = False, plain: bool = False) -> Any:
-        return state_of(values)
+        return get_visible_state(values)
 
     def visible_writes(self, result: TaskResult) -> Any:
-        written: dict[str, Any] = dict(result.writes)
-        return written.get("state") or None
+        writes: dict[str, Any] = dict(result.writes)
+        return writes.get("state") or None
 
     def _update_reader(self, channels: Mapping[str, Channel], *, closed: bool, check: bool) -> UpdateReader:
         return StateUpdates({name: self.channels[name] for name in CHANNELS}, closed=True)
@@ -180,7 +185,7 @@ class StepNodeFactory:
 
     def _make_llm_node(self, step: LlmStep, path: str, order: StepOrder) -> Callable[..., Any]:
         tools = [self._make_tool(tool, step, f"{path}.tools[{index}].name") for index, tool in enumerate(step.tools)]
-        # One known model is enough: at run time unknown ones are skipped, and recorded in the log of the run.
+        # One of the models is enough. At run time, missing models are skipped and recorded in the log of the run.
         if not any(self._models.has(name) for name in (step.model, *step.fallback_models)):
             hint = "Register it, or name its provider: provider:model."
             self._report(f"{path}.model", f"The model {step.model!r} is unknown.", hint)
@@ -195,14 +200,14 @@ class StepNodeFactory:
         return AsyncStepNode(step, order, handler.perform)
 
     def _make_tool(self, tool: LlmTool, step: LlmStep, path: str) -> ToolFactory | None:
-        """Return the factory of a tool. Report a tool without an implementation, and return None."""
+        """Return the factory of a tool. If the tool has no implementation, report this, and return None."""
         if tool.name in self._tools:
             try:
-                declared = DeclaredTool(tool, as_tool(self._tools[tool.name], tool.name))
+                declared_tool = DeclaredTool(tool, as_tool(self._tools[tool.name], tool.name))
             except (ToolError, InvalidConfig) as error:
                 self._report(path, str(error))
                 return None
-            return lambda execution: declared
+            return lambda execution: declared_tool
         if self._handlers.has(tool.name):
             return partial(TaskTool, tool, self._handlers.find(tool.name), step)
         hint = suggestion(tool.name, [*self._tools, *self._handlers.names], noun="Tools and handlers")
@@ -211,13 +216,15 @@ class StepNodeFactory:
 
 
 def _placeholder_node(values: Any) -> None:
-    """Stand in for a node that cannot be created. It never runs, as its definition is rejected."""
+    """Stand in for a node that cannot be created. It is never called, because the definition is rejected."""
 
 
 # -- compilation
 
 ANY_MAP: Final = StateSchema()
+"""The schema of maps with any keys."""
 _CANNOT_FAIL: Final = ("condition", "wait")
+"""The types of steps that cannot fail, and thus need no retry policy."""
 Names = Sequence[str] | str | None
 
 
@@ -238,10 +245,11 @@ def compile_steps(
 ) -> StepsGraph:
     """Compile a definition to a graph that takes the input of the workflow and returns its final state.
 
-    `handlers` defaults to the handlers registered with `@task_handler`. `models` resolves the models that steps name,
-    `tools` are tools in addition to the handlers, and `checks` are added to those of `@post_check`, which they override
-    by name. The other options are those of `StateGraph.compile`. Raises WorkflowError with all problems of the
-    definition, including unknown handlers, models, tools and checks.
+    `handlers` defaults to the handlers that were registered with `@task_handler`. `models` contains the models that
+    steps name. `tools` contains tools that models may call in addition to the handlers. `checks` are added to the
+    checks that were registered with `@post_check`, and replace those with the same name. The other options are those of
+    `StateGraph.compile`. Raises WorkflowError with all problems of the definition, including handlers, models, tools
+    and checks that do not exist.
     """
     if not isinstance(definition, Definition):
         definition = read_definition(definition)
@@ -277,31 +285,33 @@ def _add_step(builder: GraphBuilder, step: Step, order: StepOrder, node: Callabl
         step.name,
         node,
         destinations=order.names,
-        # Steps of other types only read the state, which takes less time than handing them to a worker thread.
+        # Steps of other types only read the state, which takes less time than passing them to a worker thread.
         inline=step.type not in ("task", "llm"),
-        retry_policy=retry_policy(step.retry) if step.type not in _CANNOT_FAIL else None,
+        retry_policy=make_retry_policy(step.retry) if step.type not in _CANNOT_FAIL else None,
         metadata={"step_type": step.type, "drawn": _list_arrows(step, order)},
     )
     if isinstance(step, ConditionStep):
-        builder.add_conditional_edges(step.name, _branch_function(step), {True: step.true_step, False: step.false_step})
+        builder.add_conditional_edges(
+            step.name, _make_branch_function(step), {True: step.true_step, False: step.false_step}
+        )
     else:
-        builder.add_edge(step.name, order.default_next(step))
+        builder.add_edge(step.name, order.get_default_next(step))
 
 
-def _branch_function(step: ConditionStep) -> Callable[[Any], bool]:
-    """Return a function that reads the stored outcome of a condition. Used by `update_state(as_node=...)`."""
+def _make_branch_function(step: ConditionStep) -> Callable[[Any], bool]:
+    """Return a function that reads the stored outcome of a condition. `update_state(as_node=...)` uses it."""
 
-    def outcome(values: Any) -> bool:
+    def read_outcome(values: Any) -> bool:
         return is_true(values["state"].get(result_key(step.name)))
 
-    return outcome
+    return read_outcome
 
 
 def _list_arrows(step: Step, order: StepOrder) -> list[tuple[str, str, str]]:
     """Return the arrows of a step for drawings, as the definition declares them."""
     if isinstance(step, ConditionStep):
         return [(step.true_step, "conditional", step.expression), (step.false_step, "conditional", "otherwise")]
-    return [(order.default_next(step), "plain", "")]
+    return [(order.get_default_next(step), "plain", "")]
 
 
 def _as_sequence(names: Names) -> Sequence[str]:

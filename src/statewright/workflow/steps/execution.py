@@ -1,4 +1,4 @@
-"""One execution of a step: the context of its handler, waiting for answers, and records in the log of the run."""
+"""One execution of a step: the context of its handler, its waits for answers, and its records in the log of the run."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ from statewright.workflow.steps.model import Step
 
 
 class StepContext:
-    """The context of one attempt at a step, for its handler. Tests can create one: all arguments have defaults."""
+    """The context of one attempt at a step, which its handler receives.
+
+    All arguments have defaults, so that a test can create a context for a handler.
+    """
 
     def __init__(
         self,
@@ -40,7 +43,7 @@ class StepContext:
         self.workspace_id = workspace_id
         """The workspace that owns the run; None outside the service."""
         self.idempotency_key = idempotency_key
-        """The same for all attempts at the step; another one if the run visits the step again."""
+        """A key that is the same for all attempts at the step, but differs if the run visits the step again."""
         self.attempt = attempt
         """The number of the attempt, from 1."""
         self._input = workflow_input or {}
@@ -67,11 +70,11 @@ class StepContext:
 
 # -- waiting
 #
-# An interrupt can be answered only once. So after an invalid answer the step opens another interrupt; their keys are
-# `<key>.0`, `<key>.1` and so on.
+# An interrupt can be answered only once. So after an invalid answer, the step opens another interrupt. The keys of the
+# interrupts are `<key>.0`, `<key>.1` and so on.
 
 AnswerCheck = Callable[[Any], str | None]
-"""Returns the reason why an answer is not valid; None for a valid one."""
+"""Returns the reason why an answer is not valid; None for a valid answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +88,7 @@ class WaitRequest:
     """The type of the signal; None for an answer or a timer."""
     is_timer: bool = False
     delay: Duration | None = None
-    """The timer or deadline, from the start of the wait."""
+    """The time from the start of the wait until the timer or deadline."""
     until: datetime | None = None
     """The timer or deadline as a point in time."""
 
@@ -99,12 +102,15 @@ class WaitRequest:
 
 
 def find_open_interrupt(key: str, runtime: Runtime[Any]) -> Interrupt | None:
-    """Return the interrupt that the last execution of the step opened under a key, or None. It may be answered."""
+    """Return the interrupt that the last execution of the step opened under a key; None if there is none.
+
+    The interrupt may have an answer that the step has not received yet.
+    """
     scope = current_scope()
     if scope is None or scope.task is None:
         raise InternalError("A step looked up its interrupts outside a node. Please report this.")
     number = 0
-    # For interrupts with invalid answers, the run still has the answer, but `asked` returns None.
+    # For an interrupt with an invalid answer, the run still has the answer, but `asked` returns None.
     while interrupt_id(scope.task.id, f"{key}.{number}") in scope.run.answers:
         if (interrupt := runtime.asked(f"{key}.{number}")) is not None:
             return interrupt
@@ -113,7 +119,7 @@ def find_open_interrupt(key: str, runtime: Runtime[Any]) -> Interrupt | None:
 
 
 def get_caller_run_id() -> str | None:
-    """Return the run id that the caller chose, which stays the same when the run is resumed; None if there is none."""
+    """Return the run id that the caller chose, or None. It is the same when the run is resumed."""
     scope = current_scope()
     return scope.run.settings.run_id if scope is not None else None
 
@@ -124,7 +130,7 @@ def get_caller_run_id() -> str | None:
 class StepExecution:
     """The input, state and runtime of one execution of a step. The maps are shared, and must not be modified."""
 
-    __slots__ = ("_configurable", "_key", "input", "origin", "runtime", "state", "step", "visits")
+    __slots__ = ("_configurable", "_request_key", "input", "origin", "runtime", "state", "step", "visits")
 
     def __init__(self, step: Step, values: Mapping[str, Any], runtime: Runtime[Any], config: Mapping[str, Any]) -> None:
         self.step = step
@@ -134,7 +140,7 @@ class StepExecution:
         self.visits: Mapping[str, int] = values.get("visits") or {}
         self.origin: str = values.get("origin") or ""
         self._configurable = cast("Mapping[str, Any]", config.get("configurable") or {})
-        self._key: str | None = None
+        self._request_key: str | None = None
 
     @property
     def visit_number(self) -> int:
@@ -147,14 +153,14 @@ class StepExecution:
         key = f"{get_caller_run_id() or self.origin}:{self.step.name}"
         return key if self.visit_number == 1 else f"{key}:{self.visit_number}"
 
-    def context(
+    def make_context(
         self,
         config: Mapping[str, Any],
         *,
         idempotency_key: str | None = None,
         runtime: Runtime[Any] | None = None,
     ) -> StepContext:
-        """Return the context for a handler. Pass the `runtime` of a called task if the handler runs inside one."""
+        """Return the context for a handler. If a called task runs the handler, pass the `runtime` of that task."""
         info = self.runtime.execution_info
         return StepContext(
             step_name=self.step.name,
@@ -172,26 +178,26 @@ class StepExecution:
 
     @property
     def request_key(self) -> str:
-        """The key of the interrupts of this attempt: `<retry>/<attempt>`. Each attempt has its own, and asks again.
+        """The key of this attempt's interrupts: `<retry>/<attempt>`. Each attempt has its own key, and so asks again.
 
         When a failed run is retried, its attempts are counted from 1 again; `retry` in the config counts the retries.
         """
-        if self._key is None:
+        if self._request_key is None:
             retry, attempt = self._configurable.get("retry", 0), self.runtime.execution_info.attempt
-            self._key, scope = f"{retry}/{attempt}", current_scope()
+            self._request_key, scope = f"{retry}/{attempt}", current_scope()
             if scope is not None and scope.run.known_interrupts:  # only a resumed run needs the search
-                # After a crash the count of attempts may be too low, but the interrupt of the last one still exists.
+                # After a crash, the number of the attempt may be too low, but the interrupt of the last attempt exists.
                 keys = [f"{retry}/{number}" for number in range(attempt, self.step.retry.max_attempts + 1)]
                 open_keys = (key for key in keys if find_open_interrupt(key, self.runtime) is not None)
-                self._key = next(open_keys, self._key)
-        return self._key
+                self._request_key = next(open_keys, self._request_key)
+        return self._request_key
 
     def find_open_interrupt(self) -> Interrupt | None:
         """Return the interrupt that this attempt opened in an earlier execution; None if there is none."""
         return find_open_interrupt(self.request_key, self.runtime)
 
     def wait_for(self, request: WaitRequest, check_answer: AnswerCheck) -> Any:
-        """Return the answer to a request; None after its timer or deadline. Suspends the node until then.
+        """Suspend the node until a request is answered. Return the answer; None after the timer or deadline.
 
         An invalid answer is recorded in the log of the run, and the wait continues with its original deadline.
         """
@@ -205,18 +211,19 @@ class StepExecution:
             reason = check_answer(answer)
             if reason is None:
                 return answer
-            if interrupt is not None:  # None in later executions, so that an invalid answer is recorded only once
+            # In later executions the interrupt is None, so an invalid answer is recorded only once.
+            if interrupt is not None:
                 delay, until = None, interrupt.due_at
-                self.report_event("SIGNAL_IGNORED", reason=reason)
+                self.record_event("SIGNAL_IGNORED", reason=reason)
             number += 1
 
     # -- the log of the run
 
-    def report(self, **fields: Any) -> None:
-        """Record the `output` of the step, the `skipped` steps, or an `event`."""
+    def record(self, **fields: Any) -> None:
+        """Record fields in the log of the run: the `output` of the step, the `skipped` steps, or an `event`."""
         if fields and self.runtime.is_recorded:
             self.runtime.record("step_reported", fields)
 
-    def report_event(self, kind: str, **payload: Any) -> None:
-        """Record an event of the step."""
-        self.report(event={"type": kind, "payload": payload})
+    def record_event(self, event_type: str, **payload: Any) -> None:
+        """Record an event of the step in the log of the run."""
+        self.record(event={"type": event_type, "payload": payload})

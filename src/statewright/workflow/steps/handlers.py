@@ -19,7 +19,7 @@ H = TypeVar("H", bound=Handler)
 
 
 class UnknownHandler(LookupError):
-    """No handler has this name; `hint` lists the existing ones. Reported as a problem of the definition."""
+    """No handler has this name. It is reported as a problem of the definition; `hint` lists the existing handlers."""
 
     def __init__(self, message: str, hint: str) -> None:
         self.hint = hint
@@ -53,32 +53,32 @@ class Handlers:
     def register(self, name: str, function: Handler) -> None:
         """Register a function under a name. A reloaded module may register its functions again.
 
-        Raises InvalidConfig for an object that is not a function, and for a name that another function has.
+        Raises InvalidConfig if the object is not a function, or if another function is registered under the name.
         """
-        if not callable(function) or _arity(function) is None:
+        if not callable(function) or _count_arguments(function) is None:
             raise InvalidConfig(
                 f"Handler {name!r} is {function!r}, which cannot be called with a context. "
                 f"Pass a function fn(ctx) or fn(ctx, step)."
             )
         existing = self._by_name.get(name)
-        if existing is not None and _identity_key(existing) != _identity_key(function):
+        if existing is not None and _make_identity_key(existing) != _make_identity_key(function):
             raise InvalidConfig(
                 f"Two functions are registered as handler {name!r}: {existing!r} and {function!r}. Rename one of them."
             )
         self._by_name[name] = function
 
     def allowing(self, *modules: str) -> Handlers:
-        """Return a view of the same registry, later registrations included, that allows more modules."""
-        view = Handlers(modules=self.modules.union(modules))
-        view._by_name = self._by_name
-        return view
+        """Return a registry that allows more modules. It shares all registered handlers, including later ones."""
+        handlers = Handlers(modules=self.modules.union(modules))
+        handlers._by_name = self._by_name
+        return handlers
 
     def has(self, name: str) -> bool:
         """Return whether a function is registered under the name."""
         return name in self._by_name
 
     def find(self, name: str) -> Handler:
-        """Return the handler of a name. Raises UnknownHandler."""
+        """Return the handler with a name. Raises UnknownHandler."""
         if name in self._by_name:
             return self._by_name[name]
         module, colon, attribute = name.partition(":")
@@ -116,15 +116,15 @@ def task_handler(name: str) -> Callable[[H], H]:
 
 
 def as_handlers(handlers: Handlers | Mapping[str, Handler] | None) -> Handlers:
-    """Convert handlers to a registry. None stands for the registry of `@task_handler`."""
+    """Return handlers as a registry; the registry of `@task_handler` for None."""
     if handlers is None:
         return registered
     return handlers if isinstance(handlers, Handlers) else Handlers(handlers)
 
 
 def bind_step(handler: Handler, step: Any) -> Handler:
-    """Return the handler as a function of one argument, the context. A second argument is bound to `step`."""
-    if _arity(handler) != 2:
+    """Return the handler as a function whose only argument is the context. A second parameter is bound to `step`."""
+    if _count_arguments(handler) != 2:
         return handler
 
     def call(context: Any) -> Any:
@@ -133,8 +133,8 @@ def bind_step(handler: Handler, step: Any) -> Handler:
     return call
 
 
-def _arity(function: Handler) -> int | None:
-    """Return the number of arguments to call a handler with, 1 or 2; None if it accepts neither."""
+def _count_arguments(function: Handler) -> int | None:
+    """Return the number of arguments to call a handler with, which is 1 or 2; None if it accepts neither number."""
     try:
         signature = inspect.signature(function)
     except (TypeError, ValueError):
@@ -151,16 +151,17 @@ def _arity(function: Handler) -> int | None:
 def _is_public_handler(name: str, value: object, module: str) -> bool:
     """Return whether an attribute of a module is a public function that can be called as a handler.
 
-    Functions that the module only imports are excluded: after `from os import system`, definitions must not call it.
+    Functions that the module only imports are excluded. For example, a definition must not call `system` of a module
+    that contains `from os import system`.
     """
     is_function = inspect.isfunction(value) and not name.startswith("_")
-    return is_function and value.__module__ == module and _arity(cast(Handler, value)) is not None
+    return is_function and value.__module__ == module and _count_arguments(cast(Handler, value)) is not None
 
 
-def _identity_key(function: Handler) -> tuple[str, str, int] | int:
+def _make_identity_key(function: Handler) -> tuple[str, str, int] | int:
     """Return a key that identifies a function, and stays the same when its module is reloaded."""
     name: str | None = getattr(function, "__qualname__", None)
     if name is None or "<" in name:  # lambdas and local functions may share a name
         return id(function)
-    # Methods of two objects have the same name, but not the same `__self__`.
+    # A method has the same name for all objects, but not the same `__self__`.
     return function.__module__, name, id(getattr(function, "__self__", None))

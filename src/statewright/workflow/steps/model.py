@@ -1,6 +1,6 @@
-"""The model of a workflow of steps: the JSON document, validated, with defaults filled in.
+"""The model of a workflow of steps: the validated JSON document, with defaults for missing keys.
 
-Fields are named in snake case here, and in camel case in JSON. `read_definition` parses a document, and reports all of
+Fields have names in snake case here, and in camel case in JSON. `read_definition` parses a document, and reports all of
 its problems together.
 """
 
@@ -26,7 +26,7 @@ Flag = Annotated[bool, Strict()]
 
 
 def _reject_number(value: Any) -> Any:
-    """Return a timestamp unchanged, except a number, which could mean seconds or milliseconds."""
+    """Return a timestamp unchanged. Reject a number, because it could mean seconds or milliseconds."""
     if isinstance(value, str | datetime):
         return value
     raise ValueError
@@ -38,7 +38,7 @@ StepName = Annotated[str, Field(min_length=1, max_length=100)]
 
 
 class _StrictModel(BaseModel):
-    """Base class of all models: immutable, and unknown keys are errors."""
+    """Base class of all models. Models are immutable, and unknown keys are errors."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=to_camel, validate_by_name=True, extra="forbid", frozen=True
@@ -49,9 +49,9 @@ class Retry(_StrictModel):
     """Retry settings of a step."""
 
     max_attempts: Integer = Field(default=3, ge=1, le=20)
-    """Attempts in total, including the first one."""
+    """The number of attempts, including the first one."""
     backoff_ms: Integer = Field(default=1000, ge=100)
-    """Delay before the second attempt; jitter reduces it by up to 50 %."""
+    """The delay before the second attempt. Jitter reduces it by up to 50 %."""
     backoff_multiplier: Number = Field(default=2.0, ge=1, le=10)
     max_backoff_ms: Integer = Field(default=300_000, ge=100)
 
@@ -68,7 +68,7 @@ class _Step(_StrictModel):
     name: StepName
     retry: Retry = Retry()
     next: StepName | None = None
-    """The next step; by default the following one in the document."""
+    """The next step; by default, the following step in the document."""
     end: Flag = False
     """True if the run ends after this step."""
 
@@ -101,10 +101,10 @@ class Guardrails(_StrictModel):
     """Checks of the answer of a model."""
 
     post_checks: tuple[str, ...] = ()
-    """Names of checks: `content_safety`, `schema_validation`, `confidence_threshold`, or registered ones."""
+    """Names of checks: `content_safety`, `schema_validation`, `confidence_threshold`, or registered checks."""
     on_failure: Literal["block", "warn", "retry_with_feedback"] = "warn"
     confidence_threshold: Number = Field(default=0.7, ge=0, le=1)
-    """The minimum that the check `confidence_threshold` accepts."""
+    """The minimum confidence that the check `confidence_threshold` accepts."""
 
 
 class LlmStep(_Step):
@@ -135,7 +135,7 @@ class WaitStep(_Step):
 
 
 class ConditionStep(_Step):
-    """A step that selects one of two steps by a value of the state."""
+    """A step that selects one of two steps by a value in the state."""
 
     type: Literal["condition"]
     expression: str = Field(min_length=1)
@@ -168,7 +168,7 @@ Step = TaskStep | LlmStep | WaitStep | ConditionStep | ExternalEventStep | Appro
 
 
 class Definition(_StrictModel):
-    """A complete workflow, which starts at its first step. Immutable; a changed workflow is a new version."""
+    """A complete workflow, which starts at its first step. It is immutable: a changed workflow is a new version."""
 
     name: str = Field(min_length=1, max_length=200)
     version: str = Field(min_length=1, max_length=50)
@@ -225,11 +225,12 @@ def _parse_json(text: str | bytes, source: str) -> Any:
 
 
 _StepProblems = Iterator[tuple[str, str, str]]
-"""Problems of a step: the path of the key within the step, the message, and advice."""
+"""The problems of a step. Each consists of the path of a key within the step, a message, and advice."""
 
 
 def _check_name(step: Step, definition: Definition, names: Counter[str]) -> _StepProblems:
-    if step.name in RESERVED or ":" in step.name or "|" in step.name:  # these separate the parts of generated names
+    # Colons and bars separate the parts of generated names.
+    if step.name in RESERVED or ":" in step.name or "|" in step.name:
         advice = "Choose a name without ':' and '|' that the engine does not reserve."
         yield ".name", f"A step cannot be named {step.name!r}.", advice
     if names[step.name] > 1 and definition.step(step.name) is not step:

@@ -1,4 +1,4 @@
-"""Steps as graph nodes: a node performs its step, and converts the result to a command."""
+"""Steps as graph nodes. A node performs its step, and converts the result to a command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from statewright.workflow.steps.state import StepWrites
 
 
 class StepOrder:
-    """The order of the steps of a definition. After a jump, it continues from the target of the jump."""
+    """The order of the steps of a definition. After a jump to a step, the order continues with the steps after it."""
 
     def __init__(self, definition: Definition) -> None:
         self._steps = definition.steps
@@ -24,8 +24,8 @@ class StepOrder:
     def names(self) -> tuple[str, ...]:
         return tuple(self._index_by_name)
 
-    def default_next(self, step: Step) -> str:
-        """Return the successor of a step whose result names none: END, its `next`, or the following step."""
+    def get_default_next(self, step: Step) -> str:
+        """Return the successor of a step whose result names no step: END, its `next`, or the following step."""
         if step.end:
             return END
         if step.next is not None:
@@ -34,19 +34,19 @@ class StepOrder:
         return self._steps[index].name if index < len(self._steps) else END
 
     def resolve_next(self, step: Step, name: Any) -> str:
-        """Return the successor that a result names, or the default one for None.
+        """Return the successor that a result names, or the default successor if the name is None.
 
         Raises InvalidUpdateError if there is no step with this name.
         """
         if name is None:
-            return self.default_next(step)
+            return self.get_default_next(step)
         if isinstance(name, str) and name in self._index_by_name:
             return name
         hint = suggestion(str(name), self._index_by_name, noun="Steps")
         raise InvalidUpdateError(f"Step {step.name!r} returned {NEXT_STEP} {name!r}, which is not a step. {hint}")
 
     def iter_skipped(self, step: Step, target: str, visits: Mapping[str, int]) -> Iterator[str]:
-        """Yield the steps that a forward jump skips, without those that have run or been skipped before."""
+        """Yield the steps that a forward jump skips, except steps that were visited or skipped before."""
         index = self._index_by_name[step.name]
         stop = self._index_by_name[target] if target != END else len(self._steps)
         for skipped in self._steps[index + 1 : stop]:
@@ -60,7 +60,7 @@ Values = Mapping[str, Any]
 
 
 class StepNode:
-    """The node of a step; `perform` returns the result of the step."""
+    """The node of a step. `perform` performs the step and returns its result."""
 
     def __init__(self, step: Step, order: StepOrder, perform: Callable[[StepExecution], Any]) -> None:
         self._step = step
@@ -89,9 +89,9 @@ def make_command(execution: StepExecution, result: StepResult, order: StepOrder)
     target = order.resolve_next(step, updates.pop(NEXT_STEP, None))
     output = to_jsonable_map(result.output, f"output of step {step.name!r}") if result.output is not None else None
     skipped = list(order.iter_skipped(step, target, execution.visits))
-    # Reported last, because the report would stay in the log if the attempt failed afterwards.
-    report = {"output": output, "skipped": skipped}
-    execution.report(**{name: value for name, value in report.items() if value})
+    # The record is written last, because it would stay in the log if the attempt failed afterwards.
+    details = {"output": output, "skipped": skipped}
+    execution.record(**{name: value for name, value in details.items() if value})
     visits = {step.name: execution.visit_number, **dict.fromkeys(skipped, 0)}
     return Command(update=StepWrites(updates, visits), goto=target)
 

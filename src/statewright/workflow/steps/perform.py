@@ -1,6 +1,6 @@
 """Execution of the steps that need no model: conditions, waits, external events, approvals and tasks.
 
-Each function performs one type of step, including its wait, so a result never has the status `waiting`.
+Each function performs one type of step, and waits if the step has to wait, so the result is never `waiting`.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def perform_external_event(step: ExternalEventStep, execution: StepExecution) ->
 
 
 def check_payload(payload: Any) -> str | None:
-    """Return the reason why a value is not a valid payload of a signal; None if it is valid."""
+    """Return the reason why a value is not a valid payload of a signal; None if the value is valid."""
     if not isinstance(payload, Mapping):
         return f"The payload is of type {type(payload).__name__}. Send a map."
     keys = cast("Mapping[Any, Any]", payload)
@@ -131,12 +131,12 @@ def _read_decision(step: ApprovalStep, answer: Mapping[str, Any]) -> StepResult:
             is_final=True,
         )
     outcome = {"decision": decision, "approved": decision != "rejected", "decidedBy": decided_by}
-    edited = {step.content_key: answer["content"]} if decision == "edited" else {}
-    return StepResult(output=outcome, state_updates={decision_key(step.name): outcome, **edited})
+    edited_field = {step.content_key: answer["content"]} if decision == "edited" else {}
+    return StepResult(output=outcome, state_updates={decision_key(step.name): outcome, **edited_field})
 
 
 def check_decision(answer: Any) -> str | None:
-    """Return the reason why a value is not a valid decision; None if it is valid."""
+    """Return the reason why a value is not a valid decision; None if the value is valid."""
     decision: Mapping[str, Any] = cast("Mapping[str, Any]", answer) if isinstance(answer, Mapping) else {}
     if decision.get("decision") not in DECISIONS:
         return f"The decision is {decision.get('decision')!r}. Choices: {', '.join(DECISIONS)}."
@@ -147,18 +147,18 @@ def check_decision(answer: Any) -> str | None:
 
 # -- tasks
 #
-# A handler that returned `waiting` is not called again after the wait: its result is stored in the interrupt, and is
-# completed by the payload of the signal. A `handler` takes the context as its only argument; see `bind_step`.
+# A handler that returned `waiting` is not called again after the wait. Its result is stored in the interrupt, and the
+# payload of the signal is merged into it. A `handler` takes the context as its only argument; see `bind_step`.
 
 
 def perform_task(step: TaskStep, handler: Handler, execution: StepExecution) -> StepResult:
     """Call a sync handler, or resume the step if an earlier execution has called it."""
-    return _resume(execution) or _finish_or_wait(execution, handler(execution.context(step.config)))
+    return _resume(execution) or _finish_or_wait(execution, handler(execution.make_context(step.config)))
 
 
 async def perform_async_task(step: TaskStep, handler: Handler, execution: StepExecution) -> StepResult:
     """Call an async handler, or resume the step if an earlier execution has called it."""
-    return _resume(execution) or _finish_or_wait(execution, await handler(execution.context(step.config)))
+    return _resume(execution) or _finish_or_wait(execution, await handler(execution.make_context(step.config)))
 
 
 def _finish_or_wait(execution: StepExecution, value: Any) -> StepResult:
@@ -166,9 +166,9 @@ def _finish_or_wait(execution: StepExecution, value: Any) -> StepResult:
     result = read_result(value, execution.step.name)
     if result.status != "waiting":
         return result
-    partial = {"type": "task", "output": result.output, "stateUpdates": result.state_updates}
+    incomplete_result = {"type": "task", "output": result.output, "stateUpdates": result.state_updates}
     request = WaitRequest(
-        to_jsonable(partial, f"The result of step {execution.step.name!r}"),
+        to_jsonable(incomplete_result, f"The result of step {execution.step.name!r}"),
         signal=result.signal_type,
         is_timer=result.signal_type is None,
         until=result.wait_until,
@@ -177,7 +177,10 @@ def _finish_or_wait(execution: StepExecution, value: Any) -> StepResult:
 
 
 def _resume(execution: StepExecution) -> StepResult | None:
-    """Complete a waiting step; return None for any other. Suspends the node if there is no valid payload yet."""
+    """Complete a step whose handler has requested a wait; return None for any other step.
+
+    Suspends the node if there is no valid payload yet.
+    """
     interrupt = execution.find_open_interrupt()
     if interrupt is None:
         return None
@@ -189,9 +192,9 @@ def _resume(execution: StepExecution) -> StepResult | None:
 
 def _wait_for_payload(execution: StepExecution, request: WaitRequest) -> StepResult:
     """Wait, and merge the payload into the result that the handler returned before the wait."""
-    partial, payload = request.value, execution.wait_for(request, check_payload)
-    updates: dict[str, Any] = {**(partial["stateUpdates"] or {}), **(payload or {})}
-    return StepResult("completed", output=partial["output"] or payload or None, state_updates=updates)
+    result, payload = request.value, execution.wait_for(request, check_payload)
+    updates: dict[str, Any] = {**(result["stateUpdates"] or {}), **(payload or {})}
+    return StepResult("completed", output=result["output"] or payload or None, state_updates=updates)
 
 
 PERFORM_BY_TYPE: Final[Mapping[type[Any], Callable[[Any, StepExecution], StepResult]]] = {
@@ -200,4 +203,4 @@ PERFORM_BY_TYPE: Final[Mapping[type[Any], Callable[[Any, StepExecution], StepRes
     ExternalEventStep: perform_external_event,
     ApprovalStep: perform_approval,
 }
-"""The functions that perform steps without user-defined code, by type of step."""
+"""The functions that perform steps without user-defined code, by the type of the step."""

@@ -3,8 +3,8 @@
 A result has an output, which is stored in the record of the step, and updates, which are merged into the state when the
 step has completed. The merge is shallow: nested maps are replaced, and no key is ever removed.
 
-The state contains only JSON, as which it is stored and sent. Values are copied between handlers and the state, so a
-handler that later modifies its arguments or its result does not change the state.
+The state contains only JSON values, because it is stored and sent as JSON. Values are copied between handlers and the
+state, so a handler that later modifies its arguments or its result does not change the state.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ DEFAULT_CODE: Final = "STEP_FAILED"
 
 
 class StepFailed(RunError):
-    """A step failed. It is retried according to its `retry`, unless the failure is final.
+    """A step failed. The step is retried according to its `retry`, unless the failure is final.
 
-    Handlers may raise it, or return a result with the status `failed`, which is converted to it.
+    A handler may raise this error, or return a result with the status `failed`, which is converted to this error.
     """
 
     def __init__(
@@ -43,14 +43,14 @@ class StepFailed(RunError):
         self.is_final = is_final
         """True if another attempt would fail in the same way."""
         self.retry_after = retry_after
-        """The minimum delay before the next attempt in seconds, such as the Retry-After of a service."""
+        """The minimum delay before the next attempt in seconds, such as that in a Retry-After header."""
         super().__init__(message)
 
 
 # -- results
 
 NEXT_STEP: Final = "__nextStep"
-"""The key of an update that names the next step. It never reaches the state."""
+"""The key by which updates name the next step. It is not written to the state."""
 StepStatus = Literal["completed", "failed", "waiting"]
 _STATUSES: Final = get_args(StepStatus)
 
@@ -90,13 +90,14 @@ class StepResult:
 
 
 _FIELDS_BY_KEY: Final = {to_camel(field.name): field.name for field in fields(StepResult)}
-"""The fields of a result by their keys in a map."""
+"""The fields of a result, by their keys in the map that a handler may return."""
 
 
 def read_result(value: Any, step: str) -> StepResult:
-    """Convert the return value of a handler: a StepResult, a map with its keys in camel case, or None for completed.
+    """Convert the return value of a handler to a result.
 
-    Raises InvalidUpdateError for anything else.
+    The value is a StepResult, a map with the fields of a StepResult in camel case, or None for a completed step. Raises
+    InvalidUpdateError for any other value.
     """
     if value is None:
         return StepResult()
@@ -131,7 +132,7 @@ def _from_map(mapping: Mapping[str, Any], step: str) -> StepResult:
 
 
 def _check_result(result: StepResult, step: str) -> None:
-    """Raise InvalidUpdateError for a result with an unknown status, fields that are not maps, or an invalid wait."""
+    """Raise InvalidUpdateError for an unknown status, for fields that are not maps, and for an invalid wait."""
     if result.status not in _STATUSES:
         hint = suggestion(result.status, _STATUSES, noun="Statuses")
         raise InvalidUpdateError(f"The result of step {step!r} has the status {result.status!r}. {hint}")
@@ -154,9 +155,10 @@ def _check_result(result: StepResult, step: str) -> None:
 
 
 def to_jsonable(value: Any, label: str) -> Any:
-    """Return a copy of a value as JSON. Dataclasses and models become maps, datetimes strings, NaN and infinity null.
+    """Return a copy of a value as a JSON value.
 
-    Raises InvalidUpdateError for a value that JSON cannot represent; `label` names the value in the message.
+    Dataclasses and models become maps, datetimes become strings, and NaN and infinity become null. Raises
+    InvalidUpdateError for a value that JSON cannot represent; `label` names the value in the message.
     """
     try:
         return to_strict_jsonable(value)
@@ -167,7 +169,7 @@ def to_jsonable(value: Any, label: str) -> Any:
 
 
 def to_jsonable_map(value: Any, label: str) -> dict[str, Any]:
-    """Return a copy of a map as JSON. Raises InvalidUpdateError for anything else."""
+    """Return a copy of a map as a JSON value. Raises InvalidUpdateError for any other value."""
     if not isinstance(value, Mapping):
         raise InvalidUpdateError(f"{label} is {quoted(value)} of type {type(value).__name__}. Use a map.")
     return to_jsonable(cast("Mapping[str, Any]", value), label)

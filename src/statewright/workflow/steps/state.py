@@ -1,7 +1,7 @@
-"""The channels of a workflow of steps, and the updates written to them.
+"""The channels of a workflow of steps, and the updates that are written to them.
 
-`input` is written once, at the start of a run. `state` is a map into which the updates of steps are shallowly merged.
-Two hidden channels are for bookkeeping: the number of visits to each step, and the prefix of idempotency keys.
+`input` is written once, at the start of a run. `state` is a map into which the updates of steps are merged without
+merging nested maps. Two hidden channels contain the number of visits to each step, and the prefix of idempotency keys.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statewright.workflow.steps.result import NEXT_STEP, to_jsonable_map
 
 
 def shallow_merge(current: Mapping[str, Any], update: Mapping[str, Any]) -> dict[str, Any]:
-    """Merge two maps. Keys of the update win; no key is removed."""
+    """Merge two maps. Values of the update take precedence, and no key is removed."""
     return {**current, **update}
 
 
@@ -42,9 +42,9 @@ class StepsState(TypedDict, total=False):
     input: dict[str, Any]
     state: Annotated[dict[str, Any], shallow_merge]
     visits: Annotated[dict[str, int], Visits()]
-    """The number of visits by step; 0 for a skipped step."""
+    """The number of visits by step name; 0 for a step that was skipped."""
     origin: Annotated[str, Origin()]
-    """A unique id for this run of the workflow: the prefix of idempotency keys if the caller chose no run id."""
+    """A unique id of this run of the workflow. It is the prefix of idempotency keys if the caller chose no run id."""
 
 
 CHANNELS: Final = ("input", "state", "visits", "origin")
@@ -61,7 +61,7 @@ class StepWrites:
 class StateUpdates(UpdateReader):
     """Converts the updates of steps to writes.
 
-    A map that does not come from a step, as in `update_state`, updates the visible state.
+    A map that does not come from a step, such as the argument of `update_state`, updates the visible state.
     """
 
     @property
@@ -85,7 +85,7 @@ class StateUpdates(UpdateReader):
 
 
 class InputReader(StateUpdates):
-    """Converts the input of a run to writes, which reset the other channels."""
+    """Converts the input of a run to writes. These reset all channels other than `input`."""
 
     def unknown_key_message(self, update: Any) -> str | None:
         return None  # an input has no declared keys
@@ -95,6 +95,6 @@ class InputReader(StateUpdates):
         return {"input": workflow_input, "state": Overwrite({}), "visits": Overwrite({}), "origin": ids.id}
 
 
-def state_of(values: Mapping[str, Any]) -> dict[str, Any]:
+def get_visible_state(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return a copy of the visible state."""
     return dict(cast("Mapping[str, Any]", values.get("state") or {}))

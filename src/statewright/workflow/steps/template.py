@@ -1,9 +1,9 @@
 """Templates such as `{{input.name}}` and conditions such as `lead.score`: paths into the input and state of a run.
 
-Both follow the rules of JavaScript, since such workflows were first written for it. In a template a missing last key
-renders as an empty string, and a placeholder whose path leads through a missing key or a scalar is left as written.
-Maps and lists render as JSON, unlike in JavaScript, which would print `[object Object]`. Inserted values are not parsed
-again, so a value cannot contain placeholders.
+Both follow the rules of JavaScript, because such workflows were first written for JavaScript. If the last key of a path
+is missing, its placeholder renders as an empty string. If the path leads through a missing key or a scalar, the
+placeholder is left as written. Maps and lists render as JSON; JavaScript would print `[object Object]`. Inserted values
+are not parsed again, so placeholders in values have no effect.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MIN_WITHOUT_EXPONENT, _MAX_WITHOUT_EXPONENT = 1e-6, 1e21
 
 
 def render(template: str, workflow_input: Any, workflow_state: Any) -> str:
-    """Replace the placeholders of a template by values. Placeholders with an invalid path are left as written."""
+    """Replace the placeholders of a template with values. Placeholders with an invalid path are left as written."""
     roots = {"input": workflow_input, "state": workflow_state}
 
     def replace(match: re.Match[str]) -> str:
@@ -42,12 +42,15 @@ def is_expression_true(expression: str, state: Mapping[str, Any]) -> bool:
 
 
 def is_true(value: Any) -> bool:
-    """Return whether a value is truthy in JavaScript: all but null, false, 0, NaN and "", so even an empty list."""
+    """Return whether a value is truthy in JavaScript: not null, false, 0, NaN or "". An empty list is truthy."""
     return value == value and value not in (None, False, 0, "")  # NaN is not equal to itself
 
 
 def _follow_path(value: Any, path: list[str]) -> Any:
-    """Return the value at a path; `_MISSING` if only the last key is missing, `_BROKEN_PATH` if an earlier one is."""
+    """Return the value at a path.
+
+    Returns `_MISSING` if only the last key is missing, and `_BROKEN_PATH` if the path does not lead to its last key.
+    """
     for part in path:
         if isinstance(value, Mapping):
             value = cast("Mapping[str, Any]", value).get(part, _MISSING)
@@ -64,7 +67,7 @@ def _get_item(items: list[Any], part: str) -> Any:
 
 
 def to_text(value: Any) -> str:
-    """Format a value as JavaScript does; maps and lists as JSON."""
+    """Format a value as JavaScript does, except that maps and lists are formatted as JSON."""
     if value is None or value is _MISSING:
         return ""
     if isinstance(value, str):

@@ -111,7 +111,7 @@ def test_a_state_without_a_model_is_named(statewright: Any, flow: Path) -> None:
     ("script", "message"),
     [
         ('{"plann": "x"}', "Did you mean 'plan'?"),
-        ('{"plan": 7}', "Use a text"),
+        ('{"plan": 7}', "Use a string"),
         ("[]", "is not a JSON object"),
         ("{", "is not valid JSON"),
     ],

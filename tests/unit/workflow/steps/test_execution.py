@@ -35,7 +35,9 @@ def test_each_retry_has_its_own_request_key() -> None:
 
 
 def test_the_context_has_input_state_config_and_ids() -> None:
-    context = execution({"input": {"i": 1}, "state": {"s": 1}, "origin": "o"}, workspace_id="ws_1").context({"c": 1})
+    context = execution({"input": {"i": 1}, "state": {"s": 1}, "origin": "o"}, workspace_id="ws_1").make_context(
+        {"c": 1}
+    )
     assert (context.step_name, context.run_id, context.workspace_id, context.attempt) == ("a", "run_1", "ws_1", 2)
     assert (context.workflow_input, context.workflow_state, context.config) == ({"i": 1}, {"s": 1}, {"c": 1})
     assert context.idempotency_key == "o:a"
@@ -43,9 +45,9 @@ def test_the_context_has_input_state_config_and_ids() -> None:
 
 def test_reports_are_recorded() -> None:
     step_execution = execution()
-    step_execution.report()
-    step_execution.report(output={"a": 1})
-    step_execution.report_event("GUARDRAIL_FAILED", check="c")
+    step_execution.record()
+    step_execution.record(output={"a": 1})
+    step_execution.record_event("GUARDRAIL_FAILED", check="c")
     assert cast(Any, step_execution.runtime).recorded == [
         ("step_reported", {"output": {"a": 1}}),
         ("step_reported", {"event": {"type": "GUARDRAIL_FAILED", "payload": {"check": "c"}}}),

@@ -23,7 +23,7 @@ ORDER = StepOrder(FLOW)
 
 @pytest.mark.parametrize(("name", "expected"), [("a", "b"), ("b", "d"), ("c", END), ("d", END)])
 def test_the_default_next_step_can_be_overridden(name: str, expected: str) -> None:
-    assert ORDER.default_next(FLOW.step(name)) == expected
+    assert ORDER.get_default_next(FLOW.step(name)) == expected
     assert ORDER.resolve_next(FLOW.step(name), None) == expected
     assert ORDER.resolve_next(FLOW.step(name), "c") == "c"
 

@@ -14,12 +14,12 @@ from statewright.errors import (
     ToolError,
 )
 from statewright.workflow.steps import StepFailed
-from statewright.workflow.steps.compile import StepRetry, retry_policy, should_retry
+from statewright.workflow.steps.compile import StepRetry, make_retry_policy, should_retry
 from statewright.workflow.steps.model import Retry
 
 
 def test_the_policy_follows_the_definition() -> None:
-    policy = retry_policy(Retry(max_attempts=5, backoff_ms=200, backoff_multiplier=3, max_backoff_ms=1500))
+    policy = make_retry_policy(Retry(max_attempts=5, backoff_ms=200, backoff_multiplier=3, max_backoff_ms=1500))
     assert isinstance(policy, StepRetry)
     assert policy.max_attempts == 5
     for attempt, maximum in enumerate([0.2, 0.6, 1.5, 1.5], 1):
@@ -29,13 +29,13 @@ def test_the_policy_follows_the_definition() -> None:
 
 
 def test_the_default_policy() -> None:
-    policy = retry_policy(Retry())
+    policy = make_retry_policy(Retry())
     assert policy is not None
     assert (policy.max_attempts, policy.delay(1, 1.0), policy.delay(2, 1.0), policy.delay(19, 1.0)) == (3, 1, 2, 300)
 
 
 def test_one_attempt_needs_no_policy() -> None:
-    assert retry_policy(Retry(max_attempts=1)) is None
+    assert make_retry_policy(Retry(max_attempts=1)) is None
 
 
 @pytest.mark.parametrize(

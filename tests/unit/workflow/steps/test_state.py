@@ -9,7 +9,14 @@ import pytest
 from statewright.channels import Overwrite
 from statewright.errors import InvalidUpdateError
 from statewright.state import read_schema
-from statewright.workflow.steps.state import InputReader, StateUpdates, StepsState, StepWrites, shallow_merge, state_of
+from statewright.workflow.steps.state import (
+    InputReader,
+    StateUpdates,
+    StepsState,
+    StepWrites,
+    get_visible_state,
+    shallow_merge,
+)
 
 
 class TaskIds:
@@ -59,6 +66,6 @@ def test_updates_of_steps_and_callers_are_read() -> None:
 
 def test_state_of_returns_a_copy() -> None:
     values = {"state": {"a": 1}}
-    state_of(values)["b"] = 2
+    get_visible_state(values)["b"] = 2
     assert values == {"state": {"a": 1}}
-    assert state_of({}) == {}
+    assert get_visible_state({}) == {}

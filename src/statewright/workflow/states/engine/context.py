@@ -11,39 +11,39 @@ from statewright.workflow.states.engine.visit import Visit
 Context = Mapping[str, Any]
 
 
-def apply_visit(context: Context, visit: Visit, item: Any, seen: Container[str] | None = None) -> Context:
-    """Return the context after a visit, whose `item` is merged into the context first if the visit did so.
+def apply_visit(context: Context, visit: Visit, item: Any, branch_keys: Container[str] | None = None) -> Context:
+    """Return the context after a visit. `item` is the item of the visit, which may be merged into the context first.
 
-    When branches are merged, a visit that removes keys removes only those that its own branch has `seen`, and none that
-    other branches have added. `seen` is None if the context belongs to one branch.
+    `branch_keys` are the keys that the visit's own branch saw. When branches are merged, a visit that removes keys
+    removes only these, and none that other branches have added. None means that the context belongs to one branch.
     """
     if visit.merges_item and isinstance(item, dict):
         context = {**context, **cast("dict[str, Any]", item)}
     effects = visit.effects
-    updates = extract_updates(visit.result, splits=effects.splits) if effects.store else {}
+    updates = extract_updates(visit.result, splits=effects.splits_result) if effects.stores_result else {}
     output = {effects.output_key: visit.output} if effects.output_key is not None else {}
 
     def may_remove(name: str) -> bool:
-        return seen is None or name in seen or name in updates
+        return branch_keys is None or name in branch_keys or name in updates
 
-    if effects.clear:
+    if effects.clears_context:
         context = {name: value for name, value in context.items() if not may_remove(name)}
-        context.update(updates if effects.clear == "keep_current" else {})
-    elif effects.append:
+        context.update(updates if effects.clears_context == "keep_current" else {})
+    elif effects.appends_values:
         context = append_values(context, {**updates, **output})
     elif updates:
         context = {**context, **updates}
-    if output and (effects.clear or not effects.append):
+    if output and (effects.clears_context or not effects.appends_values):
         context = {**context, **output}
-    if not effects.reset:
+    if not effects.reset_keys:
         return context
-    return {name: value for name, value in context.items() if name not in effects.reset or not may_remove(name)}
+    return {name: value for name, value in context.items() if name not in effects.reset_keys or not may_remove(name)}
 
 
 def extract_updates(result: Any, *, splits: bool = False) -> dict[str, Any]:
     """Return the entries that a result adds to the context: those of a map, or of the maps in a list.
 
-    With `splits` a list adds nothing, as its maps are items, each for its own branch.
+    With `splits`, a list adds nothing, because its maps are the items of separate branches.
     """
     if isinstance(result, dict):
         return cast("dict[str, Any]", result)

@@ -18,10 +18,10 @@ from statewright.workflow.states.language.transition import END_STATE, Next
 
 
 def find_chain_exits(states: Mapping[str, State]) -> dict[str, Next | None]:
-    """Return, for each state that iterates, the transition out of its chain.
+    """Return the transition out of the chain of each state that iterates, by the ids of these states.
 
-    It is None for a chain that leads to `end` or forms a ring. A chain that leads into an earlier one shares its exit,
-    so every state is visited once.
+    It is None if the chain leads to `end` or forms a ring. A chain that leads into an earlier chain has the same exit,
+    so the search visits every state once.
     """
     exits: dict[str, Next | None] = {}
     for state in states.values():
@@ -51,7 +51,7 @@ class Routes(NamedTuple):
 
     sends: list[Send]
     targets: tuple[str, ...]
-    """The ids of the next states, including `end`; empty within an iteration that continues."""
+    """The ids of the next states, including `end`; empty if the next state is part of an iteration."""
 
 
 class Router:
@@ -80,7 +80,10 @@ class Router:
         return Routes([Send(node_name(target), token) for token in tokens], ())
 
     def _split(self, transition: Next, token: Token, visit: Visit) -> Routes:
-        """Return the transitions that start an iteration, one per item. Within an iteration, its items are split."""
+        """Return the transitions that start an iteration, one per item.
+
+        If the branch is in an iteration already, the items become branches of that iteration.
+        """
         key = transition.iter_key or ""
         items = visit.split_result(key)
         if len(items) > self._max_items:
@@ -94,8 +97,8 @@ class Router:
         if outer is not None:
             iteration_id, base, visible_keys = outer.id, outer.base, outer.visible_keys
         else:
-            own_keys = transition.include_in_iterator_context
-            iteration_id, base, visible_keys = visit.id, token.path, None if "*" in own_keys else own_keys
+            included_keys = transition.include_in_iterator_context
+            iteration_id, base, visible_keys = visit.id, token.path, None if "*" in included_keys else included_keys
         tokens = [
             Token(
                 (visit.id,),
@@ -107,7 +110,10 @@ class Router:
         return self._continue_chain(transition, tokens)
 
     def _skip_chain(self, token: Token, visit: Visit) -> Routes:
-        """Return the transitions past a chain without items: those that its last state takes if no condition holds."""
+        """Return the transitions past a chain when there are no items.
+
+        They are the transitions that the last state of the chain takes if no condition holds.
+        """
         transition = self._exits[visit.state]
         if transition is None:
             return self._end()
@@ -118,11 +124,16 @@ class Router:
         """Return the transitions to target states, each of which waits for all branches that can still reach it."""
         iteration = token.iteration
         path = iteration.base if iteration is not None else token.path
-        possible = list(dict.fromkeys(target for target in transition.targets if target != END_STATE))
-        has_choice = len(possible) > 1 or END_STATE in transition.targets
-        ended = iteration.id if iteration is not None and has_choice else None
+        possible_targets = list(dict.fromkeys(target for target in transition.targets if target != END_STATE))
+        has_choice = len(possible_targets) > 1 or END_STATE in transition.targets
+        ended_iteration = iteration.id if iteration is not None and has_choice else None
         tokens = {
-            target: Token((visit.id,), _branch_path(transition, path, target, possible, iteration), None, ended, path)
+            target: Token(
+                (visit.id,),
+                _make_target_path(transition, path, target, possible_targets, iteration),
+                ended_iteration=ended_iteration,
+                base=path,
+            )
             for target in targets
             if target != END_STATE
         }
@@ -135,11 +146,13 @@ class Router:
         return Routes(sends, (END_STATE,))
 
 
-def _branch_path(transition: Next, path: str, target: str, possible: Sequence[str], iteration: Iteration | None) -> str:
-    """Return the path of the branch to a target: a child path if several targets may run concurrently."""
+def _make_target_path(
+    transition: Next, path: str, target: str, possible_targets: Sequence[str], iteration: Iteration | None
+) -> str:
+    """Return the path of the branch to one of the possible targets: a child path if several may run concurrently."""
     # `state_ids` starts all of its targets, and the branches of an iteration may select different targets.
-    if len(possible) > 1 and (transition.state_ids is not None or iteration is not None):
-        return child_path(path, possible.index(target), len(possible))
+    if len(possible_targets) > 1 and (transition.state_ids is not None or iteration is not None):
+        return child_path(path, possible_targets.index(target), len(possible_targets))
     return path
 
 

@@ -32,7 +32,7 @@ class WorkflowState(TypedDict, total=False):
 
 
 def derive_visits(values: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return each execution of a state as a map, in the order of supersteps."""
+    """Return a map for each execution of a state, with `state`, `item`, `prompt` and `output`, oldest first."""
     lineage = make_lineage(values)
     return [
         {
@@ -57,7 +57,10 @@ def derive_messages(values: Mapping[str, Any]) -> list[Message]:
 
 
 def derive_result(values: Mapping[str, Any]) -> Any:
-    """Return the summary of the run; without a summary, the last output of a branch that has ended, or of any."""
+    """Return the summary of the run, if there is one.
+
+    Otherwise return the last output of a branch that has reached `end`, or else the last output of any branch.
+    """
     summary = values.get("summary")
     visits = [visit for visit in cast("list[Visit]", values.get("visits") or ()) if visit.state != ANSWER]
     final_visits = [visit for visit in visits if END_STATE in visit.targets] or visits

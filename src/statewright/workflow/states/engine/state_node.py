@@ -1,7 +1,8 @@
 """States as graph nodes.
 
-A node receives the tokens that arrived at its state. It derives the view of their branch from the visits of the run,
-calls the handler of the state, and returns a new visit and the tokens for the next states.
+A node receives the tokens that arrived at its state, and merges them into one branch. It derives the view of this
+branch from the visits of the run, calls the handler of the state, and returns a new visit and the tokens for the next
+states.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from statewright.workflow.states.templates import Template, parse_template
 class StateNode:
     """The node of one state. It holds no data of a run."""
 
-    # Unhashable on purpose: function caches would keep the node alive, and with it the connections to its servers.
+    # Unhashable on purpose, because caches of functions would keep the node alive, and its connections to MCP servers.
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
     def __init__(
@@ -49,22 +50,23 @@ class StateNode:
         self._router = router
         self._lineages = lineages
         self._effects = make_effects(state)
-        self._splitting_effects = replace(self._effects, splits=True)
-        resolves = state.resolve_dynamic_values_in_prompt and state.task
-        self._template: Template | None = parse_template(state.task) if resolves else None
+        self._splitting_effects = replace(self._effects, splits_result=True)
+        is_template = state.resolve_dynamic_values_in_prompt and state.task
+        self._template: Template | None = parse_template(state.task) if is_template else None
 
     async def __call__(self, task_input: Any, runtime: Runtime[Any]) -> Command[Any]:
         info = runtime.execution_info
         lineage = self._lineages.get(info.run_id, runtime.state)
-        is_entry = isinstance(task_input, Mapping)  # the state of the graph instead of a token: the run starts here
+        # At the start of a run, the task input is the state of the graph instead of tokens.
+        is_entry = isinstance(task_input, Mapping)
         if is_entry:
             self._before_run()
-        # One token, or a list of those that were gathered before the state.
-        arrived = Token() if is_entry else task_input
-        tokens = cast("list[Token]", arrived if isinstance(arrived, list) else [arrived])
+        # Either one token, or a list of the tokens that were gathered before the state.
+        arrivals = Token() if is_entry else task_input
+        tokens = cast("list[Token]", arrivals if isinstance(arrivals, list) else [arrivals])
         token = merge_arrivals(tokens, self._state.id, lineage)
         iteration, transition = token.iteration, self._state.next
-        splits = transition.iter_key is not None and (iteration is None or self._state.finish_iteration)
+        splits_result = transition.iter_key is not None and (iteration is None or self._state.finish_iteration)
         call = await self._make_call(token, lineage, runtime)
         outcome = await self._handler.perform(call)
         visit = Visit(
@@ -76,7 +78,7 @@ class StateNode:
             prompt=call.prompt,
             item=iteration.item if iteration is not None else None,
             merges_item=iteration is not None and iteration.is_first and isinstance(call.item, dict),
-            effects=self._splitting_effects if splits else self._effects,
+            effects=self._splitting_effects if splits_result else self._effects,
             iteration=iteration.id if iteration is not None else None,
             summary=outcome.summary,
             calls=outcome.calls,
@@ -121,9 +123,10 @@ class StateNode:
 
 
 def _get_task_value(token: Token, context: Mapping[str, Any], item: Any, lineage: Lineage) -> Any:
-    """Return the value of `{{task}}`: `task` of the item or the context if there is one, else the item itself.
+    """Return the value of `{{task}}`.
 
-    Without an item, it is the previous output, or the input of the run.
+    Within an iteration it is the field `task` of the item, or the item itself. Elsewhere it is `task` in the context,
+    or else the previous output, or else the input of the run.
     """
     if token.iteration is not None:
         fields = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
@@ -135,26 +138,31 @@ def _get_task_value(token: Token, context: Mapping[str, Any], item: Any, lineage
 
 
 def merge_arrivals(tokens: Sequence[Token], state_id: str, lineage: Lineage) -> Token:
-    """Merge the tokens that arrived together at a state. The result also follows the answers at a breakpoint, if any.
+    """Merge the tokens that arrived together at a state.
 
-    A token that leaves an iteration whose branches could take different transitions follows all of these branches.
+    A token that leaves an iteration whose branches could take different transitions follows all of these branches. If
+    the run was paused before the state, the merged token also follows the answers that were given there.
     """
-    merged = [_merge_ended(token, state_id, lineage) for token in tokens]
+    merged = [_merge_iteration(token, state_id, lineage) for token in tokens]
     token = combine_tokens(merged, lambda visit_id: lineage[visit_id].path)
     answers = lineage.list_pending_answers()
     return replace(token, after=(*token.after, *answers)) if answers else token
 
 
-def _merge_ended(token: Token, state_id: str, lineage: Lineage) -> Token:
-    if token.ended is None:
+def _merge_iteration(token: Token, state_id: str, lineage: Lineage) -> Token:
+    """Return a token that follows all branches of the iteration that ended, if there is one."""
+    if token.ended_iteration is None:
         return token
-    ends = lineage.list_final_visits(token.ended)
-    is_only_target = all(set(visit.targets) == {state_id} for visit in ends)
-    return Token(tuple(visit.id for visit in ends), token.base if is_only_target else token.path)
+    final_visits = lineage.list_final_visits(token.ended_iteration)
+    is_only_target = all(set(visit.targets) == {state_id} for visit in final_visits)
+    return Token(tuple(visit.id for visit in final_visits), token.base if is_only_target else token.path)
 
 
 def _make_visit_id(step: int, index: int, token: Token) -> str:
-    """Return an id that is unique in a thread: a superstep visits a state once, or once per branch of an iteration."""
+    """Return an id that is unique in its thread.
+
+    This needs no counter, because a superstep visits a state once, or once per branch of an iteration.
+    """
     return f"{step}.{index}" if token.iteration is None else f"{step}.{index}.{token.path}"
 
 
@@ -162,26 +170,26 @@ def make_effects(state: State) -> Effects:
     """Return the effects of visits of a state on the context and the history."""
     transition = state.next
     effects = Effects(
-        store=transition.store_in_context,
+        stores_result=transition.store_in_context,
         output_key=transition.output_key,
-        clear=transition.clear_context_store,
-        reset=transition.reset_keys_in_context_store,
-        append=transition.append_to_context,
-        remember=transition.include_in_llm_history,
-        forget=transition.clear_prior_messages,
-        as_human=state.result_as_human_message,
+        clears_context=transition.clear_context_store,
+        reset_keys=transition.reset_keys_in_context_store,
+        appends_values=transition.append_to_context,
+        adds_message=transition.include_in_llm_history,
+        removes_messages=transition.clear_prior_messages,
+        is_user_message=state.result_as_human_message,
     )
     return effects if effects != DEFAULT_EFFECTS else DEFAULT_EFFECTS  # one shared object for the usual effects
 
 
 DEFAULT_RETRIES: Final = RetryRule(**{key.field: key.default for key in RetryRule.schema.keys if key.field})
-"""The defaults of the language."""
+"""The settings that apply if neither the state nor the workflow sets others."""
 
 
 def make_retry_policy(state_rule: RetryRule, workflow_rule: RetryRule) -> RetryPolicy | None:
     """Return the retry policy of a state; None for a single attempt.
 
-    Each field is that of the state, or else of the workflow, or else the default.
+    Each setting is taken from the state if it is set there, else from the workflow, else from `DEFAULT_RETRIES`.
     """
 
     def get_field(name: str) -> float:

@@ -34,31 +34,31 @@ class ItemRef:
 class Effects:
     """Effects of a visit on the context and the history."""
 
-    store: bool = True
-    """True if the keys of its result are written to the context."""
+    stores_result: bool = True
+    """True if the keys of the visit's result are written to the context."""
     output_key: str | None = None
-    """The key of the context to which its output is written as a whole."""
-    clear: bool | Literal["keep_current"] = False
-    """True if the context is cleared. With `keep_current`, the keys of its result are written afterwards."""
-    reset: tuple[str, ...] = ()
+    """The key of the context to which the output is written as a whole."""
+    clears_context: bool | Literal["keep_current"] = False
+    """True if the context is cleared. With `keep_current`, the keys of the result are written afterwards."""
+    reset_keys: tuple[str, ...] = ()
     """Keys that are removed from the context."""
-    append: bool = False
-    """True if its values are appended to lists in the context."""
-    remember: bool = True
-    """True if its output becomes a message of the history."""
-    forget: bool = False
+    appends_values: bool = False
+    """True if new values are appended to the lists in the context instead of replacing them."""
+    adds_message: bool = True
+    """True if the output becomes a message of the history."""
+    removes_messages: bool = False
     """True if earlier messages are removed."""
-    as_human: bool = False
-    """True if its message has the role of the user."""
-    splits: bool = False
-    """True if its result is split into items, whose keys then do not update the context of all branches."""
+    is_user_message: bool = False
+    """True if the message has the role of the user."""
+    splits_result: bool = False
+    """True if the result is split into items. Their keys are then not written to the context that branches share."""
 
 
 DEFAULT_EFFECTS: Final = Effects()
 
 
 class _VisitCache:
-    """Values computed from a visit on first use. They are not fields, so they are neither stored nor compared."""
+    """Values that are computed from a visit on first use. They are not fields, and so neither stored nor compared."""
 
     __slots__ = ("_items", "_parsed", "_run_input")
     _items: tuple[str, list[Any]]
@@ -73,30 +73,31 @@ class Visit(_VisitCache):
     id: str
     state: str
     output: Any
-    """Text; a JSON value for a tool."""
+    """Text, or a JSON value."""
     after: tuple[str, ...] = ()
-    """The ids of the visits whose branches it continues, in order; empty for the first visit of a run."""
+    """The ids of the visits whose branches this visit continues, in order; empty for the first visit of a run."""
     path: str = ""
-    """The path of its branch; see `token`."""
+    """The path of the visit's branch; see `token`."""
     prompt: str | None = None
     item: ItemRef | None = None
+    """The item of the visit's branch; None outside iterations."""
     merges_item: bool = False
-    """True if its item, a map, was merged into the context before it."""
+    """True if the item is a map that was merged into the context before the visit."""
     effects: Effects = DEFAULT_EFFECTS
     targets: tuple[str, ...] = ()
-    """The ids of the next states of its branch, including `end`; empty within an iteration that continues."""
+    """The ids of the next states of the branch, including `end`; empty if the next state is part of an iteration."""
     iteration: str | None = None
-    """The id of the visit that started the iteration of its branch."""
+    """The id of the visit that started the iteration of the branch; None outside iterations."""
     summary: str | None = None
-    """The summary that replaced the history before it."""
+    """The summary that replaced the history before the visit; None if the history was not too long."""
     calls: int = 1
-    """The number of model calls."""
+    """The number of model calls; 1 if the state calls no model."""
     is_entry: bool = False
     """True for the first visit of a run."""
 
     @property
     def result(self) -> Any:
-        """The parsed value of the output. Shared, so it must not be modified."""
+        """The parsed value of the output, which is shared and must not be modified."""
         return self.parsed.result
 
     @property
@@ -115,33 +116,34 @@ class Visit(_VisitCache):
     def split_result(self, key: str) -> list[Any]:
         """Return the items of the result under an iter_key. Raises RoutingError."""
         cached = getattr(self, "_items", None)
-        if cached is None or cached[0] != key:  # a state has one iter_key, so one entry is enough
+        if cached is None or cached[0] != key:  # a state has one iter_key, so a cache of one entry is enough
             self._items = cached = key, resolve_items(self.result, key)
         return cached[1]
 
     def parse_run_input(self, raw_input: Any) -> ParsedOutput:
-        """Return the parsed input of its run.
+        """Return the parsed input of the run that starts with this visit.
 
-        It is cached in the first visit of the run, as the cache of lineages drops old runs.
+        It is cached in the visit too, because the cache of lineages drops old runs.
         """
         cached = getattr(self, "_run_input", None)
         if cached is None:
             self._run_input = cached = ParsedOutput(raw_input)
-        # The next run of a thread sees the visits of the previous one, and has another input.
+        # Before the first visit of the thread's next run is saved, this visit is the latest entry of the thread,
+        # although the input is already that of the next run.
         return cached if cached.output is raw_input or cached.output == raw_input else ParsedOutput(raw_input)
 
     def cache_run_input(self, run_input: ParsedOutput) -> None:
-        """Cache the parsed input of its run."""
+        """Cache the parsed input of the run that starts with this visit."""
         self._run_input = run_input
 
 
 class VisitLog(Append):
-    """The channel of visits. An update that is not a list of visits is an answer from outside, as at a breakpoint."""
+    """The channel of visits. An update that is not a list of visits is an answer that was given at a breakpoint."""
 
     prepares = True
 
     def prepare(self, update: Any, task_id: str) -> Any:
-        """Return the update as a list of visits; an answer becomes the output of a visit."""
+        """Return the update as a list of visits. An answer becomes the output of a visit."""
         if isinstance(update, list) and all(isinstance(item, Visit) for item in update):  # pyright: ignore
             return update  # pyright: ignore[reportUnknownVariableType]
         return [Visit(f"answer-{task_id[:12]}", ANSWER, update)]

@@ -13,6 +13,6 @@ because the same file would pass on one machine and fail on another. See `docs/d
 `output`, `literal` and `paths` parse the output of a state and find parts of it.
 """
 
-from statewright.workflow.states.expressions.expression import Expression, condition_scope, holds, parse_expression
+from statewright.workflow.states.expressions.expression import Expression, holds, make_condition_scope, parse_expression
 
-__all__ = ["Expression", "condition_scope", "holds", "parse_expression"]
+__all__ = ["Expression", "holds", "make_condition_scope", "parse_expression"]

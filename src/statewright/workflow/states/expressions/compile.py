@@ -51,7 +51,7 @@ _CONSTRUCTS: Final[dict[str, str]] = {
     "Yield": "`yield`",
     "YieldFrom": "`yield`",
 }
-"""Unsupported constructs in messages, by the names of Python's `ast`."""
+"""Unsupported constructs as messages describe them, by their names in Python's `ast`."""
 _OPERATORS: Final[dict[str, str]] = {
     "Pow": "**",
     "BitAnd": "& (write `and`)",
@@ -62,7 +62,7 @@ _OPERATORS: Final[dict[str, str]] = {
     "MatMult": "@",
     "Invert": "~ (write `not`)",
 }
-"""Unsupported operators in messages, by the names of Python's `ast`."""
+"""Unsupported operators as messages describe them, by their names in Python's `ast`."""
 
 
 def compile_tree(tree: ast.expr) -> tuple[Step, tuple[str, ...]]:
@@ -83,6 +83,7 @@ def compile_tree(tree: ast.expr) -> tuple[Step, tuple[str, ...]]:
 
 
 def _with_string_keys(value: Any) -> Any:
+    """Return a copy of a value in which the keys of all maps are strings."""
     if isinstance(value, list):
         return [_with_string_keys(item) for item in cast(list[Any], value)]
     if isinstance(value, dict):
@@ -137,13 +138,13 @@ class _Compiler(ast.NodeVisitor):
 
     def visit_BoolOp(self, node: ast.BoolOp) -> Step:
         steps = self._visit_all(node.values)
-        decisive = isinstance(node.op, ast.Or)  # a true value decides `or`, a false one `and`
+        decisive_value = isinstance(node.op, ast.Or)  # a true operand decides `or`, and a false operand decides `and`
 
         def compute(evaluation: Evaluation) -> Any:
             value = None
             for step in steps:
                 value = step(evaluation)
-                if bool(value) is decisive:
+                if bool(value) is decisive_value:
                     break
             return value
 
@@ -195,7 +196,7 @@ class _Compiler(ast.NodeVisitor):
         return lambda evaluation: [step(evaluation) for step in steps]
 
     visit_Tuple = visit_List
-    """The value of a tuple is a list, as JSON has no tuples."""
+    """The value of a tuple is a list, because JSON has no tuples."""
 
     def visit_Dict(self, node: ast.Dict) -> Step:
         keys = [key for key in node.keys if key is not None]
@@ -212,11 +213,11 @@ class _Compiler(ast.NodeVisitor):
         key = self.visit(node.slice)
         return lambda evaluation: get_item(value(evaluation), key(evaluation))
 
-    def _compile_slice(self, value: Step, part: ast.Slice) -> Step:
-        if part.step is not None:
-            return self._reject(part.step, "the step of a slice")
-        start = self.visit(part.lower) if part.lower else _evaluate_to_none
-        stop = self.visit(part.upper) if part.upper else _evaluate_to_none
+    def _compile_slice(self, value: Step, node: ast.Slice) -> Step:
+        if node.step is not None:
+            return self._reject(node.step, "the step of a slice")
+        start = self.visit(node.lower) if node.lower else _evaluate_to_none
+        stop = self.visit(node.upper) if node.upper else _evaluate_to_none
         return lambda evaluation: get_slice(evaluation, value(evaluation), start(evaluation), stop(evaluation))
 
     def visit_Attribute(self, node: ast.Attribute) -> Step:

@@ -1,13 +1,13 @@
 """The scope and the work budget of one evaluation of an expression or a template.
 
-Expressions have no loops, but read values of any size; templates have loops. The work and memory of both are limited by
-counting units of work instead of measuring time, so the same input passes or fails on every machine.
+Expressions have no loops, but they read values of any size, and templates do have loops. The work and memory of both
+are limited by counting units of work instead of measuring time, so the same input passes or fails on every machine.
 
-One rule covers all operations. Each character or item that is read or created costs one unit. Each execution of Python
-code costs a step, `STEP_COST` units: a name, an operator, a call, a loop iteration, each item that a filter visits,
-each part of a path. A new object costs as much as a step, since it takes as much memory as ten items. An operation pays
-in advance for the size of its operands and its result. A value that is read several times is paid for each time. So
-time and memory are within a constant factor of the units.
+One rule covers all operations. Each character or item that is read or created costs one unit. Each small piece of
+Python code that is executed costs a step, which is `STEP_COST` units: the lookup of a name, an operator, a call, a loop
+iteration, each item that a filter visits, each part of a path. A new object costs as much as a step, because it takes
+as much memory as ten items. An operation pays in advance for the size of its operands and of its result, and pays again
+each time that it reads a value. So time and memory are at most proportional to the units that were paid.
 
 Rejected: a separate price for each function, because it is easily forgotten when a function is added or changed.
 """
@@ -32,9 +32,9 @@ FLOAT_SIZE: Final = 18
 EXPRESSION_VALUE_LIMIT: Final = 65_536
 """Maximum characters, or items, of one value that an expression creates."""
 INTEGER_LIMIT: Final = 2**63
-"""Exclusive bound of the integers that an evaluation creates. Not every database can store larger ones."""
+"""Exclusive bound of the integers that an evaluation creates. Not every database can store larger integers."""
 OPERAND_BITS: Final = 1024
-"""Maximum bits of an operand. Longer integers in a scope can only be printed and compared."""
+"""Maximum bits of an operand of arithmetic. Longer integers in a scope can only be printed and compared."""
 
 
 class WorkLimitExceeded(ExpressionError):
@@ -46,7 +46,7 @@ class Evaluation:
 
     __slots__ = ("scope", "value_limit", "work_left")
     work_left: int
-    """Remaining units."""
+    """The remaining units of work."""
 
     def __init__(
         self, scope: Mapping[str, Any], *, work: int = WORK_LIMIT, value_limit: int = EXPRESSION_VALUE_LIMIT
@@ -56,13 +56,13 @@ class Evaluation:
         self.value_limit = value_limit
 
     def spend(self, units: int) -> None:
-        """Pay for work. Raises WorkLimitExceeded if too little is left."""
+        """Pay for work. Raises WorkLimitExceeded if fewer units are left."""
         self.work_left -= units
         if self.work_left < 0:
             raise WorkLimitExceeded("it takes too much work: pass less data, or split it up")
 
     def spend_steps(self, count: int) -> None:
-        """Pay for steps, or for objects about to be created."""
+        """Pay for steps, or for objects that are about to be created."""
         self.spend(STEP_COST * count)
 
     def spend_pass(self, value: object) -> None:
@@ -71,14 +71,14 @@ class Evaluation:
             self.spend(len(cast("Sized", value)))
 
     def spend_deep(self, value: object, times: int = 1) -> None:
-        """Pay for `times` passes over a value with everything it contains."""
+        """Pay for `times` passes over a value and everything that it contains."""
         if isinstance(value, list | dict):
             self.spend(times * measure(cast("object", value), self.work_left // times))
         else:
             self.spend(times * _measure_leaf(value))
 
     def reserve(self, size: int) -> None:
-        """Pay for a value about to be created. Raises WorkLimitExceeded if it would be too large."""
+        """Pay for a value that is about to be created. Raises WorkLimitExceeded if it would be too large."""
         self.check_size(size)
         self.spend(size)
 
@@ -106,7 +106,7 @@ def check_operand(value: Any) -> Any:
 
 
 def measure(value: object, limit: int = EXPRESSION_VALUE_LIMIT) -> int:
-    """Return the size of a value and everything it contains, in units of work.
+    """Return the size of a value and everything that it contains, in units of work.
 
     Counting stops at `limit`, so even a value that contains itself has a size.
     """
@@ -129,14 +129,14 @@ def measure(value: object, limit: int = EXPRESSION_VALUE_LIMIT) -> int:
         if total > limit:
             break
         for member in members:
-            kind = cast("type[Any]", type(member))
-            if kind is str:
+            member_type = cast("type[Any]", type(member))
+            if member_type is str:
                 total += len(member)
-            elif kind is int:
+            elif member_type is int:
                 total += member.bit_length() // 3
-            elif kind is float:
+            elif member_type is float:
                 total += FLOAT_SIZE
-            elif kind is list or isinstance(member, dict | list | tuple):
+            elif member_type is list or isinstance(member, dict | list | tuple):
                 stack.append(cast("object", member))
     return total
 

@@ -32,7 +32,7 @@ class ParsedText:
     """Base class of expressions and templates: immutable, compared by their text, and never copied."""
 
     text: str
-    """As the author wrote it."""
+    """The text as the author wrote it."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.text!r})"
@@ -50,7 +50,7 @@ class Expression(ParsedText):
 
     _step: Step = field(compare=False)
     unsupported: tuple[str, ...] = field(compare=False)
-    """A sentence for each unsupported construct. An expression with one of them has no value."""
+    """A sentence for each unsupported construct. An expression that contains such a construct has no value."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return parse_expression, (self.text,)  # closures cannot be pickled
@@ -71,15 +71,15 @@ class Expression(ParsedText):
             raise ExpressionError(f"{_quote(self.text)} cannot be evaluated: {reason}.") from error
 
     def compute(self, scope: Mapping[str, Any]) -> Any:
-        """Evaluate without converting errors, for callers that handle any Exception alike."""
+        """Evaluate like `evaluate`, but do not convert errors. For callers that treat all exceptions alike."""
         return self._step(Evaluation(scope))
 
 
 def parse_expression(text: str) -> Expression:
     """Parse an expression.
 
-    Raises ExpressionError if it is not valid Python, or is too long, too large or nested too deeply. Python that is not
-    part of the language is listed in `Expression.unsupported`.
+    Raises ExpressionError if it is not valid Python, or is too long, too large or nested too deeply. Valid Python that
+    is not part of the language is listed in `Expression.unsupported`.
     """
     source = text.strip()
     if not source:
@@ -89,7 +89,7 @@ def parse_expression(text: str) -> Expression:
             f"The expression {_quote(text)} has {len(text)} characters; at most {LENGTH_LIMIT} are allowed."
             f" Compute the value in the state, and test its result."
         )
-    tree = _parse(text, " ".join(source.splitlines()))  # in YAML it may span several lines
+    tree = _parse(text, " ".join(source.splitlines()))  # in YAML, an expression may span several lines
     _check_size(text, tree)
     return Expression(text, *compile_tree(tree))
 
@@ -98,7 +98,8 @@ def _parse(text: str, source: str) -> ast.expr:
     try:
         return _parse_python(source)
     except SyntaxError as error:
-        column = (error.offset or len(source) + 1) + text.index(source[0])  # counting the spaces before the source
+        # The column is that in `text`, which may begin with spaces.
+        column = (error.offset or len(source) + 1) + text.index(source[0])
         advice = _suggest_correction(source, error.msg)
         raise ExpressionError(
             f"{_quote(text)} is not a valid expression: {error.msg} at column {column}. {advice}"
@@ -123,7 +124,7 @@ def _suggest_correction(source: str, message: str) -> str:
     """Return advice about a syntax error."""
     if "{{" in source or "{%" in source:
         return "Write names in expressions without braces: status == 'success'."
-    # Replace operators of other languages by Python's: `score = 5` becomes `score == 5`.
+    # Replace operators of other languages with those of Python: `score = 5` becomes `score == 5`.
     corrected = _STRING_OR_OPERATOR.sub(lambda match: _PYTHON_OPERATORS.get(match[0], match[0]), source)
     hint = ""
     with suppress(SyntaxError, ValueError, MemoryError, RecursionError):
@@ -167,22 +168,22 @@ def _list_names(scope: Mapping[str, Any]) -> str:
 # "15" where they mean true and 15.
 
 CONVERSION_LIMIT: Final = 10_000
-"""Maximum characters of a string that is converted; longer ones stay strings."""
+"""Maximum characters of a string that is converted; longer strings stay strings."""
 _VALUE_STARTS: Final = frozenset("0123456789+-.\"'([{NTFrRuU \t\r\n")
 """Characters with which the text of a value may begin."""
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
 def holds(expression: Expression, result: Any) -> bool:
-    """Return whether a condition holds for the parsed result of a state. A failed evaluation counts as false."""
+    """Return whether a condition holds for the parsed result of a state. If its evaluation fails, it does not hold."""
     try:
-        return bool(expression.compute(condition_scope(result)))
+        return bool(expression.compute(make_condition_scope(result)))
     except Exception:
         return False
 
 
-class _Scope(dict[str, Any]):
-    """The names that a condition may read. Values are converted on access, as conditions read few of them."""
+class _ConditionScope(dict[str, Any]):
+    """The names that a condition may read. Values are converted on access, because conditions read few of them."""
 
     __slots__ = ("_result",)
 
@@ -196,9 +197,9 @@ class _Scope(dict[str, Any]):
         return value
 
 
-def condition_scope(result: Any) -> Mapping[str, Any]:
-    """Return the names that a condition may read: the keys of a map, and `keys`, their list."""
-    return _Scope(cast(dict[str, Any], result)) if isinstance(result, dict) else {"keys": []}
+def make_condition_scope(result: Any) -> Mapping[str, Any]:
+    """Return the names that a condition may read: the keys of a result that is a map, and `keys`, a list of them."""
+    return _ConditionScope(cast(dict[str, Any], result)) if isinstance(result, dict) else {"keys": []}
 
 
 def _convert(text: str) -> Any:

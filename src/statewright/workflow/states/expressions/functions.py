@@ -1,8 +1,9 @@
 """The functions and methods that expressions and templates may call.
 
-Each takes the evaluation first, and charges it in advance for everything it reads and creates. Methods are chosen by
-the exact type of the value. They are those of Python, without those that reach attributes (`format`), return other
-types (`encode`) or modify the value. Named arguments, which only templates have, use Python's names.
+Each function takes the evaluation as its first argument, and charges it in advance for everything that the function
+reads and creates. Methods are chosen by the exact type of the value. They are Python's methods, except those that reach
+attributes (`format`), return other types (`encode`) or modify the value. Only templates have named arguments; the names
+are those of Python.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import Evaluation, check_number, check_operand, measure
-from statewright.workflow.states.expressions.operators import contains, describe_kind
+from statewright.workflow.states.expressions.operators import contains, describe_type
 
 Function = Callable[..., Any]
 TYPES: Final[Mapping[str, type]] = MappingProxyType(
@@ -21,10 +22,10 @@ TYPES: Final[Mapping[str, type]] = MappingProxyType(
 )
 """The types that `isinstance` accepts, by name."""
 _DIGITS_LIMIT: Final = 20
-"""Maximum digits for rounding. For more, Python would compute a huge power of ten."""
+"""Maximum digits for rounding. With more digits, Python would compute a huge power of ten."""
 
 
-def _unary(function: Callable[[Any], Any]) -> Function:
+def _make_unary(function: Callable[[Any], Any]) -> Function:
     """Return a function of one number or string."""
 
     def call(evaluation: Evaluation, value: Any) -> Any:
@@ -34,7 +35,7 @@ def _unary(function: Callable[[Any], Any]) -> Function:
     return call
 
 
-def _reduction(function: Callable[[list[Any]], Any], *, deep: bool = False) -> Function:
+def _make_reduction(function: Callable[[list[Any]], Any], *, deep: bool = False) -> Function:
     """Return a function of the items of one value. With `deep`, it also reads everything that they contain."""
 
     def call(evaluation: Evaluation, value: Any) -> Any:
@@ -46,7 +47,7 @@ def _reduction(function: Callable[[list[Any]], Any], *, deep: bool = False) -> F
     return call
 
 
-def _min_or_max(function: Callable[[list[Any]], Any]) -> Function:
+def _make_min_or_max(function: Callable[[list[Any]], Any]) -> Function:
     """Return `min` or `max` of one list or of several values."""
 
     def call(evaluation: Evaluation, *values: Any) -> Any:
@@ -60,27 +61,27 @@ def _min_or_max(function: Callable[[list[Any]], Any]) -> Function:
 def list_items(evaluation: Evaluation, value: Any) -> list[Any]:
     """Return the items of a list, the keys of a map or the characters of a string, as a new list."""
     if not isinstance(value, str | list | dict):
-        raise ExpressionError(f"{describe_kind(value)} has no items")
+        raise ExpressionError(f"{describe_type(value)} has no items")
     evaluation.spend_pass(cast("object", value))
     if isinstance(value, str):  # each character becomes an object
         evaluation.spend_steps(len(value))
     return list(cast("list[Any]", value))
 
 
-def sorted_positions(evaluation: Evaluation, keys: list[Any], *, reverse: bool = False) -> list[int]:
-    """Return the positions of the keys in sorted order. The sort is stable."""
+def sort_positions(evaluation: Evaluation, keys: list[Any], *, reverse: bool = False) -> list[int]:
+    """Return the positions of sort keys in sorted order. The sort is stable."""
     # Each key takes part in about log2(n) comparisons.
     evaluation.spend_deep(keys, times=max(len(keys).bit_length(), 1))
     return sorted(range(len(keys)), key=keys.__getitem__, reverse=reverse)
 
 
-def sorted_items(evaluation: Evaluation, items: list[Any], *, reverse: bool = False) -> list[Any]:
+def sort_items(evaluation: Evaluation, items: list[Any], *, reverse: bool = False) -> list[Any]:
     """Return a sorted list. The sort is stable."""
-    return [items[position] for position in sorted_positions(evaluation, items, reverse=reverse)]
+    return [items[position] for position in sort_positions(evaluation, items, reverse=reverse)]
 
 
 def _sorted(evaluation: Evaluation, value: Any) -> list[Any]:
-    return sorted_items(evaluation, list_items(evaluation, value))
+    return sort_items(evaluation, list_items(evaluation, value))
 
 
 def _str(evaluation: Evaluation, value: Any = "") -> str:
@@ -100,13 +101,13 @@ def _list(evaluation: Evaluation, *values: Any) -> list[Any]:
 
 def _len(evaluation: Evaluation, value: Any) -> int:
     if not isinstance(value, str | list | dict):
-        raise ExpressionError(f"{describe_kind(cast('object', value))} has no length")
+        raise ExpressionError(f"{describe_type(cast('object', value))} has no length")
     return len(cast("list[Any]", value))
 
 
 def _round(evaluation: Evaluation, value: Any, digits: Any = None) -> Any:
     if not isinstance(value, int | float) or not (digits is None or isinstance(digits, int)):
-        raise ExpressionError(f"only numbers can be rounded, not {describe_kind(value)}")
+        raise ExpressionError(f"only numbers can be rounded, not {describe_type(value)}")
     if digits is not None and abs(digits) > _DIGITS_LIMIT:
         raise ExpressionError(f"a number can be rounded to at most {_DIGITS_LIMIT} digits")
     return check_number(round(check_operand(value), digits))
@@ -114,20 +115,20 @@ def _round(evaluation: Evaluation, value: Any, digits: Any = None) -> Any:
 
 FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
     {
-        "abs": _unary(abs),
-        "all": _reduction(all),
-        "any": _reduction(any),
+        "abs": _make_unary(abs),
+        "all": _make_reduction(all),
+        "any": _make_reduction(any),
         "bool": _bool,
-        "float": _unary(float),
-        "int": _unary(int),
+        "float": _make_unary(float),
+        "int": _make_unary(int),
         "len": _len,
         "list": _list,
-        "max": _min_or_max(max),
-        "min": _min_or_max(min),
+        "max": _make_min_or_max(max),
+        "min": _make_min_or_max(min),
         "round": _round,
         "sorted": _sorted,
         "str": _str,
-        "sum": _reduction(sum, deep=True),
+        "sum": _make_reduction(sum, deep=True),
     }
 )
 
@@ -135,7 +136,7 @@ FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(
 # -- methods
 
 STRIP_LIMIT: Final = 100
-"""Maximum characters to strip. Each character of the string may be compared with each of them."""
+"""Maximum characters in the argument of `strip`. Each character of the string may be compared with each of these."""
 _ASCII_SPACES: Final = "\t\n\v\f\r\x1c\x1d\x1e\x1f "
 _SPACES: Final = _ASCII_SPACES + (
     "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -155,8 +156,8 @@ def count_spaces(text: str) -> int:
     return sum(map(text.count, _ASCII_SPACES if text.isascii() else _SPACES))
 
 
-def _linear(function: Callable[..., Any]) -> Function:
-    """Return a method whose work and result are proportional to the sizes of the value and its arguments."""
+def _make_linear(function: Callable[..., Any]) -> Function:
+    """Return a method whose work and result are at most proportional to the sizes of the value and the arguments."""
 
     def call(evaluation: Evaluation, value: Any, *args: Any) -> Any:
         evaluation.spend_pass(value)
@@ -168,7 +169,7 @@ def _linear(function: Callable[..., Any]) -> Function:
     return call
 
 
-def _strip(function: Callable[..., str]) -> Function:
+def _make_strip(function: Callable[..., str]) -> Function:
     """Return `strip`, `lstrip` or `rstrip`."""
 
     def call(evaluation: Evaluation, text: str, characters: str | None = None) -> str:
@@ -180,7 +181,7 @@ def _strip(function: Callable[..., str]) -> Function:
     return call
 
 
-def _affix_test(function: Callable[..., bool]) -> Function:
+def _make_affix_test(function: Callable[..., bool]) -> Function:
     """Return `startswith` or `endswith`, which also accept a list of affixes."""
 
     def call(evaluation: Evaluation, text: str, affix: Any, *bounds: Any) -> bool:
@@ -190,9 +191,9 @@ def _affix_test(function: Callable[..., bool]) -> Function:
     return call
 
 
-def _search_from_right(function: Callable[..., Any]) -> Function:
-    """Return a search from the end, which may take time proportional to the product of both lengths."""
-    linear = _linear(function)
+def _make_right_search(function: Callable[..., Any]) -> Function:
+    """Return a search from the end of a string, which may take time proportional to the product of both lengths."""
+    linear = _make_linear(function)
 
     def call(evaluation: Evaluation, text: str, part: str, *args: Any) -> Any:
         evaluation.spend(len(text) * len(part))
@@ -201,7 +202,7 @@ def _search_from_right(function: Callable[..., Any]) -> Function:
     return call
 
 
-def _split(function: Callable[..., list[str]], *, from_the_right: bool) -> Function:
+def _make_split(function: Callable[..., list[str]], *, from_the_right: bool) -> Function:
     """Return `split` or `rsplit`, which create a string for each part. `rsplit` searches from the end."""
 
     def call(evaluation: Evaluation, text: str, sep: str | None = None, maxsplit: int = -1) -> list[str]:
@@ -219,7 +220,7 @@ def _split_lines(evaluation: Evaluation, text: str, keepends: bool = False) -> l
     return text.splitlines(keepends)
 
 
-def _pad(function: Callable[..., str]) -> Function:
+def _make_pad(function: Callable[..., str]) -> Function:
     """Return a method that pads a string to a width."""
 
     def call(evaluation: Evaluation, text: str, width: int, *fill: str) -> str:
@@ -243,15 +244,15 @@ def _expand_tabs(evaluation: Evaluation, text: str, tabsize: int = 8) -> str:
 
 def _join(evaluation: Evaluation, separator: str, items: Any) -> str:
     if not isinstance(items, list):
-        raise ExpressionError(f"join needs a list, not {describe_kind(items)}")
+        raise ExpressionError(f"join needs a list, not {describe_type(items)}")
     texts = cast("list[str]", items)
     evaluation.spend_pass(texts)
     evaluation.reserve(sum(map(len, texts)) + len(separator) * len(texts))
     return separator.join(texts)
 
 
-def _search_list(function: Callable[..., int]) -> Function:
-    """Return a search in a list, which compares nested values. The error of a failed search contains the argument."""
+def _make_list_search(function: Callable[..., int]) -> Function:
+    """Return a search in a list. It compares nested values, and the error of a failed search contains its argument."""
 
     def call(evaluation: Evaluation, items: list[Any], *args: Any) -> int:
         evaluation.spend_deep(items)
@@ -271,7 +272,7 @@ def _values(evaluation: Evaluation, value: dict[str, Any]) -> list[Any]:
     return list(value.values())
 
 
-def map_items(evaluation: Evaluation, value: dict[str, Any]) -> list[list[Any]]:
+def list_pairs(evaluation: Evaluation, value: dict[str, Any]) -> list[list[Any]]:
     """Return the pairs of keys and values of a map, each as a list."""
     evaluation.spend_steps(len(value))
     return [list(pair) for pair in value.items()]
@@ -284,7 +285,7 @@ def _copy_map(evaluation: Evaluation, value: dict[str, Any]) -> dict[str, Any]:
 
 _STRING: Final[dict[str, Function]] = {
     **{
-        name: _linear(getattr(str, name))
+        name: _make_linear(getattr(str, name))
         for name in (
             *("capitalize", "casefold", "count", "find", "index", "lower", "partition", "removeprefix"),
             *("removesuffix", "swapcase", "title", "upper"),
@@ -292,29 +293,29 @@ _STRING: Final[dict[str, Function]] = {
             *("isnumeric", "isprintable", "isspace", "istitle", "isupper"),
         )
     },
-    **{name: _strip(getattr(str, name)) for name in ("strip", "lstrip", "rstrip")},
-    **{name: _affix_test(getattr(str, name)) for name in ("startswith", "endswith")},
-    **{name: _search_from_right(getattr(str, name)) for name in ("rfind", "rindex", "rpartition")},
-    **{name: _pad(getattr(str, name)) for name in ("center", "ljust", "rjust", "zfill")},
+    **{name: _make_strip(getattr(str, name)) for name in ("strip", "lstrip", "rstrip")},
+    **{name: _make_affix_test(getattr(str, name)) for name in ("startswith", "endswith")},
+    **{name: _make_right_search(getattr(str, name)) for name in ("rfind", "rindex", "rpartition")},
+    **{name: _make_pad(getattr(str, name)) for name in ("center", "ljust", "rjust", "zfill")},
     "contains": contains,
     "expandtabs": _expand_tabs,
     "join": _join,
     "replace": _replace,
-    "rsplit": _split(str.rsplit, from_the_right=True),
-    "split": _split(str.split, from_the_right=False),
+    "rsplit": _make_split(str.rsplit, from_the_right=True),
+    "split": _make_split(str.split, from_the_right=False),
     "splitlines": _split_lines,
 }
 _LIST: Final[dict[str, Function]] = {
     "contains": contains,
-    "copy": _linear(list[Any].copy),
-    "count": _search_list(list[Any].count),
-    "index": _search_list(list[Any].index),
+    "copy": _make_linear(list[Any].copy),
+    "count": _make_list_search(list[Any].count),
+    "index": _make_list_search(list[Any].index),
 }
 _MAP: Final[dict[str, Function]] = {
     "copy": _copy_map,
     "get": _get,
-    "items": map_items,
-    "keys": _linear(list),
+    "items": list_pairs,
+    "keys": _make_linear(list),
     "values": _values,
 }
 METHODS: Final[Mapping[type, Mapping[str, Function]]] = MappingProxyType({str: _STRING, list: _LIST, dict: _MAP})
@@ -325,5 +326,5 @@ def call_method(evaluation: Evaluation, value: Any, name: str, args: list[Any]) 
     """Call a method of a value. Raises ExpressionError if its type has no such method, and the errors of the method."""
     method = METHODS.get(cast("Any", type(value)), {}).get(name)
     if method is None:
-        raise ExpressionError(f"{describe_kind(value)} has no method .{name}()")
+        raise ExpressionError(f"{describe_type(value)} has no method .{name}()")
     return method(evaluation, value, *args)

@@ -16,7 +16,7 @@ from typing import Any, Final
 DEPTH_LIMIT: Final = 100
 """Maximum nesting of lists and maps."""
 DIGIT_LIMIT: Final = 1000
-"""Maximum digits of an integer. Python needs quadratic time to parse them."""
+"""Maximum digits of an integer. Python needs quadratic time to parse an integer."""
 CONSTANTS: Final = {"None": None, "True": True, "False": False, "null": None, "true": True, "false": False}
 """The constants of Python and JSON."""
 
@@ -65,7 +65,7 @@ class InvalidLiteral(ValueError):
 
 
 def read_literal(text: str) -> Any:
-    """Parse a text that consists of one literal. Raises InvalidLiteral."""
+    """Parse text that consists of one literal. Raises InvalidLiteral."""
     source = text.strip()
     value, end = read_literal_at(source, 0)
     if end < len(source):

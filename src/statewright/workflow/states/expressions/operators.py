@@ -1,6 +1,6 @@
 """The operators of expressions and templates, on plain JSON values.
 
-Each takes the evaluation first, to charge it for the work, and then its operands.
+Each function takes the evaluation, which it charges for the work, followed by its operands.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Operator = Callable[[Evaluation, Any, Any], Any]
 
 
 class UndefinedName(ExpressionError):
-    """The scope has no such name."""
+    """An expression reads a name that its scope does not contain."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -33,17 +33,17 @@ def _is_number(value: object) -> bool:
     return isinstance(value, int | float)
 
 
-def _arithmetic(symbol: str, function: Callable[[Any, Any], Any]) -> Operator:
+def _make_arithmetic(symbol: str, function: Callable[[Any, Any], Any]) -> Operator:
     def compute(evaluation: Evaluation, left: Any, right: Any) -> Any:
         if not (_is_number(left) and _is_number(right)):
-            raise ExpressionError(f"{symbol} needs two numbers, not {describe_kind(left)} and {describe_kind(right)}")
+            raise ExpressionError(f"{symbol} needs two numbers, not {describe_type(left)} and {describe_type(right)}")
         return check_number(function(check_operand(left), check_operand(right)))
 
     return compute
 
 
-_add_numbers = _arithmetic("+", operator.add)
-_multiply_numbers = _arithmetic("*", operator.mul)
+_add_numbers = _make_arithmetic("+", operator.add)
+_multiply_numbers = _make_arithmetic("*", operator.mul)
 
 
 def add(evaluation: Evaluation, left: Any, right: Any) -> Any:
@@ -56,28 +56,28 @@ def add(evaluation: Evaluation, left: Any, right: Any) -> Any:
 
 def multiply(evaluation: Evaluation, left: Any, right: Any) -> Any:
     """Multiply two numbers, or repeat a string or list."""
-    for repeated, times in ((left, right), (right, left)):  # as in `3 * "ab"` and `"ab" * 3`
-        if isinstance(repeated, str | list) and isinstance(times, int):
+    for sequence, times in ((left, right), (right, left)):  # as in `3 * "ab"` and `"ab" * 3`
+        if isinstance(sequence, str | list) and isinstance(times, int):
             count = max(check_operand(times), 0)
-            # Checked before the items are measured, which may take long for a list of large items.
-            evaluation.check_size(count * len(cast("list[Any]", repeated)))
-            size = measure(cast("object", repeated), min(evaluation.value_limit, evaluation.work_left))
+            # The length is checked first, because measuring the items of a list may take long.
+            evaluation.check_size(count * len(cast("list[Any]", sequence)))
+            size = measure(cast("object", sequence), min(evaluation.value_limit, evaluation.work_left))
             evaluation.spend(size)
             evaluation.reserve(count * size)
-            return cast("Any", repeated) * times
+            return cast("Any", sequence) * times
     return _multiply_numbers(evaluation, left, right)
 
 
 def contains(evaluation: Evaluation, container: Any, part: Any) -> bool:
     """Return whether a string contains a substring, a list an item, or a map a key."""
     if not isinstance(container, str | list | dict):
-        raise ExpressionError(f"`in` needs a string, list or map on its right, not {describe_kind(container)}")
+        raise ExpressionError(f"`in` needs a string, list or map on its right, not {describe_type(container)}")
     if not isinstance(container, dict):
         evaluation.spend_deep(cast("object", container))
     return part in container
 
 
-def _comparison(function: Callable[[Any, Any], Any]) -> Operator:
+def _make_comparison(function: Callable[[Any, Any], Any]) -> Operator:
     def compare(evaluation: Evaluation, left: Any, right: Any) -> Any:
         # Strings are compared up to the length of the shorter one, other values with everything they contain.
         if isinstance(left, str):
@@ -96,44 +96,45 @@ def _is_same(left: Any, right: Any) -> bool:
 
 BINARY: Final[dict[str, Operator]] = {
     "Add": add,
-    "Sub": _arithmetic("-", operator.sub),
+    "Sub": _make_arithmetic("-", operator.sub),
     "Mult": multiply,
-    "Div": _arithmetic("/", lambda left, right: left / right),
-    "FloorDiv": _arithmetic("//", lambda left, right: left // right),
-    "Mod": _arithmetic("%", operator.mod),
+    "Div": _make_arithmetic("/", lambda left, right: left / right),
+    "FloorDiv": _make_arithmetic("//", lambda left, right: left // right),
+    "Mod": _make_arithmetic("%", operator.mod),
 }
-"""By the names of Python's `ast`."""
+"""Binary operators, by their names in Python's `ast`."""
 COMPARE: Final[dict[str, Operator]] = {
-    "Eq": _comparison(operator.eq),
-    "NotEq": _comparison(operator.ne),
-    "Lt": _comparison(operator.lt),
-    "LtE": _comparison(operator.le),
-    "Gt": _comparison(operator.gt),
-    "GtE": _comparison(operator.ge),
+    "Eq": _make_comparison(operator.eq),
+    "NotEq": _make_comparison(operator.ne),
+    "Lt": _make_comparison(operator.lt),
+    "LtE": _make_comparison(operator.le),
+    "Gt": _make_comparison(operator.gt),
+    "GtE": _make_comparison(operator.ge),
     "In": lambda evaluation, left, right: contains(evaluation, right, left),
     "NotIn": lambda evaluation, left, right: not contains(evaluation, right, left),
-    "Is": _comparison(_is_same),
-    "IsNot": _comparison(lambda left, right: not _is_same(left, right)),
+    "Is": _make_comparison(_is_same),
+    "IsNot": _make_comparison(lambda left, right: not _is_same(left, right)),
 }
+"""Comparisons, by their names in Python's `ast`."""
 
 
-def _unary(symbol: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+def _make_unary(symbol: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     def compute(value: Any) -> Any:
         if not _is_number(value):
-            raise ExpressionError(f"{symbol} needs a number, not {describe_kind(value)}")
+            raise ExpressionError(f"{symbol} needs a number, not {describe_type(value)}")
         return function(check_operand(value))
 
     return compute
 
 
-negate: Final = _unary("-", lambda value: check_number(-value))
-unary_plus: Final = _unary("+", operator.pos)
+negate: Final = _make_unary("-", lambda value: check_number(-value))
+unary_plus: Final = _make_unary("+", operator.pos)
 
 
 def get_key(value: Any, name: str) -> Any:
     """Evaluate `value.name`, which is a key of a map unless a call follows."""
     if not isinstance(value, dict):
-        raise ExpressionError(f".{name} needs a map, not {describe_kind(value)}")
+        raise ExpressionError(f".{name} needs a map, not {describe_type(value)}")
     try:
         return cast("dict[str, Any]", value)[name]
     except KeyError:
@@ -147,26 +148,25 @@ def get_item(value: Any, key: Any) -> Any:
             raise ExpressionError(f"the map has no key {str(key)[:40]!r}")
         return cast("dict[Any, Any]", value)[key]
     if not isinstance(value, str | list) or not isinstance(key, int):
-        kind = describe_kind(cast("object", value))
-        raise ExpressionError(f"{kind} cannot be indexed with {describe_kind(key)}")
+        raise ExpressionError(f"{describe_type(cast('object', value))} cannot be indexed with {describe_type(key)}")
     return cast("list[Any]", value)[key]
 
 
 def get_slice(evaluation: Evaluation, value: Any, start: Any, stop: Any, step: Any = None) -> Any:
     """Evaluate `value[start:stop:step]` for a string or a list."""
     if not isinstance(value, str | list):
-        raise ExpressionError(f"{describe_kind(value)} cannot be sliced")
-    part = slice(start, stop, step)
-    evaluation.spend(len(range(*part.indices(len(cast("list[Any]", value))))))
-    return cast("list[Any]", value)[part]
+        raise ExpressionError(f"{describe_type(value)} cannot be sliced")
+    bounds = slice(start, stop, step)
+    evaluation.spend(len(range(*bounds.indices(len(cast("list[Any]", value))))))
+    return cast("list[Any]", value)[bounds]
 
 
-def describe_kind(value: object) -> str:
-    """Return the type of a value with its article, in the words of authors: `a map`, `a string`."""
-    return _KINDS.get(type(value), "another value")
+def describe_type(value: object) -> str:
+    """Return the type of a value with its article, in the words that authors use: `a map`, `a string`."""
+    return _TYPE_NAMES.get(type(value), "another value")
 
 
-_KINDS: Final[dict[type, str]] = {
+_TYPE_NAMES: Final[dict[type, str]] = {
     type(None): "null",
     bool: "a boolean",
     int: "a number",

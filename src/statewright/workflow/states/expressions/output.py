@@ -1,14 +1,16 @@
 """Parsing of the output of a state, which is text as models write it, to a JSON value.
 
-These are tried in order: the whole text as JSON, then as a Python literal; the first fenced `json` block that has a
-value; the first map or list of maps within prose, then the first list of strings. Otherwise the text is the value.
+The value is the first of these that exists: the whole text as JSON; the whole text as a Python literal; the first
+fenced `json` block that contains a value; the first map or list of maps in prose; the first list of strings in prose;
+the text itself.
 
-Prose contains brackets that are not values: `[1]`, `[a link](url)`, `items["key"]`, `f()` and `{}`. So within prose an
-empty map or list is ignored, and a list counts only if all its items are maps, strings or such lists, and it does not
-look like an index or a link. Parts of a broken map are not used: the value of a truncated answer is its text.
+Prose contains brackets that are not values: `[1]`, `[a link](url)`, `items["key"]`, `f()` and `{}`. So an empty map or
+list in prose is ignored, and a list is used only if all of its items are maps, strings or lists of these, and if it
+does not look like an index or a link. Parts of a broken map are not used either, so the value of a truncated answer is
+its text.
 
-The result can always be stored and written as JSON. NaN and infinity become None, as in JavaScript. Nothing here
-raises, and hostile text takes no longer than other text of the same length.
+The result can always be stored and written as JSON. NaN and infinity become None, as in JavaScript. The parsers raise
+no errors, and hostile text takes no longer than other text of the same length.
 """
 
 from __future__ import annotations
@@ -30,30 +32,31 @@ from statewright.workflow.states.expressions.literal import (
 )
 
 SIZE_LIMIT: Final = 2_000_000
-"""Maximum characters of a text that is parsed; a longer text is its own value."""
+"""Maximum characters of text that is parsed. The value of longer text is the text itself."""
 LITERAL_LIMIT: Final = 200_000
 """Maximum characters of a Python literal, which takes much longer to parse than JSON."""
 ATTEMPT_LIMIT: Final = 64
-"""Maximum blocks and brackets that are tried."""
+"""Maximum fenced blocks, and maximum brackets in prose, at which the parser looks for a value."""
 
 _VALUE_STARTS: Final = frozenset("{[(\"'0123456789-+.")
-"""Characters with which a text that is a value as a whole may begin."""
+"""A text that is a value as a whole begins with one of these characters."""
 _FENCES: Final = (("```", re.compile(r"```[ \t]*json\b\s*", re.I)), ("~~~", re.compile(r"~~~[ \t]*json\b\s*", re.I)))
-_OPENS_VALUE: Final = re.compile(r"""\{\s*["']|(?<![\w)\]])\[\s*(?:\{\s*["']|["'\[])""")
+_VALUE_OPENING: Final = re.compile(r"""\{\s*["']|(?<![\w)\]])\[\s*(?:\{\s*["']|["'\[])""")
 """The beginning of a map with a key, or of a list of strings, maps or lists."""
-_OPENS_MAP: Final = re.compile(r"""\[?\s*\{\s*(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*:""", re.DOTALL)
+_MAP_OPENING: Final = re.compile(r"""\[?\s*\{\s*(?:"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')\s*:""", re.DOTALL)
 """The beginning of a map up to the colon after its first key, or of a list of such maps."""
 _TOKEN: Final = re.compile(r"""\\.|"(?:[^"\\]|\\.)*+"|'(?:[^'\\\n]|\\.)*+'(?=\s*[:,\]}])|[\[\]{}]""", re.DOTALL)
 """Tokens in the search for a closing bracket. Escapes are separate tokens, so no quote is visited twice."""
 _LINK_STARTS: Final = ("(", "[", ":")
 """Characters after a closing bracket that make it part of a link or an index."""
 _NO_VALUE: Final = object()
+"""Returned by functions that find no value."""
 
 
 class ParsedOutput:
     """An output with its value, which is parsed on first use.
 
-    It is parsed only once, although conditions, the context, items and checks of answers all need it.
+    Conditions, the context, items and checks of answers all need the value, but it is parsed only once.
     """
 
     def __init__(self, output: Any) -> None:
@@ -61,7 +64,7 @@ class ParsedOutput:
 
     @cached_property
     def result(self) -> Any:
-        """The value. Shared, so it must not be modified."""
+        """The value, which is shared and must not be modified."""
         return parse_output(self.output)
 
 
@@ -79,7 +82,7 @@ def parse_json_text(value: Any) -> Any:
 
 
 def parse_text(text: str) -> Any:
-    """Return the JSON value in a text, or the text itself if there is none."""
+    """Return the JSON value in text, or the text itself if it contains none."""
     source = text.strip()
     if not source or len(text) > SIZE_LIMIT:
         return text
@@ -106,14 +109,14 @@ def _parse(source: str) -> Any:
 def _parse_whole(source: str) -> Any:
     for read in (_read_json, _read_python):
         value, end = read(source, 0)
-        # None stands for an infinite number here; its text says more.
+        # The constant None was handled before. Here None stands for an infinite number, whose text says more.
         if end == len(source) and value is not None:
             return value
     return _NO_VALUE
 
 
 def _read_value(source: str, start: int) -> tuple[Any, int]:
-    """Return the value at `start` and its end; or no value, and the position of the error."""
+    """Return the value at `start` and its end, or `_NO_VALUE` and the position of the error."""
     value, end = _read_json(source, start)
     return (value, end) if value is not _NO_VALUE else _read_python(source, start)
 
@@ -174,9 +177,10 @@ def _find_in_prose(source: str) -> Any:
 
 
 def _iter_prose_values(source: str) -> Iterator[Any]:
+    """Yield the maps and lists in prose that are unlikely to be part of a sentence."""
     pos = work = 0
     for _ in range(ATTEMPT_LIMIT):
-        match = _OPENS_VALUE.search(source, pos)
+        match = _VALUE_OPENING.search(source, pos)
         # After a failure the search continues inside the brackets. The limit of work prevents quadratic time.
         if match is None or work > 2 * len(source):
             return
@@ -185,7 +189,7 @@ def _iter_prose_values(source: str) -> Iterator[Any]:
             closing_end = _find_closing_end(source, match.start())
             work += max(closing_end, end) - match.start()
             # Parts of a broken map are skipped.
-            pos = closing_end if _OPENS_MAP.match(source, match.start()) else match.start() + 1
+            pos = closing_end if _MAP_OPENING.match(source, match.start()) else match.start() + 1
         else:
             pos = end
             if _is_substantial(value) and not (isinstance(value, list) and source[end : end + 1] in _LINK_STARTS):
@@ -203,7 +207,7 @@ def _is_substantial(value: Any) -> bool:
 
 
 def _find_closing_end(source: str, start: int) -> int:
-    """Return the position after the bracket that closes the one at `start`, or the end of the text."""
+    """Return the position after the bracket that closes the bracket at `start`; without one, the end of the text."""
     depth = 0
     for match in _TOKEN.finditer(source, start):
         token = match[0]
@@ -214,7 +218,7 @@ def _find_closing_end(source: str, start: int) -> int:
 
 
 def _replace_surrogates(value: Any, source: str) -> Any:
-    """Replace lone surrogates, which escapes in JSON can create, but UTF-8 cannot encode."""
+    """Replace lone surrogates, which JSON can contain as escapes, but which UTF-8 cannot encode."""
     if "\\" not in source or not isinstance(value, str | list | dict):
         return value
     text = json.dumps(value, ensure_ascii=False)

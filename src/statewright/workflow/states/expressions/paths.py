@@ -17,7 +17,7 @@ WHOLE_RESULT: Final = "."
 _QUOTE_LIMIT: Final = 100
 """Maximum characters of a value in a message."""
 _NAMES_LIMIT: Final = 50
-"""Maximum keys of a map that are searched for a similar one."""
+"""Maximum keys of a map that are searched for one with a similar name."""
 _INDEX: Final = re.compile(r"0|[1-9]\d{0,9}", re.ASCII)
 _STEP: Final = re.compile(
     r"""(?:^|\.)(?P<name>[^\s.\[\]()"']+)|\[\s*(?:(?P<index>-?\d{1,9})|(?P<start>-?\d{0,9}):(?P<stop>-?\d{0,9})"""
@@ -31,8 +31,9 @@ MISSING: Final[Any] = object()
 def resolve_items(result: Any, iter_key: str) -> list[Any]:
     """Return the items over which a state iterates, from its parsed result.
 
-    A JSON pointer is followed in any result, and any other key is looked up only in a map. If the value is a list, its
-    items are returned; any other value is the only item. Raises RoutingError if there is no such key or value.
+    A JSON pointer is followed in a result of any type. Any other key is looked up if the result is a map, and is
+    otherwise ignored. If the value is a list, its items are returned; any other value is the only item. Raises
+    RoutingError if there is no such key or value.
     """
     if iter_key.startswith("/"):
         return _to_items(get_at_pointer(result, iter_key))
@@ -50,8 +51,8 @@ def resolve_items(result: Any, iter_key: str) -> list[Any]:
 def get_at_pointer(value: Any, pointer: str) -> Any:
     """Return the value at a JSON pointer (RFC 6901). The empty pointer refers to the value itself.
 
-    Strings along the path that contain a JSON map or list are parsed, and with a trailing slash the last one too.
-    Raises RoutingError.
+    Strings along the path that contain a JSON map or list are parsed. If the pointer ends with a slash, this includes
+    the string at its end. Raises RoutingError.
     """
     parts = _parse_pointer(pointer)
     if isinstance(value, str) and parts:

@@ -3,7 +3,7 @@
 Without tools, the model is called in a loop until its answer matches the output schema. With tools, the state calls a
 subgraph, the conversation:
 
-    remember (if the history is too long) -> model -> tools (each call is a task) -> model ... until it answers
+    remember (if the history is too long) -> model -> tools (each call is a task) -> model ... until the model answers
 
 Each arrow is a saved superstep, so that finished tool calls are not repeated after a crash. Data that the state can
 derive, such as the history of its branch, is passed in a context variable and not saved again.
@@ -27,17 +27,17 @@ from statewright.runtime import CompiledGraph, StateGraph
 from statewright.workflow.states.expressions.output import ParsedOutput
 from statewright.workflow.states.handlers.assistant_tools import AssistantTools, LazyToolSet
 from statewright.workflow.states.handlers.call import Call, Outcome, format_task
-from statewright.workflow.states.handlers.scripted import ScriptModel
+from statewright.workflow.states.handlers.scripted import WorkflowScriptModel
 from statewright.workflow.states.handlers.summaries import HistorySummarizer, replace_history
 from statewright.workflow.states.language.model import Assistant
 from statewright.workflow.states.language.output_schema import OutputSchema
 
 MAX_CORRECTIONS: Final = 2
-"""The maximum number of corrections of an answer that does not match the output schema."""
+"""How often the model is asked to correct an answer that does not match the output schema."""
 MAX_ROUNDS: Final = 25
 """The maximum number of rounds of tool calls before the model has to answer."""
 CALL_KEY: Final = "conversation"
-"""Distinguishes the call of the conversation from subgraph calls that a tool makes."""
+"""The key of a state's call of its conversation, which distinguishes it from the subgraph calls of a tool."""
 
 
 class AssistantStateHandler:
@@ -57,32 +57,32 @@ class AssistantStateHandler:
         self.summarizer = summarizer
         self._output_schema = output_schema
         self._tools = tools
-        """None for an assistant without tools, and for a scripted one."""
+        """None for an assistant without tools, and for one that answers from a script."""
         self._step_retries = step_retries
         self.retries_internally = tools is not None
-        """True if the steps of the conversation are retried, instead of the whole state."""
+        """True if failed steps of the conversation are retried one by one. The whole state is then not retried."""
 
     async def perform(self, call: Call) -> Outcome:
         system = await self._make_system_prompt(call)
         if self._tools is not None:
-            return await self._converse(Conversation(self, call, system, LazyToolSet(self._tools, call.scope)))
+            return await self._run_conversation(Conversation(self, call, system, LazyToolSet(self._tools, call.scope)))
         history, summary = await self.summarizer.fit_history(call)
         corrections: list[Message] = []
-        count = 0
+        answer_count = 0
         while True:
-            count += 1
+            answer_count += 1
             request = self.make_request(call, system, [*history, Message(format_task(call)), *corrections])
-            if isinstance(self.model, ScriptModel):  # a script is neither traced nor charged to the budget
+            if isinstance(self.model, WorkflowScriptModel):  # its answers are neither traced nor charged to the budget
                 response = await self.model.complete(request)
             else:
-                response = await ask(self.model, request, call.runtime, name=call.state.id, position=count)
+                response = await ask(self.model, request, call.runtime, name=call.state.id, position=answer_count)
             answer = ParsedOutput(response.text)
-            correction = self.make_correction(call, answer, count)
+            correction = self.make_correction(call, answer, answer_count)
             if correction is None:
-                return Outcome(response.text, summary, count, answer)
+                return Outcome(response.text, summary, answer_count, answer)
             corrections += [response.message, correction]
 
-    async def _converse(self, conversation: Conversation) -> Outcome:
+    async def _run_conversation(self, conversation: Conversation) -> Outcome:
         """Run a conversation and return its outcome. Failed steps are retried one by one."""
         token = _current_conversation.set(conversation)
         try:
@@ -90,7 +90,8 @@ class AssistantStateHandler:
         finally:
             _current_conversation.reset(token)
         text: str = state["messages"][-1].text
-        # After a crash the last answer may come from a checkpoint: then another process has parsed and checked it.
+        # After a crash, the last answer may come from a checkpoint. Then another process has parsed and checked it, and
+        # `conversation.parsed` does not contain it.
         parsed = next((answer for answer in reversed(conversation.parsed) if answer.output == text), None)
         return Outcome(text, state.get("summary"), state["answers"], parsed)
 
@@ -119,18 +120,19 @@ class AssistantStateHandler:
             metadata={"agent": call.state.id, "state": call.state.id, "call": call},
         )
 
-    def make_correction(self, call: Call, answer: ParsedOutput, count: int) -> Message | None:
-        """Return a correction for an answer that does not match the output schema; None if it does.
+    def make_correction(self, call: Call, answer: ParsedOutput, answer_count: int) -> Message | None:
+        """Return a request to correct an answer that does not match the output schema; None if the answer matches.
 
-        `count` is the number of answers so far. Raises ModelAnswerInvalid after the maximum number of corrections.
+        `answer_count` is the number of answers so far. Raises ModelAnswerInvalid after the maximum number of
+        corrections.
         """
         fault = self._output_schema.find_fault(answer) if self._output_schema is not None else None
         if fault is None:
             return None
-        if count > MAX_CORRECTIONS:
+        if answer_count > MAX_CORRECTIONS:
             raise ModelAnswerInvalid(
-                f"State {call.state.id!r} requires answers that match its output_schema, but after {count} attempts "
-                f"the model's answer still does not: {fault}. Simplify the schema, or use another model."
+                f"State {call.state.id!r} requires answers that match its output_schema, but after {answer_count} "
+                f"attempts the model's answer still does not: {fault}. Simplify the schema, or use another model."
             )
         return Message(
             f"Your answer does not have the required form: {fault}. Answer again, with nothing but the JSON."
@@ -142,14 +144,14 @@ class AssistantStateHandler:
 
 @dataclass(frozen=True, slots=True)
 class Conversation:
-    """The inputs of one conversation, which the graph does not store."""
+    """The data of one conversation that the graph does not store, because the state can derive it."""
 
     handler: AssistantStateHandler
     call: Call
     system: str
     tools: LazyToolSet
     parsed: list[ParsedOutput] = field(default_factory=list[ParsedOutput])
-    """The answers that this process has parsed to check them."""
+    """The answers that this process has parsed and checked against the output schema."""
 
 
 _current_conversation: Final[ContextVar[Conversation]] = ContextVar("statewright_conversation")
@@ -160,11 +162,11 @@ class ConversationState(TypedDict, total=False):
 
     messages: Annotated[list[Message], add_messages]
     summary: str
-    """The summary of the history, if it was too long."""
+    """The summary that replaces the history, if the history was too long."""
     rounds: int
     """The number of rounds of tool calls."""
     answers: int
-    """The number of answers."""
+    """The number of answers without tool calls, including those that the model was asked to correct."""
 
 
 @lru_cache(maxsize=64)
@@ -174,13 +176,13 @@ def compile_conversation(step_retries: RetryPolicy | None) -> CompiledGraph:
     graph.add_node("remember", _summarize_history, retry_policy=step_retries)
     graph.add_node("model", _call_model, retry_policy=step_retries, destinations=["model", "tools", END])
     graph.add_node("tools", _call_tool)
-    graph.add_conditional_edges(START, _choose_first, {"remember": "remember", "model": "model"})
+    graph.add_conditional_edges(START, _choose_first_node, {"remember": "remember", "model": "model"})
     graph.add_edge("remember", "model")
     graph.add_edge("tools", "model")
     return graph.compile(name="conversation").with_config({"recursion_limit": 4 * MAX_ROUNDS})
 
 
-def _choose_first(state: Mapping[str, Any]) -> str:
+def _choose_first_node(state: Mapping[str, Any]) -> str:
     conversation = _current_conversation.get()
     return "remember" if conversation.handler.summarizer.is_too_long(conversation.call.history) else "model"
 
@@ -208,12 +210,12 @@ async def _call_model(state: Mapping[str, Any], runtime: Runtime[Any]) -> Comman
             )
         update = {"messages": [response.message], "rounds": rounds}
         return Command(update=update, goto=[Send("tools", tool_call) for tool_call in tool_calls])
-    count, answer = state.get("answers", 0) + 1, ParsedOutput(response.text)
+    answer_count, answer = state.get("answers", 0) + 1, ParsedOutput(response.text)
     conversation.parsed.append(answer)
-    correction = handler.make_correction(call, answer, count)
+    correction = handler.make_correction(call, answer, answer_count)
     if correction is None:
-        return Command(update={"messages": [response.message], "answers": count}, goto=END)
-    return Command(update={"messages": [response.message, correction], "answers": count}, goto="model")
+        return Command(update={"messages": [response.message], "answers": answer_count}, goto=END)
+    return Command(update={"messages": [response.message, correction], "answers": answer_count}, goto="model")
 
 
 async def _call_tool(tool_call: ToolCall, runtime: Runtime[Any]) -> dict[str, Any]:

@@ -41,7 +41,10 @@ class ToolSet:
     """The tools for one execution of a state, with the maximum lengths of their results in tokens."""
 
     def __init__(self, tools: Sequence[Tool], token_limit: int, limits_by_name: Mapping[str, int | None]) -> None:
-        """Collect the tools. A result is truncated to the smaller limit. Raises ToolError for a duplicate name."""
+        """Collect the tools. Raises ToolError for a duplicate name.
+
+        Results are truncated to `token_limit` tokens, or to the tool's limit in `limits_by_name` if that is smaller.
+        """
         self.by_name: dict[str, Tool] = {}
         self._token_limit = token_limit
         self._limits_by_name = limits_by_name
@@ -56,9 +59,9 @@ class ToolSet:
 
     def truncate_result(self, result: Message) -> Message:
         """Truncate the result of a tool to its token limit, and append a line that says so."""
-        own_limit = self._limits_by_name.get(result.name or "")
+        tool_limit = self._limits_by_name.get(result.name or "")
         text = result.text
-        truncated = truncate(text, min(self._token_limit, own_limit or self._token_limit))
+        truncated = truncate(text, min(self._token_limit, tool_limit or self._token_limit))
         return result if truncated is text else replace(result, content=truncated)
 
 
@@ -68,7 +71,7 @@ class AssistantTools:
     def __init__(
         self, assistant: Assistant, registry: ToolRegistry, integrations: Integrations, servers: McpServers
     ) -> None:
-        self._aliases = {tool.name: tool.integration_alias for tool in assistant.tools if tool.name in registry}
+        self._aliases_by_tool = {tool.name: tool.integration_alias for tool in assistant.tools if tool.name in registry}
         self._enabled_servers = [server for server in assistant.mcp_servers if server.enabled]
         self._registry = registry
         self._integrations = integrations
@@ -76,16 +79,16 @@ class AssistantTools:
         self._token_limit = assistant.limit_tool_output_tokens
 
     def __bool__(self) -> bool:
-        return bool(self._aliases or self._enabled_servers)
+        return bool(self._aliases_by_tool or self._enabled_servers)
 
     async def load(self, scope: Mapping[str, Any]) -> ToolSet:
         """Return the current tools. Placeholders in the settings of servers are filled in from `scope`.
 
-        Raises ToolError for a server or a module that cannot be used.
+        Raises ToolError if an MCP server cannot be used, or the module of a tool cannot be imported.
         """
         tools: list[Tool] = [
             CredentialedTool(self._registry.get(name), alias, self._integrations)
-            for name, alias in self._aliases.items()
+            for name, alias in self._aliases_by_tool.items()
         ]
         limits: dict[str, int | None] = {}
         for server in self._enabled_servers:
@@ -103,12 +106,12 @@ class LazyToolSet:
     def __init__(self, tools: AssistantTools, scope: Mapping[str, Any]) -> None:
         self._tools = tools
         self._scope = scope
-        self._loaded: ToolSet | None = None
+        self._tool_set: ToolSet | None = None
         self._lock = asyncio.Lock()
 
     async def load(self) -> ToolSet:
         """Return the tools. Raises the errors of `AssistantTools.load`; the next call then tries again."""
         async with self._lock:
-            if self._loaded is None:
-                self._loaded = await self._tools.load(self._scope)
-            return self._loaded
+            if self._tool_set is None:
+                self._tool_set = await self._tools.load(self._scope)
+            return self._tool_set

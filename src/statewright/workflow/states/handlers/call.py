@@ -15,7 +15,7 @@ from statewright.workflow.states.engine.lineage import Lineage
 from statewright.workflow.states.expressions.output import ParsedOutput
 from statewright.workflow.states.language.model import State
 from statewright.workflow.states.templates import render_off_loop
-from statewright.workflow.states.templates.template import Report
+from statewright.workflow.states.templates.template import UnresolvedCallback
 
 T = TypeVar("T")
 
@@ -30,13 +30,14 @@ class Call:
     context: Mapping[str, Any]
     """The context store of the branch, including the fields of its item."""
     scope: Mapping[str, Any]
-    """The names that templates see: the context and `task`."""
+    """The variables of templates, by name: the context, and `task`."""
     history: Sequence[Message]
     item: Any
     """The item of the branch; None outside iterations, where `has_item` is false."""
     has_item: bool
     number: int
-    """The number of earlier calls of the state in this run, plus the index of the item in its iteration."""
+    """The index of this call among the calls of the state in this run, by which a script selects the output. It is the
+    number of earlier model calls of the state, plus the index of the item in its iteration."""
     lineage: Lineage
     """All visits of the run so far, and its input."""
     runtime: Runtime[Any]
@@ -51,16 +52,16 @@ class Outcome:
     summary: str | None = None
     """The summary that replaced the history before the call."""
     calls: int = 1
-    """The number of model calls."""
+    """The number of model calls; 1 if the state calls no model."""
     parsed: ParsedOutput | None = None
-    """The output with its value, if it was parsed to check the answer."""
+    """The output with its parsed value, if the handler has parsed it already."""
 
 
 class StateHandler(Protocol):
     """Performs a state: an assistant, a tool, a script or a custom node."""
 
     async def perform(self, call: Call) -> Outcome:
-        """Perform the state. After an exception its retry policy decides about another attempt."""
+        """Perform the state. If this raises an exception, the state's retry policy decides whether to try again."""
         ...
 
 
@@ -79,7 +80,7 @@ CHARACTERS_PER_TOKEN: Final = 4
 
 
 def truncate(text: str, tokens: int, reason: str = "") -> str:
-    """Truncate a text to about this many tokens, and append a line that says so, with the `reason`."""
+    """Truncate text to about `tokens` tokens, and append a line that says so. The line ends with `reason`."""
     limit = tokens * CHARACTERS_PER_TOKEN
     if len(text) <= limit:
         return text
@@ -92,28 +93,28 @@ logger = logging.getLogger("statewright")
 
 
 async def render_for_state(label: str, state_id: str, runtime: Runtime[Any], render: Callable[..., T]) -> T:
-    """Render templates of a state, and report their undefined placeholders.
+    """Render templates of a state off the event loop if they take long, and report their undefined placeholders.
 
-    `render` takes `report` and `work`, like `Template.render`. Raises ExpressionError, which names the state and the
-    `label` of the templates.
+    `render` takes the keyword arguments `on_unresolved` and `work` of `Template.render`. Raises ExpressionError, whose
+    message names the state and the `label`, which is the key of the templates in the workflow file.
     """
     unresolved: list[str] = []
 
     def attempt(work: int) -> T:
-        unresolved.clear()  # those of a first attempt that exceeded its limit of work
-        return render(report=unresolved.append, work=work)
+        unresolved.clear()  # an earlier attempt, which exceeded its limit of work, may have found some already
+        return render(on_unresolved=unresolved.append, work=work)
 
     try:
         result = await render_off_loop(attempt)
     except ExpressionError as error:
         raise ExpressionError(f"The {label} of state {state_id!r}: {error}") from error
-    report = make_unresolved_reporter(runtime, state_id)
+    report_unresolved = make_unresolved_reporter(runtime, state_id)
     for placeholder in dict.fromkeys(unresolved):
-        report(placeholder)
+        report_unresolved(placeholder)
     return result
 
 
-def make_unresolved_reporter(runtime: Runtime[Any], state_id: str) -> Report:
+def make_unresolved_reporter(runtime: Runtime[Any], state_id: str) -> UnresolvedCallback:
     """Return a callback for undefined placeholders, which emits a custom stream event and logs a warning."""
 
     def report(placeholder: str) -> None:

@@ -13,22 +13,23 @@ from statewright.messages import Message
 from statewright.models import ModelRequest, ModelResponse
 from statewright.workflow.states.handlers.call import Call, Outcome
 
-Scripted = str | list[str] | Mapping[str, "Scripted"]
-"""An output; a list of outputs by call number, the last of which repeats; or outputs by the text of the item."""
-Script = Mapping[str, Scripted]
-"""Outputs by state id."""
+StateScript = str | list[str] | Mapping[str, "StateScript"]
+"""The outputs of one state: the same output for every call; a list with one output per call, the last of which repeats;
+or a mapping from the items of an iteration, as text, to either of these."""
+Script = Mapping[str, StateScript]
+"""The outputs of each state, by state id. The keys `SUMMARY` and `FINAL_SUMMARY` may be present too."""
 
 SUMMARY: Final = "summary"
-"""The key of the summary of a history that is too long."""
+"""The key in a script for the text that replaces a history when it is too long."""
 FINAL_SUMMARY: Final = "final_summary"
-"""The key of the summary at the end of a run."""
+"""The key in a script for the summary that is written at the end of a run. It belongs to no state."""
 _FIELD: Final = re.compile(r"\$([A-Za-z_]\w*)")
 
 
 class ScriptedStateHandler:
-    """Returns the outputs of a scripted state that is not an assistant."""
+    """Performs a state by returning its outputs from a script. For states that are not assistants."""
 
-    def __init__(self, state_id: str, script: Scripted) -> None:
+    def __init__(self, state_id: str, script: StateScript) -> None:
         self._state_id = state_id
         self._script = script
 
@@ -36,8 +37,11 @@ class ScriptedStateHandler:
         return Outcome(fill_item_fields(select_output(self._state_id, self._script, call.number, call), call))
 
 
-class ScriptModel:
-    """A chat model that answers from a script. A request with corrections gets the next output of a list."""
+class WorkflowScriptModel:
+    """A chat model that answers with the outputs in a script.
+
+    When an assistant asks for a correction of its last answer, the model answers with the next output of the list.
+    """
 
     def __init__(self, script: Script) -> None:
         self._script = script
@@ -53,8 +57,11 @@ class ScriptModel:
         return ModelResponse(Message(output, role="assistant"))
 
 
-def select_output(state_id: str, script: Scripted, number: int, call: Call | None) -> str:
-    """Return the output for a call, by its number and its item. Raises ModelError if the script has none."""
+def select_output(state_id: str, script: StateScript, number: int, call: Call | None) -> str:
+    """Return the output for a call of a state. Raises ModelError if the script contains no output for it.
+
+    `number` is the index in a list of outputs. `call` is None for the final summary, which has no item.
+    """
     if isinstance(script, str):
         return script
     if isinstance(script, list):
@@ -62,20 +69,20 @@ def select_output(state_id: str, script: Scripted, number: int, call: Call | Non
             raise ModelError(f"The script of state {state_id!r} is an empty list. Add an output.")
         return select_output(state_id, script[min(number, len(script) - 1)], 0, call)
     item = call.item if call is not None else None
-    key = next((key for key in _list_item_keys(item) if key in script), None)
+    key = next((key for key in _list_candidate_keys(item) if key in script), None)
     if key is None:
-        hint = suggestion(as_text(item), script, noun="It has outputs for")
+        hint = suggestion(as_text(item), script, noun="Items in the script")
         raise ModelError(f"The script of state {state_id!r} has no output for the item {as_text(item)[:200]!r}. {hint}")
     return select_output(state_id, script[key], number, call)
 
 
-def _list_item_keys(item: Any) -> list[str]:
-    """Return the keys under which a script may have the output for an item."""
+def _list_candidate_keys(item: Any) -> list[str]:
+    """Return the keys under which a script may contain the output for an item: its text, or one of two JSON forms."""
     return [as_text(item), json.dumps(item), json.dumps(item, separators=(",", ":"), ensure_ascii=False)]
 
 
 def fill_item_fields(output: str, call: Call) -> str:
-    """Fill in `$item`, and `$name` for the fields of an item that is a map."""
+    """Replace `$item` in an output with the item of the branch and, if the item is a map, `$name` with its fields."""
     if "$" not in output or not call.has_item:
         return output
     item: Any = call.item
@@ -91,7 +98,7 @@ def fill_item_fields(output: str, call: Call) -> str:
 
 
 def check_script(script: Mapping[str, Any], state_ids: list[str]) -> None:
-    """Raise InvalidConfig for a script with an unknown state, or with outputs that are not text."""
+    """Raise InvalidConfig if a script names an unknown state, or contains outputs that are not strings."""
     names = {*state_ids, SUMMARY, FINAL_SUMMARY}
     for name, outputs in script.items():
         if name not in names:
@@ -110,5 +117,6 @@ def _check_outputs(name: str, outputs: Any) -> None:
             _check_outputs(name, output)
         return
     raise InvalidConfig(
-        f"The script of {name!r} contains {outputs!r}. Use a text, a list of texts by call number, or a map by item."
+        f"The script of {name!r} contains {outputs!r}. Use a string, a list with one string per call, or a map from "
+        f"items to either."
     )

@@ -1,4 +1,4 @@
-"""Summaries of histories by a model: of a history that is too long, and of the whole run at its end.
+"""Summaries that a model writes: of a history that is too long, and of the whole run at its end.
 
 A history that is too long is summarized during the execution of a state, and only for the branch of that state: the
 summary replaces all messages but the first.
@@ -18,9 +18,10 @@ from statewright.workflow.states.handlers.call import CHARACTERS_PER_TOKEN, Call
 from statewright.workflow.states.handlers.scripted import FINAL_SUMMARY, SUMMARY
 
 MAX_BATCH_TOKENS: Final = 100_000
-"""Maximum tokens that are summarized by one request."""
-FIRST_POSITION: Final = 100
-"""Position of the first summarizing request of an execution; lower ones are for the requests of the state itself."""
+"""Maximum tokens of the messages that one request summarizes."""
+_FIRST_POSITION: Final = 100
+"""The `position` of the first request for a summary in one execution of a state. Lower positions number the requests
+for the state's own answer."""
 _INSTRUCTIONS: Final = (
     "Summarize the conversation below for whoever continues the work: what was requested, what was done, what was "
     "found, and every name and number that is still needed. Leave out what no longer matters."
@@ -33,11 +34,11 @@ class HistorySummarizer:
     def __init__(self, model: ChatModel | None, *, max_messages: int, max_tokens: int) -> None:
         self._model = model
         """None for a workflow without summarization, whose histories are not shortened."""
-        self._most_messages = max_messages
-        self._most_tokens = max_tokens
+        self._max_messages = max_messages
+        self._max_tokens = max_tokens
 
     async def fit_history(self, call: Call) -> tuple[Sequence[Message], str | None]:
-        """Return the history to send to a model, and its summary if it was too long."""
+        """Return the history to send to a model, and the summary that it contains if the full history was too long."""
         summary = await self.summarize(call, call.runtime) if self.is_too_long(call.history) else None
         return replace_history(call.history, summary), summary
 
@@ -45,12 +46,12 @@ class HistorySummarizer:
         """Return whether a history exceeds the limits."""
         if self._model is None or len(history) < 2:
             return False
-        return len(history) > self._most_messages or count_tokens(history) > self._most_tokens
+        return len(history) > self._max_messages or count_tokens(history) > self._max_tokens
 
     async def summarize(self, call: Call, runtime: Runtime[Any]) -> str:
         """Summarize the history of a call, except its first message."""
         parts = [
-            await self._summarize_batch(batch, call, runtime, FIRST_POSITION + index)
+            await self._summarize_batch(batch, call, runtime, _FIRST_POSITION + index)
             for index, batch in enumerate(split_batches(call.history[1:]))
         ]
         return "\n\n".join(parts)
@@ -64,12 +65,12 @@ class HistorySummarizer:
 
 
 def replace_history(history: Sequence[Message], summary: str | None) -> Sequence[Message]:
-    """Replace all messages of a history but the first by a summary, unless the summary is None."""
+    """Replace all messages of a history except the first with a summary. With None, the history is unchanged."""
     return history if summary is None else (history[0], Message(summary, role="assistant"))
 
 
 def count_tokens(history: Sequence[Message]) -> int:
-    """Estimate the tokens of messages."""
+    """Estimate the number of tokens in messages."""
     return sum(len(message.text) for message in history) // CHARACTERS_PER_TOKEN
 
 
@@ -79,17 +80,17 @@ def format_conversation(history: Sequence[Message]) -> str:
 
 
 def split_batches(history: Sequence[Message]) -> list[list[Message]]:
-    """Split messages into batches that a model can read at once."""
-    result: list[list[Message]] = [[]]
+    """Split messages into batches, each of which a model can read in one request."""
+    batches: list[list[Message]] = [[]]
     size = 0
     for message in history:
         tokens = count_tokens([message])
-        if result[-1] and size + tokens > MAX_BATCH_TOKENS:
-            result.append([])
+        if batches[-1] and size + tokens > MAX_BATCH_TOKENS:
+            batches.append([])
             size = 0
-        result[-1].append(message)
+        batches[-1].append(message)
         size += tokens
-    return result
+    return batches
 
 
 # -- the final summary, which is neither a visit of the workflow nor part of its context

@@ -1,7 +1,7 @@
 """Tool states, which call a tool without a model.
 
-Arguments in the workflow file take precedence. Only absent or null ones are read from the context, under their own
-names: a model that answers with a key `path` cannot override a path in the file.
+Arguments in the workflow file take precedence. Only arguments that are absent or null there are read from the context,
+by their names. So a model that answers with a key `path` cannot override a path in the file.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class ToolStateHandler:
         self._servers = servers
 
     async def perform(self, call: Call) -> Outcome:
-        """Call the tool. Raises ToolError for permanent failures, and the errors of the tool."""
+        """Call the tool. Raises ToolError for permanent failures, and any error that the tool raises."""
         definition, tool = self._tool, await self._find_tool(call)
         arguments = await build_arguments(definition, tool, call)
         context = ToolContext(
@@ -67,9 +67,9 @@ class ToolStateHandler:
 
 
 async def build_arguments(definition: ToolDefinition, tool: Tool, call: Call) -> dict[str, Any]:
-    """Return the arguments of a call: those in the file, rendered, and the others from the context.
+    """Return the arguments of a call: those that the file contains, rendered, and all others from the context.
 
-    Raises RoutingError for an `input_key` that does not exist, and ToolError for one whose value is not a map.
+    Raises RoutingError if the `input_key` does not exist, and ToolError if its value is not a map.
     """
     context, scope = call.context, call.scope
     if definition.input_key:
@@ -97,7 +97,7 @@ def _select_input(definition: ToolDefinition, context: Mapping[str, Any]) -> Map
 
 
 async def shape_result(definition: ToolDefinition, result: Any, scope: Mapping[str, Any]) -> Any:
-    """Apply the settings of the tool to a result: select a part, render placeholders, truncate."""
+    """Apply the settings of a tool to its result: select a part, render placeholders, truncate."""
     pointer = definition.tool_result_json_pointer
     if pointer:
         try:
@@ -113,11 +113,11 @@ async def shape_result(definition: ToolDefinition, result: Any, scope: Mapping[s
 
 def truncate_result(result: Any, definition: ToolDefinition) -> Any:
     """Truncate a result to the token limit of the tool, and append a line that says so."""
-    limit, name = definition.tokens_size_limit, "tokens_size_limit"
+    limit, setting = definition.tokens_size_limit, "tokens_size_limit"
     if limit is None and definition.mcp_server is not None:
-        limit, name = definition.mcp_server.settings.get("tools_tokens_size_limit"), "tools_tokens_size_limit"
+        limit, setting = definition.mcp_server.settings.get("tools_tokens_size_limit"), "tools_tokens_size_limit"
     if limit is None:
         return result
     text = as_text(result)
-    truncated = truncate(text, limit, f" because {name} is {limit}")
+    truncated = truncate(text, limit, f" because {setting} is {limit}")
     return result if truncated is text else truncated

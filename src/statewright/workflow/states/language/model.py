@@ -1,7 +1,7 @@
 """The model of a workflow of states, which is also the grammar of workflow files.
 
-Each key is declared once, as a field with its type, limits, default and description. `schema` reads files by these
-declarations, and `json_schema` publishes them. The parts store their positions in the file, for error messages.
+Each key is declared once, as a field with its type, limits, default and description. The package `schema` reads files
+by these declarations, and `json_schema` publishes them. Each object stores its position in the file, for messages.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from statewright.workflow.states.language.schema.value_types import ListOf, Numb
 from statewright.workflow.states.language.transition import END_STATE, RESERVED, Case, Condition, Next, Switch, Texts
 from statewright.workflow.states.language.yaml.nodes import NOWHERE, Mark
 
-Name = Annotated[str, Text(empty=False)]
+Name = Annotated[str, Text(may_be_empty=False)]
 Id = Annotated[Name, Key("The name by which states refer to it.")]
 DisplayName = Annotated[str | None, Key("A display name.")]
 IntegrationAlias = Annotated[str | None, Key("The integration with its credentials.")]
 Count = Annotated[int, Number(1)]
-ResultLimit = Annotated[Count | None, Key("The maximum length of results, in tokens; longer ones are truncated.")]
+ResultLimit = Annotated[Count | None, Key("The maximum length of results, in tokens; longer results are truncated.")]
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRule:
     """The number of attempts at a state, and the delays between them.
 
-    A field that is None is inherited from the workflow, then from the defaults.
+    A field that is None is inherited from the workflow, or else has its default.
     """
 
     schema: ClassVar = MapSchema(
@@ -51,17 +51,21 @@ class RetryRule:
 class McpConfig:
     """The command or the URL of an MCP server.
 
-    Its declarations are used only for checks: `McpServer.config` is the map as written.
+    These declarations are used only for checks. `McpServer.config` contains the map as written.
     """
 
     schema: ClassVar = MapSchema("mcp_config", "a map with a command or a url", noun="The config of the MCP server")
     command: Annotated[str | None, Key("The program to start.")] = None
     url: Annotated[str | None, Key("The URL of the server.")] = None
     args: Annotated[tuple[Any, ...], Key("Arguments of the program.")] = ()
-    env: Annotated[Mapping[str, Any], Key("Variables of its environment.")] = field(default_factory=dict[str, Any])
+    env: Annotated[Mapping[str, Any], Key("Environment variables of the program.")] = field(
+        default_factory=dict[str, Any]
+    )
     headers: Annotated[Mapping[str, Any], Key("Headers of each request.")] = field(default_factory=dict[str, Any])
-    type: Annotated[str | None, Key("The transport: streamable-http; without it stdio, or SSE for a url.")] = None
-    auth_token: Annotated[str | None, Key("Sent with each request.")] = None
+    type: Annotated[
+        str | None, Key("The transport: streamable-http. By default stdio for a command, and SSE for a url.")
+    ] = None
+    auth_token: Annotated[str | None, Key("A token that is sent with each request.")] = None
     single_usage: Annotated[bool, Key("Whether to start a server for each call.")] = False
 
 
@@ -73,8 +77,8 @@ class McpServer:
     name: Annotated[Name, Key("The name of the server.")]
     description: ClassVar[Annotated[str, Key("Its purpose.")]]
     enabled: Annotated[bool, Key("Whether its tools are offered.")] = True
-    config: Annotated[Mapping[str, Any], McpConfig, Key("How it is started or reached.", default=None)] = field(
-        default_factory=dict[str, Any]
+    config: Annotated[Mapping[str, Any], McpConfig, Key("The command that starts it, or its URL.", default=None)] = (
+        field(default_factory=dict[str, Any])
     )
     command: ClassVar[Annotated[str, Key("The program to start; preferably written in config.")]]
     arguments: ClassVar[Annotated[Any, Key("Arguments of the program; preferably written in config.")]]
@@ -119,7 +123,7 @@ class Assistant:
         float | None, Number(0, 2, range_phase=Phase.RULES), Key("The sampling temperature, from 0 to 2.")
     ] = None
     limit_tool_output_tokens: Annotated[
-        Count, Key("The maximum length of tool results, in tokens; longer ones are truncated.")
+        Count, Key("The maximum length of tool results, in tokens; longer results are truncated.")
     ] = 10_000
     tools: Annotated[tuple[AssistantTool, ...], Key("The tools that it may call.")] = ()
     datasource_ids: Annotated[Texts, Key("Data sources that it may search.")] = ()
@@ -169,7 +173,7 @@ class CustomNode:
         object.__setattr__(self, "kind", self.kind or self.id)
 
 
-_ONE_HANDLER: Final = "Keep one of them, and make a state of the other."
+_ONE_HANDLER: Final = "Keep one of them, and move the other to a state of its own."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +194,9 @@ class State:
             ExclusiveKeys("tool_id", "custom_node_id", _ONE_HANDLER),
         ),
     )
-    id: Annotated[str, Text(empty=False, rule={"not": {"enum": [END_STATE, *RESERVED]}}), Key("The name of the state.")]
+    id: Annotated[
+        str, Text(may_be_empty=False, rule={"not": {"enum": [END_STATE, *RESERVED]}}), Key("The name of the state.")
+    ]
     assistant_id: Annotated[
         Name | None, Key("The id of the assistant that runs the state.", aliases=("assistant", "agent"))
     ] = None
@@ -201,7 +207,7 @@ class State:
     tool_args: Annotated[Mapping[str, Any] | None, Key("Arguments that replace those of the tool.")] = None
     output_schema: Annotated[
         str | None,
-        Text(advice="Write the JSON as a text, after 'output_schema: |'."),
+        Text(advice="Write the JSON as text, after 'output_schema: |'."),
         Key("The format of the answer: a JSON Schema, or an example."),
     ] = None
     retry_policy: Annotated[RetryRule, Key("Overrides the policy of the workflow, field by field.", default=None)] = (
@@ -247,14 +253,14 @@ class Definition(Metadata):
     custom_nodes: Annotated[tuple[CustomNode, ...], Key("Nodes of other kinds.")] = ()
     states: Annotated[
         tuple[State, ...],
-        ListOf(at_least=1, advice="A workflow must have at least one valid state."),
+        ListOf(min_items=1, advice="A workflow must have at least one valid state."),
         Key("The states; a run starts with the first one.", aliases=("steps", "nodes")),
     ]
     messages_limit_before_summarization: Annotated[
         int, Number(1, 10_000), Key("The maximum length of the history, in messages; a longer one is summarized.")
     ] = 25
     tokens_limit_before_summarization: Annotated[
-        int, Number(1, 2**31 - 1), Key("The maximum length of the history, in tokens; a longer one is summarized.")
+        int, Number(1, 2**31 - 1), Key("The maximum length of the history, in tokens; a longer history is summarized.")
     ] = 50_000
     enable_summarization_node: Annotated[bool, Key("Whether the run ends with a summary.")] = True
     recursion_limit: Annotated[int, Number(1, 5_000), Key("The maximum number of supersteps of a run.")] = 50
@@ -263,20 +269,20 @@ class Definition(Metadata):
     max_iteration_key_output_limit: ClassVar[
         Annotated[int, Number(1, 10_000), Key("Accepted for compatibility; has no effect.", default=200)]
     ]
-    verbose: ClassVar[Annotated[bool, Key("A label.", default=True)]]
-    type: ClassVar[Annotated[str, Key("A label.", default="generic")]]
+    verbose: ClassVar[Annotated[bool, Key("A label without effect.", default=True)]]
+    type: ClassVar[Annotated[str, Key("A label without effect.", default="generic")]]
     limit_tool_output_tokens: ClassVar = Ignored("it belongs to an assistant.")
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """The values of keys without a field: mode, slug, icon_url, start_hint, type, verbose and others."""
     explicit_keys: frozenset[str] = field(default=frozenset(), compare=False)
-    """The keys that the file sets. For all others, defaults of the project override those of the language."""
+    """The keys that the file sets. For all other keys, the project's defaults override those of the language."""
     states_by_id: Mapping[str, State] = field(init=False, repr=False, compare=False)
     assistants_by_id: Mapping[str, Assistant] = field(init=False, repr=False, compare=False)
     tools_by_id: Mapping[str, Tool] = field(init=False, repr=False, compare=False)
     custom_nodes_by_id: Mapping[str, CustomNode] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        # Compilation looks up parts for each state, for which linear searches would take quadratic time.
+        # Compilation looks up objects for each state, so that linear searches would take quadratic time in total.
         for name in ("states", "assistants", "tools", "custom_nodes"):
             object.__setattr__(self, f"{name}_by_id", {part.id: part for part in getattr(self, name)})
 

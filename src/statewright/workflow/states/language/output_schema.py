@@ -1,7 +1,7 @@
 """The `output_schema` of a state.
 
-If it is a JSON Schema, answers are validated against it. Any other text is an example, which is only sent to the model;
-many examples are not even valid JSON.
+If the text is a JSON Schema, answers are validated against it. Any other text is an example of an answer, which is only
+sent to the model. Many examples are not even valid JSON.
 """
 
 from __future__ import annotations
@@ -20,23 +20,26 @@ class OutputSchema:
     """A parsed `output_schema`."""
 
     def __init__(self, text: str) -> None:
-        """Raises UnusableSchema for a JSON Schema with an external reference, which `check` reports earlier."""
+        """Parse the text. Raises UnusableSchema for a JSON Schema with an external reference.
+
+        In a workflow file, `check_rules` has already rejected such a schema.
+        """
         self._template = parse_template(text)
         self._validator: Any = None
         self.output: OutputForm | None = None
         """The format to request from the model; None for an example."""
         schema = read_json_schema(text)
-        if schema is not None and (validator := _validator_of(schema)) is not None:
+        if schema is not None and (validator := _make_validator(schema)) is not None:
             self.output, self._validator = OutputForm(schema), validator
 
     async def render_instruction(self, scope: Mapping[str, Any]) -> str:
-        """Return the instruction for the model. Raises ExpressionError for a template that cannot be rendered."""
+        """Return the instruction for the model. Raises ExpressionError if the text cannot be rendered as a template."""
         relation = "that this JSON Schema describes" if self.output is not None else "of this form"
         text = await render_off_loop(lambda work: self._template.render(scope, work=work))
         return f"Answer with JSON {relation}, and with nothing else:\n{text}"
 
     def find_fault(self, answer: ParsedOutput) -> str | None:
-        """Return the first validation error of an answer; None for a valid one."""
+        """Return the first validation error of an answer; None for a valid answer."""
         if self._validator is None:
             return None
         error = next(iter(self._validator.iter_errors(answer.result)), None)
@@ -44,7 +47,7 @@ class OutputSchema:
 
 
 def read_json_schema(text: str) -> dict[str, Any] | None:
-    """Return the text as a JSON Schema; None if it is an example."""
+    """Return the JSON Schema in the text; None if the text is an example."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -52,14 +55,14 @@ def read_json_schema(text: str) -> dict[str, Any] | None:
     if not isinstance(value, dict):
         return None
     schema = cast("dict[str, Any]", value)
-    # An example may have the key "type" too, so that alone is not enough.
+    # An example may contain the key "type" too, so this key alone is not enough.
     is_schema = "$schema" in schema or "$ref" in schema
     is_schema = is_schema or ("type" in schema and ("properties" in schema or "items" in schema))
     return schema if is_schema else None
 
 
-def _validator_of(schema: dict[str, Any]) -> Any:
-    """Return a validator; None for an invalid schema, which is treated as an example."""
+def _make_validator(schema: dict[str, Any]) -> Any:
+    """Return a validator; None for an invalid schema, which is then treated as an example."""
     try:
         return json_schema_validator(schema, extra="states")
     except UnusableSchema as error:

@@ -1,4 +1,4 @@
-"""Parsing of workflow files: from the text to the definition, reporting all problems at once."""
+"""Parsing of workflow files, from their text to a definition. All problems are reported together."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from statewright.workflow.states.language.schema.maps import ParsedMap
 from statewright.workflow.states.language.yaml.nodes import Document, Path, YamlNode, shorten
 from statewright.workflow.states.language.yaml.read import read_document
 
-_INNER: Final = "execution_config"
+_WRAPPED_KEY: Final = "execution_config"
 _SUPERVISOR_ADVICE: Final = (
     "Write 'mode: Sequential', and a list of 'states', each with its assistant in assistant_id and its successor in "
     "next. Let one state decide: give the supervisor's instructions to its assistant as the system_prompt, let it "
@@ -38,7 +38,7 @@ class ParsedWorkflow:
     source: str = "the workflow"
 
     def expect(self) -> Definition:
-        """Return the definition. Raises WorkflowError with all problems if there is none."""
+        """Return the definition. Raises WorkflowError with all problems if there are any."""
         if self.definition is None:
             raise WorkflowError(self.problems, source=self.source)
         return self.definition
@@ -52,13 +52,13 @@ def parse_workflow(
     `node_kinds` are the supported kinds of custom nodes.
     """
     diagnostics = Diagnostics()
-    definition = _read(text, node_kinds, diagnostics)
+    definition = _read_definition(text, node_kinds, diagnostics)
     return ParsedWorkflow(
         None if diagnostics.has_problems else definition, diagnostics.problems, diagnostics.warnings, source
     )
 
 
-def _read(text: str | bytes, node_kinds: Collection[str], diagnostics: Diagnostics) -> Definition | None:
+def _read_definition(text: str | bytes, node_kinds: Collection[str], diagnostics: Diagnostics) -> Definition | None:
     document = read_document(text)
     diagnostics.add_syntax(document.problems)
     workflow, metadata = _read_workflow(document, diagnostics)
@@ -91,23 +91,23 @@ def _read_workflow(document: Document, diagnostics: Diagnostics) -> tuple[Parsed
         return None, {}
     if _report_autonomous(root.content, diagnostics):
         return None, {}
-    inner = root.content.get(_INNER)
+    inner = root.content.get(_WRAPPED_KEY)
     if inner is None or (inner.content is None and not inner.broken):
         return cast(ParsedMap, Definition.schema.read(root, (), diagnostics)), {}
     wrapper = cast(ParsedMap, WrappedDefinition.schema.read(root, (), diagnostics))
-    return wrapper.values.pop(_INNER, None), wrapper.values
+    return wrapper.values.pop(_WRAPPED_KEY, None), wrapper.values
 
 
 def _report_autonomous(content: dict[str, YamlNode], diagnostics: Diagnostics, path: Path = ()) -> bool:
-    """Report a workflow in the mode Autonomous. Return whether it is one."""
-    mode, inner = content.get("mode"), content.get(_INNER)
+    """Report an error if a workflow has the mode Autonomous. Return whether it has this mode."""
+    mode, inner = content.get("mode"), content.get(_WRAPPED_KEY)
     if mode is not None and isinstance(mode.content, str) and mode.content.lower() == "autonomous":
         message = "In the mode Autonomous a supervisor chooses the next assistant. It is deprecated and not supported."
         diagnostics.error(Phase.FORM, (*path, "mode"), mode.at, message, _SUPERVISOR_ADVICE)
         return True
     if path or inner is None or not isinstance(inner.content, dict):
         return False
-    return _report_autonomous(inner.content, diagnostics, (_INNER,))
+    return _report_autonomous(inner.content, diagnostics, (_WRAPPED_KEY,))
 
 
 # -- the model
@@ -124,7 +124,7 @@ def _build(value: Any) -> Any:
     for name, child in value.values.items():
         key = value.schema.by_name[name]
         if key.field and key.is_raw and isinstance(child, ParsedMap):
-            fields[key.field] = child.node.plain()
+            fields[key.field] = child.node.to_plain()
         elif key.field:
             fields[key.field] = _build(child)
         else:

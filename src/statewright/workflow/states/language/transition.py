@@ -21,11 +21,11 @@ RESERVED: Final = (START, END, STOP)
 """Node names that the engine reserves."""
 Texts = tuple[str, ...]
 
-# A `rule` is only published in the JSON Schema: other checks report the same mistakes with better advice.
+# A `rule` is only published in the JSON Schema. Other checks report the same mistakes with better advice.
 _QUOTED: Final = r"'(?:[^'\\]|\\[\s\S])*'" + "|" + r'"(?:[^"\\]|\\[\s\S])*"'
 _OPERATORS: Final = r"&(?!&)|\|(?!\|)|={1,2}(?!=)|!=(?!=)"
 EXPRESSION: Final = Text(
-    empty=False,
+    may_be_empty=False,
     rule={
         "maxLength": LENGTH_LIMIT,
         # Closed quotes, and outside of them none of the operators of other languages: && || ! ===
@@ -34,26 +34,28 @@ EXPRESSION: Final = Text(
         "not": {"pattern": r"^\s*[A-Za-z_][\w.]*\s*=(?!=)"},
     },
 )
-TARGET: Final = Text(empty=False, rule={"not": {"enum": list(RESERVED)}})
+TARGET: Final = Text(may_be_empty=False, rule={"not": {"enum": list(RESERVED)}})
 Target = Annotated[str, TARGET]
 
 
-# -- advice for invalid combinations of keys, in the author's own names
+# -- advice for invalid combinations of keys, which uses the names in the author's file
 
 
-def _report_flat_condition(part: ParsedMap, diagnostics: Diagnostics) -> Collection[str]:
+def _report_flat_condition(parsed_map: ParsedMap, diagnostics: Diagnostics) -> Collection[str]:
     """Report a condition that is a string with `then` and `else` next to it. Return the keys that were reported."""
-    condition = part.content.get("condition")
+    condition = parsed_map.content.get("condition")
     if condition is None or not isinstance(condition.content, str):
         return ()
-    siblings = [name for name in ("then", "otherwise", "else") if name in part.content]
-    then = _shorten_name(part.content.get("then"), default="the_state_if_true")
-    otherwise = _shorten_name(part.content.get("otherwise", part.content.get("else")), default="the_state_if_false")
+    siblings = [name for name in ("then", "otherwise", "else") if name in parsed_map.content]
+    then = _shorten_name(parsed_map.content.get("then"), default="the_state_if_true")
+    otherwise = _shorten_name(
+        parsed_map.content.get("otherwise", parsed_map.content.get("else")), default="the_state_if_false"
+    )
     expression = shorten(condition.content)
     diagnostics.error(
         Phase.FORM,
-        *part.location("condition"),
-        "'condition' must be a map with the keys expression, then and otherwise, and is a string.",
+        *parsed_map.location("condition"),
+        "'condition' must be a map with the keys expression, then and otherwise, but is a string.",
         f'Write condition: {{expression: "{expression}", then: {then}, otherwise: {otherwise}}}.',
     )
     return ("condition", *siblings)
@@ -63,23 +65,23 @@ def _shorten_name(node: YamlNode | None, *, default: str) -> str:
     return shorten(node.content) if node is not None and isinstance(node.content, str) else default
 
 
-def _advise_for_condition(part: ParsedMap) -> str:
+def _advise_for_condition(parsed_map: ParsedMap) -> str:
     """Return advice for a `next` with both a condition and an iter_key."""
-    values: dict[str, Any] = next((condition.values for condition in part.parts("condition")), dict[str, Any]())
+    values: dict[str, Any] = next((condition.values for condition in parsed_map.parts("condition")), dict[str, Any]())
     expression, target, otherwise = (shorten(values.get(key, "...")) for key in ("expression", "then", "otherwise"))
     transition = f'condition: {{expression: "{expression}", then: pick_items, otherwise: {otherwise}}}'
-    return _advise_to_split(part, transition, target)
+    return _advise_to_split(parsed_map, transition, target)
 
 
-def _advise_for_switch(part: ParsedMap) -> str:
+def _advise_for_switch(parsed_map: ParsedMap) -> str:
     """Return advice for a `next` with both a switch and an iter_key."""
-    cases = [case for switch in part.parts("switch") for case in switch.parts("cases")]
+    cases = [case for switch in parsed_map.parts("switch") for case in switch.parts("cases")]
     target = shorten(cases[0].values.get("state_id", "...")) if cases else "..."
-    return _advise_to_split(part, "switch: (unchanged, but with pick_items in place of that target)", target)
+    return _advise_to_split(parsed_map, "switch: (unchanged, but with pick_items in place of that target)", target)
 
 
-def _advise_to_split(part: ParsedMap, transition: str, target: str) -> str:
-    key = shorten(part.values.get("iter_key", "items"))
+def _advise_to_split(parsed_map: ParsedMap, transition: str, target: str) -> str:
+    key = shorten(parsed_map.values.get("iter_key", "items"))
     return (
         f"Split it into two states: this one decides, with next: {{{transition}}}; a new state 'pick_items' iterates, "
         f"with next: {{state_id: {target}, iter_key: {key}}}. The result of the new state must contain {key!r}; use a "
@@ -147,7 +149,7 @@ _ONE_TRANSITION: Final = "Keep one of them: a state has one transition."
 class Next:
     """The transition of a state, and its effects on context and history.
 
-    Exactly one kind of transition is set.
+    Exactly one of state_id, state_ids, condition and switch is set.
     """
 
     schema: ClassVar = MapSchema(
@@ -177,7 +179,7 @@ class Next:
     ] = None
     state_ids: Annotated[
         tuple[Target, ...] | None,
-        ListOf(at_least=1, distinct=True, advice="Write the next states, or state_id: end."),
+        ListOf(min_items=1, distinct=True, advice="Write the next states, or state_id: end."),
         Key("The next states, which run concurrently.", aliases=("states",)),
     ] = None
     condition: Annotated[Condition | None, Key("A choice between two targets.", aliases=("if",))] = None
@@ -197,7 +199,9 @@ class Next:
         Key("Whether the context is emptied; keep_current keeps what this state stored."),
     ] = False
     reset_keys_in_context_store: Annotated[Texts, Key("Keys that are removed from the context.", default=None)] = ()
-    override_task: Annotated[bool, Key("In an iteration: the result becomes the item of the next state.")] = False
+    override_task: Annotated[bool, Key("Whether, in an iteration, the result becomes the item of the next state.")] = (
+        False
+    )
     append_to_context: Annotated[bool, Key("Whether values are appended to lists.")] = False
     include_in_iterator_context: Annotated[
         Texts, Key("The keys of the context that the branches of an iteration see; * for all.")
@@ -205,7 +209,8 @@ class Next:
     use_flyweight_history: ClassVar = Ignored("histories are always shared.")
     at: Mark = NOWHERE
     branches: tuple[tuple[Expression | None, str], ...] = field(init=False, repr=False, compare=False)
-    """The tests and targets of a condition or a switch, in order; the last one has no test. Empty for others."""
+    """The pairs of test and target of a condition or a switch, in order; empty for other transitions. The test of the
+    last pair, which is the default, is None."""
     targets: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """All possible targets, in the order of the file."""
 
@@ -217,7 +222,7 @@ class Next:
             branches = [(case.condition, case.state_id) for case in self.switch.cases]
             branches.append((None, self.switch.default))
         if branches:
-            object.__setattr__(self, "state_id", None)  # ignored, about which a check has warned
+            object.__setattr__(self, "state_id", None)  # it has no effect, which a check has warned about
         targets = [target for _, target in branches] or self.state_ids or [self.state_id]
         object.__setattr__(self, "branches", tuple(branches))
         object.__setattr__(self, "targets", tuple(target for target in targets if target is not None))

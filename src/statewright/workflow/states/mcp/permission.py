@@ -17,7 +17,7 @@ _LOADER_VARIABLES: Final = re.compile(
     r"JAVA_TOOL_OPTIONS|GIT_.*",
     re.I,
 )
-"""Environment variables that can make an allowed program run another one."""
+"""Environment variables that can make an allowed program run another program."""
 
 
 def check_command(command: str, settings: ToolSettings) -> None:
@@ -37,7 +37,7 @@ def check_command(command: str, settings: ToolSettings) -> None:
 
 
 def check_variables(names: Iterable[str]) -> None:
-    """Raise ToolError for an environment variable that could make a program run another one."""
+    """Raise ToolError for an environment variable that could make a program run another program."""
     for name in names:
         if _LOADER_VARIABLES.fullmatch(name):
             raise ToolError(
@@ -47,11 +47,11 @@ def check_variables(names: Iterable[str]) -> None:
 
 
 def check_url(url: Url, settings: ToolSettings, *, integration_url: Url | None, holds_secrets: bool) -> list[str]:
-    """Resolve a URL to checked addresses, the only ones to connect to. Blocks for DNS.
+    """Check a URL, and return the addresses of its host. Connect only to these, which are checked too. Blocks for DNS.
 
-    `integration_url` is the URL of the integration, which the project allows by defining it. Values of integrations and
-    of the environment are sent only to hosts that the project names explicitly, not to those that a wildcard matches.
-    Raises ToolError for a URL that a workflow file may not reach.
+    `integration_url` is the URL of the integration, which the project allows by defining it. With `holds_secrets`, a
+    host that only a wildcard allows is rejected: values of integrations and of the environment are sent only to hosts
+    that the project names explicitly. Raises ToolError for a URL that a workflow file may not reach.
     """
     guard = Guard(settings.allow_hosts)
     if integration_url is not None:
@@ -70,18 +70,18 @@ def check_url(url: Url, settings: ToolSettings, *, integration_url: Url | None, 
 
 
 def is_path(command: str) -> bool:
-    """Return whether a command is not just the name of a program."""
+    """Return whether a command is a path, or empty, instead of the name of a program."""
     return not command or "/" in command or "\\" in command or command in (".", "..")
 
 
 def command_snippet(command: str, settings: ToolSettings) -> str:
-    """Return the lines of statewright.toml that also allow a program."""
+    """Return the lines of statewright.toml that allow a program, in addition to those that are allowed already."""
     allowed = [name for name in settings.mcp_commands if name != command]
     return f"[tools]\nmcp_commands = {json.dumps([*allowed, command], ensure_ascii=False)}"
 
 
 def host_snippet(url: Url, settings: ToolSettings) -> str:
-    """Return the lines of statewright.toml that also allow a host."""
+    """Return the lines of statewright.toml that allow a host, in addition to those that are allowed already."""
     host = url_host(url.host)
     entry = host if url.port in (80, 443) else f"{host}:{url.port}"
     return f"[tools]\nallow_hosts = {json.dumps([*settings.allow_hosts, entry], ensure_ascii=False)}"

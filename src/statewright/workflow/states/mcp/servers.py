@@ -31,7 +31,7 @@ class ServerTool:
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
         tool_context = replace(context, credentials=self._resolved.credentials)
-        if not self._resolved.is_single:
+        if not self._resolved.is_single_use:
             return await call_tool(self._tool, arguments, context=tool_context)
         async with _make_connection(self._resolved) as mcp:
             tool = await mcp.tool(self._tool.remote_name, server=self._resolved.server.name)
@@ -45,37 +45,38 @@ class McpServers:
         self._resolver = resolver
         self._connections: dict[McpServer, McpTools] = {}
 
-    async def tools(self, declared: DeclaredServer, context: Mapping[str, Any]) -> list[ServerTool]:
+    async def tools(self, declaration: DeclaredServer, context: Mapping[str, Any]) -> list[ServerTool]:
         """Return all allowed tools of a server, named `<server>-<tool>`.
 
         Raises ToolError for a server that is disabled, not allowed, or cannot be used.
         """
-        resolved = await self._resolve(declared, context)
+        resolved = await self._resolve(declaration, context)
         return [ServerTool(tool, resolved) for tool in await self._request(resolved, lambda mcp: mcp.tools())]
 
-    async def tool(self, name: str, declared: DeclaredServer, context: Mapping[str, Any]) -> ServerTool:
-        """Return one tool by its name on the server. Raises ToolError if there is none, and as `tools` does."""
-        resolved = await self._resolve(declared, context)
+    async def tool(self, name: str, declaration: DeclaredServer, context: Mapping[str, Any]) -> ServerTool:
+        """Return one tool by its name on the server. Raises ToolError if it does not exist, or as `tools` does."""
+        resolved = await self._resolve(declaration, context)
         server = resolved.server.name
         return ServerTool(await self._request(resolved, lambda mcp: mcp.tool(name, server=server)), resolved)
 
-    async def _resolve(self, declared: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
+    async def _resolve(self, declaration: DeclaredServer, context: Mapping[str, Any]) -> ResolvedServer:
         # On a worker thread, because DNS blocks.
-        return await call_in_thread(lambda: self._resolver.resolve(declared, context))
+        return await call_in_thread(lambda: self._resolver.resolve(declaration, context))
 
     async def _request(self, resolved: ResolvedServer, request: Callable[[McpTools], Coroutine[Any, Any, T]]) -> T:
-        """Send a request over the shared connection to a server, or over a new one if it is `single_usage`."""
-        if resolved.is_single:
+        """Send a request over the shared connection to a server, or over a new connection for a single-use server."""
+        if resolved.is_single_use:
             async with _make_connection(resolved) as mcp:
                 return await request(mcp)
         mcp = self._connections.get(resolved.server)
         if mcp is None:
             mcp = self._connections.setdefault(resolved.server, _make_connection(resolved))
-        # In a new context, as a connection outlives the run that opens it, and must not keep references to that run.
+        # The request runs in a new context, because the first request opens the connection, which outlives the run and
+        # must not keep references to it.
         return await asyncio.create_task(request(mcp), context=Context())
 
 
 def _make_connection(resolved: ResolvedServer) -> McpTools:
-    from statewright.agents.mcp import McpTools  # imports the MCP client, which files without servers do not need
+    from statewright.agents.mcp import McpTools  # imports the MCP client, which workflows without servers do not need
 
     return McpTools([resolved.server])

@@ -1,7 +1,8 @@
 """Validation of the `config` of custom nodes.
 
-A reader collects all faults, so that they are reported together. Each kind has one function that reads its config: the
-check of the file uses the faults, and the node the values. Keys that the function does not read are warnings.
+A reader collects all faults, so that they are reported together. Each kind of node has one function that reads its
+config and returns settings and faults. The check of a file uses the faults, and the node uses the settings. A key that
+the function does not read leads to a warning.
 """
 
 from __future__ import annotations
@@ -30,18 +31,18 @@ class ConfigFault(NamedTuple):
     suggestion: str
     """How to correct it."""
     is_error: bool = True
-    """False for a warning: accepted, but probably a mistake."""
+    """False for a warning about something that is accepted, but probably a mistake."""
 
     def problem(self, definition: CustomNode, node_path: Path = ()) -> Problem:
-        """Return the fault as a problem of the node, which is at `node_path` in the file."""
+        """Return the fault as a problem of the file. `node_path` is the path of the node in the file."""
         return problem_at(definition.at, self.message, self.suggestion, path=(*node_path, *self.path))
 
 
 class ConfigReader:
     """Reads one map of a config, and collects errors and warnings in `faults`.
 
-    The methods `text`, `flag`, `items` and `texts` return the value of a key. A value of another type is a fault, and
-    the default is returned instead.
+    A method such as `text` returns the value of a key, or the default if the key is absent or null. If the value has
+    another type, the method adds a fault and returns the default.
     """
 
     def __init__(
@@ -49,21 +50,21 @@ class ConfigReader:
     ) -> None:
         self._config = config
         self._path = path
-        self._read: set[str] = set()
+        self._read_keys: set[str] = set()
         self.faults: list[ConfigFault] = [] if faults is None else faults
 
     def has_key(self, key: str) -> bool:
         """Return whether the key is present, even if its value is null."""
-        self._read.add(key)
+        self._read_keys.add(key)
         return key in self._config
 
     def anything(self, key: str, default: Any = None) -> Any:
-        """Return the value of a key of any type."""
-        self._read.add(key)
+        """Return the value of a key, whatever its type."""
+        self._read_keys.add(key)
         return self._config.get(key, default)
 
     def text(self, key: str, default: str | None = None) -> str | None:
-        return self._typed(key, str, "a text", default)
+        return self._read_typed(key, str, "a string", default)
 
     def path(self, key: str, example: str = "names with dots, such as user.name") -> str | None:
         """Return a path into JSON data, as text."""
@@ -73,22 +74,22 @@ class ConfigReader:
         return path
 
     def flag(self, key: str, default: bool = False) -> bool:
-        return bool(self._typed(key, bool, "true or false", default))
+        return bool(self._read_typed(key, bool, "true or false", default))
 
     def items(self, key: str) -> list[Any]:
-        return self._typed(key, cast("type[list[Any]]", list), "a list", None) or []
+        return self._read_typed(key, cast("type[list[Any]]", list), "a list", None) or []
 
     def texts(self, key: str) -> tuple[str, ...]:
-        """Return one text or a list of texts as a tuple."""
+        """Return a tuple of strings. The value is a string or a list of strings."""
         value = self.anything(key)
         items = cast("list[Any]", value if isinstance(value, list) else [] if value is None else [value])
         if not all(isinstance(item, str) for item in items):
-            self.fault(key, f"{key} is {_describe(value)}.", "Write a text, or a list of texts.")
+            self.fault(key, f"{key} is {_describe(value)}.", "Write a string, or a list of strings.")
             return ()
         return tuple(items)
 
     def map(self, key: str) -> dict[str, Any] | None:
-        """Return a map, which may also be written as JSON text."""
+        """Return a map, which may also be written as JSON text; None if the key is absent."""
         value = self.anything(key)
         if isinstance(value, str) and value.strip():
             value = _parse_json(value)
@@ -99,7 +100,7 @@ class ConfigReader:
         return None
 
     def choice(self, key: str, choices: Iterable[str], default: str) -> str:
-        """Return one of several words."""
+        """Return the value of a key, which must be one of `choices`."""
         value = self.text(key, default) or default
         words = tuple(choices)
         if value in words:
@@ -108,13 +109,16 @@ class ConfigReader:
         return default
 
     def required(self, key: str, value: _T | None, expected: str) -> _T | None:
-        """Return the value that was read from a key, and report the key if it is missing."""
+        """Return a value that was read from a key. Add a fault if the key is missing; `expected` says what to write."""
         if value is None and self._config.get(key) is None:
             self.fault(key, f"{key} is missing.", f"Write {expected}.")
         return value
 
     def expression(self, key: str, *, must_have_value: bool = False) -> Expression | None:
-        """Return a parsed expression. Unsupported constructs are warnings, or errors with `must_have_value`."""
+        """Return a parsed expression.
+
+        An expression with an unsupported construct has no value. This is a warning, or an error with `must_have_value`.
+        """
         text = self.text(key)
         if text is None:
             return None
@@ -124,7 +128,8 @@ class ConfigReader:
             self.fault(key, str(error), "Write names in expressions without braces: count > 10.")
             return None
         for sentence in expression.unsupported:
-            self.fault(key, sentence, "Remove it: with it, the expression has no value.", is_error=must_have_value)
+            advice = "Remove it, because an expression that contains it has no value."
+            self.fault(key, sentence, advice, is_error=must_have_value)
         return expression
 
     def template(self, key: str, default: str | None = None) -> Template | None:
@@ -144,23 +149,23 @@ class ConfigReader:
         return template
 
     def inner(self, config: Mapping[str, Any], *steps: str | int) -> ConfigReader:
-        """Return a reader of a nested map that shares the list of faults."""
+        """Return a reader of a nested map, which is at `steps` from this map. Both share the list of faults."""
         return ConfigReader(config, (*self._path, *steps), self.faults)
 
     def fault(self, key: str | None, message: str, advice: str, *, is_error: bool = True) -> None:
-        """Report an error or warning about a key, or about the whole map."""
+        """Add an error or warning about a key, or about the whole map if the key is None."""
         path = self._path if key is None else (*self._path, key)
         self.faults.append(ConfigFault(path, message, advice, is_error))
 
     def finish(self) -> None:
-        """Warn about the keys that were not read."""
+        """Add a warning for each key that was not read."""
         for key in self._config:
-            if key not in self._read:
-                advice = suggestion(shorten(str(key)), self._read, noun="Known keys")
+            if key not in self._read_keys:
+                advice = suggestion(shorten(str(key)), self._read_keys, noun="Known keys")
                 message = f"{shorten(str(key))!r} is not a known key, and has no effect."
                 self.fault(str(key), message, advice, is_error=False)
 
-    def _typed(self, key: str, value_type: type[_T], expected: str, default: _T | None) -> _T | None:
+    def _read_typed(self, key: str, value_type: type[_T], expected: str, default: _T | None) -> _T | None:
         value = self.anything(key)
         if value is None:
             return default
@@ -171,7 +176,7 @@ class ConfigReader:
 
 
 def read_empty_config(definition: CustomNode) -> tuple[None, list[ConfigFault]]:
-    """Read the config of a kind without settings: every key is a fault."""
+    """Read the config of a kind without settings, for which every key leads to a warning."""
     reader = ConfigReader(definition.config)
     reader.finish()
     return None, reader.faults
@@ -185,7 +190,7 @@ def raise_errors(definition: CustomNode, faults: Iterable[ConfigFault]) -> None:
 
 
 def _parse_json(text: str) -> Any:
-    """Parse a text; return it unchanged if it is not JSON."""
+    """Parse JSON text; return any other text unchanged."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -195,8 +200,8 @@ def _parse_json(text: str) -> Any:
 def _describe(value: Any) -> str:
     if isinstance(value, str):
         return repr(shorten(value))
-    return f"a {_NOUNS.get(cast(Any, type(value)), 'value')}: {shorten(str(value))}"
+    return f"a {_TYPE_NAMES.get(cast(Any, type(value)), 'value')}: {shorten(str(value))}"
 
 
-_NOUNS: Final[Mapping[type, str]] = {dict: "map", list: "list", bool: "boolean", int: "number", float: "number"}
-"""Names of types in messages."""
+_TYPE_NAMES: Final[Mapping[type, str]] = {dict: "map", list: "list", bool: "boolean", int: "number", float: "number"}
+"""The names of types in messages."""

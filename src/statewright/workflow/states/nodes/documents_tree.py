@@ -19,12 +19,12 @@ from statewright.workflow.states.nodes.resources import DataSource, NodeLimits, 
 
 @dataclass(slots=True)
 class DocumentLister:
-    """Lists documents for one execution of a state, within its limits."""
+    """Lists documents for one execution of a state. The limits apply to all data sources together."""
 
     limits: NodeLimits
     is_included: Matcher
     """Returns whether the path of a document is included."""
-    with_content: bool
+    includes_content: bool
     files_seen: int = 0
     documents_listed: int = 0
     bytes_read: int = 0
@@ -32,12 +32,12 @@ class DocumentLister:
     def list_documents(self, datasource_id: str, source: DataSource) -> list[dict[str, Any]]:
         """Return the included documents of a data source, sorted by path.
 
-        Raises InvalidConfig if the folder does not exist, or a limit is exceeded.
+        Raises InvalidConfig if the folder of the data source does not exist, or a limit is exceeded.
         """
         if not source.folder.is_dir():
             raise InvalidConfig(
                 f"The folder {str(source.folder)!r} of data source {datasource_id!r} does not exist. Create it, or set "
-                f"another one in statewright.toml."
+                f"another folder in statewright.toml."
             )
         matches_glob = compile_glob(source.glob)
         paths = sorted(
@@ -48,7 +48,7 @@ class DocumentLister:
         return [self._describe_document(datasource_id, source.folder, path) for path in paths]
 
     def _iter_paths(self, folder: Path) -> Iterator[str]:
-        """Yield the relative paths of all files below a folder, with slashes. Hidden files and links are skipped."""
+        """Yield the paths of all files below a folder, relative to it, with slashes. Skip hidden files and links."""
         for parent, folders, names in os.walk(folder):
             folders[:] = sorted(name for name in folders if not name.startswith("."))
             for name in names:
@@ -66,10 +66,13 @@ class DocumentLister:
             "file_name": path.rpartition("/")[2],
             "source": f"{datasource_id}/{path}",
         }
-        return {**document, **self._read_content(folder / path)} if self.with_content else document
+        return {**document, **self._read_content(folder / path)} if self.includes_content else document
 
     def _read_content(self, path: Path) -> dict[str, Any]:
-        """Return the text of a file, truncated if it is too long; None for a binary file."""
+        """Return a map with the `content` of a file, which is None for a binary file.
+
+        If the content is too long, it is truncated, and `is_cut` is True.
+        """
         limit = self.limits.document_bytes
         with path.open("rb") as file:
             data = file.read(limit + 1)
@@ -87,7 +90,7 @@ class DocumentLister:
 
 
 def _is_plain_file(path: Path) -> bool:
-    """Return whether a path is a regular file, not a link, and can be encoded as UTF-8."""
+    """Return whether a path is a regular file, not a link, and whether the path can be encoded as UTF-8."""
     try:
         str(path).encode()
     except UnicodeEncodeError:
@@ -112,12 +115,12 @@ class DocumentsTreeConfig:
 
     datasource_ids: tuple[str, ...] = ()
     is_included: Matcher = _accept_all
-    with_content: bool = False
+    includes_content: bool = False
     output_key: str = OUTPUT_KEY
 
 
 class DocumentsTree:
-    """Lists documents, without a model."""
+    """Lists the documents of data sources, without a model."""
 
     def __init__(self, config: DocumentsTreeConfig, resources: NodeResources) -> None:
         self._config = config
@@ -128,12 +131,12 @@ class DocumentsTree:
 
     def _list_documents(self) -> list[dict[str, Any]]:
         config, find_source = self._config, self._resources.datasource
-        lister = DocumentLister(self._resources.limits, config.is_included, config.with_content)
+        lister = DocumentLister(self._resources.limits, config.is_included, config.includes_content)
         return [item for name in config.datasource_ids for item in lister.list_documents(name, find_source(name))]
 
 
 def read_config(definition: CustomNode) -> tuple[DocumentsTreeConfig, list[ConfigFault]]:
-    """Read the config of a node, with its faults."""
+    """Return the config of a node, and the faults in it."""
     reader = ConfigReader(definition.config)
     ids = tuple(dict.fromkeys((*reader.texts("datasource_id"), *reader.texts("datasource_ids"))))
     if not ids and not reader.faults:
@@ -141,7 +144,7 @@ def read_config(definition: CustomNode) -> tuple[DocumentsTreeConfig, list[Confi
     config = DocumentsTreeConfig(
         datasource_ids=ids,
         is_included=_read_filters(reader),
-        with_content=reader.flag("include_content"),
+        includes_content=reader.flag("include_content"),
         output_key=reader.text("output_key") or OUTPUT_KEY,
     )
     reader.finish()
@@ -149,7 +152,7 @@ def read_config(definition: CustomNode) -> tuple[DocumentsTreeConfig, list[Confi
 
 
 def _read_filters(reader: ConfigReader) -> Matcher:
-    """Read the pattern or the filter of documents; without either, all are included."""
+    """Read the pattern or the filter of documents. If neither is set, all documents are included."""
     pattern = reader.text(_PATTERN)
     lines = [line for text in reader.texts(_FILTER) for line in text.splitlines()]
     if pattern and lines:

@@ -1,6 +1,6 @@
-"""Custom nodes that call a model: for the history, for the result of the workflow, or for each earlier state.
+"""Custom nodes that call a model: to summarize the history, to write the result, or to process earlier states.
 
-Answers of models and outputs of states are data: templates inside them are never rendered.
+Answers of models and outputs of states are treated as data, so templates inside them are never rendered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ModelNode:
     """Base class of the nodes that call a model."""
 
     instructions: ClassVar[str]
-    """The system prompt of a node without its own."""
+    """The system prompt, unless the definition of the node contains one."""
 
     def __init__(self, definition: CustomNode, config: Any, resources: NodeResources) -> None:
         self._definition = definition
@@ -39,7 +39,7 @@ class ModelNode:
     async def ask(self, call: Call, messages: Sequence[Message], *, position: int = 0) -> str:
         """Return the answer of the node's model. Raises ModelError.
 
-        `position` numbers the requests of one execution. The usage is charged to the budget of the run.
+        `position` numbers the requests of one execution of the state. Their usage is charged to the budget of the run.
         """
         definition, state_id = self._definition, call.state.id
         request = ModelRequest(
@@ -53,7 +53,9 @@ class ModelNode:
 
 
 class ConversationSummary(ModelNode):
-    """`summarize_conversation_node`: summarizes the history of its branch, in batches that a model can read.
+    """`summarize_conversation_node`: summarizes the history of its branch.
+
+    A long history is split into batches, each of which a model can read in one request.
 
     With `clear_prior_messages: true` in `next`, the summary replaces the history; otherwise it is added as a message.
     """
@@ -76,7 +78,7 @@ class ConversationSummary(ModelNode):
 
 
 class ResultFinalizer(ModelNode):
-    """`result_finalizer_node`: writes the result of a workflow; without a model, returns the last output."""
+    """`result_finalizer_node`: writes the result of a workflow. If there is no model, the last output is the result."""
 
     instructions = (
         "Several steps of a workflow have finished. Write the final answer for the user from their results. Add "
@@ -93,9 +95,9 @@ class ResultFinalizer(ModelNode):
 # -- the state processor
 
 STATUSES: Final = ("NOT_STARTED", "IN_PROGRESS", "INTERRUPTED", "FAILED", "SUCCEEDED", "ABORTED")
-"""The statuses of states in the language."""
+"""The statuses of states that the language defines."""
 _SUCCEEDED: Final = "SUCCEEDED"
-"""The status of every recorded execution: a failure ends the run or is retried."""
+"""The status of every recorded execution. Failed executions are retried or end the run, and are not recorded."""
 ALL_KEYS_TEMPLATE: Final = (
     "{% for item in items %}{% if not loop.first %}\n{% endif %}"
     "{% for pair in item.items() %}{{ pair[0] }}: {{ pair[1] }}\n{% endfor %}{% endfor %}"
@@ -139,7 +141,7 @@ class StateProcessor(ModelNode):
         return Outcome(text, calls=max(len(visits), 1))
 
     def _list_visits(self, call: Call) -> list[Visit]:
-        """Return the executions to process, in order, without those of this state, which a loop may repeat."""
+        """Return the executions to process, oldest first. Earlier executions of this state itself are left out."""
         if _SUCCEEDED not in self._config.statuses:
             return []
         state_id, prefix = call.state.id, self._config.state_id
@@ -160,7 +162,7 @@ class StateProcessor(ModelNode):
 
 
 def _make_message(visit: Visit, call: Call) -> Message:
-    """Return the message about an execution: its task, item and output, followed by the task of the processor."""
+    """Return the message about an execution: its task, item and output, followed by the task of this state."""
     sections = [("step_task", visit.prompt or None)]
     if visit.item is not None:
         sections.append(("step_item", as_text(call.lineage.get_item(visit.item))))
@@ -170,7 +172,7 @@ def _make_message(visit: Visit, call: Call) -> Message:
 
 
 def read_state_processor(definition: CustomNode) -> tuple[StateProcessorConfig, list[ConfigFault]]:
-    """Read the config of a state processor, with its faults."""
+    """Return the config of a state processor, and the faults in it."""
     reader = ConfigReader(definition.config)
     statuses = tuple(status.upper() for status in reader.texts("states_status_filter"))
     for status in sorted({*statuses} - {*STATUSES}):

@@ -20,9 +20,9 @@ COUNT_LIMIT: Final = 1000
 _SIZE_LIMIT: Final = 2_000_000
 """Maximum bytes of a compiled pattern."""
 _CERTAIN_REGEX: Final = re.compile(r"^\^|\\|\$$")
-"""Syntax that only regular expressions have."""
+"""Syntax that occurs only in regular expressions."""
 _CERTAIN_GLOB: Final = re.compile(r"^\*|\*\*|/\*")
-"""Syntax that only globs have."""
+"""Syntax that occurs only in globs."""
 _LIKELY_REGEX: Final = re.compile(r"[()|+]|\.\*|\.\?|\{\d+,?\d*\}|\[\^")
 """Syntax of regular expressions that may also occur in the names of files."""
 _WILDCARD: Final = re.compile(
@@ -43,7 +43,7 @@ def compile_pattern(pattern: str) -> Matcher:
 
 
 def compile_glob(glob: str) -> Matcher:
-    """Compile a glob. Without a slash it matches names in any folder, else whole paths. Raises ExpressionError."""
+    """Compile a glob. With a slash it matches whole paths, otherwise names in any folder. Raises ExpressionError."""
     return _compile_regex(f"^{'' if '/' in glob else '(?:.*/)?'}{_translate_glob(glob)}$", glob)
 
 
@@ -57,21 +57,21 @@ def is_regex(pattern: str) -> bool:
 def compile_filter(lines: Sequence[str]) -> Matcher:
     """Compile patterns in the syntax of a .gitignore, which include paths instead of ignoring them.
 
-    The last matching pattern wins; a leading `!` excludes. If all patterns exclude, all other paths are included. A
-    folder includes everything below it. Raises ExpressionError.
+    The last matching pattern wins, and a leading `!` excludes paths. If all patterns exclude paths, all other paths are
+    included. A pattern that matches a folder also matches everything below it. Raises ExpressionError.
     """
     if len(lines) > COUNT_LIMIT:
         raise ExpressionError(f"There are {len(lines)} patterns; at most {COUNT_LIMIT} are allowed. Remove some.")
     patterns = [line.rstrip() for line in lines]
     patterns = [pattern for pattern in patterns if pattern and not pattern.startswith("#")]
     rules = [(not pattern.startswith("!"), _compile_filter_line(pattern.removeprefix("!"))) for pattern in patterns]
-    default = not any(includes for includes, _ in rules)
+    includes_by_default = not any(includes for includes, _ in rules)
     reversed_rules = rules[::-1]
-    return lambda path: next((includes for includes, matches in reversed_rules if matches(path)), default)
+    return lambda path: next((includes for includes, matches in reversed_rules if matches(path)), includes_by_default)
 
 
 def _compile_filter_line(pattern: str) -> Matcher:
-    """Compile a pattern of a filter. It is anchored if it has a slash that is not at its end."""
+    """Compile a pattern of a filter. With a slash before its end, it matches whole paths, otherwise names anywhere."""
     prefix = "" if "/" in pattern.rstrip("/") else "(?:.*/)?"
     suffix = "/.+" if pattern.endswith("/") else "(?:/.+)?"
     return _compile_regex(f"^{prefix}{_translate_glob(pattern.strip('/'))}{suffix}$", pattern)
@@ -119,14 +119,18 @@ def _escape(text: str) -> str:
 
 
 def _compile_regex(regex: str, pattern: str) -> Matcher:
-    """Compile a regular expression, which may match anywhere in a path. Errors quote the `pattern` it comes from."""
+    """Compile a regular expression, which may match anywhere in a path.
+
+    `pattern` is the text that was translated to the regular expression, for errors.
+    """
     if len(pattern) > LENGTH_LIMIT:
-        raise ExpressionError(f"The pattern {shorten(pattern)!r} is longer than {LENGTH_LIMIT} characters.")
+        raise ExpressionError(f"The pattern {shorten(pattern)!r} is longer than {LENGTH_LIMIT} characters. Shorten it.")
     import jsonschema_rs
 
     options = jsonschema_rs.RegexOptions(size_limit=_SIZE_LIMIT, dfa_size_limit=_SIZE_LIMIT)
     try:
-        # The validators of this library, which workflows need anyway, use the regular expressions of Rust.
+        # The validators of this library, which workflows need anyway, use Rust's regular expressions, which do not
+        # backtrack.
         validator: Any = jsonschema_rs.Draft202012Validator({"pattern": f"(?s){regex}"}, pattern_options=options)
     except ValueError:
         raise ExpressionError(

@@ -33,7 +33,7 @@ def _make_kind(
     read_config: Callable[[CustomNode], tuple[Config, list[ConfigFault]]],
     create: Callable[[CustomNode, Config, NodeResources], StateHandler],
 ) -> tuple[NodeFactory, NodeCheck]:
-    """Return the factory and the check of a kind from the function that reads its config."""
+    """Return the factory and the check of a kind. Both read the config with `read_config`."""
     return lambda node, resources: create(node, read_config(node)[0], resources), lambda node: read_config(node)[1]
 
 
@@ -55,7 +55,7 @@ _BUILTIN_KINDS: Final[dict[str, tuple[NodeFactory | None, NodeCheck]]] = {
     "result_finalizer_node": _make_kind(read_empty_config, ResultFinalizer),
     **dict.fromkeys(UNSUPPORTED_KINDS, (None, _check_unsupported)),
 }
-"""The kinds of the language. An unsupported one has no factory, and its check always fails."""
+"""The kinds of the language. An unsupported kind has no factory, and its check always fails."""
 
 
 class NodeKinds:
@@ -70,14 +70,11 @@ class NodeKinds:
         return tuple(sorted(name for name, (factory, _) in self._kinds.items() if factory is not None))
 
     def register(self, name: str, factory: NodeFactory, *, check: NodeCheck | None = None) -> None:
-        """Add or replace a kind.
-
-        `check` returns the faults of a definition. The factory is called only for definitions without errors.
-        """
+        """Add or replace a kind. The factory is called only for definitions in which `check` finds no errors."""
         self._kinds[name] = (factory, check or (lambda definition: []))
 
     def check_config(self, definition: CustomNode) -> list[ConfigFault]:
-        """Return the faults of a custom node: an unknown kind, or an invalid config."""
+        """Return the faults of a custom node: an unknown kind, or mistakes in its config."""
         if definition.kind not in self._kinds:
             hint = suggestion(definition.kind, self.names, noun="Known kinds")
             return [ConfigFault(("custom_node_id",), f"Node kind {definition.kind!r} does not exist.", hint)]

@@ -19,24 +19,24 @@ class DataSource(Protocol):
 
     @property
     def glob(self) -> str:
-        """The files below the folder that are included."""
+        """The pattern of the paths below the folder that are included."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class NodeLimits:
-    """Limits of one node."""
+    """Limits for one execution of a custom node."""
 
     documents: int = 10_000
-    """Maximum documents in a list."""
+    """Maximum documents in the list."""
     files: int = 200_000
-    """Maximum files that are visited to find them."""
+    """Maximum files that are visited to find the documents."""
     document_bytes: int = 1_000_000
-    """Maximum bytes of one document's content, which is truncated."""
+    """Maximum bytes of one document's content. Longer content is truncated."""
     content_bytes: int = 20_000_000
-    """Maximum bytes of all contents together."""
+    """Maximum bytes of the contents of all documents together."""
     questions: int = 1000
-    """Maximum model calls in one execution of a state."""
+    """Maximum model calls."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,7 +46,7 @@ class NodeResources:
     state_id: str
     """The id of the state, for errors about missing resources."""
     find_model: Callable[[str | None], ChatModel | None] = lambda name: None
-    """Returns the model with a name, or the default model for None. Returns None if there is no such model."""
+    """Returns the model with a name, or the default model if the name is None. Returns None if there is no model."""
     datasources: Mapping[str, DataSource] = field(default_factory=dict[str, DataSource])
     limits: NodeLimits = NodeLimits()
 
@@ -54,10 +54,10 @@ class NodeResources:
         """Return the model with a name, or the default model. Raises ModelError."""
         model = self.find_model(name)
         if model is None:
-            label = f"the model {name!r}" if name is not None else "a model"
+            missing = f"the model {name!r}, which is not configured" if name else "a model, but none is configured"
             raise ModelError(
-                f"State {self.state_id!r} needs {label}, and none is configured. Compile with models=, or add its "
-                f"output to a script."
+                f"State {self.state_id!r} needs {missing}. Compile with models=, or add the output of the state to a "
+                f"script."
             )
         return model
 

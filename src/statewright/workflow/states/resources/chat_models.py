@@ -15,8 +15,8 @@ from statewright.models import ChatModel, ModelEvent, ModelRequest, ModelRespons
 from statewright.workflow.states.tools import read_variable
 
 Models = ChatModel | str | Mapping[str, Any]
-"""One model for all assistants, or models by assistant id or model name, with `default` for all others. A model is a
-chat model, a LangChain model, or a name such as `openai:gpt-5`."""
+"""One model for all assistants, or models by assistant id or model name. The key `default` in a mapping is for all
+other assistants. A model is a chat model, a LangChain model, or a name such as `openai:gpt-5`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +24,22 @@ class ModelSource:
     """A model that a project defines under its own name."""
 
     name: str
-    """The provider and its name of the model, such as `openai-chat:llama3.3`."""
+    """The provider, and the provider's name for the model, such as `openai-chat:llama3.3`."""
     base_url: str | None = None
     api_key: str | None = None
     """The key as written in the file, usually `env:NAME`."""
     timeout: float | None = None
     """Seconds per call."""
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """The settings of each request, such as `temperature`."""
+    """Settings for each request, such as `temperature`."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Headers of each request. Values may be `env:NAME`."""
+    """HTTP headers for each request. Values may be `env:NAME`."""
 
 
 class NamedModel:
-    """A model that was resolved by name, and is connected on first use.
+    """A model that was found by its name, and is connected on first use.
 
-    The name is removed from requests, since the provider may use another name for the model.
+    The name is removed from requests, because the provider may use another name for the model.
     """
 
     def __init__(self, name: str, connect: Callable[[], ChatModel]) -> None:
@@ -61,17 +61,20 @@ class NamedModel:
         return f"NamedModel({self.name!r})"
 
 
-class ModelNames:
-    """Resolves the names of models for one project."""
+class ModelResolver:
+    """Finds the models of one project, and of providers, by their names."""
 
     def __init__(self, sources: Mapping[str, ModelSource] | None = None, provider: str | None = None) -> None:
         self._sources = sources or {}
         self._provider = provider
-        """The default provider, for names without one."""
+        """The default provider, for names that contain no provider."""
         self._models: dict[str, NamedModel] = {}
 
     def find(self, name: str | None) -> NamedModel | None:
-        """Return the model with a name, the same object each time; None for an unknown name without a provider."""
+        """Return the model with a name, which is the same object each time.
+
+        Returns None if the project does not define the name, and no provider is known for it.
+        """
         if name and not self.is_qualified(name):
             name = f"{self._provider}:{name}" if self._provider else None
         if not name:
@@ -86,7 +89,7 @@ class ModelNames:
         return model.model if model is not None else as_chat_model(value)
 
     def is_qualified(self, name: str) -> bool:
-        """Return whether a name contains a provider, or is that of a model of the project."""
+        """Return whether a name contains a provider, or is the name of a model that the project defines."""
         return name in self._sources or ":" in name
 
     def _connect_by_name(self, name: str) -> ChatModel:
@@ -112,16 +115,16 @@ class ModelNames:
 class WorkflowModels:
     """The models of one compiled workflow."""
 
-    def __init__(self, models: Models | None, names: ModelNames, default_name: str | None) -> None:
+    def __init__(self, models: Models | None, resolver: ModelResolver, default_name: str | None) -> None:
         """Connect the models passed to `compile`. `default_name` is the default model of the project."""
-        self._names = names
+        self._resolver = resolver
         self._default_name = default_name
         self._default: ChatModel | None = None
         self._by_name: dict[str, ChatModel] = {}
         if isinstance(models, Mapping):
-            self._by_name = {name: _without_name(name, names.connect(model)) for name, model in models.items()}
+            self._by_name = {name: _without_name(name, resolver.connect(model)) for name, model in models.items()}
         elif models is not None:
-            self._default = names.connect(models)
+            self._default = resolver.connect(models)
 
     @property
     def passed_names(self) -> tuple[str, ...]:
@@ -129,21 +132,22 @@ class WorkflowModels:
         return tuple(self._by_name)
 
     def find(self, name: str | None, *, owner: str | None = None) -> ChatModel | None:
-        """Return the model with a name, for the assistant with the id `owner`; None if there is none.
+        """Return the model with a name, for the assistant with the id `owner`; None if there is no model.
 
-        Models passed to `compile` come first, then those of files, then the default model of the project.
+        Models that were passed to `compile` come first, then models of the project and of providers, then the default
+        model of the project.
         """
         for key in (owner, name):
             if key in self._by_name:
                 return self._by_name[key]
         default_model = self._default or self._by_name.get("default")
         if default_model is None:
-            return self._names.find(name) or self._names.find(self._default_name)
-        # The default model may offer several models by unqualified names, so requests keep such a name. A qualified
-        # name is that of another model, which the default one replaces, so it is removed from requests.
-        return NamedModel(name, lambda: default_model) if name and self._names.is_qualified(name) else default_model
+            return self._resolver.find(name) or self._resolver.find(self._default_name)
+        # Requests keep an unqualified name, because the default model may use it to choose among several models. A
+        # qualified name refers to another model, which the default model replaces, so it is removed from requests.
+        return NamedModel(name, lambda: default_model) if name and self._resolver.is_qualified(name) else default_model
 
 
 def _without_name(name: str, model: ChatModel) -> ChatModel:
-    """Wrap a model so that requests contain no model name. The model `default` needs the name to choose a model."""
+    """Wrap a model so that requests contain no model name, except the model `default`, which may use it to choose."""
     return model if name == "default" else NamedModel(name, lambda: model)

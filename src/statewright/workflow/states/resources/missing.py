@@ -1,4 +1,4 @@
-"""The project as workflows use it, and warnings about resources that a workflow names but cannot use."""
+"""The interface of a project for workflows, and warnings about resources that a workflow names but cannot use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.workflow.states.language.yaml.nodes import Mark, problem_at
 from statewright.workflow.states.mcp.permission import check_command, check_variables, host_snippet, server_snippet
 from statewright.workflow.states.mcp.resolve import read_config
 from statewright.workflow.states.nodes import DataSource
-from statewright.workflow.states.resources.chat_models import ModelNames, ModelSource
+from statewright.workflow.states.resources.chat_models import ModelResolver, ModelSource
 from statewright.workflow.states.tools import (
     Guard,
     Integrations,
@@ -59,18 +59,19 @@ class Project(Protocol):
 def find_missing_resources(definition: Definition, project: Project) -> list[Problem]:
     """Return a warning for each resource that a workflow names but cannot use, with the lines to add to the project.
 
-    These are unknown ids, servers that are not allowed, and models that cannot be connected, such as for lack of a key.
+    Such resources are ids that the project does not define, servers that are not allowed, and models that cannot be
+    connected, for example because an API key is not set.
     """
     registry = project.tool_registry()
     problems: list[Problem] = []
-    for kind, name, at in _iter_unknown(definition, project, registry):
-        noun = kind.replace("datasource", "data source")
+    for kind, name, at in _iter_unknown_resources(definition, project, registry):
+        label = kind.replace("datasource", "data source")
         snippet = project.snippet_for(kind, name)
-        problems.append(problem_at(at, f"The {noun} {name!r} is not in the project.", f"To add it:\n{snippet}"))
+        problems.append(problem_at(at, f"The {label} {name!r} is not in the project.", f"To add it:\n{snippet}"))
     return [*problems, *check_servers(definition, project, registry.settings), *_check_models(definition, project)]
 
 
-def _iter_unknown(
+def _iter_unknown_resources(
     definition: Definition, project: Project, registry: ToolRegistry
 ) -> Iterator[tuple[ResourceKind, str, Mark]]:
     """Yield the kind, the name and the position of each resource that the project does not define."""
@@ -93,12 +94,12 @@ def _iter_unknown(
 
 
 def _check_models(definition: Definition, project: Project) -> Iterator[Problem]:
-    """Yield a warning for each model that files name but that cannot be connected."""
-    names, seen = ModelNames(project.models, project.defaults.provider), set[str]()
+    """Yield a warning for each model that an assistant uses and that cannot be connected."""
+    resolver, seen = ModelResolver(project.models, project.defaults.provider), set[str]()
     for assistant in definition.assistants:
-        stored = project.assistants.get(assistant.assistant_id or "")
-        name = assistant.model or (stored.model if stored is not None else None) or project.defaults.model
-        model = names.find(name) or names.find(project.defaults.model)
+        base = project.assistants.get(assistant.assistant_id or "")
+        name = assistant.model or (base.model if base is not None else None) or project.defaults.model
+        model = resolver.find(name) or resolver.find(project.defaults.model)
         if model is None or model.name in seen:
             continue
         seen.add(model.name)
@@ -109,7 +110,7 @@ def _check_models(definition: Definition, project: Project) -> Iterator[Problem]
 
 
 def check_servers(definition: Definition, project: Project, settings: ToolSettings) -> Iterator[Problem]:
-    """Yield a warning for each enabled MCP server that cannot be used. Resolves no hosts, and starts no programs."""
+    """Yield a warning for each enabled MCP server that cannot be used. Do not resolve hosts or start programs."""
     servers = [server for assistant in definition.assistants for server in assistant.mcp_servers]
     servers += [tool.mcp_server for tool in definition.tools if tool.mcp_server is not None]
     for server in servers:
@@ -118,7 +119,7 @@ def check_servers(definition: Definition, project: Project, settings: ToolSettin
 
 
 def _check_server(server: McpServer, project: Project, settings: ToolSettings) -> Iterator[tuple[str, str]]:
-    """Yield problems of a server as messages with advice."""
+    """Yield the problems of a server, each as a message and advice."""
     alias = server.settings.get("integration_alias")
     if alias is not None and alias not in project.integrations:
         yield f"the integration {alias!r} does not exist.", f"To add it:\n{integration_snippet(alias)}"
@@ -134,7 +135,10 @@ def _check_server(server: McpServer, project: Project, settings: ToolSettings) -
 
 
 def _check_config(server: McpServer, settings: ToolSettings) -> Iterator[tuple[str, str]]:
-    """Yield problems of a server that the workflow file defines. Values with placeholders are not checked."""
+    """Yield the problems of a server that the workflow file defines, each as a message and advice.
+
+    Values with placeholders are not checked.
+    """
     try:
         config = read_config(server)
         command, text = config.get("command"), config.get("url")

@@ -1,6 +1,7 @@
 """Compilation of templates with blocks: `{% if %}`, `{% for %}`, `{% set %}`, `{% with %}` and `{% filter %}`.
 
-Each block becomes a function that writes to the output of a rendering. `compile` compiles the expressions in blocks.
+Each block becomes a function that writes to the output of a rendering. The module `compile` compiles the expressions
+inside blocks.
 """
 
 from __future__ import annotations
@@ -14,23 +15,23 @@ from jinja2 import Environment, TemplateSyntaxError, nodes
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.functions import list_items
-from statewright.workflow.states.expressions.operators import describe_kind
+from statewright.workflow.states.expressions.operators import describe_type
 from statewright.workflow.states.expressions.paths import MISSING
 from statewright.workflow.states.templates.compile import ExpressionCompiler, require
-from statewright.workflow.states.templates.rendering import Compiled, Rendering, Step, TemplateProblem
+from statewright.workflow.states.templates.rendering import CompiledText, Rendering, Step, TemplateProblem
 from statewright.workflow.states.templates.values import Loop, Missing, Namespace, UnresolvedName
 
 Block = Callable[[Rendering], None]
 """A compiled statement, which writes to the output."""
-Assign = Callable[[Rendering, Any], None]
-"""A compiled target of `{% set %}` or `{% for %}`, which assigns a value to it."""
+Assignment = Callable[[Rendering, Any], None]
+"""A compiled target of `{% set %}` or `{% for %}`: a function that assigns a value to it."""
 SOURCE_LIMIT: Final = 100_000
 """Maximum characters of a template with blocks."""
 NESTING_LIMIT: Final = 50
 """Maximum nesting of blocks."""
 ENVIRONMENT: Final = Environment(keep_trailing_newline=True, cache_size=0, autoescape=False)
-"""Used for parsing only."""
-_DASHED: Final = re.compile(r"\w+(?:-\w+)+")
+"""Jinja's environment, which is used for parsing only."""
+_DASHED_NAME: Final = re.compile(r"\w+(?:-\w+)+")
 """A name with dashes, which Jinja parses as a difference."""
 _TAGS: Final = {
     "Block": "{% block %}",
@@ -45,7 +46,7 @@ _TAGS: Final = {
 """The tags of unsupported statements, by their names in Jinja's tree."""
 
 
-def compile_blocks(source: str) -> Compiled:
+def compile_blocks(source: str) -> CompiledText:
     """Compile a template. If it has `problems`, rendering it raises the first of them."""
     compiler = _BlockCompiler()
     body: Block = _write_nothing
@@ -53,7 +54,7 @@ def compile_blocks(source: str) -> Compiled:
         message = f"The template has {len(source)} characters. With blocks, at most {SOURCE_LIMIT} are allowed."
         compiler.problems.append(TemplateProblem(1, message, "Split it, or put the text into a data source."))
     else:
-        with _reporting_errors(compiler, "template"):
+        with _collect_errors(compiler, "template"):
             tree = ENVIRONMENT.parse(source)
             if compiler.find_placeholders(source):
                 body = compiler.compile_body(tree.body)
@@ -67,14 +68,14 @@ def compile_blocks(source: str) -> Compiled:
         rendering.frames.append({})
         body(rendering)
 
-    return Compiled(render, frozenset(compiler.names), compiler.mutates, problems)
+    return CompiledText(render, frozenset(compiler.names), compiler.mutates, problems)
 
 
-def compile_placeholder(source: str, *, with_suggestions: bool = True) -> Compiled:
+def compile_placeholder(source: str, *, with_suggestions: bool = True) -> CompiledText:
     """Compile a placeholder, including its braces."""
     compiler = ExpressionCompiler(with_suggestions=with_suggestions)
     step: Step | None = None
-    with _reporting_errors(compiler, "placeholder"):
+    with _collect_errors(compiler, "placeholder"):
         body = ENVIRONMENT.parse(source).body
         expressions = cast("nodes.Output", body[0]).nodes if len(body) == 1 else []
         if len(expressions) == 1 and not isinstance(expressions[0], nodes.TemplateData):
@@ -82,12 +83,12 @@ def compile_placeholder(source: str, *, with_suggestions: bool = True) -> Compil
         else:
             compiler.problems.append(TemplateProblem(1, "This is not a single placeholder.", ""))
     problems = tuple(compiler.problems)
-    return Compiled(None if problems else step, frozenset(compiler.names), compiler.mutates, problems)
+    return CompiledText(None if problems else step, frozenset(compiler.names), compiler.mutates, problems)
 
 
 @contextmanager
-def _reporting_errors(compiler: ExpressionCompiler, noun: str) -> Generator[None]:
-    """Convert an error of Jinja's parser or of the compiler to a problem."""
+def _collect_errors(compiler: ExpressionCompiler, text_name: str) -> Generator[None]:
+    """Convert an error that Jinja's parser or the compiler raises to one of the compiler's problems."""
     try:
         yield
     except TemplateSyntaxError as error:
@@ -95,7 +96,7 @@ def _reporting_errors(compiler: ExpressionCompiler, noun: str) -> Generator[None
         problem = TemplateProblem(error.lineno, f"{message[:1].upper()}{message[1:].rstrip('.')}.", "")
         compiler.problems.append(problem)
     except (RecursionError, MemoryError, ValueError):  # ValueError: Python limits the digits of an int
-        message = f"The {noun} is nested too deeply, or a number is too long."
+        message = f"The {text_name} is nested too deeply, or a number is too long."
         compiler.problems.append(TemplateProblem(1, message, ""))
 
 
@@ -114,17 +115,17 @@ class _BlockCompiler(ExpressionCompiler):
         placeholders: list[str] = []
         parts: list[str] | None = None
         begins_block = False
-        for line, kind, text in ENVIRONMENT.lex(source):
-            if begins_block and kind == "name" and text == "print":
-                # In the tree it looks like a placeholder, so the outputs would no longer match the sources.
-                self.report(line, "{% print %}", "Write {{ ... }} instead.")
+        for line, token_type, text in ENVIRONMENT.lex(source):
+            if begins_block and token_type == "name" and text == "print":
+                # Jinja's tree does not distinguish it from a placeholder, so outputs would not match their sources.
+                self.report_unsupported(line, "{% print %}", "Write {{ ... }} instead.")
                 return False
-            begins_block = kind == "block_begin" or (begins_block and kind == "whitespace")
-            if kind == "variable_begin":
+            begins_block = token_type == "block_begin" or (begins_block and token_type == "whitespace")
+            if token_type == "variable_begin":
                 parts = []
             if parts is not None:
                 parts.append(text)
-            if kind == "variable_end" and parts is not None:
+            if token_type == "variable_end" and parts is not None:
                 placeholders.append("".join(parts))
                 parts = None
         self._placeholders = iter(placeholders)
@@ -137,7 +138,7 @@ class _BlockCompiler(ExpressionCompiler):
         self._nesting += 1
         blocks = [self._compile_block(node) for node in body]
         self._nesting -= 1
-        return blocks[0] if len(blocks) == 1 else _sequence(blocks)
+        return blocks[0] if len(blocks) == 1 else _make_sequence(blocks)
 
     def _compile_block(self, node: nodes.Node) -> Block:
         block: Block = self.visit(node)
@@ -160,14 +161,15 @@ class _BlockCompiler(ExpressionCompiler):
         writers: list[Block] = []
         for child in node.nodes:
             if isinstance(child, nodes.TemplateData):
-                writers.append(_text_writer(child.data))
+                writers.append(_make_text_writer(child.data))
                 continue
             source = next(self._placeholders)
             key = _read_key(source)
-            if key is not None and _DASHED.fullmatch(key):  # `a-b` may be one name, but the tree has only `a` and `b`
+            # `a-b` may be a single name, but the tree contains only `a` and `b`.
+            if key is not None and _DASHED_NAME.fullmatch(key):
                 self.names.add(key)
-            writers.append(_value_writer(self.compile(child), key, source, child.lineno))
-        return _sequence(writers)
+            writers.append(_make_value_writer(self.compile(child), key, source, child.lineno))
+        return _make_sequence(writers)
 
     def visit_If(self, node: nodes.If) -> Block:
         branches = [
@@ -197,7 +199,7 @@ class _BlockCompiler(ExpressionCompiler):
         otherwise = self.compile_body(node.else_)
 
         def render(rendering: Rendering) -> None:
-            values = _loop_items(rendering, items(rendering))
+            values = _list_loop_items(rendering, items(rendering))
             frames = rendering.frames
             if test is not None:
                 values = [value for value in values if _is_selected(rendering, assign, value, test)]
@@ -205,7 +207,7 @@ class _BlockCompiler(ExpressionCompiler):
                 otherwise(rendering)
                 return
             loop = Loop(values)
-            for loop.index0, value in enumerate(values):  # each index is assigned to the attribute of `loop`
+            for loop.index0, value in enumerate(values):  # assigns each index to the attribute of `loop`
                 frames.append({"loop": loop})
                 rendering.step()
                 assign(rendering, value)
@@ -246,7 +248,10 @@ class _BlockCompiler(ExpressionCompiler):
         return render
 
     def _compile_captured(self, body: list[nodes.Node], filters: nodes.Filter | None) -> Step:
-        """Compile a body whose output becomes a value and is passed through filters. Its variables are local to it."""
+        """Compile a body whose output becomes a value, to which filters are applied.
+
+        Variables that the body sets are local to it.
+        """
         self.local_names.append(set())
         block = self.compile_body(body)
         self.local_names.pop()
@@ -257,14 +262,14 @@ class _BlockCompiler(ExpressionCompiler):
             rendering.frames.pop()
             return text
 
-        return self._apply_filters(filters, capture)
+        return self._compile_filters(filters, capture)
 
-    def _apply_filters(self, node: nodes.Filter | None, value: Step) -> Step:
+    def _compile_filters(self, node: nodes.Filter | None, value: Step) -> Step:
         if node is None:
             return value
-        return self.compile_filter(node, self._apply_filters(cast("nodes.Filter | None", node.node), value))
+        return self.compile_filter(node, self._compile_filters(cast("nodes.Filter | None", node.node), value))
 
-    def _compile_target(self, node: nodes.Node) -> Assign:
+    def _compile_target(self, node: nodes.Node) -> Assignment:
         """Compile an assignment to a name, several names, or a value of a namespace."""
         if isinstance(node, nodes.Name):
             name = node.name
@@ -275,13 +280,13 @@ class _BlockCompiler(ExpressionCompiler):
 
             return assign
         if isinstance(node, nodes.Tuple):
-            return _assign_items([self._compile_target(item) for item in node.items])
+            return _make_item_assignment([self._compile_target(item) for item in node.items])
         if isinstance(node, nodes.NSRef):
             return self._compile_namespace_target(node)
         self.reject(node, "This target of {% set %}", "Set a name, or a value of a namespace().")
         return lambda rendering, value: None
 
-    def _compile_namespace_target(self, node: nodes.NSRef) -> Assign:
+    def _compile_namespace_target(self, node: nodes.NSRef) -> Assignment:
         name, attribute, missing = node.name, node.attr, Missing(node.name)
 
         def assign(rendering: Rendering, value: Any) -> None:
@@ -297,7 +302,7 @@ def _write_nothing(rendering: Rendering) -> None:
     return None
 
 
-def _sequence(blocks: list[Block]) -> Block:
+def _make_sequence(blocks: list[Block]) -> Block:
     """Return a block that renders several blocks in order."""
 
     def render(rendering: Rendering) -> None:
@@ -307,11 +312,11 @@ def _sequence(blocks: list[Block]) -> Block:
     return render
 
 
-def _text_writer(text: str) -> Block:
+def _make_text_writer(text: str) -> Block:
     return lambda rendering: rendering.write(text)
 
 
-def _value_writer(step: Step, key: str | None, source: str, line: int) -> Block:
+def _make_value_writer(step: Step, key: str | None, source: str, line: int) -> Block:
     """Return a block that writes the value of a placeholder, or its source if it is undefined."""
 
     def write(rendering: Rendering) -> None:
@@ -328,25 +333,25 @@ def _value_writer(step: Step, key: str | None, source: str, line: int) -> Block:
 
 
 def _read_key(source: str) -> str | None:
-    """Return the text between the braces, which may be a key of the scope as a whole; None for a plain name.
+    """Return the text between the braces, if all of it may be one key of the scope; None for a plain name.
 
-    A plain name is not looked up in this way, because a variable of the template takes precedence over the scope.
+    A plain name is not looked up as a key, because a variable of the template takes precedence over the scope.
     """
     content = source[2:-2]
-    # Without the characters that control whitespace, as in `{{- name -}}`.
+    # Remove the characters that control whitespace, as in `{{- name -}}`.
     key = content.removeprefix(content[:1] if content[:1] in "+-" else "").removesuffix("-").strip()
     return None if key.isidentifier() else key
 
 
-def _loop_items(rendering: Rendering, value: Any) -> list[Any]:
+def _list_loop_items(rendering: Rendering, value: Any) -> list[Any]:
     if isinstance(value, Missing):
         return []
     if not isinstance(value, str | list | dict):
-        raise ExpressionError(f"a loop needs a list, map or string, not {describe_kind(value)}")
+        raise ExpressionError(f"a loop needs a list, map or string, not {describe_type(value)}")
     return list_items(rendering, value)
 
 
-def _is_selected(rendering: Rendering, assign: Assign, item: Any, test: Step) -> bool:
+def _is_selected(rendering: Rendering, assign: Assignment, item: Any, test: Step) -> bool:
     """Return whether an item passes the `if` of a `{% for %}`."""
     rendering.frames.append({})
     rendering.step()
@@ -356,13 +361,14 @@ def _is_selected(rendering: Rendering, assign: Assign, item: Any, test: Step) ->
     return is_selected
 
 
-def _assign_items(targets: list[Assign]) -> Assign:
+def _make_item_assignment(targets: list[Assignment]) -> Assignment:
     """Return an assignment of the items of a list to several targets."""
 
     def assign(rendering: Rendering, value: Any) -> None:
         if not isinstance(value, list) or len(cast("list[Any]", value)) != len(targets):
-            kind = f"one of {len(cast('list[Any]', value))}" if isinstance(value, list) else describe_kind(value)
-            raise ExpressionError(f"{len(targets)} names need a list of {len(targets)} items, not {kind}")
+            is_list = isinstance(value, list)
+            actual = f"a list of {len(cast('list[Any]', value))}" if is_list else describe_type(cast("object", value))
+            raise ExpressionError(f"{len(targets)} names need a list of {len(targets)} items, not {actual}")
         for target, item in zip(targets, cast("list[Any]", value), strict=True):
             target(rendering, item)
 

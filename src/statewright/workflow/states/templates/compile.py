@@ -1,11 +1,11 @@
 """Compilation of the expressions of templates to closures.
 
 Jinja's parser creates the tree. Each node becomes a function of one rendering, which pays for a step and for the data
-that it reads and creates. A node without a `visit_` method is reported with its line, and the expression around it is
-never evaluated.
+that it reads and creates. A kind of node without a `visit_` method is reported with its line, and the expression that
+contains it is never evaluated.
 
-The value of an undefined name is a `Missing`, which tests and `default` accept. Everything else calls `require` on its
-operands, which raises UnresolvedName; the placeholder around it is then left unchanged.
+The value of an undefined name is a `Missing`, which tests and `default` accept. All other operations call `require` on
+their operands, which raises UnresolvedName; the placeholder that contains the operation is then left unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jinja2.visitor import NodeVisitor
 from statewright.errors import ExpressionError, suggestion
 from statewright.workflow.states.expressions.evaluation import OPERAND_BITS
 from statewright.workflow.states.expressions.functions import FUNCTIONS, METHOD_NAMES, METHODS
-from statewright.workflow.states.expressions.operators import BINARY, describe_kind, get_slice, negate, unary_plus
+from statewright.workflow.states.expressions.operators import BINARY, describe_type, get_slice, negate, unary_plus
 from statewright.workflow.states.templates.filters import FILTER_NAMES, apply_filter
 from statewright.workflow.states.templates.mutations import MUTATION_NAMES, MUTATIONS
 from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Rendering, Step, TemplateProblem
@@ -38,7 +38,7 @@ from statewright.workflow.states.templates.values import (
 DEPTH_LIMIT: Final = 50
 """Maximum nesting of operations."""
 RANGE_LIMIT: Final = 100_000
-"""Maximum length and bounds of `range()`."""
+"""Maximum absolute value of the bounds of `range()`."""
 _COMPARISONS: Final = {
     "eq": "Eq",
     "ne": "NotEq",
@@ -49,7 +49,7 @@ _COMPARISONS: Final = {
     "in": "In",
     "notin": "NotIn",
 }
-"""The names of comparisons in Python's `ast`, by those in Jinja's tree."""
+"""The names of comparisons in Python's `ast`, by their names in Jinja's tree."""
 _LOOP_METHODS: Final = ("cycle", "changed")
 Arguments = tuple[list[Any], dict[str, Any]]
 """Positional and named arguments of a call."""
@@ -84,7 +84,7 @@ TEMPLATE_FUNCTIONS: Final[dict[str, Callable[..., Any]]] = {
     "dict": _dict,
     "namespace": _namespace,
 }
-"""Functions that a template may call by name. Values of the scope are never called."""
+"""The functions that a template may call, by name. Values of the scope are never called."""
 
 
 def require(value: Any) -> Any:
@@ -98,11 +98,11 @@ class ExpressionCompiler(NodeVisitor):
     """Compiles nodes to `Step`s."""
 
     def __init__(self, *, with_suggestions: bool = True) -> None:
-        """Create a compiler. Suggestions for its problems are slow, because they search for similar names."""
+        """Create a compiler. With `with_suggestions`, problems suggest similar names, which is slow."""
         self._with_suggestions = with_suggestions
         self.problems: list[TemplateProblem] = []
         self.names: set[str] = set()
-        """Names that are read from the scope, because no enclosing block has assigned them before."""
+        """The names that are read from the scope, because no enclosing block has assigned them before."""
         self.mutates = False
         """True if the expression may modify a list or map."""
         self.local_names: list[set[str]] = []
@@ -127,20 +127,20 @@ class ExpressionCompiler(NodeVisitor):
         """Compile several expressions."""
         return tuple(map(self.compile, expressions))
 
-    def report(self, line: int, construct: str, advice: str) -> None:
+    def report_unsupported(self, line: int, construct: str, advice: str) -> None:
         """Report an unsupported construct."""
         if len(self.problems) < PROBLEMS_LIMIT:
             self.problems.append(TemplateProblem(line, f"{construct} is not supported in workflow templates.", advice))
 
     def reject(self, node: nodes.Node, construct: str, advice: str) -> Step:
-        """Report a node that is not supported, and return a step in its place."""
-        self.report(node.lineno, construct, advice)
+        """Report a node that is not supported, and return a step to use in its place."""
+        self.report_unsupported(node.lineno, construct, advice)
         return lambda rendering: None
 
-    def _reject_name(self, node: nodes.Node, construct: str, name: str, names: Iterable[str], noun: str) -> Step:
-        """Reject a node with an unknown name; the advice lists similar `names`."""
+    def _reject_name(self, node: nodes.Node, construct: str, name: str, names: Iterable[str], label: str) -> Step:
+        """Reject a node with an unknown name. The advice lists all `names` after the `label`."""
         has_suggestion = self._with_suggestions and len(self.problems) < PROBLEMS_LIMIT
-        return self.reject(node, construct, suggestion(name[:40], names, noun=noun) if has_suggestion else "")
+        return self.reject(node, construct, suggestion(name[:40], names, noun=label) if has_suggestion else "")
 
     def generic_visit(self, node: nodes.Node, *args: Any, **kwargs: Any) -> Step:
         return self.reject(node, type(node).__name__, "")
@@ -186,8 +186,9 @@ class ExpressionCompiler(NodeVisitor):
     def visit_Getitem(self, node: nodes.Getitem) -> Step:
         value = self.compile(node.node)
         if isinstance(node.arg, nodes.Slice):
-            part = node.arg
-            bounds = [self.compile(bound) if bound else None for bound in (part.start, part.stop, part.step)]
+            node_slice = node.arg
+            bound_nodes = (node_slice.start, node_slice.stop, node_slice.step)
+            bounds = [self.compile(bound) if bound else None for bound in bound_nodes]
 
             def evaluate(rendering: Rendering) -> Any:
                 container = value(rendering)
@@ -204,7 +205,7 @@ class ExpressionCompiler(NodeVisitor):
 
     def _visit_binary(self, node: nodes.BinExpr) -> Step:
         name = type(node).__name__
-        function = BINARY["Mult" if name == "Mul" else name]  # the table has the names of Python's `ast`
+        function = BINARY["Mult" if name == "Mul" else name]  # the table uses the names in Python's `ast`
         left, right = self.compile(node.left), self.compile(node.right)
         return lambda rendering: function(rendering, require(left(rendering)), require(right(rendering)))
 
@@ -318,7 +319,7 @@ def _evaluate_to_nothing(rendering: Rendering) -> Missing:
 
 
 def _invoke(function: Callable[..., Any], leading: list[Any], args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """Call a function with leading arguments, and with those that a template passes."""
+    """Call a function with leading arguments, followed by the arguments in the template."""
     return function(*leading, *args, **kwargs)
 
 
@@ -331,18 +332,18 @@ def _call_method(rendering: Rendering, value: Any, name: str, args: list[Any], k
     value_type: type[Any] = list if isinstance(value, list) else cast("type[Any]", type(value))  # a Group is a list
     method = MUTATIONS.get((value_type, name)) or METHODS.get(value_type, {}).get(name)
     if method is None:
-        raise ExpressionError(f"{describe_kind(cast('object', value))} has no method .{name}()")
+        raise ExpressionError(f"{describe_type(cast('object', value))} has no method .{name}()")
     return method(rendering, value, *args, **kwargs)
 
 
 def _check_key(value: Any) -> Any:
     if not isinstance(value, str | int | float) and value is not None:
-        raise ExpressionError(f"{describe_kind(value)} cannot be the key of a map")
+        raise ExpressionError(f"{describe_type(value)} cannot be the key of a map")
     return value
 
 
 def _format_path(node: nodes.Expr) -> str:
-    """Return the source of a name or path, reconstructed from the tree for messages."""
+    """Return a name or path as text for messages. It is reconstructed from the tree, which lacks the source."""
     if isinstance(node, nodes.Name):
         return node.name
     if isinstance(node, nodes.Getattr):

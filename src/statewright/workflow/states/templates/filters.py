@@ -1,8 +1,8 @@
 """The filters of templates: those of Jinja that make sense for plain values.
 
-Each takes the rendering, the filtered value and the arguments, and pays for its work as `expressions/evaluation.py`
-describes. It raises ExpressionError, TypeError or ValueError for a value of the wrong type. Only `default` receives
-missing values.
+Each filter takes the rendering, the filtered value and the arguments, and pays for its work as
+`expressions/evaluation.py` describes. It raises ExpressionError, TypeError or ValueError for a value of the wrong type.
+Only `default` receives missing values.
 
 Not supported are `random`, which is not deterministic, and filters for objects and web pages such as `attr`, `xmlattr`
 and `urlize`. Nothing is escaped automatically, because the text is for models and tools.
@@ -19,7 +19,7 @@ from typing import Any, Final, cast
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import check_number, check_operand
 from statewright.workflow.states.expressions.functions import FUNCTIONS, list_items
-from statewright.workflow.states.templates.list_filters import LIST_FILTERS, part_reader, read_items
+from statewright.workflow.states.templates.list_filters import LIST_FILTERS, make_attribute_reader, read_items
 from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.tests import TESTS
 from statewright.workflow.states.templates.text_filters import TEXT_FILTERS
@@ -34,7 +34,7 @@ _INDENT_LIMIT: Final = 8
 
 
 def default(value: Any, default_value: Any = "", boolean: Any = False) -> Any:
-    """Return the value, or another one if it is missing; with `boolean`, also if it is empty or false."""
+    """Return the value, or `default_value` if it is missing or, with `boolean`, if it is empty or false."""
     return default_value if isinstance(value, Missing) or (boolean and not value) else value
 
 
@@ -61,7 +61,7 @@ def _to_json(rendering: Rendering, value: Any, indent: int | None = None) -> str
 
 
 def _depth(value: Any) -> int:
-    """Return the nesting of lists and maps. The caller has paid for a pass over the whole value."""
+    """Return the number of levels of lists and maps. The caller has paid for a pass over the whole value."""
     depth = 0
     level: list[Any] = [value]
     while level:
@@ -114,13 +114,13 @@ def _round(rendering: Rendering, value: Any, precision: int = 0, method: str = "
 
 
 def _map(rendering: Rendering, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
-    """Apply a filter to each item, or read an attribute of each, which may be missing."""
+    """Apply a filter to each item, or read an attribute of each item, whose value may be missing."""
     items = read_items(rendering, value)
     if not args:
         attribute = kwargs.pop("attribute", None)
         if attribute is None or kwargs.keys() - {"default"}:
             raise ExpressionError("map needs the name of a filter, or attribute='...'")
-        read = part_reader(rendering, attribute)
+        read = make_attribute_reader(rendering, attribute)
         if "default" in kwargs:
             return [default(read(item), kwargs["default"]) for item in items]
         return [read(item) for item in items]
@@ -130,17 +130,20 @@ def _map(rendering: Rendering, value: Any, *args: Any, **kwargs: Any) -> list[An
     return [apply_filter(rendering, name, item, others, kwargs) for item in items]
 
 
-def _select(keeps: bool, by_attribute: bool) -> Filter:
-    """Return a filter that keeps the items which pass a test, or those which fail it if `keeps` is False."""
+def _make_select_filter(keeps_matches: bool, by_attribute: bool) -> Filter:
+    """Return a filter that keeps the items that pass a test or, if `keeps_matches` is False, the items that fail it.
+
+    With `by_attribute`, the test is applied to an attribute of each item.
+    """
 
     def call(rendering: Rendering, value: Any, *args: Any, **kwargs: Any) -> list[Any]:
         attribute, args = (args[0], args[1:]) if by_attribute else (None, args)
         name, *others = args or ("truthy",)
         if name not in TESTS:
             raise ExpressionError(f"the test {str(name)[:40]!r} does not exist")
-        read, test = part_reader(rendering, attribute), TESTS[name]
+        read, test = make_attribute_reader(rendering, attribute), TESTS[name]
         items = read_items(rendering, value)
-        return [item for item in items if bool(test(rendering, read(item), *others, **kwargs)) is keeps]
+        return [item for item in items if bool(test(rendering, read(item), *others, **kwargs)) is keeps_matches]
 
     return call
 
@@ -155,16 +158,16 @@ FILTERS: Final[Mapping[str, Filter]] = MappingProxyType(
         "int": _int,
         "list": list_items,
         "map": _map,
-        "reject": _select(keeps=False, by_attribute=False),
-        "rejectattr": _select(keeps=False, by_attribute=True),
+        "reject": _make_select_filter(keeps_matches=False, by_attribute=False),
+        "rejectattr": _make_select_filter(keeps_matches=False, by_attribute=True),
         "round": _round,
         "safe": _safe,
-        "select": _select(keeps=True, by_attribute=False),
-        "selectattr": _select(keeps=True, by_attribute=True),
+        "select": _make_select_filter(keeps_matches=True, by_attribute=False),
+        "selectattr": _make_select_filter(keeps_matches=True, by_attribute=True),
         "tojson": _to_json,
     }
 )
-"""All filters but `default` and its alias `d`, by name."""
+"""All filters except `default` and its alias `d`, by name."""
 DEFAULT_NAMES: Final = ("default", "d")
 FILTER_NAMES: Final = (*FILTERS, *DEFAULT_NAMES)
 

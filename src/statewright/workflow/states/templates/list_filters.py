@@ -1,8 +1,8 @@
 """The filters of lists and maps.
 
-Each takes the rendering, the filtered value and the arguments, whose names are those of Jinja. A map stands for its
-keys, as in Jinja. A string is rejected where a list is expected: it is nearly always an answer that was not parsed, and
-iterating over its characters would hide that. `text | list` converts it explicitly.
+Each filter takes the rendering, the filtered value and the arguments, whose names are those of Jinja. A map stands for
+its keys, as in Jinja. A string is rejected where a list is expected, because it is nearly always an answer that was not
+parsed, and iterating over its characters would hide the mistake. `text | list` converts it explicitly.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any, Final, cast
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import STEP_COST, check_number
-from statewright.workflow.states.expressions.functions import METHODS, map_items, sorted_positions
+from statewright.workflow.states.expressions.functions import METHODS, list_pairs, sort_positions
 from statewright.workflow.states.expressions.literal import key_to_string
-from statewright.workflow.states.expressions.operators import describe_kind
+from statewright.workflow.states.expressions.operators import describe_type
 from statewright.workflow.states.templates.rendering import Rendering
 from statewright.workflow.states.templates.values import Group, Missing, get_attribute, get_subscript, json_default
 
 Reader = Callable[[Any], Any]
-"""Returns a part of an item."""
+"""Returns an attribute of an item."""
 Attribute = str | int | None
 """A path with dots, an index, or None for the item itself."""
 LENGTH_LIMIT: Final = 1000
@@ -29,7 +29,7 @@ PARTS_LIMIT: Final = 100
 """Maximum parts of a path, or of several paths separated by commas."""
 
 
-def part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
+def make_attribute_reader(rendering: Rendering, attribute: Attribute) -> Reader:
     """Return a function that reads an attribute of an item, which may be Missing.
 
     Raises ExpressionError if the attribute is not valid.
@@ -56,9 +56,9 @@ def part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
     return read
 
 
-def _required_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
+def _make_required_reader(rendering: Rendering, attribute: Attribute) -> Reader:
     """Return a reader of an attribute that every item must have."""
-    read = part_reader(rendering, attribute)
+    read = make_attribute_reader(rendering, attribute)
 
     def read_required(item: Any) -> Any:
         part = read(item)
@@ -71,8 +71,8 @@ def _required_part_reader(rendering: Rendering, attribute: Attribute) -> Reader:
     return read_required
 
 
-def _sort_keys(rendering: Rendering, items: list[Any], attribute: Attribute, case_sensitive: bool) -> list[Any]:
-    """Return the sort key of each item: one attribute, or several separated by commas."""
+def _compute_sort_keys(rendering: Rendering, items: list[Any], attribute: Attribute, case_sensitive: bool) -> list[Any]:
+    """Return the sort key of each item, which is one attribute, or a list of several that are separated by commas."""
 
     def fold(part: Any) -> Any:
         if case_sensitive or not isinstance(part, str):
@@ -83,22 +83,22 @@ def _sort_keys(rendering: Rendering, items: list[Any], attribute: Attribute, cas
     if isinstance(attribute, str) and "," in attribute:
         paths = _split(attribute, ",")
         if sum(path.count(".") + 1 for path in paths) > PARTS_LIMIT:
-            raise _attribute_too_long()
-        readers = [_required_part_reader(rendering, path.strip()) for path in paths]
+            raise _make_length_error()
+        readers = [_make_required_reader(rendering, path.strip()) for path in paths]
         return [[fold(read(item)) for read in readers] for item in items]
-    read = _required_part_reader(rendering, attribute)
+    read = _make_required_reader(rendering, attribute)
     return [fold(read(item)) for item in items]
 
 
 def _split(attribute: object, separator: str) -> list[str]:
     if not isinstance(attribute, str):
-        raise ExpressionError(f"an attribute is a string or a number, not {describe_kind(attribute)}")
+        raise ExpressionError(f"an attribute is a string or a number, not {describe_type(attribute)}")
     if len(attribute) > LENGTH_LIMIT or attribute.count(separator) >= PARTS_LIMIT:
-        raise _attribute_too_long()
+        raise _make_length_error()
     return attribute.split(separator)
 
 
-def _attribute_too_long() -> ExpressionError:
+def _make_length_error() -> ExpressionError:
     return ExpressionError(f"an attribute has at most {PARTS_LIMIT} parts and {LENGTH_LIMIT} characters")
 
 
@@ -109,26 +109,26 @@ _CANONICAL_ENCODER: Final = json.JSONEncoder(ensure_ascii=False, sort_keys=True,
 
 
 def read_items(rendering: Rendering, value: Any) -> list[Any]:
-    """Return a list itself or the keys of a map, and pay for a step with each item."""
+    """Return a list itself or the keys of a map, and pay for one step per item."""
     if not isinstance(value, list | dict):
         advice = ": `| list` converts it to a list of its characters" if isinstance(value, str) else ""
-        raise ExpressionError(f"the filter needs a list or a map, not {describe_kind(value)}{advice}")
+        raise ExpressionError(f"the filter needs a list or a map, not {describe_type(value)}{advice}")
     rendering.spend_steps(len(cast("list[Any]", value)))
     return cast("list[Any]", value) if isinstance(value, list) else list(cast("dict[str, Any]", value))
 
 
 def _join(rendering: Rendering, value: Any, d: Any = "", attribute: Attribute = None) -> str:
-    read = _required_part_reader(rendering, attribute)
+    read = _make_required_reader(rendering, attribute)
     texts = [rendering.to_text(read(item)) for item in read_items(rendering, value)]
     return METHODS[str]["join"](rendering, rendering.to_text(d), texts)
 
 
-def _end_item(index: int) -> Filter:
+def _make_end_filter(index: int) -> Filter:
     """Return the filter `first` or `last`, for the index 0 or -1."""
 
     def call(rendering: Rendering, value: Any) -> Any:
         if not isinstance(value, str | list | dict):
-            raise ExpressionError(f"{describe_kind(value)} has no items")
+            raise ExpressionError(f"{describe_type(value)} has no items")
         items = cast("list[Any]", value)
         if isinstance(value, dict):
             rendering.spend_pass(cast("object", value))
@@ -153,26 +153,26 @@ def _sort(
     attribute: Attribute = None,
 ) -> list[Any]:
     items = read_items(rendering, value)
-    keys = _sort_keys(rendering, items, attribute, case_sensitive)
-    return [items[position] for position in sorted_positions(rendering, keys, reverse=bool(reverse))]
+    keys = _compute_sort_keys(rendering, items, attribute, case_sensitive)
+    return [items[position] for position in sort_positions(rendering, keys, reverse=bool(reverse))]
 
 
 def _unique(rendering: Rendering, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> list[Any]:
     """Keep the first of equal items. As with `==`, 1, 1.0 and true are equal."""
     items = read_items(rendering, value)
-    keys = _sort_keys(rendering, items, attribute, case_sensitive)
+    keys = _compute_sort_keys(rendering, items, attribute, case_sensitive)
     rendering.spend_deep(keys, times=2)
     seen: set[str] = set()
     result: list[Any] = []
     for key, item in zip(keys, items, strict=True):
-        name = _equality_key(key)
-        if name not in seen:
-            seen.add(name)
+        equality_key = _make_equality_key(key)
+        if equality_key not in seen:
+            seen.add(equality_key)
             result.append(item)
     return result
 
 
-def _equality_key(value: Any) -> str:
+def _make_equality_key(value: Any) -> str:
     """Return the same string for equal values. Numbers are not hashed, because an attacker could make them collide."""
     if isinstance(value, str):
         return f'"{value}'
@@ -195,14 +195,14 @@ def _normalize_number(value: Any) -> Any:
     return int(value) if is_whole else value
 
 
-def _min_or_max(name: str) -> Filter:
+def _make_min_or_max(name: str) -> Filter:
     """Return the filter `min` or `max`."""
 
     def call(rendering: Rendering, value: Any, case_sensitive: bool = False, attribute: Attribute = None) -> Any:
         items = read_items(rendering, value)
         if not items:
             return Missing(f"the {name} of an empty list")
-        keys = _sort_keys(rendering, items, attribute, case_sensitive)
+        keys = _compute_sort_keys(rendering, items, attribute, case_sensitive)
         rendering.spend_deep(keys)
         choose: Callable[..., Any] = min if name == "min" else max
         return items[choose(range(len(keys)), key=keys.__getitem__)]
@@ -211,7 +211,7 @@ def _min_or_max(name: str) -> Filter:
 
 
 def _sum(rendering: Rendering, value: Any, attribute: Attribute = None, start: Any = 0) -> Any:
-    read = _required_part_reader(rendering, attribute)
+    read = _make_required_reader(rendering, attribute)
     numbers = [start, *(read(item) for item in read_items(rendering, value))]
     if not all(isinstance(number, int | float) for number in numbers):
         raise ExpressionError("sum needs a list of numbers")
@@ -222,19 +222,19 @@ def _sum(rendering: Rendering, value: Any, attribute: Attribute = None, start: A
 def _group_by(
     rendering: Rendering, value: Any, attribute: Attribute, default: Any = None, case_sensitive: bool = False
 ) -> list[Group]:
-    read = part_reader(rendering, attribute)
+    read = make_attribute_reader(rendering, attribute)
     items = read_items(rendering, value)
     parts = [default if isinstance(part := read(item), Missing) else part for item in items]
-    keys = _sort_keys(rendering, parts, None, case_sensitive)
-    order = sorted_positions(rendering, keys)
+    keys = _compute_sort_keys(rendering, parts, None, case_sensitive)
+    order = sort_positions(rendering, keys)
     rendering.spend_deep(keys)
     groups: list[Group] = []
-    last: Any = object()
+    last_key: Any = object()
     for position in order:
-        if keys[position] != last:
+        if keys[position] != last_key:
             rendering.spend_steps(2)
             groups.append(Group([parts[position], []]))
-            last = keys[position]
+            last_key = keys[position]
         groups[-1][1].append(items[position])
     return groups
 
@@ -257,21 +257,21 @@ def _slice(rendering: Rendering, value: Any, slices: int, fill_with: Any = None)
         raise ExpressionError("slice needs at least 1 slice")
     rendering.reserve(slices)
     rendering.spend_steps(2 * slices)
-    size, longer = divmod(len(items), slices)
+    size, longer_count = divmod(len(items), slices)
     parts: list[list[Any]] = []
     start = 0
     for number in range(slices):
-        stop = start + size + (number < longer)
-        filled = [fill_with] if fill_with is not None and number >= longer else []
-        parts.append(items[start:stop] + filled)
+        stop = start + size + (number < longer_count)
+        padding = [fill_with] if fill_with is not None and number >= longer_count else []
+        parts.append(items[start:stop] + padding)
         start = stop
     return parts
 
 
-def _map_items(rendering: Rendering, value: Any) -> list[list[Any]]:
+def _list_map_pairs(rendering: Rendering, value: Any) -> list[list[Any]]:
     if not isinstance(value, dict):
-        raise ExpressionError(f"the filter needs a map, not {describe_kind(value)}")
-    return map_items(rendering, cast("dict[str, Any]", value))
+        raise ExpressionError(f"the filter needs a map, not {describe_type(value)}")
+    return list_pairs(rendering, cast("dict[str, Any]", value))
 
 
 def _sort_map(
@@ -279,19 +279,19 @@ def _sort_map(
 ) -> list[list[Any]]:
     if by not in ("key", "value"):
         raise ExpressionError("dictsort sorts by 'key' or by 'value'")
-    return _sort(rendering, _map_items(rendering, value), reverse, case_sensitive, attribute=int(by == "value"))
+    return _sort(rendering, _list_map_pairs(rendering, value), reverse, case_sensitive, attribute=int(by == "value"))
 
 
 LIST_FILTERS: Final[dict[str, Filter]] = {
     "batch": _batch,
     "dictsort": _sort_map,
-    "first": _end_item(0),
+    "first": _make_end_filter(0),
     "groupby": _group_by,
-    "items": _map_items,
+    "items": _list_map_pairs,
     "join": _join,
-    "last": _end_item(-1),
-    "max": _min_or_max("max"),
-    "min": _min_or_max("min"),
+    "last": _make_end_filter(-1),
+    "max": _make_min_or_max("max"),
+    "min": _make_min_or_max("min"),
     "reverse": _reverse,
     "slice": _slice,
     "sort": _sort,

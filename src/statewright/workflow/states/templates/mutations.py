@@ -1,6 +1,6 @@
 """Methods that modify a list or a map. Templates work on copies, so the scope does not change.
 
-Each takes the rendering, the value and the arguments, and pays for the items that it moves or adds.
+Each function takes the rendering, the value and the arguments, and pays for the items that it moves or adds.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from statewright.workflow.states.expressions.functions import list_items, sorted_items
+from statewright.workflow.states.expressions.functions import list_items, sort_items
 from statewright.workflow.states.templates.rendering import Rendering
 
 
@@ -18,9 +18,9 @@ def _append(rendering: Rendering, items: list[Any], value: Any) -> None:
 
 
 def _extend(rendering: Rendering, items: list[Any], others: Any) -> None:
-    added = list_items(rendering, others)
-    rendering.check_size(len(items) + len(added))
-    items.extend(added)
+    new_items = list_items(rendering, others)
+    rendering.check_size(len(items) + len(new_items))
+    items.extend(new_items)
 
 
 def _insert(rendering: Rendering, items: list[Any], index: int, value: Any) -> None:
@@ -45,7 +45,7 @@ def _reverse(rendering: Rendering, items: list[Any]) -> None:
 
 
 def _sort(rendering: Rendering, items: list[Any], reverse: bool = False) -> None:
-    items[:] = sorted_items(rendering, items, reverse=reverse)
+    items[:] = sort_items(rendering, items, reverse=reverse)
 
 
 def _clear(rendering: Rendering, value: Any) -> None:
@@ -54,9 +54,9 @@ def _clear(rendering: Rendering, value: Any) -> None:
 
 
 def _update(rendering: Rendering, value: dict[str, Any], *others: dict[str, Any], **kwargs: Any) -> None:
-    added = sum(map(len, (*others, kwargs)))
-    rendering.check_size(len(value) + added)
-    rendering.spend_steps(added)
+    count = sum(map(len, (*others, kwargs)))
+    rendering.check_size(len(value) + count)
+    rendering.spend_steps(count)
     value.update(*others, **kwargs)
 
 
@@ -83,5 +83,5 @@ MUTATIONS: Final[dict[tuple[type, str], Callable[..., Any]]] = {
     (dict, "setdefault"): _set_default,
     (dict, "update"): _update,
 }
-"""By the type of the value and the name of the method."""
+"""The methods, by the type of the value and the name of the method."""
 MUTATION_NAMES: Final = frozenset(name for _, name in MUTATIONS)

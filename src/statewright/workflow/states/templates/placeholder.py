@@ -23,13 +23,13 @@ from statewright.workflow.states.templates.rendering import PROBLEMS_LIMIT, Rend
 from statewright.workflow.states.templates.values import Missing, UnresolvedName
 
 CONSTANTS: Final = frozenset(("true", "false", "none", "True", "False", "None"))
-"""Names that are constants in Jinja, unless the scope has such a key."""
+"""Names that are read as constants, as in Jinja, unless the scope contains a key with the same name."""
 COMPILE_COST: Final = 100
 """Units of work for each character of an expression that is compiled."""
 LENGTH_LIMIT: Final = 1000
-"""Maximum characters between the braces. A longer text is not a placeholder."""
+"""Maximum characters between the braces. Longer text in braces is not a placeholder."""
 EXPRESSIONS_LIMIT: Final = 100_000
-"""Maximum characters of all expressions of one text without blocks."""
+"""Maximum characters of all expressions together in one text without blocks."""
 _STRING: Final = r'"[^"]*+"|' + r"'[^']*+'"
 _PATH: Final = re.compile(rf"(?:{_STRING}|[^|\"'])++")
 _STRINGS: Final = re.compile(_STRING)
@@ -47,36 +47,37 @@ class Placeholder:
     """A placeholder, parsed to a path with filters or to a compiled expression."""
 
     source: str
-    """Its text with the braces."""
+    """The text of the placeholder, with the braces."""
     key: str
-    """The text between the braces. A key of the scope with exactly this name takes precedence."""
+    """The text between the braces. If the scope contains exactly this key, its value is used."""
     line: int = 1
-    """The line of the template on which it first occurs."""
+    """The line of the template on which the placeholder first occurs."""
     path: tuple[str | int | slice, ...] = ()
     filters: Filters = ()
     may_be_difference: bool = False
     """True for a path with a dash, which is evaluated as an expression if it has no value."""
     step: Step | None = None
-    """The compiled expression, unless it is a path with filters."""
+    """The compiled expression; None for a path with filters, and if there are problems."""
     names: frozenset[str] = frozenset()
-    """The names that it looks up in the scope."""
+    """The names that the placeholder looks up in the scope."""
     mutates: bool = False
     """True if the expression may modify a list or map."""
     problems: tuple[TemplateProblem, ...] = ()
-    """Reasons why it cannot be rendered."""
+    """The reasons why the placeholder cannot be rendered."""
 
     def evaluate(self, rendering: Rendering) -> Any:
-        """Return its value; Missing if it has none. Raises ExpressionError, and the errors of its filters."""
+        """Return the value, which may be a Missing. Raises ExpressionError, and the errors of the filters."""
         value = rendering.scope.get(self.key, MISSING)
         if value is not MISSING:
             return value
         if not self.path:
-            return _evaluate(self.step, rendering, Missing(self.key))
+            return _evaluate_step(self.step, rendering, Missing(self.key))
         value = self._follow(rendering.scope.get(str(self.path[0]), MISSING), rendering)
         if isinstance(value, Missing) and self.may_be_difference:
-            # Charged although the result is cached, so that the work does not depend on earlier renderings.
+            # The compiled expression is cached, but charged each time, so that the work does not depend on earlier
+            # renderings.
             rendering.spend(COMPILE_COST * len(self.source))
-            return _evaluate(_compile_difference(self.source), rendering, value)
+            return _evaluate_step(_compile_difference(self.source), rendering, value)
         for name, args in self.filters:
             value = apply_filter(rendering, name, value, args, {})
         return value
@@ -87,7 +88,7 @@ class Placeholder:
             if isinstance(step, slice) and isinstance(value, str | list):
                 value = get_slice(rendering, value, step.start, step.stop)
             elif isinstance(value, str) and isinstance(step, int):
-                # Where an index would raise, a slice is empty. `or None` is for the last character, whose index is -1.
+                # A slice is empty where an index would raise. `or None` is for the last character, whose index is -1.
                 value = value[step : step + 1 or None] or MISSING
             else:
                 value = follow_path(value, (step,))
@@ -96,14 +97,15 @@ class Placeholder:
 
 @lru_cache(maxsize=256)
 def _compile_difference(source: str) -> Step | None:
-    """Compile a placeholder with a dash as an expression; None if it cannot be rendered, or needs copies."""
+    """Compile a placeholder with a dash as an expression. Return None if it cannot be rendered, or modifies a value."""
     from statewright.workflow.states.templates.blocks import compile_placeholder
 
     compiled = compile_placeholder(source, with_suggestions=False)
     return None if compiled.mutates else compiled.step
 
 
-def _evaluate(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
+def _evaluate_step(step: Step | None, rendering: Rendering, missing: Missing) -> Any:
+    """Return the value of an expression, which may be a Missing; `missing` if there is no expression."""
     try:
         return step(rendering) if step is not None else missing
     except UnresolvedName as error:
@@ -121,7 +123,7 @@ class PlaceholderParser:
         self._parsed: dict[str, Placeholder] = {}
 
     def parse(self, source: str, line: int = 1) -> Placeholder:
-        """Parse a placeholder with its braces, unless an equal one was parsed before."""
+        """Parse a placeholder. `source` includes the braces. Equal placeholders of a text are parsed only once."""
         if source not in self._parsed:
             self._parsed[source] = self._parse(source, source[2:-2].strip(), line)
         return self._parsed[source]
@@ -146,18 +148,18 @@ class PlaceholderParser:
         return Placeholder(source, key, line, **compiled._asdict())
 
     def _can_compile(self, source: str) -> bool:
-        """Charge the characters of an expression. Return False if the text has too many of them."""
+        """Charge the characters of an expression. Return False if the expressions of the text have too many of them."""
         self._characters_left -= len(source)
         return self._characters_left >= 0
 
 
 def _is_constant(path: tuple[str | int | slice, ...], filters: Filters) -> bool:
-    """Return True for `true`, `false` and `none`. Before `default` they are names, which may be missing."""
+    """Return whether a path is a constant such as `true`. Before `default`, it is a name, which may be missing."""
     return path[0] in CONSTANTS and not (filters and filters[0][0] in DEFAULT_NAMES)
 
 
 def _parse_path(key: str) -> tuple[tuple[str | int | slice, ...] | None, Filters]:
-    """Parse a path with filters; the path is None if the text is anything else."""
+    """Parse a path with filters. Return None instead of the path if the text is anything else."""
     path = _PATH.match(key)
     filters = _parse_filters(key, path.end()) if path is not None else None
     if path is None or filters is None or not _NAME_START.match(key) or _OPERATOR.search(_STRINGS.sub("", path[0])):

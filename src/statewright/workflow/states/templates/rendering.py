@@ -15,7 +15,7 @@ OUTPUT_LIMIT: Final = 10_000_000
 VALUE_LIMIT: Final = 1_000_000
 """Maximum characters, or items, of one value that a template creates."""
 PROBLEMS_LIMIT: Final = 20
-"""Maximum problems of one text that are described, because the search for similar names is slow."""
+"""Maximum problems that are described for one text. The limit exists because searching for similar names is slow."""
 
 
 class TemplateProblem(NamedTuple):
@@ -28,7 +28,7 @@ class TemplateProblem(NamedTuple):
 
 
 class Rendering(Evaluation):
-    """The evaluation of a template. Assigned variables shadow names of the scope."""
+    """The evaluation of a template. Variables that the template sets take precedence over names of the scope."""
 
     __slots__ = ("_copies", "_output", "_size", "frames", "line", "unresolved")
 
@@ -54,14 +54,14 @@ class Rendering(Evaluation):
             self.spend(0)
 
     def lookup(self, name: str, missing: Missing) -> Any:
-        """Return the value of a name."""
+        """Return the value of a name; `missing` if it is not defined."""
         for frame in reversed(self.frames):
             if name in frame:
                 return frame[name]
         value = self.scope.get(name, missing)
         if self._copies is None or not isinstance(value, list | dict):
             return value
-        # Copied once per rendering, so that later references to the name see the modifications.
+        # The value is copied once per rendering, so that later references to the name see the modifications.
         if name not in self._copies:
             self.spend_deep(cast("object", value))
             self._copies[name] = _copy(value)
@@ -75,7 +75,7 @@ class Rendering(Evaluation):
         self._output.append(text)
 
     def write_value(self, value: Any, source: str) -> None:
-        """Write the value of a placeholder, or its source if it has none."""
+        """Write the value of a placeholder, or its source if the value is missing."""
         if value is NOTHING:
             return
         if not isinstance(value, Missing):
@@ -119,7 +119,7 @@ class Rendering(Evaluation):
         return to_json(value)
 
     @contextmanager
-    def locating_errors(self) -> Generator[None]:
+    def locate_errors(self) -> Generator[None]:
         """Convert any exception to an ExpressionError that names the line of the template."""
         try:
             yield
@@ -140,21 +140,21 @@ Step = Callable[[Rendering], Any]
 """A compiled expression, which returns its value, or a compiled block, which writes to the output."""
 
 
-class Compiled(NamedTuple):
+class CompiledText(NamedTuple):
     """A compiled placeholder, or a compiled template with blocks."""
 
     step: Step | None
-    """None for a placeholder with problems. For a template with problems, it raises the first of them."""
+    """None for a placeholder with problems. For a template with problems, the step raises the first of them."""
     names: frozenset[str] = frozenset()
-    """The names that it looks up in the scope."""
+    """The names that the text looks up in the scope."""
     mutates: bool = False
-    """True if it may modify a list or map."""
+    """True if the text may modify a list or map."""
     problems: tuple[TemplateProblem, ...] = ()
 
 
 def _copy(value: Any) -> Any:
     """Return a deep copy of a value."""
-    # Not recursive for scalars, because a call for each of them would take longer than is paid for.
+    # Scalars are copied without a call, because a call for each of them would take longer than the work paid for.
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
         return {key: item if type(item) in SCALARS else _copy(item) for key, item in items}

@@ -1,4 +1,4 @@
-"""The tests of templates, which follow `is`. Each takes the rendering, the tested value and the arguments.
+"""The tests of templates, which follow `is`. Each test takes the rendering, the tested value and the arguments.
 
 A missing value passes only `undefined` and `ne`.
 """
@@ -17,8 +17,8 @@ from statewright.workflow.states.templates.values import Missing
 Test = Callable[..., Any]
 
 
-def _value_test(predicate: Callable[[Any], bool]) -> Test:
-    """Return a test of a value, which must not be missing."""
+def _make_value_test(predicate: Callable[[Any], bool]) -> Test:
+    """Return a test that a missing value fails, and any other value passes if the predicate is true."""
 
     def test(rendering: Rendering, value: Any) -> bool:
         return not isinstance(value, Missing) and predicate(value)
@@ -26,12 +26,12 @@ def _value_test(predicate: Callable[[Any], bool]) -> Test:
     return test
 
 
-def _type_test(*types: type) -> Test:
-    return _value_test(lambda value: type(value) in types)
+def _make_type_test(*types: type) -> Test:
+    return _make_value_test(lambda value: type(value) in types)
 
 
-def _text_test(predicate: Callable[[str], bool]) -> Test:
-    """Return a test of a value as text."""
+def _make_text_test(predicate: Callable[[str], bool]) -> Test:
+    """Return a test of the text that a template would write for a value."""
 
     def test(rendering: Rendering, value: Any) -> bool:
         return not isinstance(value, Missing) and predicate(rendering.to_text(value))
@@ -40,13 +40,16 @@ def _text_test(predicate: Callable[[str], bool]) -> Test:
 
 
 def compare(rendering: Rendering, name: str, left: Any, right: Any) -> bool:
-    """Compare two values; `name` is from Python's `ast`. If a value is missing, only `!=` and `not in` are true."""
+    """Compare two values. If one is missing, only `!=` and `not in` are true.
+
+    `name` is the name of the comparison in Python's `ast`, such as `NotEq`.
+    """
     if isinstance(left, Missing) or isinstance(right, Missing):
         return name in ("NotEq", "NotIn")
     return bool(COMPARE[name](rendering, left, right))
 
 
-def _comparison(name: str) -> Test:
+def _make_comparison(name: str) -> Test:
     def test(rendering: Rendering, value: Any, other: Any) -> bool:
         return compare(rendering, name, value, other)
 
@@ -70,32 +73,32 @@ def _is_undefined(rendering: Rendering, value: Any) -> bool:
 
 TESTS: Final[Mapping[str, Test]] = MappingProxyType(
     {
-        "boolean": _type_test(bool),
-        "defined": _value_test(lambda value: True),
+        "boolean": _make_type_test(bool),
+        "defined": _make_value_test(lambda value: True),
         "divisibleby": _is_divisible,
-        "even": _value_test(lambda value: _remainder(value, 2) == 0),
-        "false": _value_test(lambda value: value is False),
-        "float": _type_test(float),
-        "integer": _type_test(int),
-        "lower": _text_test(str.islower),
-        "mapping": _type_test(dict),
-        "none": _type_test(type(None)),
-        "number": _type_test(bool, int, float),
-        "odd": _value_test(lambda value: _remainder(value, 2) == 1),
-        "string": _type_test(str),
-        "true": _value_test(lambda value: value is True),
-        "truthy": _value_test(bool),
+        "even": _make_value_test(lambda value: _remainder(value, 2) == 0),
+        "false": _make_value_test(lambda value: value is False),
+        "float": _make_type_test(float),
+        "integer": _make_type_test(int),
+        "lower": _make_text_test(str.islower),
+        "mapping": _make_type_test(dict),
+        "none": _make_type_test(type(None)),
+        "number": _make_type_test(bool, int, float),
+        "odd": _make_value_test(lambda value: _remainder(value, 2) == 1),
+        "string": _make_type_test(str),
+        "true": _make_value_test(lambda value: value is True),
+        "truthy": _make_value_test(bool),
         "undefined": _is_undefined,
-        "upper": _text_test(str.isupper),
-        "in": _comparison("In"),
-        "sameas": _comparison("Is"),
-        **dict.fromkeys(("iterable", "sequence"), _value_test(lambda value: isinstance(value, str | list | dict))),
-        **dict.fromkeys(("eq", "equalto", "=="), _comparison("Eq")),
-        **dict.fromkeys(("ne", "!="), _comparison("NotEq")),
-        **dict.fromkeys(("lt", "lessthan", "<"), _comparison("Lt")),
-        **dict.fromkeys(("le", "<="), _comparison("LtE")),
-        **dict.fromkeys(("gt", "greaterthan", ">"), _comparison("Gt")),
-        **dict.fromkeys(("ge", ">="), _comparison("GtE")),
+        "upper": _make_text_test(str.isupper),
+        "in": _make_comparison("In"),
+        "sameas": _make_comparison("Is"),
+        **dict.fromkeys(("iterable", "sequence"), _make_value_test(lambda value: isinstance(value, str | list | dict))),
+        **dict.fromkeys(("eq", "equalto", "=="), _make_comparison("Eq")),
+        **dict.fromkeys(("ne", "!="), _make_comparison("NotEq")),
+        **dict.fromkeys(("lt", "lessthan", "<"), _make_comparison("Lt")),
+        **dict.fromkeys(("le", "<="), _make_comparison("LtE")),
+        **dict.fromkeys(("gt", "greaterthan", ">"), _make_comparison("Gt")),
+        **dict.fromkeys(("ge", ">="), _make_comparison("GtE")),
     }
 )
 """The tests by name."""

@@ -1,6 +1,6 @@
-"""The filters of text. They accept any value, and use the text that a template writes for it.
+"""The filters of text. They accept any value, and use the text that a template would write for it.
 
-Each takes the rendering, the filtered value and the arguments, whose names are those of Jinja.
+Each filter takes the rendering, the filtered value and the arguments, whose names are those of Jinja.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from urllib.parse import quote, quote_plus
 
 from statewright.errors import ExpressionError
 from statewright.workflow.states.expressions.evaluation import check_operand
-from statewright.workflow.states.expressions.functions import METHODS, count_line_ends, count_spaces, map_items
-from statewright.workflow.states.expressions.operators import describe_kind
+from statewright.workflow.states.expressions.functions import METHODS, count_line_ends, count_spaces, list_pairs
+from statewright.workflow.states.expressions.operators import describe_type
 from statewright.workflow.states.templates.rendering import Rendering
 
 Filter = Callable[..., Any]
@@ -24,16 +24,16 @@ _NUMBER_SIZE: Final = 450
 _WORD: Final = re.compile(r"\w+")
 _TITLE_WORD: Final = re.compile(r"[^-\s({\[<]+")
 _WRAP_STEPS: Final = 20
-"""Steps for each line that `wordwrap` reads."""
+"""Steps that `wordwrap` is charged for each line of its input."""
 _WORD_STEPS: Final = 5
-"""Steps for each word of such a line."""
+"""Steps that `wordwrap` is charged for each word of its input."""
 _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&#34;", "'": "&#39;"})
 _ESCAPE_SIZE: Final = 5
 """Maximum characters that escaping adds for one character."""
 
 
-def _text_filter(function: Callable[[str], str]) -> Filter:
-    """Return a filter from a function of text, whose work is proportional to its length."""
+def _make_text_filter(function: Callable[[str], str]) -> Filter:
+    """Return a filter that applies a function to text. Its work must be proportional to the length of the text."""
 
     def call(rendering: Rendering, value: Any) -> str:
         return function(rendering.to_text(value))
@@ -55,7 +55,7 @@ def _center(rendering: Rendering, value: Any, width: int = 80) -> str:
 
 
 def _indent(rendering: Rendering, value: Any, width: int | str = 4, first: bool = False, blank: bool = False) -> str:
-    """Indent all lines but the first. As in Jinja, all kinds of line ends become newlines."""
+    """Indent all lines except the first. As in Jinja, all kinds of line ends become newlines."""
     text = rendering.to_text(value)
     size = len(width) if isinstance(width, str) else max(width, 0)
     rendering.reserve(len(text) + (count_line_ends(text) + 1) * size)
@@ -110,7 +110,7 @@ def _word_wrap(
     lines = METHODS[str]["splitlines"](rendering, text)
     breaks = count_spaces(text) + text.count("-")
     longest = max(map(len, text.split()), default=0)
-    # textwrap copies the rest of a long word for each line.
+    # For each line, textwrap copies the rest of a long word.
     rendering.spend(2 * len(text) + longest * longest // width)
     rendering.spend_steps(_WRAP_STEPS * len(lines) + _WORD_STEPS * (breaks + len(text) // width))
     rendering.reserve(len(text) + len(wrapstring) * (len(lines) + breaks + len(text) // width))
@@ -133,9 +133,9 @@ def _word_count(rendering: Rendering, value: Any) -> int:
 
 
 def _format_text(rendering: Rendering, value: Any, *args: Any) -> str:
-    """Replace conversions by arguments. `%s` writes a value as a template does; the other conversions need numbers."""
+    """Replace conversions with arguments. `%s` writes a value as a template does; other conversions need numbers."""
     if not isinstance(value, str):
-        raise ExpressionError(f"format needs a string, not {describe_kind(value)}")
+        raise ExpressionError(f"format needs a string, not {describe_type(value)}")
     rendering.spend(len(value))
     rendering.spend_steps(value.count("%"))
     if "%" in _FORMAT.sub("", value):
@@ -144,8 +144,8 @@ def _format_text(rendering: Rendering, value: Any, *args: Any) -> str:
     if len(conversions) != len(args):
         raise ExpressionError(f"format has {len(conversions)} conversions, but {len(args)} arguments")
     values = [
-        rendering.to_text(arg) if kind == "s" else check_operand(arg)
-        for kind, arg in zip(conversions, args, strict=True)
+        rendering.to_text(arg) if conversion == "s" else check_operand(arg)
+        for conversion, arg in zip(conversions, args, strict=True)
     ]
     sizes = (max(len(arg), 99) if isinstance(arg, str) else _NUMBER_SIZE for arg in values)
     rendering.reserve(len(value) + sum(sizes))
@@ -159,9 +159,9 @@ def _escape(rendering: Rendering, value: Any) -> str:
 
 
 def _url_encode(rendering: Rendering, value: Any) -> str:
-    """Percent-encode a text for a URL. A map or a list of pairs becomes a query."""
+    """Percent-encode text for a URL. A map or a list of pairs becomes a query."""
     if isinstance(value, dict):
-        return _encode_query(rendering, map_items(rendering, cast("dict[str, Any]", value)))
+        return _encode_query(rendering, list_pairs(rendering, cast("dict[str, Any]", value)))
     if isinstance(value, list):
         return _encode_query(rendering, cast("list[Any]", value))
     return _quote(rendering, value, quote)
@@ -187,18 +187,18 @@ def _quote(rendering: Rendering, value: Any, function: Callable[[bytes], str]) -
 
 
 TEXT_FILTERS: Final[dict[str, Filter]] = {
-    "capitalize": _text_filter(str.capitalize),
+    "capitalize": _make_text_filter(str.capitalize),
     "center": _center,
     **dict.fromkeys(("e", "escape"), _escape),
     "format": _format_text,
     "indent": _indent,
-    "lower": _text_filter(str.lower),
+    "lower": _make_text_filter(str.lower),
     "replace": _replace,
-    "string": _text_filter(str),
+    "string": _make_text_filter(str),
     "title": _title,
     "trim": _trim,
     "truncate": _truncate,
-    "upper": _text_filter(str.upper),
+    "upper": _make_text_filter(str.upper),
     "urlencode": _url_encode,
     "wordcount": _word_count,
     "wordwrap": _word_wrap,

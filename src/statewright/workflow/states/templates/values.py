@@ -17,13 +17,13 @@ SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 
 
 class Missing:
-    """The value of an undefined name or path. It is false, and all of its parts are missing too."""
+    """The value of an undefined name or path. It is false in conditions, and all of its parts are missing too."""
 
     __slots__ = ("path",)
 
     def __init__(self, path: str) -> None:
         self.path = path
-        """The source, such as `user.name`, or a description, for messages."""
+        """The path as written, such as `user.name`, or a description, for messages."""
 
     def __bool__(self) -> bool:
         return False
@@ -88,19 +88,19 @@ class Loop:
         return attributes.get(name, missing)
 
     def cycle(self, *values: Any) -> Any:
-        """Return the value whose turn it is: the first one, then the next one in each iteration."""
+        """Return one of the values: the first one in the first iteration, then the next one in each iteration."""
         if not values:
             raise ExpressionError("loop.cycle() needs at least one value")
         return values[self.index0 % len(values)]
 
     def changed(self, *values: Any) -> bool:
-        """Return whether the values differ from those of the last call. The caller pays for the comparison."""
+        """Return whether the values differ from those of the previous call. The caller pays for the comparison."""
         last_values, self._last_values = self._last_values, values
         return last_values != values
 
 
 class Group(list[Any]):
-    """A pair from the filter `groupby`: a value, and the items with it; also available as `.grouper` and `.list`."""
+    """A pair from the filter `groupby`: a value and the list of items that have it, as `.grouper` and `.list`."""
 
 
 def get_attribute(value: Any, name: str, missing: Missing) -> Any:
@@ -135,8 +135,8 @@ def get_subscript(value: Any, key: Any, missing: Missing) -> Any:
 def to_json(value: Any) -> Any:
     """Return a value as plain JSON: groups become lists, and keys of maps strings.
 
-    The caller has paid for a pass over everything in it. Raises ExpressionError for a value that exists only during a
-    rendering.
+    The caller has paid for a pass over the value and everything in it. Raises ExpressionError for a value that exists
+    only during a rendering.
     """
     if isinstance(value, dict):
         items = cast("dict[Any, Any]", value).items()

@@ -1,7 +1,4 @@
-"""The built-in tools, and the settings of a project that enable them.
-
-No built-in tool is available unless the project enables it.
-"""
+"""The built-in tools, and the settings of a project that enable them. Without these settings, none is available."""
 
 from __future__ import annotations
 
@@ -33,7 +30,7 @@ class ToolSettings:
     response_limit: int = 2_000_000
     """Maximum bytes of an HTTP response."""
     output_limit: int = 200_000
-    """Maximum bytes of stdout, and of stderr, of a command; the rest is dropped."""
+    """Maximum bytes of a command's stdout, and of its stderr. Further output is dropped."""
     http_seconds: float = 30.0
     """Timeout of a request, including its redirects."""
     shell_seconds: float = 300.0
@@ -45,14 +42,14 @@ ENABLED_BY: Final = {
     "http_request": 'allow_hosts = ["api.example.com"]',
     "run_command": "allow_shell = true",
 }
-"""The line under `[tools]` that enables each tool."""
+"""The line under `[tools]` in statewright.toml that enables each tool, by the name of the tool."""
 
 
 def builtin_tools(settings: ToolSettings) -> Iterator[Tool]:
     """Yield the enabled tools. Raises ToolError for an invalid allow-list.
 
-    Missing arguments of a tool are read from the context of the workflow. Optional arguments and commands are excluded:
-    a model whose answer happens to have a key `method` must not choose the method of a request.
+    Missing arguments of a tool are read from the context of the workflow. Optional arguments and commands are excluded,
+    because a model whose answer happens to have a key `method` must not choose the method of a request.
     """
     if settings.root is not None:
         files = Files(settings.root, limit=settings.file_limit)

@@ -1,12 +1,12 @@
 """The network allow-list of tools, with protection against server-side request forgery.
 
-An entry allows a host (`api.example.com`), all subdomains of one (`*.example.com`), every host (`*`), or an address. It
-is followed by a port (`:8080`) or `:*` for every port; without either, it allows the ports 80 and 443.
+An entry allows a host (`api.example.com`), all subdomains of a host (`*.example.com`), every host (`*`), or an address.
+It may be followed by a port (`:8080`) or by `:*` for every port. Otherwise it allows the ports 80 and 443.
 
-Checking the name alone would not protect a private network, as any name may resolve to a private address, or to another
-address a moment later. So a name is resolved once, all of its addresses are checked, and the connection uses only
-these. Addresses that are not public need an entry with the exact host, and those of metadata services one with the
-exact address.
+Checking the name alone would not protect a private network, because any name may resolve to a private address, or to
+another address a moment later. So a name is resolved once, all of its addresses are checked, and the connection uses
+only these addresses. An address that is not public needs an entry with the exact host, and the address of a metadata
+service needs an entry with the exact address.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ def read_url(text: str, *, base: str = "") -> Url:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AllowedHost:
     """An entry of an allow-list."""
 
     host: str
     port: str
-    """A number, `*` for every port, or an empty string for 80 and 443."""
+    """A number as text, `*` for every port, or an empty string for the ports 80 and 443."""
 
     def matches(self, url: Url) -> bool:
         is_subdomain = self.host.startswith("*.") and url.host.endswith(self.host[1:])
@@ -74,7 +74,7 @@ class Guard:
     def with_origin(self, url: Url) -> Guard:
         """Return a copy that also allows the origin of an integration, which the project allows by defining it."""
         guard = Guard(())
-        guard._entries = (*self._entries, Entry(url.host, str(url.port)))
+        guard._entries = (*self._entries, AllowedHost(url.host, str(url.port)))
         return guard
 
     def allows(self, url: Url) -> bool:
@@ -86,9 +86,9 @@ class Guard:
         return any(entry.is_exact for entry in self._entries if entry.matches(url))
 
     def resolve(self, url: Url) -> list[str]:
-        """Resolve the host of a URL to checked addresses. Blocks for DNS.
+        """Return the addresses of a URL's host, after checking that each of them is allowed. Blocks for DNS.
 
-        Raises ToolError for a host or address that is not allowed, and ConnectionError for an unknown host.
+        Raises ToolError for a host or an address that is not allowed, and ConnectionError if the host does not exist.
         """
         if not self.allows(url):
             raise ToolError(
@@ -102,8 +102,8 @@ class Guard:
         is_exact = self.names_exactly(url)
         for address in map(ip_address, addresses):
             is_metadata = must_be_allowed_by_address(address)
-            is_listed = is_exact and (not is_metadata or parse_address(url.host) is not None)
-            if not is_listed and (is_metadata or not is_public(address)):
+            is_listed_exactly = is_exact and (not is_metadata or parse_address(url.host) is not None)
+            if not is_listed_exactly and (is_metadata or not is_public(address)):
                 raise ToolError(
                     f"The host {url.host!r} resolves to {address}, which is not a public address. To allow it, add the "
                     f"exact {'address' if is_metadata else 'host'} to allow_hosts under [tools] in statewright.toml."
@@ -111,13 +111,13 @@ class Guard:
         return addresses
 
 
-def check_host(text: str) -> Entry:
-    """Parse an entry of an allow-list. Raises ToolError for an invalid one."""
+def check_host(text: str) -> AllowedHost:
+    """Parse an entry of an allow-list. Raises ToolError if it is not valid."""
     entry = text.strip().lower()
     match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[^\[\]/:@\s]+)(?::(\*|\d{1,5}))?", entry)
     if match is None and parse_address(entry) is not None:  # an IPv6 address without brackets
-        return Entry(entry, "")
+        return AllowedHost(entry, "")
     host = match[1].strip("[]").rstrip(".") if match else ""
     if not host or (host != "*" and "*" in host.removeprefix("*.")):
         raise ToolError(f"{text!r} is not a host. Write example.com, *.example.com, example.com:8080 or *.")
-    return Entry(host, (match[2] if match else "") or "")
+    return AllowedHost(host, (match[2] if match else "") or "")

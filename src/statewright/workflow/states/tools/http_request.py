@@ -1,7 +1,7 @@
 """The built-in tool for HTTP requests.
 
 Every redirect is checked like the first request. Credentials are sent only to the origin of their integration. Proxies
-from environment variables are not used, as a proxy would resolve the host again after the check.
+from environment variables are not used, because a proxy would resolve the host again after the check.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ class HttpRequests:
     """Sends requests to the hosts that a project allows."""
 
     def __init__(self, allow_hosts: Sequence[str], *, limit: int, seconds: float) -> None:
-        """`limit` is the maximum size of a response in bytes, `seconds` the timeout of a request.
+        """Parse the allow-list. Raises ToolError for an invalid host.
 
-        Raises ToolError for an invalid host.
+        `limit` is the maximum size of a response in bytes. `seconds` is the timeout of a request with its redirects.
         """
         self._guard = Guard(allow_hosts)
         self._limit = limit
@@ -103,26 +103,26 @@ class HttpRequests:
     def _build_request(
         self, url: str, method: str, headers: Mapping[str, str], body: _Body, credentials: Credentials
     ) -> tuple[HttpRequest, Guard]:
-        """Return the first request, and the guard that checks it and its redirects."""
+        """Return the first request, and the guard that checks this request and its redirects."""
         if method.upper() not in METHODS:
             raise ToolError(f"{method[:40]!r} is not an HTTP method. Methods: {', '.join(METHODS)}.")
         base = base_url(credentials)
         if base is None and credentials:
-            # Without one, the credentials could be sent to any allowed host.
+            # Without a base URL, the credentials could be sent to any allowed host.
             raise ToolError(
-                f"Integration {credentials.alias!r} has no base_url, so it is unknown where its credentials may be "
-                f"sent. Add a base_url in statewright.toml."
+                f"Integration {credentials.alias!r} has no base_url, which defines where its credentials may be sent. "
+                f"Add a base_url in statewright.toml."
             )
         target, guard = _resolve_url(base, url), self._guard
         if base is not None:
             check_origin(credentials, base, target)
             guard = guard.with_origin(base)
         content, content_type = body
-        # Compression is refused, because a small response could expand to any size.
+        # "identity" excludes compression, because a small compressed response could expand to any size.
         default_headers = {"accept": "*/*", "user-agent": "statewright", "accept-encoding": "identity"}
         if content_type is not None:
             default_headers["content-type"] = content_type
-        all_headers = {**default_headers, **_read_headers(headers), **_authorization(credentials)}
+        all_headers = {**default_headers, **_read_headers(headers), **_make_auth_headers(credentials)}
         return HttpRequest(method.upper(), target, all_headers, content), guard
 
 
@@ -131,16 +131,17 @@ class WholeResponse(NamedTuple):
 
     status: int
     headers: Mapping[str, str]
-    """By lower-case names."""
+    """The headers by their names in lower case."""
     body: bytes
 
 
 async def exchange(
     request: HttpRequest, addresses: Sequence[str], *, certificates: ssl.SSLContext, timeout: float, limit: int
 ) -> WholeResponse:
-    """Send a request and return the response; `limit` is the maximum size of its body in bytes.
+    """Send a request to one of the addresses, and return the response.
 
-    Raises ConnectionError, TimeoutError, and ToolError for permanent failures.
+    `timeout` is in seconds, and `limit` is the maximum size of the body in bytes. Raises ConnectionError and
+    TimeoutError for temporary failures, and ToolError for permanent failures.
     """
     host = request.url.host
     try:
@@ -170,7 +171,7 @@ def _encode_body(json: Any, text: str | None) -> _Body:
 
 
 def _resolve_url(base: Url | None, url: str) -> Url:
-    """Return the URL of the request; relative to the base URL of the integration, if there is one."""
+    """Return the URL of the request. It may be relative to the base URL of the integration, if there is one."""
     if base is None:
         return read_url(url)
     return read_url(url if _SCHEME.match(url) else url.lstrip("/"), base=f"{base}".rstrip("/") + "/")
@@ -186,7 +187,7 @@ def _read_headers(fields: Mapping[str, str]) -> dict[str, str]:
     return headers
 
 
-def _authorization(credentials: Credentials) -> dict[str, str]:
+def _make_auth_headers(credentials: Credentials) -> dict[str, str]:
     """Return the headers of an integration: a bearer token, basic authentication, or its own headers."""
     headers: dict[str, str] = {}
     if "token" in credentials:
@@ -203,8 +204,8 @@ def _authorization(credentials: Credentials) -> dict[str, str]:
 
 
 def follow_redirect(request: HttpRequest, status: int, location: str) -> HttpRequest:
-    """Return the request of a redirect. Raises ToolError for a redirect from https to http."""
-    # Some services do not encode the characters of Location.
+    """Return the request to which a response redirects. Raises ToolError for a redirect from https to http."""
+    # Some services do not encode special characters in the header Location.
     target = read_url(quote(location.encode("latin-1"), safe=punctuation), base=str(request.url))
     if request.url.scheme == "https" and target.scheme == "http":
         raise ToolError(f"{request.url.host!r} redirects from https to http, which is not followed.")
@@ -220,18 +221,18 @@ def follow_redirect(request: HttpRequest, status: int, location: str) -> HttpReq
 
 def _read_text(request: HttpRequest, response: WholeResponse, credentials: Credentials) -> str:
     if response.status >= 400:
-        raise _http_error(request, response, credentials)
+        raise _make_http_error(request, response, credentials)
     if response.headers.get("content-encoding", "identity").lower() != "identity":
         raise ToolError(f"{request.url.host!r} sent a compressed response, although the request excluded compression.")
     try:
-        return response.body.decode(_charset(response))
+        return response.body.decode(_read_charset(response))
     except UnicodeDecodeError:
         content_type = response.headers.get("content-type", "an unknown type")
         raise ToolError(f"{request.url.host!r} responded with {content_type[:80]}, which is not text.") from None
 
 
-def _charset(response: WholeResponse) -> str:
-    """Return the charset of a response if it is a supported one, else UTF-8."""
+def _read_charset(response: WholeResponse) -> str:
+    """Return the charset of a response if it is supported, else UTF-8."""
     name = response.headers.get("content-type", "").lower().partition("charset=")[2].split(";")[0].strip(" \"'")
     try:
         charset = codecs.lookup(name).name if name else "utf-8"
@@ -240,10 +241,10 @@ def _charset(response: WholeResponse) -> str:
     return charset if charset in _CHARSETS else "utf-8"
 
 
-def _http_error(request: HttpRequest, response: WholeResponse, credentials: Credentials) -> HttpError:
+def _make_http_error(request: HttpRequest, response: WholeResponse, credentials: Credentials) -> HttpError:
     reason = HTTPStatus(response.status).phrase if response.status in HTTPStatus._value2member_map_ else ""
-    # Masked before truncation, because part of a secret would not be recognized.
-    body = credentials.hidden_in(response.body.decode(_charset(response), errors="replace")).strip()[:_QUOTE_LIMIT]
+    # Secrets are masked before truncation, because part of a secret would not be recognized.
+    body = credentials.hidden_in(response.body.decode(_read_charset(response), errors="replace")).strip()[:_QUOTE_LIMIT]
     is_temporary = response.status == 429 or response.status >= 500
     wait = retry_after(response.headers, datetime.now(UTC)) if is_temporary else None
     summary = f"{request.method} to {request.url.host!r} failed with {response.status} {reason}".rstrip()

@@ -1,7 +1,7 @@
-"""Integrations: the credentials of a project by alias, which must not reach templates, models and logs.
+"""Integrations: the credentials of a project by alias, which must not reach templates, models or logs.
 
-Secrets are written as `env:NAME`, and resolved when a tool is called. The result is a `Credentials`, which hides its
-values and masks its secrets in the output of tools.
+A secret is written as `env:NAME`, and is read from the environment when a tool is called. The tool receives a
+`Credentials` object, which hides its values and masks its secrets in the output of the tool.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Integrations:
 
 
 def _resolve(value: Any, name: str, alias: str, environ: Mapping[str, str], secrets: set[str]) -> Any:
-    """Return a value with its `env:NAME` resolved, and add the secrets in it to `secrets`."""
+    """Return a value with each `env:NAME` in it replaced by the variable, and add the secrets in it to `secrets`."""
     if isinstance(value, Mapping):
         items = cast("Mapping[str, Any]", value).items()
         return {key: _resolve(item, key, alias, environ, secrets) for key, item in items}
@@ -69,7 +69,7 @@ def _resolve(value: Any, name: str, alias: str, environ: Mapping[str, str], secr
 def read_variable(text: str, label: str, environ: Mapping[str, str] = os.environ) -> str | None:
     """Return the value of the environment variable in `env:NAME`; None for any other text.
 
-    Raises MissingApiKey if it is not set. Its message begins with `label`, such as "Model 'a' takes api_key".
+    Raises MissingApiKey if the variable is not set. The message begins with `label`, such as "Model 'a' takes api_key".
     """
     if not text.startswith("env:"):
         return None
@@ -89,7 +89,7 @@ def base_url(credentials: Credentials) -> Url | None:
 
 
 def check_origin(credentials: Credentials, base: Url, url: Url) -> None:
-    """Raise ToolError for a URL with another origin than the base URL of an integration."""
+    """Raise ToolError for a URL whose origin is not that of `base`, the base URL of an integration."""
     if base.origin != url.origin:
         raise ToolError(
             f"Integration {credentials.alias!r} is for {base.scheme}://{base.host}, but was used for {url.host!r}. "

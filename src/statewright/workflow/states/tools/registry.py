@@ -24,7 +24,7 @@ def import_function(name: str, reference: str, folder: Path | None) -> Callable[
     """Import the function of a tool from an installed module, or from a module in `folder`. Raises ToolError."""
     module_name, attribute = split_reference(name, reference)
     if folder is not None and str(folder) not in sys.path:
-        # Never removed, because modules of the project may import each other later.
+        # The folder is never removed from the path, because modules of the project may import each other later.
         sys.path.insert(0, str(folder))
     module = _import_module(name, module_name, folder)
     function = getattr(module, attribute, None)
@@ -41,7 +41,7 @@ def import_function(name: str, reference: str, folder: Path | None) -> Callable[
 
 
 def split_reference(name: str, text: str) -> tuple[str, str]:
-    """Split a reference `module:function` into its parts. Raises ToolError for an invalid one."""
+    """Split a reference `module:function` into its two names. Raises ToolError for an invalid reference."""
     module_name, _, attribute = (part.strip() for part in text.partition(":"))
     if not (attribute.isidentifier() and all(part.isidentifier() for part in module_name.split("."))):
         raise ToolError(
@@ -55,7 +55,8 @@ def _import_module(name: str, module_name: str, folder: Path | None) -> Any:
         return importlib.import_module(module_name)
     except Exception as error:
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
-        if missing is not None and f"{module_name}.".startswith(f"{missing}."):  # not a module that it imports
+        # The module itself or a package that contains it is missing, not a module that it imports.
+        if missing is not None and f"{module_name}.".startswith(f"{missing}."):
             location = f"neither in {folder} nor installed" if folder is not None else "not installed"
             raise ToolError(f"Tool {name!r} is in module {module_name!r}, which is {location}.") from None
         reason = f"{type(error).__name__}: {error}"
@@ -69,13 +70,13 @@ _SERVER_SEPARATOR: Final = ":"
 
 
 class ToolRegistry:
-    """Tools by name. Raises ToolError for invalid functions and settings."""
+    """The tools of a project, by name. Raises ToolError for invalid functions and settings."""
 
     def __init__(
         self, functions: Mapping[str, Callable[..., Any] | str] | None = None, settings: ToolSettings | None = None
     ) -> None:
         self.settings: Final = settings or ToolSettings()
-        """The permissions of tools."""
+        """The built-in tools that are enabled, and the permissions of tools."""
         self._tools: dict[str, Tool] = {tool.name: tool for tool in builtin_tools(self.settings)}
         self._references: dict[str, str] = {}
         self._lock = threading.Lock()

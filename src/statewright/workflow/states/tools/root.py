@@ -1,7 +1,7 @@
 """Access to files that is confined to one folder, for the file tools.
 
-A path is resolved, and must lead into the folder. Since a link may be created after this check, the file is then opened
-from the folder down, component by component and without following links.
+A path is resolved, and must lead into the folder. Because a link may be created after this check, the file is then
+opened from the folder down, component by component and without following links.
 
 Some names are protected in every folder: `.git`, which contains hooks and settings that git executes; `.env` files,
 which contain secrets; and statewright.toml, which defines the permissions of tools.
@@ -33,19 +33,25 @@ class Root:
     def resolve(self, path: str) -> PurePosixPath:
         """Resolve links, and return the path relative to the folder.
 
-        Raises ToolError for a path that leads out of the folder, or to a protected name.
+        Raises ToolError for a path that leads out of the folder, or that contains a protected name.
         """
-        pure = PurePosixPath(path.replace("\\", "/"))
-        if not path or "\0" in path or pure.is_absolute() or PureWindowsPath(path).drive or ".." in pure.parts:
+        requested = PurePosixPath(path.replace("\\", "/"))
+        if (
+            not path
+            or "\0" in path
+            or requested.is_absolute()
+            or PureWindowsPath(path).drive
+            or ".." in requested.parts
+        ):
             raise ToolError(
                 f"{path[:200]!r} is not a path in the folder of the tools. Pass a relative path without '..'."
             )
         try:
-            real = self._folder.joinpath(pure).resolve()
-            relative = PurePosixPath(real.relative_to(self._folder).as_posix())
+            resolved = self._folder.joinpath(requested).resolve()
+            relative = PurePosixPath(resolved.relative_to(self._folder).as_posix())
         except (OSError, ValueError, RuntimeError):
             raise ToolError(f"{path[:200]!r} is outside the folder of the tools. Pass a path within it.") from None
-        if any(map(is_protected, relative.parts)) or any(map(is_protected, pure.parts)):
+        if any(map(is_protected, relative.parts)) or any(map(is_protected, requested.parts)):
             raise ToolError(f"{path[:200]!r} is protected, and tools cannot access it.")
         return relative
 
@@ -54,10 +60,11 @@ class Root:
         return _open_regular(self._open(path, os.O_RDONLY), path, "rb")
 
     def open_to_write(self, path: str) -> BinaryIO:
-        """Open a file for writing, and truncate it; create it and its parent folders if necessary."""
+        """Open a file for writing, and truncate it. Create the file and its parent folders if necessary."""
         descriptor = self._open(path, os.O_WRONLY | os.O_CREAT)
         file = _open_regular(descriptor, path, "wb")
-        os.ftruncate(descriptor, 0)  # instead of O_TRUNC, which takes effect before the check for a regular file
+        # O_TRUNC would take effect before the check for a regular file.
+        os.ftruncate(descriptor, 0)
         return file
 
     def walk(self, path: str) -> Iterator[str]:

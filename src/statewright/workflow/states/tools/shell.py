@@ -15,12 +15,12 @@ from typing import Any, Final
 from statewright.agents import as_text
 from statewright.errors import ToolError
 
-_INHERITED: Final = frozenset(
+_INHERITED_VARIABLES: Final = frozenset(
     ["PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TEMP", "TMP", "SYSTEMROOT", "PATHEXT"]
 )
-"""Environment variables that programs inherit. Others may contain secrets."""
+"""The environment variables that programs inherit. Other variables may contain secrets."""
 _DRAIN_SECONDS: Final = 0.5
-"""Seconds to wait for outputs that child processes of an ended program still hold open."""
+"""Seconds to wait for further output after a program has exited, if its child processes hold the pipes open."""
 
 
 class Shell:
@@ -52,10 +52,10 @@ class Shell:
         finally:
             _stop(transport)
             await program.exited.wait()
-        return {"exit_code": transport.get_returncode(), "stdout": program.text(1), "stderr": program.text(2)}
+        return {"exit_code": transport.get_returncode(), "stdout": program.get_text(1), "stderr": program.get_text(2)}
 
     async def _start(self, argv: list[str]) -> tuple[asyncio.SubprocessTransport, _Program]:
-        names = [name for name in os.environ if name in _INHERITED or name.startswith("LC_")]
+        names = [name for name in os.environ if name in _INHERITED_VARIABLES or name.startswith("LC_")]
         try:
             return await asyncio.get_running_loop().subprocess_exec(
                 lambda: _Program(self._limit),
@@ -86,42 +86,44 @@ def split_command(command: list[Any] | str) -> list[str]:
 
 
 class _Program(asyncio.SubprocessProtocol):
-    """Collects the output of a program up to a limit. The rest is read and dropped, so that the program does not block.
+    """Collects the output of a program up to a limit in bytes, by file descriptor (1 is stdout, 2 is stderr).
 
-    asyncio's `Process` is not used, because it waits until all children that inherited the outputs have closed them.
+    Output beyond the limit is read and dropped, so that the program does not block. asyncio's `Process` is not used,
+    because it waits until all child processes that inherited the pipes have closed them.
     """
 
     def __init__(self, limit: int) -> None:
         self.exited = asyncio.Event()
         self._limit = limit
         self._output = {1: bytearray(), 2: bytearray()}
-        self._total = {1: 0, 2: 0}
-        self._open = {1, 2}
-        self._closed = asyncio.Event()
+        self._total_sizes = {1: 0, 2: 0}
+        self._open_pipes = {1, 2}
+        self._pipes_closed = asyncio.Event()
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         buffer = self._output[fd]
         buffer += data[: self._limit - len(buffer)]
-        self._total[fd] += len(data)
+        self._total_sizes[fd] += len(data)
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        self._open.discard(fd)
-        if not self._open:
-            self._closed.set()
+        self._open_pipes.discard(fd)
+        if not self._open_pipes:
+            self._pipes_closed.set()
 
     def process_exited(self) -> None:
         self.exited.set()
 
     async def drain(self) -> None:
-        """Wait until all output is read, but not long if another process holds the pipes open."""
+        """Wait until all output is read, or for `_DRAIN_SECONDS` if another process holds the pipes open."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_DRAIN_SECONDS):
-                await self._closed.wait()
+                await self._pipes_closed.wait()
 
-    def text(self, fd: int) -> str:
-        output, total = bytes(self._output[fd]), self._total[fd]
-        dropped = f"\n[The first {len(output)} of {total} bytes.]" if total > len(output) else ""
-        return output.decode(errors="replace") + dropped
+    def get_text(self, fd: int) -> str:
+        """Return the collected output, followed by a note if more output was dropped."""
+        output, total_size = bytes(self._output[fd]), self._total_sizes[fd]
+        note = f"\n[The first {len(output)} of {total_size} bytes.]" if total_size > len(output) else ""
+        return output.decode(errors="replace") + note
 
 
 def _stop(transport: asyncio.SubprocessTransport) -> None:

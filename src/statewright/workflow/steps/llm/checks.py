@@ -20,13 +20,14 @@ from statewright.workflow.steps.result import StepFailed
 _CODE_BLOCK: Final = re.compile(r"```[\w-]*[ \t]*\n(.*?)```", re.S)
 _OPENING_BRACKET: Final = re.compile(r"[{\[]")
 MAX_BRACKETS: Final = 1000
-"""The maximum number of brackets in a text that are tried as the start of JSON."""
+"""The maximum number of brackets in an answer that are tried as the start of JSON."""
 
 
 def extract_json(text: str) -> Any:
-    """Return the JSON in a text: the whole text, the first code block that is JSON, or the first map or list.
+    """Return the value of the JSON in a text.
 
-    Raises ValueError if there is none.
+    The JSON is the whole text, or else the first code block that is JSON, or else the first map or list in the text.
+    Raises ValueError if the text contains no JSON.
     """
     for candidate in (text, *_CODE_BLOCK.findall(text)):
         try:
@@ -66,7 +67,7 @@ class CheckedAnswer:
 
     @cached_property
     def value(self) -> Any:
-        """The JSON in the answer. Raises ValueError if there is none."""
+        """The value of the JSON in the answer. Raises ValueError if the answer contains no JSON."""
         return extract_json(self.text)
 
 
@@ -80,7 +81,7 @@ CHECKS: Final[dict[str, Check]] = {}
 def post_check(name: str) -> Callable[[C], C]:
     """Return a decorator that registers a check for `guardrails.postChecks`, for the whole process.
 
-    A check with the name of a built-in one replaces it.
+    A check that has the name of a built-in check replaces that check.
     """
 
     def register(check: C) -> C:
@@ -117,9 +118,10 @@ def schema_validation(answer: CheckedAnswer) -> str | None:
 
 
 def list_required_keys(schema: Mapping[str, Any]) -> list[str]:
-    """Return the keys that an answer must have: those in `required`, or else in `properties`.
+    """Return the keys that an answer must have: those in `required`, or else those in `properties`.
 
-    A schema with neither, nor a type or a reference, is an example of an answer, all keys of which are required.
+    A schema without any of `required`, `properties`, `type` and `$ref` is read as an example of an answer, and all keys
+    of the example are required.
     """
     for name in ("required", "properties"):
         keys = schema.get(name)
@@ -161,7 +163,7 @@ class OutputGuard:
     """The guardrails of one step."""
 
     def __init__(self, step: LlmStep, checks: Mapping[str, Check]) -> None:
-        """Select the checks of the step, all of which must be among `checks`."""
+        """Select the checks that the step names. All of them must be among `checks`."""
         self._step = step
         self._on_failure = step.guardrails.on_failure
         self._checks = {name: checks[name] for name in step.guardrails.post_checks}
@@ -171,27 +173,30 @@ class OutputGuard:
 
         Raises InvalidConfig for a check that returns neither a string nor None.
         """
-        failed = [FailedCheck(name, reason) for name in self._checks if (reason := await self._run_check(name, answer))]
-        for check in failed:
-            execution.report_event(
+        failed_checks = [
+            FailedCheck(name, reason) for name in self._checks if (reason := await self._run_check(name, answer))
+        ]
+        for check in failed_checks:
+            execution.record_event(
                 "GUARDRAIL_FAILED", check=check.check, reason=check.reason, onFailure=self._on_failure
             )
-        return failed
+        return failed_checks
 
-    def feedback(self, failed: Sequence[FailedCheck], corrections: int) -> str | None:
+    def make_feedback(self, failed_checks: Sequence[FailedCheck], corrections: int) -> str | None:
         """Return the feedback to send to the model; None if its answer is accepted.
 
-        Raises StepFailed if the answer is rejected, or still fails after the maximum number of corrections.
+        `corrections` is the number of corrections so far. Raises StepFailed if the answer is rejected, or if it still
+        fails after the maximum number of corrections.
         """
-        if not failed or self._on_failure == "warn":
+        if not failed_checks or self._on_failure == "warn":
             return None
         if self._on_failure == "retry_with_feedback" and corrections < FEEDBACK_ROUNDS:
-            return "Your answer was not accepted.\n" + "\n".join(check.reason for check in failed)
-        reasons = " ".join(f"{check.check}: {check.reason}" for check in failed)
+            return "Your answer was not accepted.\n" + "\n".join(check.reason for check in failed_checks)
+        reasons = " ".join(f"{check.check}: {check.reason}" for check in failed_checks)
         raise StepFailed(
             f"The answer of the model failed the checks of step {self._step.name!r}. {reasons}",
             code="GUARDRAIL_FAILED",
-            details={"checks": [check._asdict() for check in failed]},
+            details={"checks": [check._asdict() for check in failed_checks]},
         )
 
     async def _run_check(self, name: str, answer: CheckedAnswer) -> str | None:

@@ -1,8 +1,9 @@
 """The conversation between a step and its model: requests, tool calls and fallback models.
 
-Each call of a model or a tool is a task whose result is stored in the journal of the thread. A step that is executed
-again, after a crash, a pause or a failed attempt, resumes its conversation: no answer is requested twice. A
-conversation that cannot succeed any more is marked as abandoned in the journal, and the next attempt starts a new one.
+Each call of a model or a tool is a task whose result is stored in the journal of the thread. So a step that is executed
+again, after a crash, a pause or a failed attempt, resumes its conversation, and requests no answer twice. A
+conversation that can no longer succeed is marked as abandoned in the journal, and the next attempt at the step starts a
+new conversation.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from statewright.workflow.steps.result import StepFailed
 
 T = TypeVar("T")
 _ABANDONED: Final = "give_up"
-"""The name of the journal entry that marks a conversation as abandoned. Stored, so it must not change."""
+"""The name of the journal entry that marks a conversation as abandoned. It is stored, so it must not change."""
 
 
 class ConversationJournal:
-    """The journal of the current conversation of a step, which is the first one that is not abandoned."""
+    """The journal of a step's current conversation, which is the first conversation that is not abandoned."""
 
     def __init__(self) -> None:
         scope = current_scope()
@@ -44,13 +45,13 @@ class ConversationJournal:
         """Call a function, or return the journaled result of an earlier execution. Results must be serializable.
 
         The call is a separate task, so that the ids of the interrupts, journaled steps and runs that it creates do not
-        depend on which of the calls before it are executed again.
+        depend on which earlier calls are executed again.
         """
-        called = CalledFunction(function, _task_name(name, self._number), shows_result=False)
-        return await call_task(called, (), {})
+        called_function = CalledFunction(function, _make_task_name(name, self._number), shows_result=False)
+        return await call_task(called_function, (), {})
 
     async def abandon(self) -> None:
-        """Mark the conversation as abandoned, so that the next attempt starts another one."""
+        """Mark the conversation as abandoned, so that the next attempt starts a new conversation."""
         await self.call_once(_ABANDONED, _do_nothing)
 
 
@@ -58,14 +59,14 @@ async def _do_nothing() -> None:
     """Do nothing. Only the journal entry of the call is needed."""
 
 
-def _task_name(name: str, number: int) -> str:
+def _make_task_name(name: str, number: int) -> str:
     return name if number == 0 else f"{name}#{number + 1}"
 
 
 def _is_abandoned(scope: Scope | None, number: int) -> bool:
     if scope is None or scope.task is None:
         raise InternalError("A conversation started outside a node. Please report this.")
-    key: JournalKey = (scope.task.id, _task_name(_ABANDONED, number), 0)
+    key: JournalKey = (scope.task.id, _make_task_name(_ABANDONED, number), 0)
     return key in scope.run.journal
 
 
@@ -76,7 +77,7 @@ _RUN_ERRORS: Final = (RunError, StorageError, InternalError)
 
 
 class MissingModel(ModelError):
-    """A step names an unknown model."""
+    """A step names a model that does not exist."""
 
 
 _FINAL_ERRORS: Final = (InvalidConfig, MissingApiKey, MissingModel)
@@ -102,13 +103,13 @@ class StepConversation:
         self._execution = execution
         self._journal = journal
         self._messages: list[Message] = list(request.messages)
-        self._names: Sequence[str] = (step.model, *step.fallback_models)
+        self._model_names: Sequence[str] = (step.model, *step.fallback_models)
         """The models to try, in order. A model that failed is removed, and not called again in this attempt."""
         self._position = 0
-        """The number of requests to models so far, which identifies the next one in the journal."""
+        """The number of requests to models so far, which identifies the next request in the journal."""
 
     async def reply(self) -> ModelResponse:
-        """Return the first answer without tool calls; until then, call the requested tools.
+        """Call the tools that the model requests, until it answers without tool calls. Return this answer.
 
         Raises StepFailed if no model answers, or after the maximum number of rounds of tool calls.
         """
@@ -142,20 +143,21 @@ class StepConversation:
         return ModelResponse(message, Usage(**usage), model, finish_reason)
 
     async def _call_models(self) -> list[Any]:
-        """Call the models in order until one answers, and return the parts of its answer as plain data.
+        """Call the models in order until one of them answers.
 
-        Raises StepFailed if all models fail.
+        Returns a list of values that the journal can store: the message, the usage as a map, the name of the model, the
+        finish reason, and the position of the request. Raises StepFailed if all models fail.
         """
         errors: list[Exception] = []
-        while self._names:
+        while self._model_names:
             try:
-                answer = await self._call_model(self._names[0])
+                answer = await self._call_model(self._model_names[0])
             except Exception as error:
                 if isinstance(error, _RUN_ERRORS) and not isinstance(error, InvalidConfig):
                     raise
                 errors.append(error)
                 self._report_failure(error)
-                self._names = self._names[1:]
+                self._model_names = self._model_names[1:]
                 self._position += 1
             else:
                 return [answer.message, asdict(answer.usage), answer.model, answer.finish_reason, self._position]
@@ -170,11 +172,11 @@ class StepConversation:
 
     def _report_failure(self, error: Exception) -> None:
         """Record in the log of the run that a model failed."""
-        self._execution.report_event(
+        self._execution.record_event(
             "LLM_CALL_FAILED",
-            model=self._names[0],
+            model=self._model_names[0],
             error=f"{type(error).__name__}: {error}",
-            fallback=self._names[1] if len(self._names) > 1 else None,
+            fallback=self._model_names[1] if len(self._model_names) > 1 else None,
         )
 
     def _make_failure(self, errors: Sequence[Exception]) -> StepFailed:

@@ -1,4 +1,4 @@
-"""The handler of LLM steps: renders the prompts, requests and checks an answer, and merges it into the state."""
+"""The handler of LLM steps, which renders prompts, requests and checks an answer, and converts it to a result."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class LlmStepHandler:
         corrections = 0
         while True:
             answer = CheckedAnswer(await conversation.reply(), self._step)
-            failed = await self._run_checks(answer, execution, journal)
+            failed_checks = await self._run_checks(answer, execution, journal)
             try:
-                feedback = self._guard.feedback(failed, corrections)
+                feedback = self._guard.make_feedback(failed_checks, corrections)
                 if feedback is None:
                     return self._make_result(answer)
             except (StepFailed, InvalidUpdateError):
@@ -54,7 +54,7 @@ class LlmStepHandler:
     async def _run_checks(
         self, answer: CheckedAnswer, execution: StepExecution, journal: ConversationJournal
     ) -> list[FailedCheck]:
-        """Return the checks that an answer fails. They run once: their results are journaled."""
+        """Return the checks that an answer fails. Their results are journaled, so they are not run again."""
         if not self._step.guardrails.post_checks:
             return []
 
@@ -70,7 +70,7 @@ class LlmStepHandler:
         return result
 
     def _make_request(self, execution: StepExecution) -> ModelRequest:
-        """Return the first request. System messages come before the conversation, as providers require."""
+        """Return the first request. System messages are moved to its beginning, because providers require this."""
         step = self._step
         prompts = [("system", step.system_prompt), *((message.role, message.content) for message in step.messages)]
         rendered = [(role, render(text, execution.input, execution.state)) for role, text in prompts]
@@ -88,7 +88,7 @@ class LlmStepHandler:
 
 
 def make_result(answer: CheckedAnswer) -> StepResult:
-    """Convert an answer to a result: JSON is merged into the state, text is stored in a field.
+    """Convert an answer to a result, which merges JSON into the state, or stores text in a field of the state.
 
     Raises StepFailed for an answer that is not the expected JSON.
     """
@@ -102,9 +102,9 @@ def make_result(answer: CheckedAnswer) -> StepResult:
     elif isinstance(value, Mapping):
         fields = dict(cast("Mapping[str, Any]", value))
     else:
-        kind = type(value).__name__
+        type_name = type(value).__name__
         raise _make_failure(
-            answer, f"answered with a JSON {kind}, not a map. Ask for a map in the prompt, or set an outputKey."
+            answer, f"answered with a JSON {type_name}, not a map. Ask for a map in the prompt, or set an outputKey."
         )
     return StepResult(output=fields, state_updates=fields)
 

@@ -1,7 +1,7 @@
-"""The models and tools of LLM steps, resolved by the names in definitions.
+"""The models and tools of LLM steps, which definitions refer to by name.
 
-The definition describes a tool. Its implementation is looked up in the tools that were passed to `compile_steps`, then
-in the task handlers.
+A definition only describes a tool. The implementation is looked up by name in the tools that were passed to
+`compile_steps`, then in the task handlers.
 """
 
 from __future__ import annotations
@@ -24,27 +24,28 @@ from statewright.workflow.steps.result import read_result
 # -- models
 
 StepModelOptions = Mapping[str, Any] | Callable[[str], Any] | ChatModel | str | None
-"""Models by the names in steps, with `default` for all other names; a function that returns the model of a name, or
-None; or one model for all steps. A model is a chat model, a LangChain model, or a name such as `openai:gpt-5`."""
+"""Models by the names that steps use, with `default` for all other names; or a function that returns the model with a
+name, or None; or one model for all steps. A model is a chat model, a LangChain model, or a name such as
+`openai:gpt-5`."""
 _PROVIDERS: Final = {"gpt-": "openai", "o1-": "openai", "o3-": "openai", "o4-": "openai", "claude-": "anthropic"}
-"""Providers by the prefix of their model names."""
+"""Providers, by prefixes of the names of their models."""
 
 
 class StepModels:
-    """Resolves the models that steps name. They are connected on demand."""
+    """Finds the models that steps name. A model is connected when it is looked up by `find`."""
 
     def __init__(self, models: StepModelOptions = None) -> None:
         self._find = _make_finder(models)
 
     def has(self, name: str) -> bool:
-        """Return whether a name is known. Connecting to the model may still fail."""
+        """Return whether there is a model with a name. Connecting it may still fail."""
         return self._find(name) is not None
 
     def find(self, name: str) -> ChatModel | None:
-        """Return the model with a name; None for an unknown name.
+        """Return the model with a name; None if there is none.
 
-        Raises MissingApiKey or ModelError if it cannot be connected, and InvalidConfig for an object that is not a
-        model.
+        Raises MissingApiKey or ModelError if the model cannot be connected, and InvalidConfig for an object that is not
+        a model.
         """
         model = self._find(name)
         return as_chat_model(model) if model is not None else None
@@ -62,7 +63,7 @@ def _make_finder(models: StepModelOptions) -> Callable[[str], Any]:
 
 
 def qualify_model_name(name: str) -> str | None:
-    """Return the name of a model with its provider; None if the provider is not recognized."""
+    """Return the name of a model with its provider; None if the name does not reveal the provider."""
     if ":" in name:
         return name
     provider = next((provider for prefix, provider in _PROVIDERS.items() if name.startswith(prefix)), None)
@@ -72,14 +73,15 @@ def qualify_model_name(name: str) -> str | None:
 # -- tools
 
 StepTools = Mapping[str, Any] | Iterable[Any] | None
-"""Tools or functions, as a list or by their names in definitions."""
+"""Tools or functions, as a list, or in a mapping by their names in definitions."""
 ToolFactory = Callable[[StepExecution], Tool]
 """Returns the tool for one execution of a step."""
 
 
 def read_tools(tools: StepTools) -> Mapping[str, Any]:
-    """Return tools by name. A map is returned unchanged: its values are converted on demand, as they may be imported.
+    """Return tools by name.
 
+    A mapping is returned unchanged, because reading its values may import them. They are converted when they are used.
     Raises InvalidConfig for an object that is not a tool, and ToolError for a function with unsupported parameters.
     """
     if isinstance(tools, Mapping):
@@ -97,12 +99,12 @@ def as_tool(tool: Any, name: str | None = None) -> Tool:
 
 
 class DeclaredTool:
-    """A tool with the name of the definition, which may also override its description and parameters."""
+    """A tool under the name in the definition, which may also override its description and its parameters."""
 
-    def __init__(self, declared: LlmTool, tool: Tool) -> None:
-        self.name = declared.name
-        self.description = declared.description or tool.description
-        self.parameters: Mapping[str, Any] = declared.parameters or tool.parameters
+    def __init__(self, definition: LlmTool, tool: Tool) -> None:
+        self.name = definition.name
+        self.description = definition.description or tool.description
+        self.parameters: Mapping[str, Any] = definition.parameters or tool.parameters
         self.options = tool_options(tool)
         self._tool = tool
 
@@ -111,18 +113,18 @@ class DeclaredTool:
 
 
 class TaskTool:
-    """A task handler as a tool: the arguments are its `config`, and its `output` is the result."""
+    """A task handler as a tool. The handler receives the arguments as its `config`, and its `output` is the result."""
 
-    def __init__(self, declared: LlmTool, handler: Handler, step: LlmStep, execution: StepExecution) -> None:
-        self.name = declared.name
-        self.description = declared.description or inspect.getdoc(handler) or ""
-        self.parameters: Mapping[str, Any] = declared.parameters or {"type": "object", "properties": {}}
+    def __init__(self, definition: LlmTool, handler: Handler, step: LlmStep, execution: StepExecution) -> None:
+        self.name = definition.name
+        self.description = definition.description or inspect.getdoc(handler) or ""
+        self.parameters: Mapping[str, Any] = definition.parameters or {"type": "object", "properties": {}}
         self._handler = handler
         self._step = step
         self._execution = execution
 
     async def call(self, arguments: Mapping[str, Any], *, context: ToolContext) -> Any:
-        step_context = self._execution.context(
+        step_context = self._execution.make_context(
             arguments, idempotency_key=context.idempotency_key, runtime=context.runtime
         )
         call = bind_step(self._handler, self._step)

@@ -25,7 +25,13 @@ def test_2_2_a_result_replaces_the_values_of_its_keys() -> None:
 
 def test_contexts_are_not_changed_in_place() -> None:
     before = {"k": [1], "u": 1}
-    for effects in ({}, {"append": True}, {"clear": True}, {"reset": ("u",)}, {"output_key": "k"}):
+    for effects in (
+        {},
+        {"appends_values": True},
+        {"clears_context": True},
+        {"reset_keys": ("u",)},
+        {"output_key": "k"},
+    ):
         apply_visit(before, visit('{"k": 2}', **effects), None)
     assert before == {"k": [1], "u": 1}
 

@@ -83,10 +83,12 @@ def test_2_9_a_summary_replaces_all_but_the_first_message() -> None:
 
 
 def test_2_2_history_flags_change_the_messages() -> None:
-    lineage = lineage_of(FORK[0], Visit("e", "e", "x", ("r",), effects=Effects(forget=True, as_human=True)))
+    lineage = lineage_of(
+        FORK[0], Visit("e", "e", "x", ("r",), effects=Effects(removes_messages=True, is_user_message=True))
+    )
     (message,) = lineage.get_view(("e",)).history
     assert (message.role, message.text) == ("user", "x")
-    assert texts(lineage_of(Visit("e", "e", "x", effects=Effects(remember=False))).get_view(("e",))) == ["hi"]
+    assert texts(lineage_of(Visit("e", "e", "x", effects=Effects(adds_message=False))).get_view(("e",))) == ["hi"]
 
 
 def test_a_long_chain_of_visits_does_not_recurse_deeply() -> None:

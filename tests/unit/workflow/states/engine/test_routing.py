@@ -67,7 +67,7 @@ def test_2_6_a_branch_stays_in_its_chain_and_gathers_at_the_exit() -> None:
     assert describe_sends(inside) == [("q", "1/2", False)]
     leaving = route(CHAIN, "words", inside.sends[0].arg, state_id="q")
     assert [send.node for send in leaving.sends] == ["e", "f"]
-    assert all(send.arg.iteration is None and send.arg.ended == "v" for send in leaving.sends)
+    assert all(send.arg.iteration is None and send.arg.ended_iteration == "v" for send in leaving.sends)
 
 
 def test_2_6_an_empty_list_continues_at_the_exit_of_the_chain() -> None:

@@ -21,13 +21,15 @@ def test_2_2_default_effects_are_one_object() -> None:
 
 
 def test_2_2_every_flag_has_its_effect() -> None:
-    assert effects(", store_in_context: false, output_key: k") == Effects(store=False, output_key="k")
-    assert effects(", clear_context_store: keep_current") == Effects(clear="keep_current")
+    assert effects(", store_in_context: false, output_key: k") == Effects(stores_result=False, output_key="k")
+    assert effects(", clear_context_store: keep_current") == Effects(clears_context="keep_current")
     assert effects(", reset_keys_in_context_store: [a, b], append_to_context: true") == Effects(
-        reset=("a", "b"), append=True
+        reset_keys=("a", "b"), appends_values=True
     )
-    assert effects(", keep_history: false, clear_prior_messages: true") == Effects(remember=False, forget=True)
-    assert effects("", result_as_human_message="true") == Effects(as_human=True)
+    assert effects(", keep_history: false, clear_prior_messages: true") == Effects(
+        adds_message=False, removes_messages=True
+    )
+    assert effects("", result_as_human_message="true") == Effects(is_user_message=True)
 
 
 def lineage_of(*visits: Visit) -> Lineage:

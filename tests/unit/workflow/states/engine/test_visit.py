@@ -16,8 +16,20 @@ from statewright.workflow.states.engine.visit import ANSWER, DEFAULT_EFFECTS, Ef
         Visit(
             "1.0", "s", "x", item=ItemRef("0.0", "xs", 3), merges_item=True, iteration="0.0", summary="so far", calls=3
         ),
-        Visit("1.0", "s", "x", effects=Effects(store=False, output_key="k", clear="keep_current", reset=("a", "b"))),
-        Visit("1.0", "s", "x", effects=Effects(append=True, remember=False, forget=True, as_human=True, splits=True)),
+        Visit(
+            "1.0",
+            "s",
+            "x",
+            effects=Effects(stores_result=False, output_key="k", clears_context="keep_current", reset_keys=("a", "b")),
+        ),
+        Visit(
+            "1.0",
+            "s",
+            "x",
+            effects=Effects(
+                appends_values=True, adds_message=False, removes_messages=True, is_user_message=True, splits_result=True
+            ),
+        ),
         Visit("1.0", "s", "x", item=ItemRef("0.0"), is_entry=True),
     ],
 )
@@ -26,7 +38,7 @@ def test_visits_survive_storage(visit: Visit) -> None:
     decoded = serde.decode(serde.encode(visit))
     assert decoded == visit
     assert isinstance(decoded.after, tuple)
-    assert isinstance(decoded.effects.reset, tuple)
+    assert isinstance(decoded.effects.reset_keys, tuple)
 
 
 def test_defaults_are_not_stored() -> None:
@@ -37,12 +49,9 @@ def test_defaults_are_not_stored() -> None:
 
 
 def test_default_effects_store_and_remember() -> None:
-    assert (DEFAULT_EFFECTS.store, DEFAULT_EFFECTS.remember, DEFAULT_EFFECTS.clear, DEFAULT_EFFECTS.append) == (
-        True,
-        True,
-        False,
-        False,
-    )
+    effects = DEFAULT_EFFECTS
+    assert (effects.stores_result, effects.adds_message) == (True, True)
+    assert (effects.clears_context, effects.appends_values) == (False, False)
 
 
 @pytest.mark.parametrize("answer", ["go on", {"k": 1}, 5])

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from statewright.workflow.states.expressions import condition_scope, holds, parse_expression
+from statewright.workflow.states.expressions import holds, make_condition_scope, parse_expression
 
 
 def check(text: str, result: Any) -> bool:
@@ -90,7 +90,7 @@ def test_4_3_common_expressions_are_evaluated(text: str, result: Any, expected: 
     ],
 )
 def test_2_4_strings_in_the_result_are_converted(text: Any, value: Any):
-    converted = condition_scope({"x": text})["x"]
+    converted = make_condition_scope({"x": text})["x"]
 
     assert converted == value
     assert type(converted) is type(value)
@@ -181,7 +181,7 @@ def test_2_4_hostile_values_are_not_evaluated():
 
 
 def test_values_are_converted_only_when_read():
-    scope = condition_scope({"a": "1", "b": "2"})
+    scope = make_condition_scope({"a": "1", "b": "2"})
 
     assert scope["a"] == scope["a"] == 1
     assert dict(scope) == {"keys": ["a", "b"], "a": 1}

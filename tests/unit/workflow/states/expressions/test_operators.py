@@ -11,7 +11,7 @@ from statewright.workflow.states.expressions.operators import (
     COMPARE,
     add,
     contains,
-    describe_kind,
+    describe_type,
     get_key,
     get_slice,
     multiply,
@@ -90,6 +90,6 @@ def test_a_long_comparison_is_rejected() -> None:
 
 
 def test_every_value_has_a_kind() -> None:
-    assert [describe_kind(value) for value in (None, True, 1, 1.5, "", [], {}, object())] == [
+    assert [describe_type(value) for value in (None, True, 1, 1.5, "", [], {}, object())] == [
         *("null", "a boolean", "a number", "a number", "a string", "a list", "a map", "another value")
     ]

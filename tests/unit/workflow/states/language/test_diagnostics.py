@@ -30,21 +30,23 @@ def test_1_8_a_problem_names_its_state() -> None:
 
 
 def test_a_hint_suggests_the_nearest_name_and_lists_the_names() -> None:
-    assert Diagnostics().hint("reveiw", ["draft", "review"], noun="States") == (
+    assert Diagnostics().make_hint("reveiw", ["draft", "review"], label="States") == (
         "Did you mean 'review'? States: draft, review."
     )
-    assert Diagnostics().hint("x", [], noun="States") == "States: none."
+    assert Diagnostics().make_hint("x", [], label="States") == "States: none."
 
 
 def test_a_hint_lists_a_limited_number_of_names() -> None:
-    assert Diagnostics().hint("x", [f"state_{i}" for i in range(25)], noun="States").endswith("state_19 and 5 more.")
+    assert (
+        Diagnostics().make_hint("x", [f"state_{i}" for i in range(25)], label="States").endswith("state_19 and 5 more.")
+    )
 
 
 def test_the_number_of_suggestions_is_limited() -> None:
     diagnostics = Diagnostics()
     known = [f"name{i}" for i in range(MAX_COMPARISONS // 2)]
-    assert [diagnostics.near_miss("nam1", known) is not None for _ in range(3)] == [True, True, False]
+    assert [diagnostics.find_similar_name("nam1", known) is not None for _ in range(3)] == [True, True, False]
 
 
 def test_very_long_names_get_no_suggestion() -> None:
-    assert Diagnostics().near_miss("a" * 61, ["a" * 60]) is None
+    assert Diagnostics().find_similar_name("a" * 61, ["a" * 60]) is None

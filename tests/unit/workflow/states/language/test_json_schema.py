@@ -20,7 +20,7 @@ HEAD = "assistants: [{id: a, system_prompt: p}]\n"
 def plain(text: str | bytes) -> Any:
     root = read_document(text).root
     assert root is not None
-    return root.plain()
+    return root.to_plain()
 
 
 def is_valid(text: str | bytes) -> bool:

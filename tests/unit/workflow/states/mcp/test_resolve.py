@@ -30,7 +30,7 @@ def resolve(
 def test_a_command_is_resolved() -> None:
     resolved = resolve({"command": "npx", "args": ["-y", 3], "env": {"A": "b"}}, tools=["x"])
     assert resolved.server == Made.stdio("m", "npx", ["-y", "3"], env={"A": "b"}, allowed_tools=["x"])
-    assert not resolved.is_single
+    assert not resolved.is_single_use
 
 
 @pytest.mark.parametrize(("kind", "constructor"), [(None, Made.sse), ("streamable-http", Made.http)])
@@ -52,12 +52,12 @@ def test_4_1_8_a_context_value_stays_one_argument_and_makes_the_server_single_us
     dynamic = {"resolve_dynamic_values_in_arguments": True}
     resolved = resolve({"command": "npx", "args": "run {{x}}"}, {"x": "a --evil"}, **dynamic)
     assert resolved.server == Made.stdio("m", "npx", ["run", "a --evil"])
-    assert resolved.is_single
-    assert not resolve({"command": "npx", "args": "run {{y}}"}, {"x": "a"}, **dynamic).is_single
+    assert resolved.is_single_use
+    assert not resolve({"command": "npx", "args": "run {{y}}"}, {"x": "a"}, **dynamic).is_single_use
 
 
 def test_single_usage_makes_the_server_single_use() -> None:
-    assert resolve({"command": "npx", "single_usage": True}).is_single
+    assert resolve({"command": "npx", "single_usage": True}).is_single_use
 
 
 def test_a_server_of_the_project_takes_precedence_and_is_allowed() -> None:

@@ -44,7 +44,7 @@ def test_all_values_of_the_wrong_type_are_reported() -> None:
         "m is a list: [1].",
         "s is a list: [1].",
     ]
-    assert reader.faults[0] == ConfigFault(("config", "t"), "t is a number: 1.", "Write a text.")
+    assert reader.faults[0] == ConfigFault(("config", "t"), "t is a number: 1.", "Write a string.")
 
 
 @pytest.mark.parametrize("text", ["nonsense", "[1]", "[" * 50_000])

@@ -18,7 +18,7 @@ def test_models_are_found_by_name() -> None:
     assert resources.model("big") is model
     with pytest.raises(ModelError, match="State 's' needs the model 'small'"):
         resources.model("small")
-    with pytest.raises(ModelError, match="State 's' needs a model, and none is configured"):
+    with pytest.raises(ModelError, match="State 's' needs a model, but none is configured"):
         resources.model()
 
 

@@ -10,13 +10,13 @@ import pytest
 from statewright.errors import InvalidConfig, MissingApiKey
 from statewright.messages import Message
 from statewright.models import ModelRequest, ScriptedModel
-from statewright.workflow.states.resources.chat_models import ModelNames, ModelSource, NamedModel, WorkflowModels
+from statewright.workflow.states.resources.chat_models import ModelResolver, ModelSource, NamedModel, WorkflowModels
 
 LOCAL = {"local": ModelSource("openai-chat:llama", base_url="http://localhost:1/v1", api_key="env:LOCAL_KEY")}
 
 
 def workflow_models(models: Any = None, *, provider: str | None = None, default: str | None = None) -> WorkflowModels:
-    return WorkflowModels(models, ModelNames(LOCAL, provider), default)
+    return WorkflowModels(models, ModelResolver(LOCAL, provider), default)
 
 
 def name_of(model: Any) -> str:
@@ -89,9 +89,9 @@ def test_a_named_model_streams_and_connects_once() -> None:
 
 
 def test_the_same_name_returns_the_same_model() -> None:
-    names = ModelNames(LOCAL, "openai")
-    assert names.find("gpt-5") is names.find("openai:gpt-5")
-    assert names.find("") is None
+    resolver = ModelResolver(LOCAL, "openai")
+    assert resolver.find("gpt-5") is resolver.find("openai:gpt-5")
+    assert resolver.find("") is None
 
 
 def test_keys_are_read_when_a_model_connects(monkeypatch: pytest.MonkeyPatch) -> None:

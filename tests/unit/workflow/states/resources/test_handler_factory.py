@@ -47,10 +47,10 @@ def test_head_resources_are_not_needed_before_a_call() -> None:
 def test_models_are_found_by_assistant_then_by_name_then_as_default() -> None:
     one, two, three = (ScriptedModel([]) for _ in range(3))
     factory = HandlerFactory(DEFINITION, models={"a": one, "fast": two, "default": three})
-    assert unwrap(factory.model_for("s", A)) is one
-    assert unwrap(HandlerFactory(DEFINITION, models={"fast": two, "default": three}).model_for("s", A)) is two
-    assert factory.model_for("e", B) is three
-    assert HandlerFactory(DEFINITION, models=one).model_for("e", B) is one
+    assert unwrap(factory.find_model("s", A)) is one
+    assert unwrap(HandlerFactory(DEFINITION, models={"fast": two, "default": three}).find_model("s", A)) is two
+    assert factory.find_model("e", B) is three
+    assert HandlerFactory(DEFINITION, models=one).find_model("e", B) is one
 
 
 @pytest.mark.parametrize("models", [None, {"other": ScriptedModel([])}])

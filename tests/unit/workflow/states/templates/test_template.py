@@ -130,8 +130,8 @@ def test_2_3_a_rendering_error_names_the_line(text: str):
 
 def test_2_3_a_placeholder_without_a_value_is_reported_once():
     reported: list[str] = []
-    parse_template("{{nope}} {{u}} {{nope}} {{ u + nope }} {{ u|jion }}").render(SCOPE, report=reported.append)
-    render_values("{{ d.nope }}", SCOPE, report=reported.append)
+    parse_template("{{nope}} {{u}} {{nope}} {{ u + nope }} {{ u|jion }}").render(SCOPE, on_unresolved=reported.append)
+    render_values("{{ d.nope }}", SCOPE, on_unresolved=reported.append)
 
     assert reported == ["{{nope}}", "{{ u + nope }}", "{{ u|jion }}", "{{ d.nope }}"]
 
@@ -281,7 +281,7 @@ def test_2_3_the_value_of_a_single_placeholder_is_plain_json():
     assert render_values("{{ 'a' if false }}", scope) == ""
     for text in ("{{ people|map(attribute='x')|list }}", "{{ ('a' if false) + 'b' }}"):
         reported: list[str] = []
-        assert render_values(text, scope, report=reported.append) == text
+        assert render_values(text, scope, on_unresolved=reported.append) == text
         assert reported == [text]
     for text in ("{{ namespace() }}", "{{ [namespace()] }}"):
         with pytest.raises(ExpressionError, match="namespace"):

@@ -26,18 +26,18 @@ FAILED = [FailedCheck("c", "bad"), FailedCheck("d", "worse")]
 
 
 def test_feedback_depends_on_the_mode_and_the_number_of_rounds() -> None:
-    assert guard("warn").feedback(FAILED, 0) is None
-    assert guard("block").feedback([], 0) is None
-    assert guard("retry_with_feedback").feedback(FAILED, 0) == "Your answer was not accepted.\nbad\nworse"
+    assert guard("warn").make_feedback(FAILED, 0) is None
+    assert guard("block").make_feedback([], 0) is None
+    assert guard("retry_with_feedback").make_feedback(FAILED, 0) == "Your answer was not accepted.\nbad\nworse"
     for output_guard, rounds in ((guard("block"), 0), (guard("retry_with_feedback"), FEEDBACK_ROUNDS)):
         with pytest.raises(StepFailed, match="c: bad d: worse") as failed:
-            output_guard.feedback(FAILED, rounds)
+            output_guard.make_feedback(FAILED, rounds)
         assert failed.value.details == {"checks": [{"check": "c", "reason": "bad"}, {"check": "d", "reason": "worse"}]}
 
 
 def test_each_failed_check_is_reported() -> None:
     events: list[Any] = []
-    execution = cast(Any, SimpleNamespace(report_event=lambda kind, **payload: events.append((kind, payload))))
+    execution = cast(Any, SimpleNamespace(record_event=lambda kind, **payload: events.append((kind, payload))))
     answer = CheckedAnswer(ModelResponse(Message("x", role="assistant")), cast(Any, None))
     assert asyncio.run(guard("warn").run_checks(answer, execution)) == [FailedCheck("c", "bad")]
     assert events == [("GUARDRAIL_FAILED", {"check": "c", "reason": "bad", "onFailure": "warn"})]

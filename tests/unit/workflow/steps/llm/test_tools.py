@@ -14,7 +14,7 @@ from statewright.workflow.steps import StepContext, StepFailure, StepResult
 from statewright.workflow.steps.llm.resources import DeclaredTool, TaskTool, as_tool, read_tools
 from statewright.workflow.steps.model import LlmTool
 
-EXECUTION = cast(Any, SimpleNamespace(context=lambda config, **_: StepContext(config=config)))
+EXECUTION = cast(Any, SimpleNamespace(make_context=lambda config, **_: StepContext(config=config)))
 
 
 def weather(city: str) -> str:

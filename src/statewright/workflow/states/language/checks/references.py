@@ -20,7 +20,7 @@ NODE_KINDS: Final = (
     "summarize_conversation_node",
     "result_finalizer_node",
 )
-"""The kinds of custom nodes in the language."""
+"""The kinds of custom nodes that the language defines."""
 
 UNSUPPORTED_KINDS: Final = {
     "bedrock_flow_node": (
@@ -32,14 +32,14 @@ UNSUPPORTED_KINDS: Final = {
         "Let a state decide, with a switch in its next.",
     ),
 }
-"""Kinds of other implementations of the language: the reason why they are not supported, and an alternative."""
+"""Kinds that only other implementations of the language support: the end of a sentence that says so, and advice."""
 
 _REFERENCES: Final = {
     "assistant_id": ("assistants", "assistant"),
     "tool_id": ("tools", "tool"),
     "custom_node_id": ("custom_nodes", "custom node"),
 }
-"""The list to which a key of a state refers, and the noun for its items, by key."""
+"""For each key of a state that refers to an id: the list that contains the id, and the noun for an item of the list."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +50,8 @@ class Ids:
     """The items by id. For a duplicate id, the first item."""
     is_complete: bool
     """True if every item has an id. Otherwise an unknown id may belong to an item that could not be read."""
-    misspelt: str | None = None
-    """An unknown key of the workflow that is probably a misspelling of this list."""
+    misspelt_key: str | None = None
+    """An unknown key of the workflow that is probably the misspelt key of this list; None if there is none."""
 
 
 def check_references(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: Diagnostics) -> None:
@@ -62,44 +62,48 @@ def check_references(workflow: ParsedMap, node_kinds: Collection[str], diagnosti
     targets = {**ids["states"].by_id, END_STATE: None}
     _check_kinds(workflow, node_kinds, diagnostics)
     _check_reserved(ids["states"], diagnostics)
-    misspelt: set[str] = set()
+    misspelt_keys: set[str] = set()
     for state in workflow.parts("states"):
-        misspelt |= _check_reference(state, ids, diagnostics)
+        misspelt_keys |= _check_references_of(state, ids, diagnostics)
         _check_targets(state, ids["states"], targets, diagnostics)
-    for key in misspelt:
+    for key in misspelt_keys:
         message = f"{workflow.subject} has no key {shorten(key)!r}, and states refer to its contents."
-        advice = f"Write it as {diagnostics.near_miss(key, workflow.schema.current)!r}."
+        advice = f"Write it as {diagnostics.find_similar_name(key, workflow.schema.current_names)!r}."
         diagnostics.error(Phase.FORM, *workflow.key_location(key), message, advice)
 
 
 def _collect_ids(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> Ids:
     by_id: dict[str, ParsedMap] = {}
-    parts = workflow.parts(name)
-    for part in parts:
-        part_id = part.values.get("id")
-        if part_id in by_id:
+    items = workflow.parts(name)
+    for item in items:
+        item_id = item.values.get("id")
+        if item_id in by_id:
             message = (
-                f"Two {name.replace('_', ' ')} have the id {shorten(part_id)!r}: "
-                f"the first one is on line {by_id[part_id].at('id').line}."
+                f"Two {name.replace('_', ' ')} have the id {shorten(item_id)!r}: "
+                f"the first one is on line {by_id[item_id].at('id').line}."
             )
-            diagnostics.error(Phase.REFERENCES, *part.location("id"), message, "Give one of them another id.")
-        elif part_id is not None:
-            by_id[part_id] = part
-    return Ids(by_id, _is_complete(workflow, name, parts), _find_misspelt(workflow, name, diagnostics))
+            diagnostics.error(Phase.REFERENCES, *item.location("id"), message, "Give one of them another id.")
+        elif item_id is not None:
+            by_id[item_id] = item
+    return Ids(by_id, _is_complete(workflow, name, items), _find_misspelt_key(workflow, name, diagnostics))
 
 
-def _find_misspelt(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> str | None:
+def _find_misspelt_key(workflow: ParsedMap, name: str, diagnostics: Diagnostics) -> str | None:
+    """Return an unknown key that is probably a misspelling of `name`; None if `name` is present."""
     if workflow.has_key(name):
         return None
     unknown = [key for key in workflow.content if key not in workflow.schema.by_name]
-    return next((key for key in unknown if diagnostics.near_miss(key, workflow.schema.current) == name), None)
+    return next(
+        (key for key in unknown if diagnostics.find_similar_name(key, workflow.schema.current_names) == name), None
+    )
 
 
-def _is_complete(workflow: ParsedMap, name: str, parts: tuple[ParsedMap, ...]) -> bool:
+def _is_complete(workflow: ParsedMap, name: str, items: tuple[ParsedMap, ...]) -> bool:
+    """Return whether all items of a list could be read, with their ids."""
     if not workflow.has_key(name):
         return True
-    listed = workflow.content[name].content
-    return isinstance(listed, list) and len(parts) == len(listed) and all("id" in part.values for part in parts)
+    nodes = workflow.content[name].content
+    return isinstance(nodes, list) and len(items) == len(nodes) and all("id" in item.values for item in items)
 
 
 def _check_kinds(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: Diagnostics) -> None:
@@ -113,13 +117,13 @@ def _check_kinds(workflow: ParsedMap, node_kinds: Collection[str], diagnostics: 
             reason, advice = UNSUPPORTED_KINDS[kind]
             diagnostics.error(Phase.REFERENCES, *location, f"{node.label}: {kind!r} {reason}.", advice)
             continue
-        source = "" if name == "custom_node_id" else " (its id, as it has no custom_node_id)"
-        message = f"{node.label} has the kind {shorten(kind)!r}{source}, which is not supported."
-        diagnostics.error(Phase.REFERENCES, *location, message, diagnostics.hint(kind, node_kinds, noun="Kinds"))
+        origin = "" if name == "custom_node_id" else " (its id, as it has no custom_node_id)"
+        message = f"{node.label} has the kind {shorten(kind)!r}{origin}, which is not supported."
+        diagnostics.error(Phase.REFERENCES, *location, message, diagnostics.make_hint(kind, node_kinds, label="Kinds"))
 
 
 def _check_reserved(states: Ids, diagnostics: Diagnostics) -> None:
-    """Report ids that are reserved, and ids with the same node name."""
+    """Report ids that are reserved, and different ids that lead to the same node name."""
     nodes: dict[str, str] = {}
     for state_id, state in states.by_id.items():
         other = nodes.setdefault(node_name(state_id), state_id)
@@ -134,23 +138,26 @@ def _check_reserved(states: Ids, diagnostics: Diagnostics) -> None:
         diagnostics.error(Phase.REFERENCES, *state.location("id"), message, "Give it another id.")
 
 
-def _check_reference(state: ParsedMap, ids: dict[str, Ids], diagnostics: Diagnostics) -> set[str]:
-    """Report references of a state to unknown ids. Return the misspelt lists that probably contain them."""
-    misspelt: set[str] = set()
+def _check_references_of(state: ParsedMap, ids: dict[str, Ids], diagnostics: Diagnostics) -> set[str]:
+    """Report references of a state to unknown ids.
+
+    If the list that should contain an id is missing because its key is misspelt, return the misspelt key instead.
+    """
+    misspelt_keys: set[str] = set()
     for name, (list_name, noun) in _REFERENCES.items():
         reference = state.values.get(name)
         target_ids = ids[list_name]
         if reference is None or reference in target_ids.by_id or not target_ids.is_complete:
             continue
-        if target_ids.misspelt is not None:
-            misspelt.add(target_ids.misspelt)
+        if target_ids.misspelt_key is not None:
+            misspelt_keys.add(target_ids.misspelt_key)
             continue
         message = f"{state.label}: the {noun} {shorten(reference)!r} does not exist."
-        advice = _suggest_other_key(reference, ids) or diagnostics.hint(
-            reference, target_ids.by_id, noun=list_name.replace("_", " ").capitalize()
+        advice = _suggest_other_key(reference, ids) or diagnostics.make_hint(
+            reference, target_ids.by_id, label=list_name.replace("_", " ").capitalize()
         )
         diagnostics.error(Phase.REFERENCES, *state.location(name), message, advice)
-    return misspelt
+    return misspelt_keys
 
 
 def _suggest_other_key(reference: str, ids: dict[str, Ids]) -> str:
@@ -167,7 +174,7 @@ def _check_targets(state: ParsedMap, states: Ids, targets: Collection[str], diag
         for target, path, at in iter_targets(transition):
             if target != END_STATE and target not in states.by_id and states.is_complete:
                 message = f"{state.label} leads to {shorten(target)!r}, which is not a state."
-                advice = diagnostics.hint(target, targets, noun="States")
+                advice = diagnostics.make_hint(target, targets, label="States")
                 diagnostics.error(Phase.REFERENCES, path, at, message, advice)
         if transition.values.get("iter_key") == "":
             advice = (

@@ -16,7 +16,7 @@ from statewright.workflow.states.templates import parse_template
 
 
 def check_rules(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
-    """Report invalid values, and replace the text of expressions by parsed ones."""
+    """Report invalid values, and replace the text of expressions with parsed expressions."""
     _check_servers(workflow, diagnostics)
     _check_templates(workflow, diagnostics)
     _check_chains(workflow, diagnostics)
@@ -28,15 +28,15 @@ def check_rules(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
 
 def _parse_expressions(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
     for state in workflow.parts("states"):
-        for part, name in _iter_expressions(state):
+        for parsed_map, name in _iter_expressions(state):
             try:
-                part.values[name] = expression = parse_expression(part.values[name])
+                parsed_map.values[name] = expression = parse_expression(parsed_map.values[name])
             except ExpressionError as error:
-                diagnostics.error(Phase.RULES, *part.location(name), str(error), "")
+                diagnostics.error(Phase.RULES, *parsed_map.location(name), str(error), "")
                 continue
             for reason in expression.unsupported:
-                message = f"This expression counts as false at run time: {reason}"
-                diagnostics.warn(Phase.RULES, *part.location(name), message, "")
+                message = f"This expression is always false at run time: {reason}"
+                diagnostics.warn(Phase.RULES, *parsed_map.location(name), message, "")
 
 
 def _iter_expressions(state: ParsedMap) -> Iterator[tuple[ParsedMap, str]]:
@@ -44,7 +44,7 @@ def _iter_expressions(state: ParsedMap) -> Iterator[tuple[ParsedMap, str]]:
     for transition in state.parts("next"):
         tests = [(condition, "expression") for condition in transition.parts("condition")]
         tests += [(case, "condition") for switch in transition.parts("switch") for case in switch.parts("cases")]
-        yield from ((part, key) for part, key in tests if key in part.values)
+        yield from ((parsed_map, key) for parsed_map, key in tests if key in parsed_map.values)
 
 
 # -- templates
@@ -61,10 +61,10 @@ def _check_templates(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
         _check_template(tool, "tool_args", diagnostics)
 
 
-def _check_template(part: ParsedMap, name: str, diagnostics: Diagnostics) -> None:
-    if name not in part.values:
+def _check_template(parsed_map: ParsedMap, name: str, diagnostics: Diagnostics) -> None:
+    if name not in parsed_map.values:
         return
-    pending = [(part.path_to(name), part.content[part.names[name]])]
+    pending = [(parsed_map.path_to(name), parsed_map.content[parsed_map.names[name]])]
     while pending:
         path, node = pending.pop()
         content = node.content
@@ -85,17 +85,17 @@ def _check_text(path: Path, node: YamlNode, text: str, diagnostics: Diagnostics)
         return
     for problem in template.errors:
         message = f"Line {problem.line} of the template: {problem.message}"
-        diagnostics.error(Phase.RULES, path, node.mark_of(problem.line), message, problem.suggestion)
+        diagnostics.error(Phase.RULES, path, node.get_mark(problem.line), message, problem.suggestion)
     for problem in template.warnings:
         message = f"A placeholder is left as written, unless a key has its name: {problem.message}"
-        diagnostics.warn(Phase.RULES, path, node.mark_of(problem.line), message, problem.suggestion)
+        diagnostics.warn(Phase.RULES, path, node.get_mark(problem.line), message, problem.suggestion)
 
 
 # -- schemas
 
 
 def _check_output_schema(state: ParsedMap, diagnostics: Diagnostics) -> None:
-    """Report a JSON Schema with an external reference, and warn about an invalid one."""
+    """Report a JSON Schema with an external reference, and warn about an invalid JSON Schema."""
     schema = read_json_schema(state.values.get("output_schema", ""))
     if schema is None:
         return
@@ -121,7 +121,7 @@ def _check_servers(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
 
 
 def _check_server(server: ParsedMap, diagnostics: Diagnostics) -> None:
-    """Report an enabled server without a command, URL or config id."""
+    """Report an enabled server that has neither a command nor a URL nor a config id."""
     config: ParsedMap | None = server.values.get("config")
     has_config = (config is not None and bool(config.names)) or (server.has_key("config") and config is None)
     has_name = any(server.has_key(name) and server.values.get(name) != "" for name in ("command", "mcp_config_id"))
@@ -136,10 +136,11 @@ def _check_server(server: ParsedMap, diagnostics: Diagnostics) -> None:
 
 
 def _check_chains(workflow: ParsedMap, diagnostics: Diagnostics) -> None:
-    """Report stages of one iteration with different keys, unless a stage finishes its item to split the result again.
+    """Report stages of one iteration that have different keys.
 
     A state with an `iter_key` is a stage of an iteration if another state leads to it with an `iter_key`. If a state
-    leads to it without one, its `iter_key` starts a new iteration.
+    leads to it without an `iter_key`, its own `iter_key` starts a new iteration. A stage with `finish_iteration` may
+    have another key, because it splits its result again.
     """
     states = {state.values["id"]: state for state in workflow.parts("states") if "id" in state.values}
     for previous in states.values():

@@ -1,4 +1,4 @@
-"""Checks of transitions: keys of `next` without effect, unreachable states, and states that cannot reach the end."""
+"""Checks of transitions: keys of `next` that have no effect, unreachable states, and states that cannot reach `end`."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Target = tuple[str, Path, Mark]
 
 
 def iter_targets(transition: ParsedMap) -> Iterator[Target]:
-    """Yield the targets of a transition, without a `state_id` that a condition or a switch overrides."""
+    """Yield the targets of a transition, except a `state_id` that a condition or a switch overrides."""
     for condition in transition.parts("condition"):
         yield from _iter_targets_in(condition, "then", "otherwise")
     for switch in transition.parts("switch"):
@@ -55,10 +55,10 @@ def iter_targets(transition: ParsedMap) -> Iterator[Target]:
                 yield item.content, (*transition.path_to("state_ids"), index), item.at
 
 
-def _iter_targets_in(part: ParsedMap, *keys: str) -> Iterator[Target]:
+def _iter_targets_in(parsed_map: ParsedMap, *keys: str) -> Iterator[Target]:
     for key in keys:
-        if key in part.values:
-            yield part.values[key], *part.location(key)
+        if key in parsed_map.values:
+            yield parsed_map.values[key], *parsed_map.location(key)
 
 
 # -- reachability
@@ -81,7 +81,7 @@ def check_graph(definition: Definition, diagnostics: Diagnostics, path: Path = (
             diagnostics.warn(Phase.GRAPH, (*path, index), state.at, message, advice)
     endless_ids = reachable - find_reachable(_reverse_edges(edges), [END_STATE])
     endless_states = [(index, state) for index, state in enumerate(definition.states) if state.id in endless_ids]
-    if endless_states:  # one warning for all of them
+    if endless_states:  # a single warning names all of them
         index, first = endless_states[0]
         names = ", ".join(shorten(state.id) for _, state in endless_states[:_MAX_LISTED])
         more = f" and {len(endless_states) - _MAX_LISTED} more" if len(endless_states) > _MAX_LISTED else ""
@@ -91,7 +91,7 @@ def check_graph(definition: Definition, diagnostics: Diagnostics, path: Path = (
 
 
 def find_reachable(edges: Mapping[str, Iterable[str]], starts: Iterable[str]) -> set[str]:
-    """Return the starts and everything reachable from them."""
+    """Return the starting nodes, and all nodes that can be reached from them along the edges."""
     seen = set(starts)
     pending = list(seen)
     while pending:

@@ -1,1 +1,1 @@
-"""Maps with declared keys: the declarations on the classes of the model, the types of values, and reading."""
+"""Maps with declared keys: their declarations on the classes of the model, the types of their values, and reading."""

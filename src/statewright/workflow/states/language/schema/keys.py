@@ -5,14 +5,14 @@
         \"\"\"A tool that states call.\"\"\"
 
         schema: ClassVar = MapSchema("tool", "a map with an id", noun="Tool")
-        id: Annotated[str, Text(empty=False), Key("The name by which states refer to it.")]
+        id: Annotated[str, Text(may_be_empty=False), Key("The name by which states refer to it.")]
         trace: Annotated[bool, Key("Whether calls are logged in detail.")] = False
         label: ClassVar[Annotated[str, Key("A label.")]]
         verbose: ClassVar = Renamed("trace")
         toolset: ClassVar = Ignored("tools are identified by name.")
 
 The type of the values follows from the annotation, and a field without a default is a required key. A class variable
-with a `Key` declares a key without a field: its value is stored in the field `settings`.
+with a `Key` declares a key that has no field. The value of such a key is stored in the field `settings`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,16 @@ class Key:
     name: str = ""
     """The key; by default the name of the field."""
     default: Any = _FIELD_DEFAULT
-    """The default to document, or None to document none; by default that of the field."""
+    """The default value to document; None to document no default. If omitted, it is the default of the field."""
 
 
 @dataclass(frozen=True, slots=True)
 class Renamed:
-    """Declares a deprecated name of another key."""
+    """Declares a deprecated name of a key."""
 
-    to: str
+    current_name: str
     both_allowed: bool = False
-    """True if both may be present; the current key then takes precedence."""
+    """True if both keys may be present. Then the current key takes precedence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,18 +77,18 @@ class KeySchema:
     required: bool = False
     default: Any = None
     current_name: str = ""
-    """For a deprecated key: its current name."""
+    """The current name of a deprecated key; empty for other keys."""
     both_allowed: bool = False
     ignored: str = ""
-    """For a key that is accepted without effect: the reason."""
+    """The reason why a key is accepted without effect; empty for other keys."""
     aliases: tuple[str, ...] = ()
     field: str = ""
-    """The field of the model; empty for a key that goes to its settings."""
+    """The field of the model; empty for a key whose value is stored in `settings`."""
     is_raw: bool = False
-    """True if the model stores a map as it is written, although its keys are declared."""
+    """True if the model stores the map as it is written, although the keys of the map are declared."""
 
 
-def keys_of(model: type[Any]) -> Mapping[str, KeySchema]:
+def read_keys(model: type[Any]) -> Mapping[str, KeySchema]:
     """Return the declared keys of a class by name, in the order of their declaration."""
     return {key.name: key for key in _iter_keys(model)}
 
@@ -101,13 +101,13 @@ def _iter_keys(model: type[Any]) -> Iterator[KeySchema]:
         if isinstance(value, Ignored):
             yield KeySchema(name=name, ignored=value.reason)
         elif isinstance(value, Renamed):
-            current = _make_key(value.to, hints[value.to], fields.get(value.to))
+            current = _make_key(value.current_name, hints[value.current_name], fields.get(value.current_name))
             assert current is not None
             yield KeySchema(
                 name=name,
                 type=current.type,
                 doc=current.doc,
-                current_name=value.to,
+                current_name=value.current_name,
                 both_allowed=value.both_allowed,
             )
         elif (key := _make_key(name, hint, fields.get(name))) is not None:
@@ -120,23 +120,23 @@ def _make_key(name: str, hint: Any, field: dataclasses.Field[Any] | None) -> Key
     key = next((annotation for annotation in annotations if isinstance(annotation, Key)), None)
     if key is None:
         return None
-    default = _default_of(field) if field is not None else None
-    documented = default if key.default is _FIELD_DEFAULT else key.default
-    if isinstance(documented, tuple):
-        documented = list(cast("tuple[Any, ...]", documented))  # as in JSON
+    default = _get_default(field) if field is not None else None
+    documented_default = default if key.default is _FIELD_DEFAULT else key.default
+    if isinstance(documented_default, tuple):
+        documented_default = list(cast("tuple[Any, ...]", documented_default))  # as in JSON
     return KeySchema(
         name=key.name or name,
-        type=_value_type_of(base, annotations),
+        type=_find_value_type(base, annotations),
         doc=key.doc,
         required=default is dataclasses.MISSING,
-        default=None if documented is dataclasses.MISSING else documented,
+        default=None if documented_default is dataclasses.MISSING else documented_default,
         aliases=key.aliases,
         field=name if field is not None else "",
         is_raw=get_origin(base) is Mapping,
     )
 
 
-def _default_of(field: dataclasses.Field[Any]) -> Any:
+def _get_default(field: dataclasses.Field[Any]) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         return field.default_factory()
     return field.default
@@ -157,17 +157,23 @@ def _unwrap(hint: Any) -> tuple[Any, list[Any]]:
             return hint, annotations
 
 
-def _value_type_of(base: Any, annotations: list[Any]) -> ValueType:
-    """Return the annotated value type, completed by the Python type; without one, that of the Python type."""
-    annotated = next((item for item in annotations if isinstance(item, Text | Number | ListOf)), None)
+def _find_value_type(base: Any, annotations: list[Any]) -> ValueType:
+    """Return the value type of a key.
+
+    A value type among the annotations is completed from the Python type `base`. Without one, the value type is the one
+    that corresponds to the Python type.
+    """
+    annotation = next((item for item in annotations if isinstance(item, Text | Number | ListOf)), None)
     schema = next((item.schema for item in (*annotations, base) if hasattr(item, "schema")), None)
     origin, args = get_origin(base), get_args(base)
     if origin is tuple:
-        return replace(annotated if isinstance(annotated, ListOf) else ListOf(), item=_value_type_of(*_unwrap(args[0])))
-    if isinstance(annotated, Number):
-        return replace(annotated, whole=base is int)
-    if annotated is not None:
-        return annotated
+        return replace(
+            annotation if isinstance(annotation, ListOf) else ListOf(), item=_find_value_type(*_unwrap(args[0]))
+        )
+    if isinstance(annotation, Number):
+        return replace(annotation, is_whole=base is int)
+    if annotation is not None:
+        return annotation
     if schema is not None:
         return schema
     if origin is Literal:

@@ -1,4 +1,4 @@
-"""The types of values in workflow files, each with its reading and its JSON Schema.
+"""The types of values in workflow files. Each type reads values, and describes them as a JSON Schema.
 
 Reading an invalid value reports a problem, and returns INVALID.
 """
@@ -31,9 +31,9 @@ class ValueType:
         raise NotImplementedError
 
     def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
-        """Return the value; report a problem and return INVALID if it is not valid."""
+        """Return the value. If it is not valid, report a problem, and return INVALID."""
         if not node.broken and self.is_valid(node.content):
-            return node.plain()
+            return node.to_plain()
         return self.reject(node, path, diagnostics, self.suggest(node, diagnostics))
 
     def is_valid(self, content: Any) -> bool:
@@ -49,7 +49,7 @@ class ValueType:
         if not node.broken:
             name = next((step for step in reversed(path) if isinstance(step, str)), "the document")
             subject = f"An item of '{shorten(name)}'" if path and isinstance(path[-1], int) else f"{shorten(name)!r}"
-            message = f"{subject} must be {self.describe()}, and is {describe_value(node)}."
+            message = f"{subject} must be {self.describe()}, but is {describe_value(node)}."
             diagnostics.error(Phase.FORM, path, node.at, message, advice or f"Write {self.describe()}.")
         return INVALID
 
@@ -71,18 +71,18 @@ def describe_value(node: YamlNode) -> str:
 class Text(ValueType):
     """A string."""
 
-    empty: bool = True
-    """True if it may be empty."""
+    may_be_empty: bool = True
+    """True if the string may be empty."""
     advice: str = ""
-    """Advice if it is a list or a map instead."""
+    """Advice for a value that is a list or a map instead."""
     rule: Mapping[str, Any] = field(default_factory=dict[str, Any], hash=False)
-    """Further keywords of its JSON Schema, for rules that other checks report."""
+    """Further keywords of the JSON Schema, for mistakes that other checks report."""
 
     def describe(self) -> str:
-        return "a string" if self.empty else "a string that is not empty"
+        return "a string" if self.may_be_empty else "a string that is not empty"
 
     def is_valid(self, content: Any) -> bool:
-        return isinstance(content, str) and (self.empty or content != "")
+        return isinstance(content, str) and (self.may_be_empty or content != "")
 
     def suggest(self, node: YamlNode, diagnostics: Diagnostics) -> str:
         if isinstance(node.content, list | dict):
@@ -90,7 +90,7 @@ class Text(ValueType):
         return f"Put it in quotes: '{shorten(node.source)}'." if node.source else ""
 
     def json_schema(self) -> JsonSchema:
-        return {"type": "string", **({} if self.empty else {"minLength": 1}), **self.rule}
+        return {"type": "string", **({} if self.may_be_empty else {"minLength": 1}), **self.rule}
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,33 +99,34 @@ class Number(ValueType):
 
     low: float
     high: float | None = None
-    whole: bool = False
+    is_whole: bool = False
+    """True if the number must be an integer."""
     range_phase: Phase = Phase.FORM
     """The phase in which a number out of range is reported."""
 
     def describe(self) -> str:
-        kind = "a whole number" if self.whole else "a number"
-        return f"{kind} from {self.low} to {self.high}" if self.high is not None else f"{kind} of at least {self.low}"
+        name = "a whole number" if self.is_whole else "a number"
+        return f"{name} from {self.low} to {self.high}" if self.high is not None else f"{name} of at least {self.low}"
 
     def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
         value = node.content
         if isinstance(value, bool) or not isinstance(value, int | float):
             return self.reject(node, path, diagnostics, _suggest_number(node))
-        if self.whole and value != int(value):
+        if self.is_whole and value != int(value):
             return self.reject(node, path, diagnostics)
         if value < self.low or (self.high is not None and value > self.high):
-            message = f"{str(path[-1])!r} must be {self.describe()}, and is {describe_value(node)}."
+            message = f"{str(path[-1])!r} must be {self.describe()}, but is {describe_value(node)}."
             diagnostics.error(self.range_phase, path, node.at, message, f"Write {self.describe()}.")
             return INVALID
-        return int(value) if self.whole else float(value)
+        return int(value) if self.is_whole else float(value)
 
     def json_schema(self) -> JsonSchema:
         limits = {"minimum": self.low} if self.high is None else {"minimum": self.low, "maximum": self.high}
-        return {"type": "integer" if self.whole else "number", **limits}
+        return {"type": "integer" if self.is_whole else "number", **limits}
 
 
 def _suggest_number(node: YamlNode) -> str:
-    """Return advice for a text that looks like a number."""
+    """Return advice for text that looks like a number; otherwise an empty string."""
     try:
         value = float(node.source[:30]) if isinstance(node.content, str) else None
     except ValueError:
@@ -169,7 +170,7 @@ class Choice(ValueType):
         return content in self.options
 
     def suggest(self, node: YamlNode, diagnostics: Diagnostics) -> str:
-        guess = diagnostics.near_miss(node.content, self.options) if isinstance(node.content, str) else None
+        guess = diagnostics.find_similar_name(node.content, self.options) if isinstance(node.content, str) else None
         return f"Did you mean {guess!r}?" if guess else ""
 
     def json_schema(self) -> JsonSchema:
@@ -209,18 +210,18 @@ class ListOf(ValueType):
     """A list, read as a tuple without its invalid items."""
 
     item: ValueType = Anything()
-    at_least: int = 0
+    min_items: int = 0
     distinct: bool = False
     advice: str = ""
     """Advice for an empty list."""
 
     def describe(self) -> str:
-        return "a list" if not self.at_least else "a list that is not empty"
+        return "a list" if not self.min_items else "a list that is not empty"
 
     def read(self, node: YamlNode, path: Path, diagnostics: Diagnostics) -> Any:
         if not isinstance(node.content, list) or node.broken:
             return self.reject(node, path, diagnostics, _suggest_list(node, self.item))
-        if len(node.content) < self.at_least:
+        if len(node.content) < self.min_items:
             diagnostics.error(Phase.FORM, path, node.at, f"{str(path[-1])!r} is an empty list.", self.advice)
             return INVALID
         values = [self.item.read(item, (*path, index), diagnostics) for index, item in enumerate(node.content)]
@@ -230,18 +231,18 @@ class ListOf(ValueType):
 
     def json_schema(self) -> JsonSchema:
         schema: JsonSchema = {"type": "array", "items": self.item.json_schema()}
-        if self.at_least:
-            schema["minItems"] = self.at_least
+        if self.min_items:
+            schema["minItems"] = self.min_items
         return {**schema, "uniqueItems": True} if self.distinct else schema
 
 
 def _suggest_list(node: YamlNode, item: ValueType) -> str:
     """Return advice for a value that is not a list."""
-    keys: Collection[str] = getattr(item, "current", ())
+    keys: Collection[str] = getattr(item, "current_names", ())
     if not isinstance(node.content, dict):
         return f"Write a list with {item.describe()}." if keys else f"Write it as a list: [{shorten(node.source)}]."
     first = next(iter(node.content), None)
-    # Either a map of items by their ids, as in other languages, or an item without its dash.
+    # The map either contains the items by their ids, as in other languages, or is an item without its dash.
     if "id" in keys and first is not None and first not in keys:
         return f"Write a list: '- id: {shorten(first)}' in place of '{shorten(first)}:'."
     return f"Put '- ' before {first!r}." if first in keys else "Write a list, with '- ' before each item."

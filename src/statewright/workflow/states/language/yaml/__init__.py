@@ -1,1 +1,1 @@
-"""Reading of YAML as plain values with their positions in the file. Size, depth and aliases are limited."""
+"""Reading of YAML as plain values with their positions in the file, with limits on size, depth and aliases."""

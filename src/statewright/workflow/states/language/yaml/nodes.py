@@ -1,6 +1,7 @@
-"""YAML documents: their values, with positions.
+"""The values of YAML documents, with their positions.
 
-The values are those of JSON: maps with string keys, lists, strings, numbers, booleans and null. `read` parses them.
+The values are JSON values: maps with string keys, lists, strings, numbers, booleans and null. The module `read` parses
+documents.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Mark(NamedTuple):
 
 
 NOWHERE: Final = Mark(0, 0)
-"""The position of parts that do not come from a file."""
+"""The position of objects that do not come from a file."""
 
 
 def problem_at(at: Mark, message: str, suggestion: str = "", *, path: Path = ()) -> Problem:
@@ -46,33 +47,34 @@ class YamlNode:
     source: str = ""
     """The characters of a scalar, without quotes."""
     quoted: bool = False
-    """True for a scalar that is not plain: in quotes, or a block scalar."""
+    """True for a scalar in quotes, and for a block scalar."""
     is_literal: bool = False
     """True for a literal block scalar (`|`), whose text begins on the line after `at`."""
     lines: tuple[int, ...] = ()
-    """The line of the file for each line of the text, for other scalars that may be templates; empty if unknown."""
+    """For other scalars that may be templates: the line of the file on which each line of the text begins. Empty if
+    these cannot be determined."""
     key_marks: dict[str, Mark] = field(default_factory=dict[str, Mark])
     """The positions of the keys of a map."""
     broken: bool = False
-    """True if a problem was reported for it, so that its content must not cause further ones."""
+    """True if a problem was reported for the value. Its content must not cause further problems."""
     weight: int = 1
-    """The number of values in it, including itself. A long text counts as several."""
+    """The number of values in this value, including itself. A long string counts as several values."""
     height: int = 1
-    """The height of its tree, including itself."""
+    """The number of levels of values, including this value itself."""
 
-    def mark_of(self, line: int) -> Mark:
-        """Return the position of a line of the text, counted from 1. If it is unknown, return that of the text."""
+    def get_mark(self, line: int) -> Mark:
+        """Return the position of a line of the text, counted from 1, or else the position of the whole text."""
         if self.is_literal:
             return Mark(self.at.line + line, 1)
         number = self.lines[line - 1] if 0 < line <= len(self.lines) else self.at.line
         return Mark(number, 1) if number != self.at.line else self.at
 
-    def plain(self) -> Any:
+    def to_plain(self) -> Any:
         """Return the value without positions, as a new object."""
         if isinstance(self.content, dict):
-            return {key: child.plain() for key, child in self.content.items()}
+            return {key: child.to_plain() for key, child in self.content.items()}
         if isinstance(self.content, list):
-            return [child.plain() for child in self.content]
+            return [child.to_plain() for child in self.content]
         return self.content
 
 
@@ -97,7 +99,7 @@ def format_path(path: Path) -> str:
 
 
 def shorten(text: str, longest: int = 60) -> str:
-    """Shorten a text for a message, and replace line breaks and control characters by spaces."""
+    """Shorten text for a message, and replace line breaks and control characters with spaces."""
     return "".join(character if character.isprintable() else " " for character in shorten_text(text, longest))
 
 

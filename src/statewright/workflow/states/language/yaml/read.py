@@ -1,8 +1,8 @@
 """Reading of YAML from the events of the parser.
 
-The text is untrusted: nested aliases may stand for billions of values. So values are built from events, which allows
-for limits on size, depth and aliases, and for reports of duplicate keys, which a YAML loader would drop. Every error in
-the text becomes a Problem; `read_document` never raises.
+The text is untrusted, and a few nested aliases may stand for billions of values. So values are built from events. This
+makes it possible to limit size, depth and aliases, and to report duplicate keys, which a YAML loader would drop. Every
+error in the text becomes a Problem, so `read_document` never raises.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from statewright.workflow.states.language.yaml.scalars import TAG_PREFIX, Scalar
 from statewright.workflow.states.language.yaml.syntax import QuotedText, explain_syntax_error
 from statewright.workflow.states.language.yaml.text import (
     UnreadableText,
+    compute_line_numbers,
     decode_text,
-    line_numbers,
     split_lines,
 )
 
@@ -29,8 +29,8 @@ MAX_DEPTH: Final = 50
 """Maximum nesting of maps and lists."""
 _TOO_DEEP: Final = f"The value is nested deeper than {MAX_DEPTH} levels."
 MAX_WEIGHT: Final = 200_000
-"""Maximum weight of all values: 1 for each value, and 1 for every 64 characters. An alias weighs as much as its
-target."""
+"""Maximum weight of all values together. Each value weighs 1, plus 1 for every 64 characters. An alias weighs as much
+as the value to which it refers."""
 
 Event = Any
 """An event of PyYAML, which has no type annotations."""
@@ -43,7 +43,7 @@ def read_document(text: str | bytes) -> Document:
     try:
         root = _EventReader(decode_text(text), problems).read()
     except UnreadableText as error:
-        # On the line of another problem, it is probably a consequence of that problem.
+        # An error on the same line as an earlier problem is probably a consequence of that problem.
         is_new = all(problem.line != error.problem.line for problem in problems)
         return Document(None, (*problems, error.problem) if is_new else tuple(problems))
     if not problems and (root is None or root.content is None):
@@ -51,8 +51,8 @@ def read_document(text: str | bytes) -> Document:
     return Document(root, tuple(problems))
 
 
-def _loader() -> Any:
-    """Return the loader with the parser of libyaml if it is installed, else the one with the Python parser."""
+def _get_loader() -> Any:
+    """Return the loader that uses libyaml if it is installed, else the loader that uses the parser in Python."""
     return getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -62,11 +62,11 @@ class _EventReader:
     def __init__(self, text: str, problems: list[Problem]) -> None:
         self._text = text
         self._problems = problems
-        self._events: Iterator[Event] = cast(Any, yaml.parse(text, Loader=_loader()))
+        self._events: Iterator[Event] = cast(Any, yaml.parse(text, Loader=_get_loader()))
         self._anchors: dict[str, YamlNode | None] = {}
-        """None for an anchor whose value is still being read."""
+        """The values of anchors, by name; None for an anchor whose value is still being read."""
         self._weight = 0
-        self._quoted: QuotedText | None = None
+        self._last_quoted_text: QuotedText | None = None
         self._file_lines: list[str] | None = None
 
     def read(self) -> YamlNode | None:
@@ -87,7 +87,7 @@ class _EventReader:
         try:
             return next(self._events)
         except (yaml.YAMLError, ValueError, OverflowError) as error:  # the last two for invalid escapes
-            raise explain_syntax_error(error, self._text, self._quoted) from None
+            raise explain_syntax_error(error, self._text, self._last_quoted_text) from None
 
     def _report(self, event: Event, message: str, suggestion: str) -> None:
         self._problems.append(problem_at(_mark(event), message, suggestion))
@@ -164,8 +164,8 @@ class _EventReader:
             if key == "<<" and _is_plain(event):
                 merged.append(value)
             elif key in content:
-                # A repetition of the first key is probably a list item without its dash. Its other keys are then
-                # repetitions too, which are not reported.
+                # If the first key is repeated, this is probably a list item without its dash. The other keys of the
+                # item are then repeated too, which is not reported.
                 if not node.broken:
                     self._report_duplicate(event, key, node.key_marks[key], is_first=key == first_key)
                 node.broken |= key == first_key
@@ -173,8 +173,8 @@ class _EventReader:
                 first_key = key if first_key is None else first_key
                 content[key] = value
                 node.key_marks[key] = _mark(event)
-        for source in merged:
-            self._merge(source, content, node, start)
+        for merge_value in merged:
+            self._merge(merge_value, content, node, start)
         _fill_node(node, content, list(content.values()))
 
     def _report_duplicate(self, event: Event, key: str, earlier: Mark, *, is_first: bool) -> None:
@@ -186,7 +186,7 @@ class _EventReader:
         self._report(event, message, advice)
 
     def _read_key(self, event: Event, start: Event, parent: YamlNode, depth: int) -> str | None:
-        """Return a key as a string; None for an unusable one. Report a key that is not a string."""
+        """Return a key as a string; None if it cannot be used as a key. Report a key that is not a string."""
         key = self._read_value(event, depth + 1)
         if key.broken:
             return None
@@ -208,26 +208,29 @@ class _EventReader:
         )
         return key.source or None
 
-    def _merge(self, source: YamlNode, content: dict[str, YamlNode], target: YamlNode, event: Event) -> None:
-        """Merge the map, or list of maps, of a key `<<`. Own keys of the target win, then those of earlier sources."""
-        parts = source.content if isinstance(source.content, list) else [source]
-        for part in parts:
-            if isinstance(part.content, dict):
-                self._add_weight(part.weight, event)
-                for key, value in part.content.items():
+    def _merge(self, value: YamlNode, content: dict[str, YamlNode], target: YamlNode, event: Event) -> None:
+        """Merge the value of a key `<<`, which is a map or a list of maps, into the content of a map.
+
+        Keys that the target contains itself take precedence, then those of maps that were merged earlier.
+        """
+        sources = value.content if isinstance(value.content, list) else [value]
+        for source in sources:
+            if isinstance(source.content, dict):
+                self._add_weight(source.weight, event)
+                for key, child in source.content.items():
                     if key not in content:
-                        content[key] = value
-                        target.key_marks[key] = part.key_marks[key]
-            elif not part.broken:
+                        content[key] = child
+                        target.key_marks[key] = source.key_marks[key]
+            elif not source.broken:
                 message = "The key '<<' merges maps, but this value is not a map."
                 self._problems.append(
-                    problem_at(part.at, message, "Write an alias of a map, or put the key in quotes.")
+                    problem_at(source.at, message, "Write an alias of a map, or put the key in quotes.")
                 )
 
     def _check_collection_tag(self, event: Event, node: YamlNode) -> None:
         tag: str | None = event.tag
-        kind = "seq" if isinstance(event, events.SequenceStartEvent) else "map"
-        if tag not in (None, "!", TAG_PREFIX + kind):
+        tag_name = "seq" if isinstance(event, events.SequenceStartEvent) else "map"
+        if tag not in (None, "!", TAG_PREFIX + tag_name):
             node.broken = True
             self._report(event, *_describe_tag(tag))
 
@@ -239,7 +242,7 @@ class _EventReader:
         node = YamlNode(text, _mark(event), text, bool(style), style == "|", weight=1 + len(text) // 64)
         self._add_weight(node.weight, event)
         if style in ("'", '"'):
-            self._quoted = QuotedText(node.at, Mark(event.end_mark.line + 1, event.end_mark.column + 1))
+            self._last_quoted_text = QuotedText(node.at, Mark(event.end_mark.line + 1, event.end_mark.column + 1))
         if style != "|" and "{" in text:
             node.lines = self._number_lines(event, text)
         if _SURROGATE.search(text):
@@ -258,7 +261,7 @@ class _EventReader:
         return node
 
     def _number_lines(self, event: Event, text: str) -> tuple[int, ...]:
-        """Return the line of the file for each line of a text; empty if they cannot be determined."""
+        """Return the line of the file for each line of a scalar's text; empty if they cannot be determined."""
         start, end = event.start_mark, event.end_mark
         if start.line == end.line:
             return (start.line + 1,) * (text.count("\n") + 1)
@@ -267,13 +270,13 @@ class _EventReader:
         lines = self._file_lines[start.line : end.line + 1]
         lines[-1] = lines[-1][: end.column]
         lines[0] = lines[0][start.column :]
-        return line_numbers(text, lines, start.line + 1, event.style)
+        return compute_line_numbers(text, lines, start.line + 1, event.style)
 
     def _parse_scalar(self, event: Event, text: str) -> Scalar:
         """Return the value of a scalar.
 
-        Raises LookupError for a tag that is not allowed or does not match, and ValueError for a number that is not
-        finite.
+        Raises LookupError for a tag that is not allowed or does not match the text, and ValueError for a number that is
+        not finite.
         """
         tag: str | None = event.tag
         if tag is None or (tag == "!" and _is_plain(event)):

@@ -1,6 +1,6 @@
 """Plain scalars of YAML 1.1: text, numbers, booleans and null.
 
-The results are JSON values: dates stay strings, and numbers that JSON cannot represent are rejected.
+The results are JSON values, so dates stay strings, and numbers that JSON cannot represent are rejected.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from statewright.workflow.states.language.yaml.nodes import Scalar
 
 TAG_PREFIX: Final = "tag:yaml.org,2002:"
 
-_LONGEST: Final = 100
+_MAX_LENGTH: Final = 100
 """The maximum number of characters of a number, boolean or null. A longer scalar is a string."""
 
 _RESOLVER: Final[Any] = Resolver()
@@ -32,31 +32,31 @@ _READERS: Final = {
 
 def read_plain(text: str) -> Scalar:
     """Return the value of an unquoted scalar. Raises ValueError for a number that is not finite."""
-    return _read_short(text) if len(text) <= _LONGEST else text
+    return _read_short(text) if len(text) <= _MAX_LENGTH else text
 
 
 @lru_cache(maxsize=1024)
 def _read_short(text: str) -> Scalar:
-    # Cached because files repeat the same scalars: keys, ids, numbers.
-    kind = cast(str, _RESOLVER.resolve(ScalarNode, text, (True, False))).removeprefix(TAG_PREFIX)
-    if kind not in _READERS:
+    # Cached, because the same keys, ids and numbers occur many times in a file.
+    type_name = cast(str, _RESOLVER.resolve(ScalarNode, text, (True, False))).removeprefix(TAG_PREFIX)
+    if type_name not in _READERS:
         return text
     try:
-        return read_as(kind, text)
+        return read_as(type_name, text)
     except LookupError:
         return text
 
 
-def read_as(kind: str, text: str) -> Scalar:
-    """Return the value of a scalar of an explicit type: null, bool, int, float or str.
+def read_as(type_name: str, text: str) -> Scalar:
+    """Return the value of a scalar whose type is null, bool, int, float or str.
 
-    Raises LookupError for an unknown type or a scalar that does not match it, and ValueError for a number that is not
-    finite.
+    Raises LookupError for an unknown type and for text that does not match the type, and ValueError for a number that
+    is not finite.
     """
-    if kind == "str":
+    if type_name == "str":
         return text
     try:
-        value = _READERS[kind](ScalarNode(TAG_PREFIX + kind, text[:_LONGEST]))
+        value = _READERS[type_name](ScalarNode(TAG_PREFIX + type_name, text[:_MAX_LENGTH]))
     except (ValueError, TypeError, IndexError, ConstructorError) as error:
         raise LookupError(text) from error
     if isinstance(value, float) and not math.isfinite(value):

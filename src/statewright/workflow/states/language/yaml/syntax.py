@@ -1,7 +1,8 @@
 """Translation of errors of the YAML parser to messages about the probable mistake and its correction.
 
-The parser reports the position at which it cannot continue, often lines below the mistake: an unclosed quote is noticed
-at the next quote, a missing colon on the next line. Where possible, the position of the mistake is reported instead.
+The parser reports the position at which it cannot continue, which is often lines below the mistake. For example, it
+notices an unclosed quote at the next quote, and a missing colon on the next line. Where possible, the position of the
+mistake is reported instead.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class _Explanation(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _ParserError:
-    """An error of the parser, with the text around it."""
+    """An error of the parser, with the text in which it occurred."""
 
     problem: str
     context: str
@@ -54,18 +55,18 @@ class _ParserError:
     context_at: Mark
     """The start of the construct in which the parser failed: a quote, a bracket, a map, a key."""
     lines: list[str]
-    quoted: QuotedText | None
+    last_quoted: QuotedText | None
 
     def line(self, number: int) -> str:
         return self.lines[number - 1]
 
     @property
-    def rest(self) -> str:
+    def rest_of_line(self) -> str:
         return self.line(self.at.line)[self.at.column - 1 :]
 
 
-def explain_syntax_error(error: Exception, text: str, quoted: QuotedText | None = None) -> UnreadableText:
-    """Return an error that describes the probable mistake. `quoted` is the last quoted text before the error."""
+def explain_syntax_error(error: Exception, text: str, last_quoted: QuotedText | None = None) -> UnreadableText:
+    """Return an error that describes the probable mistake. `last_quoted` is the last quoted text before the error."""
     lines = split_lines(text)
     at = _mark(getattr(error, "problem_mark", None) or getattr(error, "context_mark", None), lines)
     parser_error = _ParserError(
@@ -74,7 +75,7 @@ def explain_syntax_error(error: Exception, text: str, quoted: QuotedText | None 
         at=at,
         context_at=_mark(getattr(error, "context_mark", None), lines, default=at),
         lines=lines,
-        quoted=quoted,
+        last_quoted=last_quoted,
     )
     explanations = filter(None, (detect(parser_error) for detect in _DETECTORS))
     explanation = next(explanations, None) or _describe_other(parser_error)
@@ -82,7 +83,7 @@ def explain_syntax_error(error: Exception, text: str, quoted: QuotedText | None 
 
 
 def _mark(at: object, lines: list[str], default: Mark = Mark(1, 1)) -> Mark:  # noqa: B008
-    """Return a position of the parser, limited to the end of the text."""
+    """Convert a position of the parser, and limit it to the end of the text."""
     if at is None:
         return default
     line, column = getattr(at, "line", 0) + 1, getattr(at, "column", 0) + 1
@@ -92,7 +93,7 @@ def _mark(at: object, lines: list[str], default: Mark = Mark(1, 1)) -> Mark:  # 
 
 
 def _describe_other(error: _ParserError) -> _Explanation:
-    """Explain an error that no detector recognizes with the message of the parser."""
+    """Explain an error that no detector recognizes. The explanation is the message of the parser."""
     message = ", ".join(filter(None, (error.problem, error.context)))
     advice = next((advice for part, advice in _ADVICE if part in message), "Check the indentation and the quotes here.")
     return _Explanation(error.at, shorten(message, 300), advice)
@@ -112,7 +113,7 @@ def _detect_odd_space(error: _ParserError) -> _Explanation | None:
 
 
 def _detect_tab(error: _ParserError) -> _Explanation | None:
-    if not error.rest.startswith("\t") and "tab" not in error.problem:
+    if not error.rest_of_line.startswith("\t") and "tab" not in error.problem:
         return None
     return _Explanation(error.at, "a tab is used for indentation", "Indent with spaces; YAML does not allow tabs here.")
 
@@ -126,10 +127,10 @@ def _detect_conflict(error: _ParserError) -> _Explanation | None:
 
 
 def _detect_open_quote(error: _ParserError) -> _Explanation | None:
-    """Detect a quote that is never closed, or only by the next opening quote."""
+    """Detect a quote that is never closed, or that only the next opening quote closes."""
     if "quoted scalar" in error.context and "unexpected" in error.problem:
         return _Explanation(error.context_at, "the quote that opens here is never closed", "Close the quote.")
-    quoted = error.quoted
+    quoted = error.last_quoted
     if quoted is None or quoted.end.line != error.at.line or quoted.end.column > error.at.column:
         return None
     between = error.line(quoted.end.line)[quoted.end.column - 1 : error.at.column - 1]
@@ -150,23 +151,23 @@ def _detect_missing_colon(error: _ParserError) -> _Explanation | None:
         return None
     start = error.context_at
     line = error.line(start.line)[start.column - 1 :]
-    joined = _KEY_WITHOUT_SPACE.match(line)
-    if joined is not None:
-        advice = f"Put a space after the colon: '{joined['key']}: {shorten(joined['text'], 40)}'."
+    match = _KEY_WITHOUT_SPACE.match(line)
+    if match is not None:
+        advice = f"Put a space after the colon: '{match['key']}: {shorten(match['text'], 40)}'."
         return _Explanation(start, "no space follows the colon", advice)
     message = f"{shorten(line.strip())!r} has no ': ', so it is not a key with a value"
     return _Explanation(start, message, "Put ': ' after the key, or indent the line if it belongs to the text before.")
 
 
 def _detect_misplaced_colon(error: _ParserError) -> _Explanation | None:
-    """Detect a misplaced colon: within a text, or after a key that is indented too deep."""
+    """Detect a colon within text that is not in quotes, or after a key that is indented too deep."""
     if "mapping values are not allowed" not in error.problem:
         return None
     line = error.line(error.at.line)
     match = _KEY_AND_TEXT.match(line)
     if match is not None and match.start("text") < error.at.column:
         if _CURLY_QUOTES.search(line):
-            advice = "Write straight quotes, \" or ': YAML reads curly ones as letters."
+            advice = "Write straight quotes, \" or ': YAML reads curly quotes as letters."
             return _Explanation(error.at, "the text contains ': ' and is not in quotes", advice)
         advice = f"Put quotes around the text after '{shorten(match['key'])}:', or remove the colon here."
         return _Explanation(error.at, "the text contains a ':' and is not in quotes", advice)
@@ -182,25 +183,25 @@ def _detect_misplaced_colon(error: _ParserError) -> _Explanation | None:
 
 
 def _detect_special_first_character(error: _ParserError) -> _Explanation | None:
-    """Detect an unquoted text that starts with a special character."""
+    """Detect unquoted text that starts with a special character."""
     for start in (error.context_at, error.at):
         first = error.line(start.line)[start.column - 1 : start.column]
-        means = {"*": "alias", "&": "anchor"}.get(first)
-        if means is not None and means in f"{error.problem} {error.context}":
+        construct = {"*": "alias", "&": "anchor"}.get(first)
+        if construct is not None and construct in f"{error.problem} {error.context}":
             return _Explanation(
-                start, f"{first!r} begins an {means}", f"Put quotes around text that begins with {first!r}."
+                start, f"{first!r} begins an {construct}", f"Put quotes around text that begins with {first!r}."
             )
-    if "cannot start any token" not in error.problem or not error.rest:
+    if "cannot start any token" not in error.problem or not error.rest_of_line:
         return None
     advice = "Put quotes around text that begins with '@', '`' or '%'."
-    return _Explanation(error.at, f"text without quotes begins with {error.rest[0]!r}", advice)
+    return _Explanation(error.at, f"text without quotes begins with {error.rest_of_line[0]!r}", advice)
 
 
 def _detect_open_bracket(error: _ParserError) -> _Explanation | None:
     if "expected ',' or" not in error.problem:
         return None
     bracket = error.line(error.context_at.line)[error.context_at.column - 1 : error.context_at.column]
-    if error.context_at.line < error.at.line or not error.rest.strip():
+    if error.context_at.line < error.at.line or not error.rest_of_line.strip():
         advice = "Close the bracket, or put quotes around the text."
         return _Explanation(error.context_at, f"the {bracket!r} that opens here is not closed", advice)
     advice = "Separate with a comma, close the bracket that was opened before, or put quotes around the whole text."
@@ -208,7 +209,7 @@ def _detect_open_bracket(error: _ParserError) -> _Explanation | None:
 
 
 def _detect_wrong_indentation(error: _ParserError) -> _Explanation | None:
-    """Detect a line with a wrong indentation, or a list item among keys."""
+    """Detect a line with the wrong indentation, or a list item among keys."""
     in_list = "block collection" in error.context or "expected '-' indicator" in error.problem
     at, context_at = error.at, error.context_at
     if in_list and "- -" in error.line(context_at.line)[: context_at.column]:
@@ -226,7 +227,7 @@ def _detect_wrong_indentation(error: _ParserError) -> _Explanation | None:
         return _Explanation(
             at, message, "Put '- ' before it, or begin it in the column of the map to which it belongs."
         )
-    if error.rest.startswith("- "):
+    if error.rest_of_line.startswith("- "):
         message = f"a list item is among the keys of the map that began on line {context_at.line}"
         return _Explanation(at, message, "Correct the indentation: the items of a list begin in the same column.")
     return None

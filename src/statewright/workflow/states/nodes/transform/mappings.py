@@ -1,7 +1,7 @@
 """The types of mappings, each of which computes one field of the output.
 
-A mapping receives the data, including the fields computed before, and returns a JSON value or raises StatewrightError.
-Values are data: templates or scripts inside them are never evaluated.
+A mapping receives the data, including the fields that were computed before, and returns a JSON value or raises
+StatewrightError. Templates and scripts inside the data are never evaluated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from statewright.workflow.states.expressions.paths import MISSING, follow_path, 
 from statewright.workflow.states.language.yaml.nodes import shorten
 from statewright.workflow.states.nodes.config import ConfigReader
 from statewright.workflow.states.templates import Template
-from statewright.workflow.states.templates.template import Report
+from statewright.workflow.states.templates.template import UnresolvedCallback
 
 Data = dict[str, Any]
 """JSON values by name. They must not be modified."""
@@ -25,8 +25,8 @@ Data = dict[str, Any]
 class FieldMapping(Protocol):
     """Computes the value of one field."""
 
-    def compute(self, data: Data, report: Report | None = None) -> Any:
-        """Return the value; `report` is called with undefined placeholders. Raises StatewrightError."""
+    def compute(self, data: Data, on_unresolved: UnresolvedCallback | None = None) -> Any:
+        """Return the value. `on_unresolved` is called with each undefined placeholder. Raises StatewrightError."""
         ...
 
 
@@ -37,7 +37,7 @@ class ExtractMapping:
     path: str
     default: Any = None
 
-    def compute(self, data: Data, report: Report | None = None) -> Any:
+    def compute(self, data: Data, on_unresolved: UnresolvedCallback | None = None) -> Any:
         value = find_value(data, self.path)
         return self.default if value is None else value
 
@@ -50,7 +50,7 @@ class ConditionMapping:
     then_value: Any = True
     else_value: Any = False
 
-    def compute(self, data: Data, report: Report | None = None) -> Any:
+    def compute(self, data: Data, on_unresolved: UnresolvedCallback | None = None) -> Any:
         try:
             return self.then_value if self.condition.evaluate(data) else self.else_value
         except ExpressionError:
@@ -63,8 +63,8 @@ class TemplateMapping:
 
     template: Template
 
-    def compute(self, data: Data, report: Report | None = None) -> str:
-        return self.template.render(data, report=report)
+    def compute(self, data: Data, on_unresolved: UnresolvedCallback | None = None) -> str:
+        return self.template.render(data, on_unresolved=on_unresolved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ConstantMapping:
 
     constant: Any
 
-    def compute(self, data: Data, report: Report | None = None) -> Any:
+    def compute(self, data: Data, on_unresolved: UnresolvedCallback | None = None) -> Any:
         return self.constant
 
 
@@ -83,13 +83,13 @@ class ScriptMapping:
 
     script: Expression
 
-    def compute(self, data: Data, report: Report | None = None) -> Any:
+    def compute(self, data: Data, on_unresolved: UnresolvedCallback | None = None) -> Any:
         return self.script.evaluate(data)
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayMapping:
-    """A field of each item of a list, without nulls. A condition on `item` may filter the items."""
+    """A list with one field of each item of another list, without nulls. A condition on `item` may filter the items."""
 
     path: str
     field: str | None = None
@@ -98,12 +98,12 @@ class ArrayMapping:
     default: Any = None
     """Used if the list is missing or null."""
 
-    def compute(self, data: Data, report: Report | None = None) -> Any:
+    def compute(self, data: Data, on_unresolved: UnresolvedCallback | None = None) -> Any:
         items = find_value(data, self.path)
         if items is None:
             return [] if self.default is None else self.default
         if not isinstance(items, list):
-            raise ExpressionError(f"{shorten(self.path)!r} must be a list, and is {shorten(str(items))!r}.")
+            raise ExpressionError(f"{shorten(self.path)!r} must be a list, but is {shorten(str(items))!r}.")
         selected = (item for item in cast("list[Any]", items) if self._is_selected(item))
         values = (item if self.field is None else find_value(item, self.field) for item in selected)
         return [value for value in values if value is not None]
@@ -141,7 +141,7 @@ def _read_condition(reader: ConfigReader) -> FieldMapping | None:
 
 
 def _read_template(reader: ConfigReader) -> FieldMapping | None:
-    template = reader.required("template", reader.template("template"), "a text with {{names}}")
+    template = reader.required("template", reader.template("template"), "text with {{names}}")
     return TemplateMapping(template) if template is not None else None
 
 
@@ -174,4 +174,4 @@ READERS: Final[Mapping[str, Callable[[ConfigReader], FieldMapping | None]]] = {
     "script": _read_script,
     "array_map": _read_array_map,
 }
-"""Readers of mappings, by `type`. They report faults, and return None for an invalid mapping."""
+"""Readers of mappings, by `type`. They add faults to the reader, and return None for an invalid mapping."""

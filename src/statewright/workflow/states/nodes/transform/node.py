@@ -1,4 +1,4 @@
-"""The transform node: reads its source, computes the fields in order, and converts the output to its schema."""
+"""The transform node, which reads a source, computes fields in order, and converts them to the types of its schema."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from statewright.workflow.states.language.yaml.nodes import shorten
 from statewright.workflow.states.nodes.config import ConfigFault, ConfigReader
 from statewright.workflow.states.nodes.transform.mappings import READERS, Data, FieldMapping, TemplateMapping
 from statewright.workflow.states.nodes.transform.output_schema import OutputShape, read_shape
-from statewright.workflow.states.templates.template import Report
+from statewright.workflow.states.templates.template import UnresolvedCallback
 
 # -- sources: the context, the last message, the user's input, or the state
 
@@ -48,23 +48,24 @@ SOURCES: Final[Mapping[str, Callable[[Call], Any]]] = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A source, or a part of one."""
+    """One of the `SOURCES`, or a part of it."""
 
     name: str = "context_store"
     key: str | None = None
     """The path of the part, which may have `[n]`, `[-n]` and `[a:b]`; None for the whole source."""
 
     def read(self, call: Call) -> Data:
-        """Return the data for mappings. Raises RoutingError if the key does not exist."""
+        """Return the data that the mappings read. Raises RoutingError if the key does not exist."""
         value = SOURCES[self.name](call)
         data = cast("Data", value) if isinstance(value, dict) else {self.name: value}
         return data if self.key is None else select_part(data, self.key)
 
 
 def select_part(data: Data, key: str) -> Data:
-    """Return a part of the data: the map at a plain key, or any other value under the last name in its path.
+    """Return a part of the data as a map.
 
-    JSON text on the path is parsed. Raises RoutingError if the key does not exist.
+    A map at a plain key is returned itself. Any other value is returned in a map, under the last name in its path. JSON
+    text on the path is parsed. Raises RoutingError if the key does not exist.
     """
     steps = (key,) if key in data else parse_path(key)
     if steps is None:
@@ -108,8 +109,8 @@ class TransformConfig:
     fields: tuple[OutputField, ...] = ()
     shape: OutputShape = _ANY_SHAPE
     on_error: str = "fail"
-    """With `skip` a failure gives an empty output, with `default` the `default_output`, and with `partial` the fields
-    that did not fail."""
+    """What happens if a field cannot be computed: with `fail` the state fails, with `skip` the output is empty, with
+    `default` it is `default_output`, and with `partial` it consists of the fields that did not fail."""
     default_output: Data = field(default_factory=dict[str, Any])
 
 
@@ -121,13 +122,13 @@ class TransformNode:
 
     async def perform(self, call: Call) -> Outcome:
         if any(isinstance(mapping, TemplateMapping) for _, mapping in self._config.fields):
-            return Outcome(await call_in_thread(self._transform, call))  # templates may contain loops
+            return Outcome(await call_in_thread(self._transform, call))  # templates may contain loops, and take long
         return Outcome(self._transform(call))
 
     def _transform(self, call: Call) -> Data:
-        config, report = self._config, make_unresolved_reporter(call.runtime, call.state.id)
+        config, on_unresolved = self._config, make_unresolved_reporter(call.runtime, call.state.id)
         try:
-            return self._convert(self._compute_fields(self._read_data(call), report))
+            return self._convert(self._compute_fields(self._read_data(call), on_unresolved))
         except StatewrightError as error:
             if config.on_error == "skip":
                 return {}
@@ -136,39 +137,39 @@ class TransformNode:
             raise type(error)(f"State {call.state.id!r} cannot transform its input: {error}") from error
 
     @property
-    def _is_lenient(self) -> bool:
+    def _skips_failed_fields(self) -> bool:
         return self._config.on_error == "partial"
 
     def _read_data(self, call: Call) -> Data:
         try:
             return self._config.source.read(call)
         except StatewrightError as error:
-            if self._is_lenient:
+            if self._skips_failed_fields:
                 return {}
             raise ExpressionError(f"input_key: {error}") from error
 
-    def _compute_fields(self, data: Data, report: Report) -> Data:
+    def _compute_fields(self, data: Data, on_unresolved: UnresolvedCallback) -> Data:
         """Compute the fields in order, each from the data and the fields before it."""
         output: Data = {}
         scope = dict(data)
         for name, mapping in self._config.fields:
             try:
-                output[name] = scope[name] = mapping.compute(scope, report)
+                output[name] = scope[name] = mapping.compute(scope, on_unresolved)
             except StatewrightError as error:
-                if not self._is_lenient:
+                if not self._skips_failed_fields:
                     raise ExpressionError(f"field {name!r}: {error}") from error
         return output
 
     def _convert(self, output: Data) -> Data:
-        """Convert the fields to the types in the output schema, and check that none is missing."""
+        """Convert the fields to the types in the output schema, and check that no required field is missing."""
         shape, converted = self._config.shape, Data()
         for name, value in output.items():
             try:
                 converted[name] = shape.coerce(name, value)
             except InvalidUpdateError as error:
-                if not self._is_lenient:
+                if not self._skips_failed_fields:
                     raise InvalidUpdateError(f"field {name!r}: {error}") from error
-        missing = [] if self._is_lenient else list(shape.iter_missing(converted))
+        missing = [] if self._skips_failed_fields else list(shape.iter_missing(converted))
         if missing:
             names = ", ".join(map(repr, missing))
             raise InvalidUpdateError(
@@ -178,7 +179,7 @@ class TransformNode:
 
 
 def read_config(definition: CustomNode) -> tuple[TransformConfig, list[ConfigFault]]:
-    """Read the config of a node, with its faults."""
+    """Return the config of a node, and the faults in it."""
     reader = ConfigReader(definition.config)
     config = TransformConfig(
         source=_read_source(reader),

@@ -14,7 +14,7 @@ from statewright.workflow.states.nodes.config import ConfigReader
 from statewright.workflow.states.nodes.transform.mappings import Data
 
 _MAX_NUMBER_LENGTH: Final = 100
-"""Maximum characters of a text that is converted to a number."""
+"""Maximum characters of text that is converted to a number."""
 _BOOLEANS: Final = {"true": True, "false": False}
 
 
@@ -70,24 +70,24 @@ _TYPE_TESTS: Final[Mapping[str, Callable[[Any], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class OutputShape:
-    """The part of a schema that is checked."""
+    """The part of an output schema that is checked."""
 
     required: tuple[str, ...] = ()
     types: Mapping[str, tuple[str, ...]] | None = None
     """The allowed types, by field."""
 
     def iter_missing(self, output: Data) -> Iterator[str]:
-        """Yield the required fields that the output lacks. Null counts as missing unless the type allows it."""
+        """Yield the required fields that the output lacks, or that are null although their types do not allow it."""
         for name in self.required:
-            if output.get(name) is None and not (name in output and "null" in self._types_of(name)):
+            if output.get(name) is None and not (name in output and "null" in self._get_types(name)):
                 yield name
 
     def coerce(self, name: str, value: Any) -> Any:
         """Convert a value to the type of its field. Raises InvalidUpdateError if it cannot be converted.
 
-        Null is unchanged, and so is every value of a field without a scalar type.
+        Null is returned unchanged, and so is any value of a field without a scalar type.
         """
-        types = self._types_of(name)
+        types = self._get_types(name)
         scalar_types = [type_name for type_name in types if type_name in COERCIONS]
         if value is None or not scalar_types or any(_TYPE_TESTS[type_name](value) for type_name in types):
             return value
@@ -99,12 +99,12 @@ class OutputShape:
                 continue
         raise InvalidUpdateError(f"{shorten(as_text(value))!r} is not of type {' or '.join(types)}.")
 
-    def _types_of(self, name: str) -> tuple[str, ...]:
+    def _get_types(self, name: str) -> tuple[str, ...]:
         return (self.types or {}).get(name, ())
 
 
 def read_shape(reader: ConfigReader) -> OutputShape:
-    """Read `output_schema`, and report its faults."""
+    """Read `output_schema`, and add its faults to the reader."""
     schema = reader.map("output_schema")
     if schema is None:
         return OutputShape()

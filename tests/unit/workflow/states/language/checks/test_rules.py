@@ -40,7 +40,7 @@ def test_1_8_every_case_is_checked() -> None:
 def test_1_8_an_unsupported_expression_is_a_warning() -> None:
     parsed = states("{condition: {expression: '[x for x in a]', then: end, otherwise: end}}")
     assert parsed.problems == ()
-    assert "counts as false" in parsed.warnings[0].message
+    assert "is always false" in parsed.warnings[0].message
 
 
 def test_expressions_are_parsed_once_and_kept() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import pytest
 
-from statewright.workflow.states.language.schema.keys import Ignored, Key, KeySchema, Renamed, keys_of
+from statewright.workflow.states.language.schema.keys import Ignored, Key, KeySchema, Renamed, read_keys
 from statewright.workflow.states.language.schema.maps import MapSchema
 from statewright.workflow.states.language.schema.value_types import (
     Anything,
@@ -33,13 +33,13 @@ class Outer:
     """Every kind of key."""
 
     schema: ClassVar = MapSchema("outer", "a map")
-    id: Annotated[str, Text(empty=False), Key("The name.", aliases=("called",))]
+    id: Annotated[str, Text(may_be_empty=False), Key("The name.", aliases=("called",))]
     ratio: Annotated[float | None, Number(0, 1), Key("A share.")] = None
     count: Annotated[int, Number(1), Key("A count.")] = 3
     flag: Annotated[bool, Key("A flag.")] = False
     word: Annotated[Literal["a", "b"], Key("A word.", default="b")] = "a"
     either: Annotated[bool | Literal["some"], Key("A flag or a word.")] = False
-    names: Annotated[tuple[Annotated[str, Text(empty=False)], ...], ListOf(at_least=1), Key("Names.")] = ("x",)
+    names: Annotated[tuple[Annotated[str, Text(may_be_empty=False)], ...], ListOf(min_items=1), Key("Names.")] = ("x",)
     inner: Annotated[Inner | None, Key("Options.")] = None
     inners: Annotated[tuple[Inner, ...], Key("Several.")] = ()
     args: Annotated[Mapping[str, Any] | None, Key("Arguments.")] = None
@@ -51,25 +51,25 @@ class Outer:
     at: int = 0
 
 
-KEYS = keys_of(Outer)
+KEYS = read_keys(Outer)
 
 
 @pytest.mark.parametrize(
     ("name", "value_type"),
     [
-        ("id", Text(empty=False)),
+        ("id", Text(may_be_empty=False)),
         ("ratio", Number(0, 1)),
-        ("count", Number(1, whole=True)),
+        ("count", Number(1, is_whole=True)),
         ("flag", Flag()),
         ("word", Choice(("a", "b"))),
         ("either", Flag(("some",))),
-        ("names", ListOf(Text(empty=False), at_least=1)),
+        ("names", ListOf(Text(may_be_empty=False), min_items=1)),
         ("inner", Inner.schema),
         ("inners", ListOf(Inner.schema)),
         ("args", Map()),
         ("raw", Inner.schema),
         ("label", Anything()),
-        ("old_count", Number(1, whole=True)),
+        ("old_count", Number(1, is_whole=True)),
     ],
 )
 def test_the_type_of_a_key_follows_from_its_annotation(name: str, value_type: ValueType) -> None:
@@ -103,6 +103,6 @@ def test_fields_settings_and_raw_maps_are_distinguished() -> None:
 
 def test_deprecated_and_ignored_keys_are_declared() -> None:
     assert KEYS["old_count"] == KeySchema(
-        name="old_count", type=Number(1, whole=True), doc="A count.", current_name="count", both_allowed=True
+        name="old_count", type=Number(1, is_whole=True), doc="A count.", current_name="count", both_allowed=True
     )
     assert KEYS["idle"] == KeySchema(name="idle", ignored="nothing reads it.")

@@ -37,8 +37,8 @@ def read(kind: ValueType, text: str) -> tuple[Any, tuple[Problem, ...]]:
         (Text(), "''", ""),
         (Number(0), "1", 1.0),
         (Number(0, 2), "0.5", 0.5),
-        (Number(1, 5, whole=True), "5", 5),
-        (Number(1, 5, whole=True), "2.0", 2),
+        (Number(1, 5, is_whole=True), "5", 5),
+        (Number(1, 5, is_whole=True), "2.0", 2),
         (Flag(), "yes", True),
         (Flag(("keep_current",)), "keep_current", "keep_current"),
         (Choice(("a", "b")), "b", "b"),
@@ -55,7 +55,7 @@ def test_valid_values_are_read(kind: ValueType, text: str, value: object) -> Non
     assert type(read_value) is type(value)
     plain = read_document(f"key: {text}").root
     assert plain is not None
-    assert jsonschema_rs.is_valid(kind.json_schema(), plain.plain()["key"])
+    assert jsonschema_rs.is_valid(kind.json_schema(), plain.to_plain()["key"])
 
 
 @pytest.mark.parametrize(
@@ -64,14 +64,14 @@ def test_valid_values_are_read(kind: ValueType, text: str, value: object) -> Non
         (Text(), "5", "Put it in quotes: '5'"),
         (Text(), "no", "Put it in quotes: 'no'"),
         (Text(), "[a]", "a list"),
-        (Text(empty=False), "''", "not empty"),
+        (Text(may_be_empty=False), "''", "not empty"),
         (Number(0), "'5'", "without quotes"),
         (Number(0), "1e3", "write 1000.0"),
         (Number(0), "true", "true"),
         (Number(0), "abc", "a number of at least 0"),
         (Number(1, 5), "6", "from 1 to 5"),
         (Number(1, 5), "0", "from 1 to 5"),
-        (Number(1, 5, whole=True), "2.5", "a whole number"),
+        (Number(1, 5, is_whole=True), "2.5", "a whole number"),
         (Flag(), "'true'", "without quotes"),
         (Flag(), "1", "true or false"),
         (Flag(("keep_current",)), "keep", "'keep_current'"),
@@ -80,7 +80,7 @@ def test_valid_values_are_read(kind: ValueType, text: str, value: object) -> Non
         (Map(), "[a]", "a map"),
         (ListOf(Text()), "a", "Write it as a list: [a]"),
         (ListOf(Text()), "{a: 1}", "'- '"),
-        (ListOf(Text(), at_least=1, advice="Write one."), "[]", "Write one."),
+        (ListOf(Text(), min_items=1, advice="Write one."), "[]", "Write one."),
         (ListOf(Text()), "[a, 1]", "An item of 'key'"),
         (ListOf(Text(), distinct=True), "[a, b, a]", "twice"),
     ],
@@ -92,7 +92,7 @@ def test_messages_describe_the_value_and_a_correction(kind: ValueType, text: str
     assert problems[0].suggestion
     plain = read_document(f"key: {text}").root
     assert plain is not None
-    assert not jsonschema_rs.is_valid(kind.json_schema(), plain.plain()["key"])
+    assert not jsonschema_rs.is_valid(kind.json_schema(), plain.to_plain()["key"])
 
 
 def test_invalid_items_of_a_list_are_omitted() -> None:

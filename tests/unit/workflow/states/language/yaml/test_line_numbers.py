@@ -5,7 +5,7 @@ import pytest
 from statewright.errors import WorkflowError
 from statewright.workflow.states import load_workflow
 from statewright.workflow.states.language.yaml.read import read_document
-from statewright.workflow.states.language.yaml.text import line_numbers, split_lines
+from statewright.workflow.states.language.yaml.text import compute_line_numbers, split_lines
 
 INVALID_PLACEHOLDER = "{{ u|nope }}"
 HEAD = "enable_summarization_node: false\nassistants: [{id: a, system_prompt: x}]\n"
@@ -58,7 +58,7 @@ def test_5_a_problem_in_a_template_has_its_line(scalar: str, key: str) -> None:
 def test_line_numbers_are_given_only_if_the_text_agrees(
     text: str, source: list[str], style: str, numbers: tuple[int]
 ) -> None:
-    assert line_numbers(text, source, 5, style) == numbers
+    assert compute_line_numbers(text, source, 5, style) == numbers
 
 
 def test_lines_end_as_in_yaml() -> None:
@@ -71,5 +71,5 @@ def test_line_numbers_are_computed_only_for_possible_templates() -> None:
     assert isinstance(root.content, dict)
     assert root.content["a"].lines == ()
     assert root.content["b"].lines == (4, 6)
-    assert root.content["b"].mark_of(2).line == 6
-    assert root.content["b"].mark_of(9) == root.content["b"].at
+    assert root.content["b"].get_mark(2).line == 6
+    assert root.content["b"].get_mark(9) == root.content["b"].at

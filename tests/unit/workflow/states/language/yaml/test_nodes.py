@@ -9,7 +9,7 @@ from statewright.workflow.states.language.yaml.read import read_document
 def test_each_call_of_plain_builds_new_values() -> None:
     root = read_document("a: &x [1]\nb: *x\n").root
     assert root is not None
-    first, second = root.plain(), root.plain()
+    first, second = root.to_plain(), root.to_plain()
     first["a"].append(2)
     assert first["b"] == [1]
     assert second == {"a": [1], "b": [1]}

@@ -17,7 +17,7 @@ def values(text: str | bytes) -> Any:
     document = read_document(text)
     assert document.problems == ()
     assert document.root is not None
-    return document.root.plain()
+    return document.root.to_plain()
 
 
 def problem(text: str | bytes) -> Problem:
@@ -32,7 +32,7 @@ def problem(text: str | bytes) -> Problem:
 def parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run the test with each parser; the fast one may be missing."""
     if request.param == "python":
-        monkeypatch.setattr(reader, "_loader", lambda: yaml.SafeLoader)
+        monkeypatch.setattr(reader, "_get_loader", lambda: yaml.SafeLoader)
     elif not hasattr(yaml, "CSafeLoader"):
         pytest.skip("PyYAML without libyaml")
     return request.param
