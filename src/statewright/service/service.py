@@ -43,7 +43,7 @@ from statewright.store import Store
 class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOperations):
     """Advances durable runs, and provides the operations on them.
 
-    `start_working` begins to advance runs, and `stop` ends that gracefully; `async with` does both.
+    `start_working` begins to advance runs, and `stop` ends this work gracefully. `async with` calls both.
     """
 
     def __init__(
@@ -64,9 +64,9 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
     ) -> None:
         """Create a service on the ledger and the saver of one database; both are in memory by default.
 
-        `spending_limits` apply to every workspace, or by workspace (slug or id), with `*` for all others. `logs`
-        provides the captured logs of nodes, `redact` removes secrets from events, errors and webhook messages, and
-        `meter` receives measurements of the service.
+        `spending_limits` are either the limits of every workspace, or a mapping from the slugs or ids of workspaces to
+        their limits, with `*` for all other workspaces. `logs` provides the captured logs of nodes, `redact` removes
+        secrets from events, errors and webhook messages, and `meter` receives measurements of the service.
         """
         if (ledger is None) != (saver is None):
             raise ValueError("The ledger and the saver must belong to the same database. Give both, or neither.")
@@ -96,7 +96,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         """The settings of webhooks: delivery and allowed addresses."""
         self._background = Background(self._background_tasks(), context.clock)
         self._thread = LoopThread("statewright-service")
-        self._work: Future[None] | None = None
+        self._worker_future: Future[None] | None = None
 
     def _background_tasks(self) -> list[BackgroundTask]:
         context = self.context
@@ -129,7 +129,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         for definition in context.catalog.to_records(context.now()):
             with suppress(DuplicateRecord):
                 await aresolve(context.ledger.write([Insert(definition)]))
-        await context.spending.warn_of_unknown()
+        await context.spending.warn_of_unknown_workspaces()
         worker = RunWorker(
             context.ledger, context.clock, context.settings, lambda run: RunAttempt(run, context, self.starter)
         )
@@ -137,11 +137,11 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         context.attempt_at = worker.attempt_at
         self.worker = worker
         self._thread.start()
-        self._work = self._thread.submit(worker.work())
+        self._worker_future = self._thread.submit(worker.work())
         self._thread.submit(self._background.start()).result()
 
     def wake_background_tasks(self) -> None:
-        """Wake the worker and the background tasks. To be called when something becomes due. Thread-safe."""
+        """Wake the background tasks, and the worker, too. Call this when something becomes due. Thread-safe."""
         if self.worker is not None:
             self.worker.wake()
         self._background.wake()
@@ -150,16 +150,16 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         """Stop gracefully: wait until running steps have ended, and release the runs.
 
         Steps that are still running after `seconds` (by default the setting `drain`) are cancelled. Steps that ignore
-        their cancellation are abandoned, after at most ten more seconds.
+        the cancellation are abandoned after at most ten more seconds.
         """
-        worker, work = self.worker, self._work
-        if worker is None or work is None:
+        worker, worker_future = self.worker, self._worker_future
+        if worker is None or worker_future is None:
             return
         self.worker = None
         await asyncio.wrap_future(self._thread.submit(self._background.stop()))
         await asyncio.wrap_future(self._thread.submit(worker.drain(seconds)))
         with suppress(Exception):  # a failure of the worker does not prevent the shutdown
-            await asyncio.wrap_future(work)
+            await asyncio.wrap_future(worker_future)
         await asyncio.to_thread(self._thread.stop)
 
     async def __aenter__(self) -> Self:

@@ -1,9 +1,9 @@
-"""Edits of a thread from outside, and the changes that they require to the records of a run.
+"""Edits of a thread from outside, and the changes to the records of a run that they require.
 
-An update of the state may complete a task that waits, and a fork may repeat a completed task. So an edit also changes
-the records of the run that waits, is paused or has failed on the thread, in the same transaction: it deletes the waits
-of closed questions, cancels the steps of removed tasks, creates steps for tasks that are due again, and makes a run due
-that can continue. An accepted answer is never lost: the edit is refused until the answer is processed.
+An update of the state may complete a task that waits, and a fork may repeat a completed task. So in the same
+transaction, an edit also changes the records of the run that waits, is paused or has failed on the thread. It deletes
+the waits of closed questions, cancels the steps of removed tasks, creates steps for tasks that are due again, and makes
+the run due if it can continue. An accepted answer is never lost: until the answer is processed, edits are refused.
 """
 
 from __future__ import annotations
@@ -49,17 +49,18 @@ ACTIVE: Final = [RunStatus.PENDING, RunStatus.RUNNING]
 """The statuses of runs that advance their thread, or are about to."""
 _SUSPENDED: Final = [RunStatus.WAITING, RunStatus.PAUSED]
 _OPEN_STEPS: Final = [*UNFINISHED_STEPS, StepStatus.FAILED]
-"""The statuses of steps that are not done. A failed step is executed again if its run is retried."""
+"""The statuses of steps that have not completed. A failed step is one, because it is executed again on a retry."""
 _MAIN: Final = "main"
 """The branch that runs advance."""
 ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
-"""Returns the changes to records that follow from a commit; see `ResumableRun.changes`."""
+"""Returns the changes to records that follow from a commit at a time; see `ResumableRun.changes`."""
 
 
 class ResumableRun:
     """A run that may still continue on a thread, with the records that an edit of the thread may affect.
 
-    It waits, is paused, or has failed. A failed run continues from the current state of the thread if it is retried.
+    The run waits, is paused, or has failed. If a failed run is retried, it continues from the current state of the
+    thread.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class ResumableRun:
         return cls(run, graph, waits, steps, inbox)
 
     def changes(self, commit: Commit, now: datetime) -> list[Change]:
-        """Return the changes to the run's records for an edit. Raises RequestConflict if it would lose an answer."""
+        """Return the changes to the run's records for an edit. Raises RequestConflict if an answer would be lost."""
         if commit.branch_key.namespace or commit.branch_key.branch != _MAIN:
             return self._guard_unchanged()
         pending, frontier = commit.pending or Pending(), commit.checkpoint.frontier
@@ -95,7 +96,7 @@ class ResumableRun:
         reopened = open_ids - self._question_ids(pending)
         is_affected = bool(closed or reopened or due_tasks(commit.checkpoint, pending) or not frontier)
         if not is_affected and self.run.status is not RunStatus.FAILED:
-            return self._guard_unchanged()  # because all tasks wait as before
+            return self._guard_unchanged()  # all tasks wait as before
         self._check_answers(closed, now)
         return [
             *self._advance(now),
@@ -107,7 +108,7 @@ class ResumableRun:
     def _question_ids(self, pending: Pending) -> set[Any]:
         """Return the ids of the questions that the run has asked.
 
-        A failed run has no waits, so its questions are those of tasks that have a step.
+        A failed run has no waits. Its questions are those of the tasks that have a step.
         """
         if self.run.status is not RunStatus.FAILED:
             return {wait.interrupt_id for wait in self._waits}
@@ -124,13 +125,13 @@ class ResumableRun:
             )
 
     def _guard_unchanged(self) -> list[Change]:
-        """Return the guards of an edit that does not affect the run: it has not changed, and is not claimed."""
+        """Return the guards of an edit that does not affect the run. They ensure that it is unchanged and unclaimed."""
         same_run = where(id=self.run.id)
         changed = [Condition("version", "!=", self.run.version), Condition("claim", "!=", None)]
         return [*(Absent(Run, [*same_run, condition]) for condition in changed), *self._guard_no_other_run()]
 
     def _guard_no_other_run(self) -> list[Change]:
-        """Return the guards that no other run uses the thread. Needed for a failed run, which does not reserve it."""
+        """Return the guards that no other run uses the thread, if the run has failed and so does not reserve it."""
         if self.run.status is not RunStatus.FAILED:
             return []
         return _guard_no_run(self.run.workspace_id, self.run.thread_id)
@@ -150,7 +151,7 @@ class ResumableRun:
         return [Delete(Wait, conditions), UpdateAll(Approval, [*conditions, *where(decision=None)], cancelled)]
 
     def _discard_answers(self, reopened: Sequence[Interrupt]) -> list[Change]:
-        """Discard earlier answers to questions that a fork asks again, so that they can be answered anew.
+        """Discard earlier answers to questions that a fork asks again, so that the questions can be answered again.
 
         The report that a child run has ended is kept, because it is sent only once.
         """
@@ -192,46 +193,46 @@ def _suspended_on(workspace_id: str, thread_id: str) -> list[Condition]:
 
 
 def _guard_no_run(workspace_id: str, thread_id: str) -> list[Change]:
-    at_work = [*where(workspace_id=workspace_id, thread_id=thread_id), Condition("status", "in", ACTIVE)]
-    return [Absent(Run, at_work), Absent(Run, _suspended_on(workspace_id, thread_id))]
+    active = [*where(workspace_id=workspace_id, thread_id=thread_id), Condition("status", "in", ACTIVE)]
+    return [Absent(Run, active), Absent(Run, _suspended_on(workspace_id, thread_id))]
 
 
 def guard_no_run_since(newest: Run) -> ChangesOf:
-    """Return the guards of an edit of a thread whose runs have ended: no other run uses it by now.
+    """Return a function that returns the guards of an edit of a thread whose runs have ended.
 
-    The newest run must still exist: retention may have deleted it and the thread, which the edit would create again.
+    They ensure that no run uses the thread by now, and that its newest run still exists. Retention may have deleted the
+    run together with the thread, which the edit would create again.
     """
     exists = Update(Run, newest.id, {})
     return lambda commit, now: [*_guard_no_run(newest.workspace_id, newest.thread_id), exists]
 
 
 async def find_edited_run(saver: Checkpointer, head: SavedCheckpoint) -> str:
-    """Return the id of the run that saved a head, or that saved the checkpoint from which edits led to the head.
+    """Return the id of the run that saved the head, or if the head was saved by edits, of the run before these edits.
 
-    Edits have run ids of their own. A rollback does not count as an edit, because it has removed its run from the
-    thread.
+    Edits have run ids of their own. A rollback does not count as an edit, because it removes its run from the thread.
     """
     saved = head
     while saved.source in ("update", "fork") and "rolled_back" not in saved.metadata and saved.parent_id is not None:
         parent = await aresolve(saver.load(saved.branch_key.thread_id, checkpoint_id=saved.parent_id))
-        if parent is None:  # pruned
+        if parent is None:  # it was pruned
             break
         saved = parent
     return saved.run_id
 
 
 class EditRecorder:
-    """The saver for an edit, which writes it in one transaction with the resulting changes to the records of a run."""
+    """The saver for an edit. It saves the edit and the resulting changes to the records of a run in one transaction."""
 
     def __init__(self, saver: Checkpointer, ledger: Ledger, changes_of: ChangesOf) -> None:
         self._saver = saver
         self._ledger = ledger
         self._changes_of = changes_of
         self.changes: Sequence[Change] = []
-        """The changes written with the commit."""
+        """The changes that were written together with the commit."""
 
     def __getattr__(self, name: str) -> Any:
-        """Delegate everything else to the saver."""
+        """Return an attribute of the wrapped saver."""
         return getattr(self._saver, name)
 
     def commit(self, commit: Commit, *, also: Sequence[Any] = ()) -> MaybeFuture[CheckpointId]:
