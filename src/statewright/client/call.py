@@ -135,5 +135,5 @@ def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_camel_case(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values under the camel-case names of the API. Names inside the values are the user's, and do not change."""
+    """Return values under the camel-case names of the API. Names inside the values are not changed."""
     return {camel(name): value for name, value in values.items()}
