@@ -53,7 +53,7 @@ def _report_flat_condition(part: ParsedMap, diagnostics: Diagnostics) -> Collect
     diagnostics.error(
         Phase.FORM,
         *part.location("condition"),
-        "'condition' must be a map with the keys expression, then and otherwise, and is a string.",
+        "'condition' must be a map with the keys expression, then and otherwise, but is a string.",
         f'Write condition: {{expression: "{expression}", then: {then}, otherwise: {otherwise}}}.',
     )
     return ("condition", *siblings)

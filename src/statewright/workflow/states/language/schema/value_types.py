@@ -49,7 +49,7 @@ class ValueType:
         if not node.broken:
             name = next((step for step in reversed(path) if isinstance(step, str)), "the document")
             subject = f"An item of '{shorten(name)}'" if path and isinstance(path[-1], int) else f"{shorten(name)!r}"
-            message = f"{subject} must be {self.describe()}, and is {describe_value(node)}."
+            message = f"{subject} must be {self.describe()}, but is {describe_value(node)}."
             diagnostics.error(Phase.FORM, path, node.at, message, advice or f"Write {self.describe()}.")
         return INVALID
 
@@ -114,7 +114,7 @@ class Number(ValueType):
         if self.whole and value != int(value):
             return self.reject(node, path, diagnostics)
         if value < self.low or (self.high is not None and value > self.high):
-            message = f"{str(path[-1])!r} must be {self.describe()}, and is {describe_value(node)}."
+            message = f"{str(path[-1])!r} must be {self.describe()}, but is {describe_value(node)}."
             diagnostics.error(self.range_phase, path, node.at, message, f"Write {self.describe()}.")
             return INVALID
         return int(value) if self.whole else float(value)

@@ -103,7 +103,7 @@ class ArrayMapping:
         if items is None:
             return [] if self.default is None else self.default
         if not isinstance(items, list):
-            raise ExpressionError(f"{shorten(self.path)!r} must be a list, and is {shorten(str(items))!r}.")
+            raise ExpressionError(f"{shorten(self.path)!r} must be a list, but is {shorten(str(items))!r}.")
         selected = (item for item in cast("list[Any]", items) if self._is_selected(item))
         values = (item if self.field is None else find_value(item, self.field) for item in selected)
         return [value for value in values if value is not None]

@@ -152,4 +152,4 @@ def test_1_5_keys_of_a_user_interface_are_ignored_without_a_warning() -> None:
 def test_a_value_other_than_a_map_is_rejected() -> None:
     part, problems, _ = read("[a]")
     assert part is INVALID
-    assert "must be a map of things, and is a list." in problems[0]
+    assert "must be a map of things, but is a list." in problems[0]

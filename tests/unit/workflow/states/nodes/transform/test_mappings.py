@@ -207,7 +207,7 @@ def test_array_map_of_a_missing_value_returns_the_default_or_an_empty_list() -> 
 
 
 def test_array_map_of_a_value_other_than_a_list_is_an_error() -> None:
-    with pytest.raises(ExpressionError, match="'a' must be a list, and is 'text'"):
+    with pytest.raises(ExpressionError, match="'a' must be a list, but is 'text'"):
         ArrayMapping("a", "n").compute({"a": "text"})
 
 
