@@ -73,7 +73,7 @@ def limits_by_name(limits: Limits | None) -> dict[str, SpendingLimits]:
         if not isinstance(name, str) or not isinstance(value, SpendingLimits):
             raise InvalidConfig(
                 f"spending_limits[{name!r}] is {value!r}. Map the slugs or ids of workspaces to SpendingLimits, and "
-                f"{EVERY_OTHER!r} to those of all others."
+                f"{EVERY_OTHER!r} to the limits of all other workspaces."
             )
     return by_name
 

@@ -87,7 +87,7 @@ async def change_workspace(ledger: Ledger, workspace_id: str, changes: Mapping[s
 
 
 def _validate_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Validate those of the fields `name` and `_LIMITS` that are in `values`, and return them."""
+    """Validate a workspace's name and limits, as far as `values` has them, and return them."""
     valid: dict[str, Any] = {
         name: validate_limit(values[name], f"The workspace's {name}") for name in _LIMITS if name in values
     }

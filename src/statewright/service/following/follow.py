@@ -64,7 +64,7 @@ async def _wait_for_events(
             return await _read_events(context, run_id, last_seq) if has_gap else published
         if any(seq is None or seq > last_seq for seq in listener.take_poll_results()):
             return await _read_events(context, run_id, last_seq)
-        await listener.wait_for_news()
+        await listener.wait_for_activity()
 
 
 async def _read_events(context: ServiceContext, run_id: str, after: int) -> Sequence[RunEvent]:
@@ -106,6 +106,6 @@ async def wait_for_settling(hub: Hub, listener: Listener, seconds: float) -> Non
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while (remaining := end - loop.time()) > 0:
-        await listener.wait_for_news(remaining)
+        await listener.wait_for_activity(remaining)
         if any(event.type in _SETTLING_EVENTS for event in hub.take_events(listener)) or listener.take_poll_results():
             return

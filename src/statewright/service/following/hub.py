@@ -39,7 +39,7 @@ class Listener:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._has_news = asyncio.Event()
+        self._has_activity = asyncio.Event()
         self._events: list[FollowedEvent] = []
         self._has_woken_loop = False
         """True if the loop was already notified of the queued events."""
@@ -49,7 +49,7 @@ class Listener:
     def add_poll_result(self, last_event: int | None) -> None:
         """Add the result of a poll that found a change of the run. Called on the listener's own loop."""
         self._poll_results.append(last_event)
-        self._has_news.set()
+        self._has_activity.set()
 
     def take_poll_results(self) -> list[int | None]:
         """Return and clear the results of polls."""
@@ -68,21 +68,21 @@ class Listener:
             return
         self._has_woken_loop = True
         try:
-            self._loop.call_soon_threadsafe(self._has_news.set)
+            self._loop.call_soon_threadsafe(self._has_activity.set)
         except RuntimeError:  # the loop is closed, so nothing reads the events
             self._events.clear()
 
     def take(self) -> list[FollowedEvent]:
         """Return and clear the queued events. Called with the lock of the hub held."""
         events, self._events, self._has_woken_loop = self._events, [], False
-        self._has_news.clear()
+        self._has_activity.clear()
         return events
 
-    async def wait_for_news(self, seconds: float | None = None) -> None:
+    async def wait_for_activity(self, seconds: float | None = None) -> None:
         """Wait for published events, or for a change that a poll has found; at most `seconds`, or forever if None."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._has_news.wait()
+                await self._has_activity.wait()
 
 
 class Hub:

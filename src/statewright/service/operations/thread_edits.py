@@ -92,16 +92,16 @@ class ResumableRun:
             return self._guard_unchanged()
         pending, frontier = commit.pending or Pending(), commit.checkpoint.frontier
         open_ids = {question.id for question in pending.open}
-        closed = [wait for wait in self._waits if wait.interrupt_id not in open_ids]
-        reopened = open_ids - self._question_ids(pending)
-        is_affected = bool(closed or reopened or due_tasks(commit.checkpoint, pending) or not frontier)
+        closed_waits = [wait for wait in self._waits if wait.interrupt_id not in open_ids]
+        reopened_ids = open_ids - self._question_ids(pending)
+        is_affected = bool(closed_waits or reopened_ids or due_tasks(commit.checkpoint, pending) or not frontier)
         if not is_affected and self.run.status is not RunStatus.FAILED:
             return self._guard_unchanged()  # all tasks wait as before
-        self._check_answers(closed, now)
+        self._check_answers(closed_waits, now)
         return [
             *self._advance(now),
-            *self._close(closed, now),
-            *self._discard_answers([question for question in pending.open if question.id in reopened]),
+            *self._close(closed_waits, now),
+            *self._discard_answers([question for question in pending.open if question.id in reopened_ids]),
             *self._match_steps(commit, pending, now),
         ]
 
@@ -117,8 +117,9 @@ class ResumableRun:
             question.id for task, questions in pending.interrupts.items() if task in own_tasks for question in questions
         }
 
-    def _check_answers(self, closed: Sequence[Wait], now: datetime) -> None:
-        if match_signals(closed, self._inbox, now).signals:
+    def _check_answers(self, closed_waits: Sequence[Wait], now: datetime) -> None:
+        """Raise RequestConflict if the inbox has an unprocessed answer to one of the waits."""
+        if match_signals(closed_waits, self._inbox, now).signals:
             raise RequestConflict(
                 f"Run {self.run.id} has received an answer, and is about to be resumed. Wait for that, and try again.",
                 details={"runs": [self.run.id]},
@@ -143,21 +144,21 @@ class ResumableRun:
         event = NewEvent("WORKFLOW_RESUMED", {"reason": "thread changed"})
         return [Advance(self.run.id, now, {"status": RunStatus.RUNNING, "due_at": now}, [event], guard)]
 
-    def _close(self, closed: Sequence[Wait], now: datetime) -> list[Change]:
-        if not closed:
+    def _close(self, closed_waits: Sequence[Wait], now: datetime) -> list[Change]:
+        if not closed_waits:
             return []
-        conditions = [Condition("id", "in", [wait.id for wait in closed])]
-        cancelled = {"decision": "cancelled", "decided_at": now}
-        return [Delete(Wait, conditions), UpdateAll(Approval, [*conditions, *where(decision=None)], cancelled)]
+        conditions = [Condition("id", "in", [wait.id for wait in closed_waits])]
+        values = {"decision": "cancelled", "decided_at": now}
+        return [Delete(Wait, conditions), UpdateAll(Approval, [*conditions, *where(decision=None)], values)]
 
-    def _discard_answers(self, reopened: Sequence[Interrupt]) -> list[Change]:
+    def _discard_answers(self, questions: Sequence[Interrupt]) -> list[Change]:
         """Discard earlier answers to questions that a fork asks again, so that the questions can be answered again.
 
         The report that a child run has ended is kept, because it is sent only once.
         """
         of_run = where(run_id=self.run.id)
-        interrupt_ids = sorted(question.id for question in reopened)
-        events = (question.event for question in reopened)
+        interrupt_ids = sorted(question.id for question in questions)
+        events = (question.event for question in questions)
         types = sorted(event for event in events if event is not None and not event.startswith(RUN_ENDED))
         changes: list[Change] = []
         if interrupt_ids:
@@ -171,18 +172,19 @@ class ResumableRun:
     def _match_steps(self, commit: Commit, pending: Pending, now: datetime) -> list[Change]:
         """Cancel the steps of removed tasks, and create a step for each task that is due and has none."""
         frontier = commit.checkpoint.frontier
-        due = {task.id for task in frontier}
-        removed = [step.id for step in self._steps if step.task_id not in due]
-        due_steps = [step for step in self._steps if step.task_id in due]
-        repeated = due - {step.task_id for step in due_steps} - pending.completed.keys()
+        task_ids = {task.id for task in frontier}
+        removed_ids = [step.id for step in self._steps if step.task_id not in task_ids]
+        due_steps = [step for step in self._steps if step.task_id in task_ids]
+        repeated_task_ids = task_ids - {step.task_id for step in due_steps} - pending.completed.keys()
         changeset = ChangeSet()
         records = StepRecords(self.run, self._graph, due_steps, self._waits)
         records.start(changeset, frontier, commit.checkpoint.step + 1, now, halts=True, done=pending.completed)
-        previous = [*where(run_id=self.run.id), Condition("task_id", "in", sorted(repeated))]
-        cancelled = {"status": StepStatus.CANCELLED, "completed_at": now}
+        # A task that is repeated gets a new step, with the id of the previous one.
+        previous_steps = [*where(run_id=self.run.id), Condition("task_id", "in", sorted(repeated_task_ids))]
+        values = {"status": StepStatus.CANCELLED, "completed_at": now}
         return [
-            *([UpdateAll(StepRun, [Condition("id", "in", removed)], cancelled)] if removed else []),
-            *([Delete(StepRun, previous)] if repeated else []),
+            *([UpdateAll(StepRun, [Condition("id", "in", removed_ids)], values)] if removed_ids else []),
+            *([Delete(StepRun, previous_steps)] if repeated_task_ids else []),
             *changeset.changes,
         ]
 

@@ -43,8 +43,8 @@ class NewSchedule:
     timezone: str = "UTC"
     input: Json = None
     overlap: str = "skip"
-    """The policy if the previous run has not ended: `skip` the new one, `enqueue` it, `allow` both, or `cancel` the
-    previous one."""
+    """The policy if the last run has not ended: `skip` the new run, `enqueue` it after the last run, `allow` both, or
+    `cancel` the last run."""
     catch_up: str = "last"
     """The runs to start for times that were missed while no service was running: `none`, one for the `last` missed
     time, or `all` (at most 100)."""

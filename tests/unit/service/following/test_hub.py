@@ -45,7 +45,7 @@ async def test_events_from_another_thread_wake_a_listener_at_once(now: datetime)
         timer = threading.Timer(0.01, lambda: hub.publish([event("a", 1, now)]))
         timer.start()
         started_at = time.monotonic()
-        await listener.wait_for_news(10)
+        await listener.wait_for_activity(10)
         assert time.monotonic() - started_at < 5
         assert len(hub.take_events(listener)) == 1
         timer.join()
@@ -55,7 +55,7 @@ async def test_events_from_another_thread_wake_a_listener_at_once(now: datetime)
 async def test_a_listener_waits_no_longer_than_its_timeout() -> None:
     hub = Hub()
     with hub.listening("a") as listener:
-        await listener.wait_for_news(0.01)
+        await listener.wait_for_activity(0.01)
         assert hub.take_events(listener) == []
 
 
@@ -64,10 +64,10 @@ async def test_a_listener_with_queued_events_does_not_wait(now: datetime) -> Non
     hub = Hub()
     with hub.listening("a") as listener:
         hub.publish([event("a", 1, now)])
-        await listener.wait_for_news(10)
+        await listener.wait_for_activity(10)
         hub.take_events(listener)
         hub.publish([event("a", 2, now)])
-        await listener.wait_for_news(10)
+        await listener.wait_for_activity(10)
         assert [item.seq for item in hub.take_events(listener)] == [2]
 
 
