@@ -92,7 +92,7 @@ class ControlOperations(Operations):
         cancelled: list[Run] = []
         changes: list[Change] = []
         for run, descendants in families:
-            if run.id in all_descendants:  # it is cancelled with its parent, and after it, so as not to resume it
+            if run.id in all_descendants:  # cancelled as a descendant, after its parent, which its end would resume
                 continue
             changes += _cancel_changes(run, reason, now)
             for child in descendants:

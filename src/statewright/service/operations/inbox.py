@@ -91,7 +91,7 @@ def guard_unanswered(wait: Wait | None) -> list[Change]:
 
 
 def guard_not_ended(run_id: str) -> Absent:
-    """Return the guard of a write to the inbox of a run. It ensures that the run has not ended and will read it."""
+    """Return the guard of a write to the inbox of a run: the run has not ended, so a worker will read the inbox."""
     return Absent(Run, [Condition("id", "=", run_id), Condition("status", "in", sorted(ENDED))])
 
 

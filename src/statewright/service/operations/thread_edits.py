@@ -53,7 +53,7 @@ _OPEN_STEPS: Final = [*UNFINISHED_STEPS, StepStatus.FAILED]
 _MAIN: Final = "main"
 """The branch that runs advance."""
 ChangesOf = Callable[[Commit, datetime], Sequence[Change]]
-"""Returns the changes to records that follow from a commit at a time; see `ResumableRun.changes`."""
+"""Returns the changes to records that follow from a commit, given its time; see `ResumableRun.changes`."""
 
 
 class ResumableRun:
