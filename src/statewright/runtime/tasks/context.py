@@ -46,7 +46,7 @@ class StateView(Mapping[str, Any]):
 
 
 class RuntimeHost:
-    """Implements the operations of a `Runtime` for a scope."""
+    """The implementation behind the `Runtime` of one execution of a node, which has the given scope."""
 
     __slots__ = ("_scope",)
 
@@ -55,9 +55,9 @@ class RuntimeHost:
 
     @property
     def _current_scope(self) -> Scope:
-        """The scope of the step or `@task` call in which the runtime is used; outside of these, the scope of the task.
+        """The scope of the step or `@task` call in which the runtime is used, or else the scope of the task.
 
-        Each of them has its own counters, from which ids derive.
+        Each scope has its own counters, from which ids are derived.
         """
         current = current_scope()
         caller = current.task.caller if current is not None and current.task is not None else None
