@@ -106,7 +106,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
             Scheduler(
                 context.ledger,
                 self.starter.prepare,
-                self.cancellation,
+                self.prepare_cancellation,
                 on_started=lambda _: self.wake_background_tasks(),
             ),
             Retention(context.ledger, context.saver),

@@ -59,8 +59,8 @@ async def _wait_for_events(
     while True:
         published = context.hub.take_events(listener)
         if published:
-            numbers = [event.seq for event in published if isinstance(event, RunEvent) and event.seq > last_seq]
-            has_gap = numbers != list(range(last_seq + 1, last_seq + 1 + len(numbers)))
+            new_seqs = [event.seq for event in published if isinstance(event, RunEvent) and event.seq > last_seq]
+            has_gap = new_seqs != list(range(last_seq + 1, last_seq + 1 + len(new_seqs)))
             return await _read_events(context, run_id, last_seq) if has_gap else published
         if any(seq is None or seq > last_seq for seq in listener.take_poll_results()):
             return await _read_events(context, run_id, last_seq)

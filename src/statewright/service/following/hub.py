@@ -72,7 +72,7 @@ class Listener:
         except RuntimeError:  # the loop is closed, so nothing reads the events
             self._events.clear()
 
-    def take(self) -> list[FollowedEvent]:
+    def take_events(self) -> list[FollowedEvent]:
         """Return and clear the queued events. Called with the lock of the hub held."""
         events, self._events, self._has_woken_loop = self._events, [], False
         self._has_activity.clear()
@@ -107,7 +107,7 @@ class Hub:
     def take_events(self, listener: Listener) -> list[FollowedEvent]:
         """Return and clear the queued events of a listener."""
         with self._lock:
-            return listener.take()
+            return listener.take_events()
 
     @contextmanager
     def listening(self, run_id: str) -> Generator[Listener]:

@@ -72,7 +72,7 @@ class ControlOperations(Operations):
             run = await self.run(workspace_id, run_id)
             if run.status in ENDED:  # its child runs were cancelled with it, or continue without it
                 return run
-            cancellation = await self.cancellation([run], reason)
+            cancellation = await self.prepare_cancellation([run], reason)
             try:
                 await aresolve(context.ledger.write(cancellation.changes))
             except RecordConflict:  # the run or a child has changed, for example by starting another run
@@ -81,13 +81,13 @@ class ControlOperations(Operations):
             return await self.run(workspace_id, run_id)
         raise _changing_error(run_id)
 
-    async def cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
+    async def prepare_cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
         """Return the changes that cancel runs and all runs that they have started.
 
         The ledger refuses the changes if one of the runs has changed since its record was read.
         """
         now = self.context.now()
-        families = [(run, await self._descendants(run)) for run in runs]
+        families = [(run, await self._find_descendants(run)) for run in runs]
         all_descendants = {child.id for _, descendants in families for child in descendants}
         cancelled: list[Run] = []
         changes: list[Change] = []
@@ -105,15 +105,15 @@ class ControlOperations(Operations):
 
         return Cancellation(changes, publish)
 
-    async def _descendants(self, run: Run) -> list[Run]:
+    async def _find_descendants(self, run: Run) -> list[Run]:
         """Return the unfinished runs that a run has started, directly or indirectly."""
         descendants: list[Run] = []
-        parents = [run.id]
-        while parents:
-            conditions = [Condition("parent_id", "in", parents), Condition("status", "in", UNFINISHED)]
+        parent_ids = [run.id]
+        while parent_ids:
+            conditions = [Condition("parent_id", "in", parent_ids), Condition("status", "in", UNFINISHED)]
             children = await aresolve(self.context.ledger.find(Run, conditions))
             descendants += children
-            parents = [child.id for child in children]
+            parent_ids = [child.id for child in children]
         return descendants
 
     def _stop(self, runs: Sequence[Run]) -> None:

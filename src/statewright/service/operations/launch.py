@@ -70,7 +70,7 @@ class LaunchOperations(ControlOperations):
             return Started(existing, created=False)
         # The request is validated completely before any other runs are cancelled in favor of the new run.
         run, (_, *labels) = await self.starter.prepare(workspace_id, request, self.context.now())
-        slot = await self.starter.find_slot(run, self.cancellation)
+        slot = await self.starter.find_slot(run, self.prepare_cancellation)
         if isinstance(slot, Run):
             return Started(slot, created=False)
         worker = self.worker

@@ -32,7 +32,7 @@ _MAX_TIMEOUT: Final = 10 * 365 * 86400
 _LIMIT_CACHE_SECONDS: Final = 2.0
 """Seconds for which the limit of a workspace is cached."""
 CancelRuns = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
-"""Returns the changes that cancel runs for a reason; see `ControlOperations.cancellation`."""
+"""Returns the changes that cancel runs for a reason; see `ControlOperations.prepare_cancellation`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,7 +65,7 @@ def _due_times(schedule: Schedule, first: datetime, now: datetime) -> list[datet
 Prepare = Callable[[str, StartRun, datetime], Awaitable[tuple[Run, Sequence[Change]]]]
 """Returns a new run for a request in a workspace, and the changes that create the run; see `Starter.prepare`."""
 CancelRuns = Callable[[Sequence[Run]], Awaitable[Cancellation]]
-"""Returns the changes that cancel runs; see `ControlOperations.cancellation`."""
+"""Returns the changes that cancel runs; see `ControlOperations.prepare_cancellation`."""
 _BATCH_SIZE: Final = 100
 """Maximum number of schedules that one query reads."""
 _MAX_TRIES: Final = 20
