@@ -132,7 +132,10 @@ class ResumableRun:
         return [*(Absent(Run, [*same_run, condition]) for condition in changed), *self._guard_no_other_run()]
 
     def _guard_no_other_run(self) -> list[Change]:
-        """Return the guards that no other run uses the thread, if the run has failed and so does not reserve it."""
+        """Return the guards that refuse an edit if another run uses the thread.
+
+        Only a failed run needs them, because it does not reserve its thread.
+        """
         if self.run.status is not RunStatus.FAILED:
             return []
         return _guard_no_run(self.run.workspace_id, self.run.thread_id)
