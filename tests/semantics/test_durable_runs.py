@@ -897,7 +897,7 @@ async def test_live_followers_receive_events_that_are_not_stored(place: RunStora
             return [event async for event in service.follow(WS, run.id, live=live)]
 
         following = [asyncio.create_task(followed(live)) for live in (True, False)]
-        while service.hub.listeners < 2:
+        while service.hub.listener_count < 2:
             await asyncio.sleep(0.005)
         await service.answer(WS, run.id, {wait.id: "yes"})
         live, durable = await asyncio.gather(*following)

@@ -1,4 +1,4 @@
-"""The resources of the HTTP API, each declared once: the client parses them, the server encodes and documents them.
+"""The resources of the HTTP API. Each is declared once: the client parses it, and the server encodes and documents it.
 
-A class docstring and the docstrings of its fields are the descriptions in the OpenAPI document.
+The docstrings of a class and of its fields are the descriptions in the OpenAPI document.
 """

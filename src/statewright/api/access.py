@@ -14,7 +14,7 @@ CheckResult = Literal["ok", "failing"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Key(Resource):
-    """An API key. Only its first characters are stored."""
+    """An API key. Only its first characters, `prefix`, can be read."""
 
     id: str
     name: str
@@ -28,7 +28,7 @@ class Key(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewKey(Key):
-    """A new API key, with its secret, which is not shown again."""
+    """A new API key. The key itself is not shown again."""
 
     key: str = field(repr=False)
 
@@ -81,12 +81,12 @@ class Spending(Resource):
     cost_usd: float
     limits: SpendingLimits | None
     reached: str | None = field(metadata={"examples": ["tokens_per_day"]})
-    """The exceeded limit, if any: until the next day no runs are started, and running ones are paused."""
+    """The limit that was reached, if any. Until the next day, no runs are started, and running runs are paused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Health(Resource):
-    """The health of the service. It has no envelope, as monitoring tools expect."""
+    """The health of the service. The response has no envelope, because monitoring tools do not expect one."""
 
     status: CheckResult
     checks: Mapping[str, str]

@@ -73,7 +73,7 @@ class Webhook(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WebhookWithSecret(Webhook):
-    """A webhook with its secret, which is shown once."""
+    """A webhook with its secret, which is shown only when it is generated."""
 
     secret: str | None = field(repr=False)
 

@@ -1,7 +1,7 @@
-"""The base class of resources: frozen dataclasses with Python names, parsed from JSON with camel-case names.
+"""The base class of resources: frozen dataclasses that are parsed from JSON with camel-case names.
 
-Clients and services of different versions work together: fields that a newer service adds are in `raw`, and fields that
-an older service does not send get their default, or None if their type allows it.
+Clients and services of different versions work together. Fields that a newer service adds are in `raw`. Fields that an
+older service does not send get their default value, or None if their type allows it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FieldReader = Callable[[Mapping[str, Any]], Any]
 
 
 def camel(name: str) -> str:
-    """Convert a name to camel case, as the API writes it: `createdAt` for `created_at`."""
+    """Convert a name to the camel case of the API, such as `created_at` to `createdAt`."""
     first, *rest = name.split("_")
     return first + "".join(part.capitalize() for part in rest)
 
@@ -31,7 +31,7 @@ class Resource:
     """The base class of all resources."""
 
     raw: Mapping[str, Any] = field(repr=False, compare=False)
-    """The JSON from which it was parsed."""
+    """The JSON from which the resource was parsed."""
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -40,12 +40,12 @@ class Resource:
 
     @classmethod
     def from_response(cls, response: Any) -> Self:
-        """Parse the resource in a response: its `data`."""
+        """Parse the resource in the `data` of a response."""
         return cls.from_json(response["data"])
 
     @classmethod
     def read_all(cls, response: Any) -> list[Self]:
-        """Parse the list of resources in a response: its `data`."""
+        """Parse the list of resources in the `data` of a response."""
         return [cls.from_json(data) for data in response["data"]]
 
 
@@ -53,8 +53,7 @@ class Resource:
 def field_types(resource: type[Resource]) -> Mapping[str, Any]:
     """Return the types of the fields by name, without `raw`, in the order of the API's JSON.
 
-    Inherited fields come first, except those that the subclass declares again: they take the position of the new
-    declaration.
+    Inherited fields come first. A field that the subclass declares again takes the position of the new declaration.
     """
     hints = get_type_hints(resource)
     declared = inspect.get_annotations(resource)

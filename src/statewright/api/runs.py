@@ -11,11 +11,11 @@ from statewright.api.resource import Resource
 
 StatusName = Literal["pending", "running", "waiting", "paused", "completed", "failed", "cancelled"]
 OnBusy = Literal["reject", "enqueue", "interrupt", "rollback"]
-"""Policy for a new run whose thread is held by another run."""
+"""The policy for a new run whose thread is used by another run."""
 ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 """The statuses of runs that have ended."""
 LONGEST_WAIT: Final = 300
-"""Maximum seconds for which a request may ask the service to wait for a run."""
+"""The maximum number of seconds for which a request may ask the service to wait for a run."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Run(Resource):
     queue: str | None
     """Runs in the same queue start one after another, such as those of a schedule with the overlap `enqueue`."""
     source: str
-    """The origin: `api`, or `schedule:`, `event:`, `run:` or `failure:` followed by an id."""
+    """The origin of the run: `api`, or `schedule:`, `event:`, `run:` or `failure:` followed by an id."""
     parent_id: str | None
     version: int
     """Increases with every change."""
@@ -59,12 +59,12 @@ class Run(Resource):
 
     @property
     def has_ended(self) -> bool:
-        """True if it has completed, failed, or been cancelled."""
+        """True if the run has completed, failed or been cancelled."""
         return self.status in ENDED
 
     @property
     def is_at_rest(self) -> bool:
-        """True if it has ended, is waiting, or is paused."""
+        """True if the run has ended, is waiting or is paused."""
         return self.has_ended or self.status in ("waiting", "paused")
 
 
@@ -126,7 +126,7 @@ class Event(Told):
     # The inherited fields are declared again because the API writes them in this order.
     id: str
     seq: int
-    """Its number in the log of the run: from 1, without gaps."""
+    """The number of the event in the log of its run: from 1, without gaps."""
     workflow_run_id: str
     step_run_id: str | None
     event_type: str = field(metadata={"examples": ["STEP_COMPLETED"]})
@@ -164,7 +164,7 @@ class Wait(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Approval(Resource):
-    """A request of a run for approval."""
+    """An approval that a run has requested."""
 
     id: str
     workflow_run_id: str
@@ -174,7 +174,7 @@ class Approval(Resource):
     content: Any
     prompt: str
     decision: Literal["approved", "rejected", "edited", "expired", "cancelled"] | None
-    """Null until it is decided."""
+    """Null while the approval is undecided."""
     edited_content: Any
     decided_by: str | None
     """The approver, as named by the caller."""
@@ -225,14 +225,14 @@ class Log(Resource):
     step_name: str
     attempt: int
     number: int
-    """The number of this part: the log of an attempt may be stored in several parts."""
+    """The log of an attempt may be stored in several parts, which are ordered by this number."""
     lines: tuple[Any, ...]
     created_at: datetime
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent(Resource):
-    """The total cost of several model calls."""
+    """The number, the total cost and the tokens of several model calls."""
 
     calls: int
     cost_usd: float
@@ -242,7 +242,7 @@ class Spent(Resource):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelCost(Spent):
-    """The cost of one model."""
+    """The cost of the calls of one model."""
 
     model: str
 
@@ -261,6 +261,8 @@ class CostSummary(Resource):
     """The cost of a workspace in a period."""
 
     start: datetime | None
+    """Null if the period has no start."""
     end: datetime | None
+    """The end of the period, exclusive. Null if it has none."""
     total: Spent
     by_model: tuple[ModelCost, ...]

@@ -16,7 +16,7 @@ T = TypeVar("T")
 API_PREFIX: Final = "/api/v1"
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
 Parameters = Sequence[tuple[str, str]]
-"""Query parameters; a name may occur several times."""
+"""Query parameters as pairs of name and value. A name may occur several times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,39 +30,39 @@ class Reply:
 
 
 def read_data(answer: Any) -> Any:
-    """Return the data of an answer without the envelope."""
+    """Return the data in the envelope of an answer."""
     return answer["data"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call(Generic[T]):
-    """A request, with the parser of its answer."""
+    """A request, and the function that parses its answer."""
 
     method: Method
     path: str
     read: Callable[[Any], T]
-    """Parses the decoded JSON of an answer with its envelope. Called with None for an empty body."""
+    """Parses an answer, given as decoded JSON with its envelope, or as None if the response has no content."""
     params: Parameters = ()
     body: bytes | None = None
     repeatable: bool = False
     """True if the request may be sent again when the outcome of the first attempt is unknown."""
     max_wait: float = 0.0
-    """Seconds that the service may wait before it answers, which are added to the timeout."""
+    """Seconds for which the service may wait before it answers. They are added to the timeout."""
     as_operator: bool = False
-    """True to send the token of the operator instead of the key of a workspace."""
+    """True to send the admin token instead of the key of a workspace."""
     accepted: Sequence[int] = ()
-    """Error statuses whose content is parsed like that of a success."""
+    """Error statuses of responses that are parsed like a success."""
     is_text: bool = False
     """True if the response is plain text instead of JSON."""
 
 
 def get(path: str, read: Callable[[Any], T], params: Mapping[str, Any] | None = None, **options: Any) -> Call[T]:
-    """Return a request that only reads. `options` are other fields of `Call`."""
+    """Return a request that only reads. `options` sets further fields of `Call`."""
     return Call(method="GET", path=path, read=read, params=query_params(params or {}), repeatable=True, **options)
 
 
 def post(path: str, read: Callable[[Any], T], body: Mapping[str, Any] | None = None, **options: Any) -> Call[T]:
-    """Return a request that creates something or has another effect. It is not sent twice unless it is `repeatable`."""
+    """Return a request that has an effect. It is sent again after a failure only if it is `repeatable`."""
     return Call(method="POST", path=path, read=read, body=None if body is None else encode_json(body), **options)
 
 
@@ -81,7 +81,7 @@ def ignore_content(answer: Any) -> None:
 
 
 def api_path(*parts: str) -> str:
-    """Return a path of the API from its segments. Raises InvalidRequest for a segment that would change the path."""
+    """Return the path of an API resource. Raises InvalidRequest for a part that would change the rest of the path."""
     for part in parts:
         if not part or part in (".", ".."):
             raise InvalidRequest(
@@ -91,12 +91,12 @@ def api_path(*parts: str) -> str:
 
 
 def query_params(values: Mapping[str, Any]) -> Parameters:
-    """Return values as query parameters, without those that are None or empty lists."""
+    """Return values as query parameters, without None and empty lists."""
     return [(name, text) for name, value in values.items() for text in _format_param(value)]
 
 
 def _format_param(value: Any) -> Sequence[str]:
-    """Return the texts of a value: one for each item of a list, and none for None."""
+    """Return a value as strings: one for each item of a list, none for None, and one for any other value."""
     if value is None:
         return ()
     if isinstance(value, list | tuple):
@@ -135,5 +135,5 @@ def without_none(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def to_camel_case(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values under the camel-case names of the API. Names within values are the user's, and do not change."""
+    """Return values under the camel-case names of the API. Names inside the values are not changed."""
     return {camel(name): value for name, value in values.items()}

@@ -29,7 +29,7 @@ Transport = TypeVar("Transport")
 
 
 class BaseClient(Namespace[F], ABC, Generic[F, Transport]):
-    """Base class of the clients, with the resources of a service."""
+    """Base class of the clients. It has one attribute for each resource of the API."""
 
     def __init__(
         self,
@@ -44,7 +44,8 @@ class BaseClient(Namespace[F], ABC, Generic[F, Transport]):
     ) -> None:
         """Create a client. Raises InvalidConfig for an invalid option, and MissingLibrary without the extra `client`.
 
-        `timeout` is in seconds. `retries` limits the retries of requests that can safely be repeated.
+        A request fails after `timeout` seconds without data from the service. `retries` is the maximum number of
+        retries of a request that can safely be repeated.
         """
         settings = ClientSettings(
             base_url=base_url,
@@ -72,7 +73,7 @@ class BaseClient(Namespace[F], ABC, Generic[F, Transport]):
 
     @abstractmethod
     def _connect(self, transport: Transport | None, settings: ClientSettings) -> Connection:
-        """Return the connection of the client; without a transport, that of httpx is used."""
+        """Return the connection of the client. Without a transport, httpx uses its own."""
 
     @request
     def health(self) -> Call[Health]:
@@ -119,7 +120,7 @@ class SyncConnection(Connection):
 
     def iterate(self, items: AsyncGenerator[T]) -> Generator[T]:
         async def advance() -> T:
-            # Called within `complete`, which removes the hooks of the event loop that `__anext__` would call.
+            # `complete` has removed the hooks of the event loop, which `__anext__` would call.
             return await items.__anext__()
 
         try:

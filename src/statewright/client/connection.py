@@ -1,8 +1,9 @@
-"""The I/O of both clients, by httpx.
+"""The I/O of both clients, with httpx.
 
-The methods of a `Connection` are coroutines. Those of the asynchronous client are awaited. Those of the synchronous
-client block instead of suspending, so `complete` gets their result in one step, without an event loop. Everything that
-is built on them (retries, pages, resumed streams) is therefore written once, as ordinary coroutines.
+The I/O methods of a `Connection` are coroutines. In the asynchronous client, they suspend the caller's task. In the
+synchronous client, they block instead of suspending, so that `complete` gets their result in one step, without an event
+loop. Therefore everything that is built on them (retries, pages, resumed streams) is written once, as ordinary
+coroutines.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 HEARTBEAT_TIMEOUT: Final = 60.0
-"""Seconds without data after which a stream counts as broken. The service sends a heartbeat every 15 seconds."""
+"""Seconds without data after which a stream is considered broken. The service sends a heartbeat every 15 seconds."""
 
 
 class ConnectionLost(Exception):
@@ -38,12 +39,12 @@ class Connection(ABC):
 
     async def send(self, call: Call[Any]) -> Reply:
         """Send a request and return the response. Raises ConnectionLost."""
-        with _converted_errors():
+        with _convert_errors():
             response = await self.send_request(build_request(self._http, self.settings, call))
             return to_reply(response, response.content)
 
     def stream(self, call: Call[Any], last_event_id: str | None = None) -> Stream:
-        """Return a stream, which is opened and closed by `async with`."""
+        """Return a stream, which `async with` opens and closes. It resumes after the event with `last_event_id`."""
         return Stream(self, build_stream_request(self._http, self.settings, call, last_event_id))
 
     @abstractmethod
@@ -55,11 +56,12 @@ class Connection(ABC):
         """Return a generator of the items, or the asynchronous generator itself."""
 
     @abstractmethod
-    async def sleep(self, seconds: float) -> None: ...
+    async def sleep(self, seconds: float) -> None:
+        """Wait for some seconds."""
 
     @abstractmethod
     async def send_request(self, request: Any, *, stream: bool = False) -> Any:
-        """Send a request of httpx and return the response. With `stream`, its content is not read yet."""
+        """Send an httpx request and return the response. With `stream`, the content of the response is not read yet."""
 
     @abstractmethod
     async def read_content(self, response: Any) -> bytes:
@@ -81,9 +83,9 @@ class Connection(ABC):
 class Stream:
     """A stream of bytes. `async with` opens it, and returns its head and an iterator over its pieces.
 
-    The head has content only if it is an error. Raises ConnectionLost, also while pieces are read. This is a class
-    instead of a generator, because an event loop that ends closes all its generators concurrently, even if one of them
-    is suspended in another.
+    The head has content only if the response is an error. Opening the stream, and reading each piece, raises
+    ConnectionLost. The iterator is an object instead of an asynchronous generator, because when an event loop ends, it
+    closes all its asynchronous generators concurrently, even if one of them is iterating over another.
     """
 
     def __init__(self, connection: Connection, request: Any) -> None:
@@ -92,7 +94,7 @@ class Stream:
 
     async def __aenter__(self) -> tuple[Reply, AsyncIterator[bytes]]:
         connection = self._connection
-        with _converted_errors():
+        with _convert_errors():
             response = self._response = await connection.send_request(self._request, stream=True)
             try:
                 content = b"" if response.status_code == 200 else await connection.read_content(response)
@@ -109,7 +111,7 @@ class Stream:
         return self
 
     async def __anext__(self) -> bytes:
-        with _converted_errors():
+        with _convert_errors():
             piece = await self._connection.next_piece(self._pieces)
         if piece is None:
             raise StopAsyncIteration
@@ -119,8 +121,9 @@ class Stream:
 def complete(coroutine: Coroutine[Any, Any, T]) -> T:
     """Return the result of a coroutine that never suspends.
 
-    An event loop that happens to run on this thread would track asynchronous generators that start here, and close them
-    when it ends, although they do not belong to it. So its hooks are removed meanwhile.
+    If an event loop is running on this thread, its hooks would register the asynchronous generators that start here,
+    and the loop would close them when it ends, although they do not belong to it. So the hooks are removed while the
+    coroutine runs.
     """
     hooks = sys.get_asyncgen_hooks()
     sys.set_asyncgen_hooks(None, None)
@@ -134,15 +137,15 @@ def complete(coroutine: Coroutine[Any, Any, T]) -> T:
 
 
 @contextmanager
-def _converted_errors() -> Generator[None]:
-    """Convert the errors of httpx about connections to ConnectionLost."""
+def _convert_errors() -> Generator[None]:
+    """Raise ConnectionLost for the connection errors of httpx."""
     try:
         yield
     except import_httpx().RequestError as error:
         raise ConnectionLost(describe_failure(error)) from error
 
 
-# -- requests and responses of httpx
+# -- httpx requests and responses
 
 
 def import_httpx() -> Any:
@@ -155,7 +158,7 @@ def import_httpx() -> Any:
 def build_request(
     http: Any, settings: ClientSettings, call: Call[Any], extra_headers: dict[str, str] | None = None
 ) -> Any:
-    """Build a request with a synchronous or asynchronous httpx client."""
+    """Build an httpx request with the synchronous or asynchronous httpx client `http`."""
     return http.build_request(
         call.method,
         settings.base_url.rstrip("/") + call.path,
@@ -167,7 +170,7 @@ def build_request(
 
 
 def build_stream_request(http: Any, settings: ClientSettings, call: Call[Any], last_event_id: str | None) -> Any:
-    """Build a request for a stream, with a read timeout that is longer than the interval of heartbeats."""
+    """Build an httpx request for a stream, with a read timeout that is longer than the interval between heartbeats."""
     headers = {"accept": "text/event-stream", "cache-control": "no-store"}
     if last_event_id is not None:
         headers["last-event-id"] = last_event_id
@@ -189,7 +192,7 @@ def request_headers(settings: ClientSettings, call: Call[Any]) -> dict[str, str]
 
 
 def to_reply(response: httpx.Response, content: bytes = b"") -> Reply:
-    """Convert a response of httpx to a `Reply`."""
+    """Convert an httpx response to a `Reply`."""
     return Reply(status=response.status_code, headers=dict(response.headers), content=content)
 
 

@@ -1,4 +1,4 @@
-"""Conversion of error responses to exceptions of the same classes that the service raises."""
+"""Conversion of error responses to exceptions of the classes that the service raises."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _ERRORS: Final[tuple[type[ServiceError], ...]] = (
     RequestConflict,
     PayloadTooLarge,
 )
-_BY_CODE: Final = {kind.api_code: kind for kind in _ERRORS}
-_BY_STATUS: Final = {kind.status: kind for kind in _ERRORS}
+_BY_CODE: Final = {cls.api_code: cls for cls in _ERRORS}
+_BY_STATUS: Final = {cls.status: cls for cls in _ERRORS}
 
 
 def make_error(reply: Reply, call: Call[Any]) -> ServiceError:
-    """Return the exception for an error response, by its code, or by its status if the code is unknown."""
+    """Return the exception for an error response. Its class is found by the code, or else by the status."""
     error = _read_error(reply)
     code = str(error.get("code", ""))
     message = str(error.get("message") or f"{call.method} {call.path} was answered with status {reply.status}.")
@@ -47,14 +47,14 @@ def make_error(reply: Reply, call: Call[Any]) -> ServiceError:
         return TooManyRequests(message, retry_after=retry_after(reply) or 1.0)
     if code == InvalidTransition.api_code:
         return _invalid_transition(message, details)
-    kind = _BY_CODE.get(code) or _BY_STATUS.get(reply.status)
-    if kind is not None:
-        return kind(message, details=details)
+    cls = _BY_CODE.get(code) or _BY_STATUS.get(reply.status)
+    if cls is not None:
+        return cls(message, details=details)
     return ServiceError(message, details={"status": reply.status, "code": code, "details": details})
 
 
 def _read_error(reply: Reply) -> dict[str, Any]:
-    """Return the error in the envelope; an empty map if a proxy has answered in place of the service."""
+    """Return the error in the envelope of a response; an empty map if there is none, as in responses of proxies."""
     try:
         return dict(json.loads(reply.content)["error"])
     except (ValueError, TypeError, KeyError):
@@ -75,7 +75,7 @@ def _spending_limit(details: Any) -> SpendingLimitReached | None:
 
 
 def _invalid_transition(message: str, details: Any) -> InvalidTransition:
-    """Rebuild the error with its original message, which its constructor would compute from data of the service."""
+    """Rebuild the error with its original message. Its constructor needs data that only the service has."""
     error = InvalidTransition.__new__(InvalidTransition)
     ServiceError.__init__(error, message, details=details)
     states = cast("dict[str, Any]", details) if isinstance(details, dict) else {}
@@ -84,7 +84,7 @@ def _invalid_transition(message: str, details: Any) -> InvalidTransition:
 
 
 def retry_after(reply: Reply) -> float | None:
-    """Return the seconds in the header Retry-After; None without it."""
+    """Return the number of seconds in the header Retry-After; None if it is missing or invalid."""
     try:
         return max(0.0, float(reply.headers.get("retry-after", "")))
     except ValueError:
@@ -92,7 +92,7 @@ def retry_after(reply: Reply) -> float | None:
 
 
 def make_unreachable_error(call: Call[Any], base_url: str, reason: object) -> ServiceUnreachable:
-    """Return the exception for a request that got no response."""
+    """Return the exception for a request that has received no response."""
     uncertainty = "" if call.repeatable else " It is not known whether the request was carried out."
     return ServiceUnreachable(
         f"{call.method} {base_url}{call.path} got no answer: {reason}.{uncertainty} "

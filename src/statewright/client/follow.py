@@ -1,4 +1,4 @@
-"""Following of a run: a stream of server-sent events, which is resumed after the last received event if it breaks."""
+"""Following a run by a stream of server-sent events. A broken stream is resumed after the last received event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from statewright.client.errors import make_error, make_unreachable_error
 from statewright.client.send import pause_after, send
 
 _STABLE_AFTER: Final = 5.0
-"""Seconds after which a connection counts as stable: its end is the first failure of a new series."""
+"""Seconds after which a connection is considered stable. When it breaks, the count of failures starts again at 1."""
 _BOM: Final = b"\xef\xbb\xbf"
 
 
@@ -37,7 +37,7 @@ class RunFollower:
             try:
                 last_event_id = str(self._last_seq) if self._last_seq else None
                 async with self._connection.stream(self._call, last_event_id) as (head, pieces):
-                    if head.status != 200:
+                    if head.status != 200:  # an error response
                         pause = self._pause_after(head)
                     else:
                         parser = EventStreamParser()
@@ -56,7 +56,7 @@ class RunFollower:
                         for event in events:
                             yield event
                     return
-                self._count_failure(opened_at)  # the server is stopping, or a proxy has closed a long stream
+                self._count_failure(opened_at)  # the server is stopping, or a proxy has closed the stream
                 pause = self._settings.pause(min(self._failures, 5))
             await self._connection.sleep(pause)
 
@@ -110,7 +110,7 @@ class ServerSentEvent:
 
 
 class EventStreamParser:
-    """Parses the pieces of a stream to server-sent events."""
+    """Parses the pieces of a stream into server-sent events."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -120,15 +120,15 @@ class EventStreamParser:
         self._id: str | None = None
 
     def feed(self, piece: bytes) -> Iterator[ServerSentEvent]:
-        """Yield the events that end in this piece."""
-        for line in self._lines(piece):
+        """Yield the events that end in the next piece of the stream."""
+        for line in self._split_lines(piece):
             if line:
                 self._parse_line(line.decode("utf-8", "replace"))
-            elif (message := self._dispatch()) is not None:
+            elif (message := self._take_event()) is not None:
                 yield message
 
-    def _lines(self, piece: bytes) -> Iterator[bytes]:
-        """Yield complete lines, which end with CR, LF or both. A final CR is buffered, because an LF may follow."""
+    def _split_lines(self, piece: bytes) -> Iterator[bytes]:
+        """Yield the lines that are complete. They end with CR, LF or both; a final CR is kept, as an LF may follow."""
         text = self._buffer + piece
         if not self._has_started and len(text) < len(_BOM) and _BOM.startswith(text):
             self._buffer = text
@@ -154,8 +154,8 @@ class EventStreamParser:
             case _:  # a comment, or an unknown field
                 pass
 
-    def _dispatch(self) -> ServerSentEvent | None:
-        """Return the event that an empty line ends; None if it has no data."""
+    def _take_event(self) -> ServerSentEvent | None:
+        """Return the event that ends with an empty line, and start a new one. Return None if it has no data."""
         event, data = self._event, self._data
         self._event, self._data = "", []
         return ServerSentEvent(event or "message", "\n".join(data), self._id) if data else None

@@ -1,4 +1,4 @@
-"""Sending of requests, with retries and exponential backoff, and reading of lists page by page."""
+"""Sending requests with retries and exponential backoff, and reading lists page by page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ RETRYABLE: Final = frozenset({429, 502, 503, 504})
 
 
 async def send(call: Call[T], connection: Connection) -> T:
-    """Send a request, with retries, and return the parsed answer. Raises ServiceError for an error response."""
+    """Send a request, with retries, and return the parsed answer.
+
+    Raises ServiceError for an error response, and ServiceUnreachable if there is no response.
+    """
     settings, failures = connection.settings, 0
     while True:
         try:
@@ -55,7 +58,7 @@ def _parse(call: Call[T], reply: Reply) -> T:
         raise ServiceError(
             f"The answer to {call.method} {call.path} cannot be parsed: {error!r}. It begins with "
             f"{reply.content[:80]!r}. Check that base_url is the address of a Statewright service, and that its "
-            f"version is not older than that of this client."
+            f"version is not older than the version of this client."
         ) from error
 
 
@@ -64,7 +67,7 @@ def _parse(call: Call[T], reply: Reply) -> T:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page(Generic[T]):
-    """A part of a list."""
+    """One page of a list."""
 
     items: Sequence[T]
     page: int
@@ -94,14 +97,14 @@ def get_page(
 
 
 async def iter_items(first: Call[Page[T]], connection: Connection) -> AsyncGenerator[T]:
-    """Yield the items of a list from the first requested page on, each once, even if the list grows meanwhile."""
-    call, seen = first, set[str]()
+    """Yield each item of a list once, even if the list grows meanwhile. Begin with the page that `first` requests."""
+    call, seen_ids = first, set[str]()
     while True:
         page = await send(call, connection)
         for item in page.items:
             item_id: str = cast(Any, item).id
-            if item_id not in seen:  # a new item moves the last item of this page to the next page
-                seen.add(item_id)
+            if item_id not in seen_ids:  # a new item in the list moves the last item of each page to the next page
+                seen_ids.add(item_id)
                 yield item
         if page.page >= page.total_pages:
             return

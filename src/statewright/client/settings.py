@@ -25,9 +25,9 @@ class ClientSettings:
     retries: int = 3
     """The maximum number of retries of a repeatable request."""
     first_pause: float = 0.2
-    """Seconds before the first retry. Each further pause is twice as long, up to `longest_pause`."""
+    """Seconds before the first retry. Each further pause is twice as long as the one before, up to `longest_pause`."""
     longest_pause: float = 30.0
-    """The longest pause in seconds. If the service requests a longer one, the error is raised at once."""
+    """The longest pause in seconds. If the service requests a longer pause, the error is raised at once."""
     clock: Clock = field(default_factory=SystemClock)
 
     def __post_init__(self) -> None:

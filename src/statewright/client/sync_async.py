@@ -1,7 +1,8 @@
-"""Methods that are written once for both clients: those of `Client` block, those of `AsyncClient` are coroutines.
+"""Methods that are written once for both clients. In `Client` they block, and in `AsyncClient` they are coroutines.
 
-A resource defines each method as a function that returns a `Call`, as a coroutine, or as an asynchronous generator. The
-decorators `request`, `Method` and `IteratingMethod` convert it to a method whose result type depends on the client.
+A resource defines each method as a function that returns a `Call`, as a coroutine function, or as an asynchronous
+generator function. The decorators `request`, `Method` and `IteratingMethod`, in this order, convert these functions to
+methods whose result type depends on the client.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Async:
 
 
 class Namespace(Generic[F]):
-    """The methods of one resource."""
+    """Base class of the resources, whose methods are called like `client.runs.start(...)`."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
@@ -38,13 +39,13 @@ class Namespace(Generic[F]):
     def _send(self, call: Call[T]) -> Coroutine[Any, Any, T]:
         return send(call, self._connection)
 
-    def _all(self, path: str, read: Callable[[Any], T], **params: Any) -> AsyncGenerator[T]:
-        """Yield all items of a list."""
+    def _iter_all(self, path: str, read: Callable[[Any], T], **params: Any) -> AsyncGenerator[T]:
+        """Yield all items of a list, which are read page by page."""
         return iter_items(get_page(path, read, page=1, page_size=MAX_PAGE_SIZE, **params), self._connection)
 
 
 class Method(Generic[P, T]):
-    """A method that returns the result of a coroutine, or the coroutine itself."""
+    """A method of a resource that returns the result of a coroutine, or in the asynchronous client the coroutine."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]]) -> None:
         self._function = function
@@ -61,7 +62,7 @@ class Method(Generic[P, T]):
 
 
 class IteratingMethod(Generic[P, T]):
-    """A method that returns an iterator over the items of an asynchronous generator, or the generator itself."""
+    """A method of a resource that returns a generator, or in the asynchronous client an asynchronous generator."""
 
     def __init__(self, function: Callable[Concatenate[Any, P], AsyncGenerator[T]]) -> None:
         self._function = function
@@ -78,7 +79,7 @@ class IteratingMethod(Generic[P, T]):
 
 
 def _bind(instance: Namespace[Any], function: Callable[..., Any], convert: Callable[[Any], Any]) -> Any:
-    """Return a bound method that converts the result of the function."""
+    """Return a method that is bound to `instance`, and converts the result of the function."""
 
     @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
@@ -88,7 +89,7 @@ def _bind(instance: Namespace[Any], function: Callable[..., Any], convert: Calla
 
 
 def request(call: Callable[Concatenate[Any, P], Call[T]]) -> Method[P, T]:
-    """Create a method that sends the `Call` which the function returns."""
+    """Convert a function that returns a `Call` to a method that sends the call and returns its parsed answer."""
 
     @functools.wraps(call)
     def function(instance: Namespace[Any], *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:

@@ -119,7 +119,7 @@ def problems_from(
             case _:
                 value = "" if is_secret(path) else f": {quoted(details['input'])}"
                 kind = describe_kind(details["input"], map_noun)
-                message = f"It must {_requirement(details, map_noun)}, and is {kind}{value}."
+                message = f"It must {_requirement(details, map_noun)}, but is {kind}{value}."
         yield Problem((format_path or format_json_path)(path), *position_of(path), message, advice)
 
 

@@ -42,7 +42,7 @@ class ExecutionInfo:
 
 
 class Host(Protocol):
-    """The implementation behind a `Runtime`, which documents each member."""
+    """The implementation to which a `Runtime` delegates. The members are documented in `Runtime`."""
 
     @property
     def context(self) -> Any: ...
@@ -98,14 +98,14 @@ class RunStarter(Protocol):
         ...
 
     def differs(self, run_id: str, graph: str, input: Any) -> bool:  # noqa: A002
-        """Return whether a run with this id exists and has a different graph or input."""
+        """Return True if a run with this id exists and has a different graph or input."""
         ...
 
 
 class Runtime(Generic[Ctx]):
-    """The services of the runtime for one execution of a node.
+    """Gives a node access to its run during one execution, for example to its context, its ids and durable steps.
 
-    It is injected into a parameter named `runtime`, or annotated `Runtime[YourContext]`.
+    It is injected into a parameter that is named `runtime` or annotated with `Runtime[YourContext]`.
     """
 
     __slots__ = ("__orig_class__", "_host")
@@ -140,7 +140,7 @@ class Runtime(Generic[Ctx]):
 
     @property
     def control(self) -> Any:
-        """The `RunControl` of the run, which can request it to stop; None if the caller passed none."""
+        """The `RunControl` of the run, with which the run can be stopped; None if the caller passed none."""
         return self._host.control
 
     @property
@@ -151,9 +151,10 @@ class Runtime(Generic[Ctx]):
 
     @property
     def cancel_requested(self) -> bool:
-        """True once this execution is pointless: its run was cancelled or has ended, or its attempt has timed out.
+        """True once the result of this execution is no longer needed.
 
-        A plain function cannot be stopped. In a long loop, check this and return.
+        This is the case if its run was cancelled or has ended, or if its attempt has timed out. A plain function cannot
+        be stopped, so check this in a long loop, and return early.
         """
         return self._host.cancel_requested
 

@@ -1,4 +1,4 @@
-"""Safe outbound HTTP: the classification of IP addresses, and exchanges with addresses that were checked."""
+"""Safe outbound HTTP: the classification of IP addresses, and HTTP exchanges with addresses that were checked."""
 
 from statewright.http.addresses import Address, Kind, classify_address, is_public, must_be_allowed_by_address
 from statewright.http.exchange import (

@@ -1,9 +1,10 @@
 """The classification of IP addresses, by which webhooks and tools decide whether they may connect.
 
-Only addresses that are known to be public count as public. In IPv6 this is the range that is assigned for global use,
-without the addresses that embed an IPv4 address for a tunnel. Two forms with an embedded IPv4 address are in common use
-and are classified by it: mapped addresses, to which the system connects over IPv4, and NAT64. A tunnel to a metadata
-service counts as that service, so that no form of its address is treated as less dangerous than another.
+Only addresses that are known to be public are classified as public. In IPv6, these are the addresses that are assigned
+for global use, except those that embed an IPv4 address for a tunnel. Two forms with an embedded IPv4 address are in
+common use and are classified by that address: mapped addresses, to which the system connects over IPv4, and NAT64. The
+address of a tunnel to a metadata service is classified as `metadata`, so that no form of the service's address is
+treated as less dangerous than another.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from typing import Final, Literal
 
 Address = IPv4Address | IPv6Address
 Kind = Literal["public", "private", "loopback", "link-local", "multicast", "reserved", "unspecified", "metadata"]
-"""`private` includes the shared addresses behind a provider's NAT (RFC 6598). `metadata` are the services from which
-machines in a cloud fetch their credentials."""
+"""The kind of an address. `private` includes the shared addresses behind a provider's NAT (RFC 6598). `metadata` is for
+the services from which machines in a cloud fetch their credentials."""
 
 _METADATA: Final = frozenset(
     ip_address(text)
@@ -75,15 +76,15 @@ _IPV6: Final[Sequence[tuple[IPv6Network, Kind]]] = [(IPv6Network(text), kind) fo
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 _LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
 _COMPATIBLE: Final = (IPv6Network("::/96"), IPv6Network("::ffff:0:0:0/96"))
-"""Two obsolete forms with an IPv4 address in their last four bytes: compatible and translated addresses."""
+"""Two obsolete forms of addresses with an IPv4 address in the last four bytes: compatible and translated addresses."""
 _ISATAP: Final = (0x00005EFE, 0x02005EFE)
-"""The third four bytes of an ISATAP address, which mark the last four as the IPv4 address at the end of a tunnel."""
+"""The third group of four bytes in an ISATAP address. The last four bytes are the IPv4 address at a tunnel's end."""
 
 
 def classify_address(address: Address) -> Kind:
     """Return the kind of an address."""
     if isinstance(address, IPv6Address) and address.scope_id is not None:
-        # Only addresses that are not unique without their interface have a scope, so none of them is public.
+        # An address has a scope only if it is not unique without a network interface, so it is not public.
         kind = classify_address(IPv6Address(int(address)))
         return kind if kind in ("metadata", "link-local") else "reserved"
     if address in _METADATA:
@@ -105,10 +106,10 @@ def is_public(address: Address) -> bool:
 
 
 def must_be_allowed_by_address(address: Address) -> bool:
-    """Return True for an address to which a host name must not resolve: link-local, or a metadata service.
+    """Return True for an address to which a host name must not resolve: a link-local address or a metadata service.
 
-    Any machine on the link can claim a link-local address, and users who allow a host name hardly expect it to resolve
-    to one of these. They can still be allowed as addresses.
+    Any machine on the link can claim a link-local address, and a user who allows a host name hardly expects the name to
+    resolve to such an address. The user can still allow the address itself.
     """
     return classify_address(address) in ("metadata", "link-local")
 
@@ -116,7 +117,10 @@ def must_be_allowed_by_address(address: Address) -> bool:
 def _find_kind(
     address: Address, networks: Sequence[tuple[IPv4Network | IPv6Network, Kind]], *, otherwise: Kind
 ) -> Kind:
-    """Return the kind of the first network that contains the address. Networks are listed from narrow to wide."""
+    """Return the kind of the first network that contains an address, or `otherwise`.
+
+    Of two networks that overlap, the smaller one must come first.
+    """
     for network, kind in networks:
         if address in network:
             return kind
@@ -124,12 +128,12 @@ def _find_kind(
 
 
 def _mapped_address(address: IPv6Address) -> IPv4Address | None:
-    """Return the IPv4 address to which connections to this address go, if there is one."""
+    """Return the IPv4 address to which connections to an IPv6 address go; None if they go to the address itself."""
     return _last_four_bytes(address) if address in _NAT64 else address.ipv4_mapped
 
 
 def _tunnel_ends(address: IPv6Address) -> Iterator[IPv4Address]:
-    """Yield the IPv4 addresses that an address embeds for a tunnel: 6to4, Teredo, ISATAP or an obsolete one."""
+    """Yield the IPv4 addresses that an address embeds for a tunnel: 6to4, Teredo, ISATAP or an obsolete form."""
     if address.sixtofour is not None:
         yield address.sixtofour
     if address.teredo is not None:

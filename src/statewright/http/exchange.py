@@ -1,8 +1,8 @@
 """One HTTP exchange with a host whose IP addresses were checked beforehand.
 
-The caller resolves the host once and checks its addresses, and the connection goes to one of these, so DNS rebinding
-has no effect. Certificates are still verified for the name of the host. Redirects are not followed, because their
-targets are unchecked. Proxies in the environment are ignored, because they would resolve the name again.
+The caller resolves the host once and checks its addresses, and the connection goes to one of these addresses. So DNS
+rebinding has no effect. Certificates are still verified for the host name. Redirects are not followed, because their
+targets were not checked. Proxies from the environment are ignored, because they would resolve the name again.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class HttpResponse:
     async def read(self, limit: int) -> bytes:
         """Return the body without decompressing it, or only its beginning if it is longer than `limit` bytes.
 
-        The beginning is longer than `limit` too, so that the caller can tell.
+        The result then has more than `limit` bytes, so that the caller can tell that the body was too long.
         """
         body = bytearray()
-        with _network_errors():
-            async for part in self._response.aiter_raw():
-                body += part
+        with _convert_network_errors():
+            async for chunk in self._response.aiter_raw():
+                body += chunk
                 if len(body) > limit:
                     break
         return bytes(body)
@@ -65,12 +65,12 @@ async def send(
 ) -> AsyncGenerator[HttpResponse]:
     """Send a request to the first address that accepts a connection. The connection is not reused.
 
-    `timeout` limits the time to connect, in seconds for all addresses together. Limit the whole exchange by
-    `asyncio.timeout`. Raises ValueError for a request that cannot be sent, TimeoutError, CertificateError and
+    `timeout` is the maximum number of seconds to connect, for all addresses together. Use `asyncio.timeout` to limit
+    the whole exchange. Raises ValueError for a request that cannot be sent, TimeoutError, CertificateError and
     ConnectionError.
     """
     async with _import_httpx().AsyncHTTPTransport(verify=certificates) as transport:
-        with _network_errors():
+        with _convert_network_errors():
             response = await _send_to_first(transport, request, addresses, timeout / len(addresses))
         try:
             yield HttpResponse(response)
@@ -106,8 +106,8 @@ def _build_request(address: str, request: HttpRequest, timeout: float) -> httpx.
 
 
 @contextmanager
-def _network_errors() -> Generator[None]:
-    """Convert the errors of httpx to built-in ones."""
+def _convert_network_errors() -> Generator[None]:
+    """Convert the errors of httpx to built-in exceptions and CertificateError."""
     httpx = _import_httpx()
     try:
         yield
@@ -123,7 +123,7 @@ def _network_errors() -> Generator[None]:
 
 
 def _find_certificate_error(error: BaseException | None) -> ssl.SSLCertVerificationError | None:
-    """Return the first error about a certificate among an error and its causes."""
+    """Return the first certificate error among an error and its causes; None if there is none."""
     while error is not None and not isinstance(error, ssl.SSLCertVerificationError):
         error = error.__cause__ or error.__context__
     return error
@@ -144,13 +144,13 @@ def _import_httpx() -> Any:
 
 
 class Headers(Protocol):
-    """The headers of a response: a mapping, or an object with such a method."""
+    """The headers of a response, such as a mapping or another object with a method `get`."""
 
     def get(self, name: str, /) -> object: ...
 
 
 def retry_after(headers: Headers | Mapping[str, object], now: datetime) -> float | None:
-    """Return the seconds to wait from `now`; None without a valid header."""
+    """Return the number of seconds to wait from `now`; None if there is no valid header."""
     milliseconds = _parse_number(headers.get("retry-after-ms"))  # sent by some providers of models
     if milliseconds is not None:
         return milliseconds / 1000

@@ -32,7 +32,7 @@ class Url:
 
     @property
     def authority(self) -> str:
-        """The host and the port, unless it is the default, as in the header `host`."""
+        """The host and the port, as in the header `host`. The port is left out if it is the default."""
         return url_host(self.host) + ("" if self.port == PORTS[self.scheme] else f":{self.port}")
 
     def __str__(self) -> str:
@@ -53,14 +53,14 @@ def parse_address(host: str) -> Address | None:
 
 
 def resolve_host(host: str, port: int) -> list[str]:
-    """Return the distinct addresses of a host from the system's resolver, in order of preference.
+    """Return the distinct IP addresses of a host in order of preference, as the system's resolver returns them.
 
-    Blocks for DNS. Raises OSError or UnicodeError if the host cannot be resolved.
+    Blocks during DNS lookups. Raises OSError or UnicodeError if the host cannot be resolved.
     """
     results = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return list(dict.fromkeys(str(result[4][0]) for result in results))
 
 
 async def aresolve_host(host: str, port: int) -> list[str]:
-    """Resolve a host like `look_up`, without blocking the event loop."""
+    """Resolve a host like `resolve_host`, but without blocking the event loop."""
     return await asyncio.to_thread(resolve_host, host, port)

@@ -33,7 +33,7 @@ def _read_graph(name: str, value: Any, keys: Keys, reader: Reader) -> ServedGrap
         value, path_keys, file_keys = {"file" if _is_workflow_file(value) else "path": value}, keys, keys
     elif not isinstance(value, dict):
         kind = describe_kind(value)
-        reader.add_problem(keys, f"It must be a string or a table, and is {kind}.", 'Write "module:graph".')
+        reader.add_problem(keys, f"It must be a string or a table, but is {kind}.", 'Write "module:graph".')
         return None
     table = reader.read(GraphTable, value, keys, strict=True)
     if table is None:

@@ -97,7 +97,7 @@ def read_integrations(entries: Mapping[str, Any], keys: Keys, reader: Reader) ->
                     reader.add_problem((*table_keys, key), *error.args)
             else:
                 kind = describe_kind(value, "a table")
-                reader.add_problem((*table_keys, key), f"It must be a string, a number or a table, and is {kind}.")
+                reader.add_problem((*table_keys, key), f"It must be a string, a number or a table, but is {kind}.")
     return tables
 
 
@@ -137,7 +137,7 @@ def _check_function(name: str, reference: Any, reader: Reader) -> bool:
     if not isinstance(reference, str):  # probably a misspelt setting
         guess = nearest(name[:60], ToolsTable.model_fields)
         advice = f"Did you mean {guess!r}?" if guess else "Write 'module:function'."
-        reader.add_problem(keys, f"A tool must be a string, and is {describe_kind(reference, 'a table')}.", advice)
+        reader.add_problem(keys, f"A tool must be a string, but is {describe_kind(reference, 'a table')}.", advice)
         return False
     try:
         check_name(name)

@@ -1,4 +1,4 @@
-"""Port: durable runs. Their records and statuses, and the ledger that stores them."""
+"""Port: durable runs, with their records and statuses, and the ledger that stores the records."""
 
 from statewright.runs.bell import Bell, Ring
 from statewright.runs.change import (

@@ -1,4 +1,4 @@
-"""Changes of the ledger, as values. Several changes are written in one transaction."""
+"""Changes to the ledger, as values. The ledger writes several changes in one transaction."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ Operator = Literal["=", "!=", "<", "<=", ">", ">=", "in"]
 
 
 class Condition(NamedTuple):
-    """A condition on a column. `=` and `!=` match None; comparisons with None are never true."""
+    """A condition on a column. `=` and `!=` may compare with None. The other comparisons with None are never true."""
 
     column: str
     operator: Operator
     value: Any
-    """For `in` a sequence, or an `Among`."""
+    """The value to compare with; for the operator `in`, a sequence of values or an `Among`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Among:
-    """The values that a column has in records of another class."""
+    """The values that a column has in the matching records of a class, for the operator `in`."""
 
     record: type[Record]
     column: str
@@ -32,16 +32,17 @@ class Among:
 
 
 Where = Sequence[Condition]
+"""Conditions that a record must all meet."""
 
 
 def where(**values: Any) -> list[Condition]:
-    """Return the conditions that columns are equal to values."""
+    """Return the conditions that columns have certain values."""
     return [Condition(name, "=", value) for name, value in values.items()]
 
 
 @dataclass(frozen=True, slots=True)
 class Plus:
-    """As a value of an update: increments the column."""
+    """A value in an update that increments the column by an amount."""
 
     amount: float
 
@@ -51,7 +52,7 @@ class RunEvent(NamedTuple):
 
     run_id: str
     seq: int
-    """Its number in the log of the run, from 1, without gaps."""
+    """The number of the event in the log of its run: from 1, without gaps."""
     type: str
     payload: Mapping[str, Json]
     step_id: str | None
@@ -59,7 +60,7 @@ class RunEvent(NamedTuple):
 
 
 class NewEvent(NamedTuple):
-    """A new event of a run; the ledger assigns its number."""
+    """A new event of a run. The ledger assigns its number."""
 
     type: str
     payload: Mapping[str, Json]
@@ -68,14 +69,14 @@ class NewEvent(NamedTuple):
 
 @dataclass(slots=True)
 class Insert:
-    """Add a record. Raises DuplicateRecord if one has the same id, or the same values in unique columns."""
+    """Add a record. Raises DuplicateRecord if another record has the same id, or the same values in unique columns."""
 
     record: Record
 
 
 @dataclass(slots=True)
 class Spend:
-    """Add to the spending of a workspace on a day; the record of the day is created if it is missing."""
+    """Add to the spending of a workspace on a day. The record of the day is created if it is missing."""
 
     spent: DailySpending
     """The amounts to add; see `DailySpending.of`."""
@@ -85,7 +86,7 @@ class Spend:
 
 @dataclass(slots=True)
 class Update:
-    """Change columns of one record. Raises RecordConflict if there is none, or it does not meet `expect`."""
+    """Change columns of one record. Raises RecordConflict if it does not exist, or does not meet `expect`."""
 
     kind: type[Record]
     id: str
@@ -95,7 +96,7 @@ class Update:
 
 @dataclass(slots=True)
 class UpdateAll:
-    """Change columns of all matching records, of which there may be none. Increments the version of runs."""
+    """Change columns of all matching records, if there are any. If they are runs, their versions are incremented."""
 
     kind: type[Record]
     where: Where
@@ -112,7 +113,7 @@ class Delete:
 
 @dataclass(slots=True)
 class Absent:
-    """Change nothing, but raise RecordPresent if a record matches, so that the transaction is refused."""
+    """Refuse the transaction, by raising RecordPresent, if a record matches. Changes nothing."""
 
     kind: type[Record]
     where: Where
@@ -120,7 +121,10 @@ class Absent:
 
 @dataclass(slots=True)
 class Advance:
-    """Change a run, increment its version, and add events to its log. Raises RecordConflict like `Update`."""
+    """Change a run, increment its version, and add events to its log.
+
+    Raises RecordConflict if the run does not exist, or does not meet `expect`.
+    """
 
     run_id: str
     at: datetime
@@ -141,14 +145,14 @@ class Announce:
     at: datetime
     run_id: str | None = None
     id: str = field(default_factory=lambda: f"dlv_{draw_checkpoint_id()}")
-    """The beginning of the ids of its deliveries, each of which adds the id of its webhook."""
+    """The prefix of the ids of the deliveries. Each delivery appends the id of its webhook."""
     delivery_count: int = 0
     """The number of inserted deliveries, once the change is written."""
 
 
 @dataclass(slots=True)
 class Forget:
-    """Delete a run with everything that belongs to it, except its thread, which the saver owns."""
+    """Delete a run with all records that belong to it, but not its thread, which the saver stores."""
 
     run_id: str
 
@@ -157,7 +161,7 @@ Change = Insert | Spend | Update | UpdateAll | Delete | Absent | Advance | Annou
 
 
 def delivery_of(change: Announce, webhook_id: str) -> Delivery:
-    """Return the delivery of an announcement to one webhook."""
+    """Return the delivery that an announcement inserts for one webhook."""
     created = change.at.isoformat().replace("+00:00", "Z")
     body = {"type": change.event_type, "createdAt": created, "data": dict(change.data)}
     return Delivery(
@@ -173,41 +177,42 @@ def delivery_of(change: Announce, webhook_id: str) -> Delivery:
 
 
 class Scope(NamedTuple):
-    """The runs and threads that changes concern. Writes that concern one of them happen one after another."""
+    """The runs and threads that changes concern. Writes that concern the same run or thread do not overlap in time."""
 
     runs: frozenset[str]
+    """Ids of runs."""
     threads: frozenset[tuple[str, str]]
-    """Workspaces and ids."""
+    """Threads, each as the id of its workspace and its own id."""
 
 
 def scope_of(changes: Sequence[Change]) -> Scope:
-    """Return the runs and threads that changes name: in their records, or by equality in their conditions.
+    """Return the runs and threads that changes name, either in their records or by `=` in their conditions.
 
-    A change that depends on records of a run, or on the runs of a thread, has to name the run or the thread.
+    A change that depends on the records of a run, or on the runs on a thread, has to name the run or the thread.
     """
     runs, threads = set[str](), set[tuple[str, str]]()
     for change in changes:
         match change:
             case Insert(record):
-                values: Mapping[str, Any] = {name: getattr(record, name, None) for name in _NAMING}
-                kind = type(record)
-            case Update(kind, record_id, _, expect):
+                values: Mapping[str, Any] = {name: getattr(record, name, None) for name in _SCOPE_COLUMNS}
+                cls = type(record)
+            case Update(cls, record_id, _, expect):
                 values = {**_equalities(expect), "id": record_id}
-            case UpdateAll(kind, conditions) | Delete(kind, conditions) | Absent(kind, conditions):
+            case UpdateAll(cls, conditions) | Delete(cls, conditions) | Absent(cls, conditions):
                 values = _equalities(conditions)
             case Advance(run_id) | Forget(run_id):
-                kind, values = Run, {"id": run_id}
+                cls, values = Run, {"id": run_id}
             case Announce() | Spend():
                 continue
-        run_id = values.get("id") if kind is Run else values.get("run_id")
+        run_id = values.get("id") if cls is Run else values.get("run_id")
         if run_id is not None:
             runs.add(run_id)
-        if kind is Run and values.get("workspace_id") is not None and values.get("thread_id") is not None:
+        if cls is Run and values.get("workspace_id") is not None and values.get("thread_id") is not None:
             threads.add((values["workspace_id"], values["thread_id"]))
     return Scope(frozenset(runs), frozenset(threads))
 
 
-_NAMING: Final = ("id", "run_id", "workspace_id", "thread_id")
+_SCOPE_COLUMNS: Final = ("id", "run_id", "workspace_id", "thread_id")
 
 
 def _equalities(conditions: Where) -> dict[str, Any]:

@@ -1,7 +1,9 @@
 """The port of the ledger, which stores runs and everything about them.
 
-The checkpointer stores the state of threads, the ledger the records of the runs that advance them. Views of one
-database write both in one transaction: `saver.commit(commit, also=[ledger.job(changes)])`."""
+The checkpointer stores the state of threads, and the ledger stores the records of the runs that advance the threads. If
+both are connected to the same database, they write in one transaction:
+`saver.commit(commit, also=[ledger.job(changes)])`.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +18,21 @@ from statewright.runs.records.record import R
 
 
 class Order(NamedTuple):
-    """The column by which records are sorted; records with equal values are sorted by id."""
+    """The column by which records are sorted. Records with equal values are sorted by id."""
 
     column: str
     descending: bool = False
 
 
 class Group(NamedTuple):
-    """The number and the sums of records with equal values in some columns."""
+    """A summary of the records that have the same values in some columns."""
 
     key: tuple[Any, ...]
     """The values of these columns."""
     size: int
     """The number of records."""
     sums: tuple[float, ...]
+    """The sums of other columns over the records."""
 
 
 class NextDue(NamedTuple):
@@ -45,15 +48,15 @@ class NextDue(NamedTuple):
 class Ledger(Protocol):
     """Stores the records of runs, and everything about them.
 
-    A method returns its result or a future of it, like a checkpointer. Returned records belong to the caller.
+    Like those of a checkpointer, its methods return a result or a future of it. Callers may change returned records.
     """
 
     def write(self, changes: Sequence[Change]) -> MaybeFuture[None]:
-        """Make changes in order, all or none. Raises RecordConflict if one of them does not fit the stored records."""
+        """Make changes in order, either all or none. Raises RecordConflict if one conflicts with the stored records."""
         ...
 
     def job(self, changes: Sequence[Change]) -> Any:
-        """Return the changes as a job that a saver of the same database includes in a commit: `also=[job]`."""
+        """Return the changes as a job that a saver of the same database can write with a commit: `also=[job]`."""
         ...
 
     def get(self, kind: type[R], id: str) -> MaybeFuture[R | None]:  # noqa: A002  # the name of the column
@@ -79,7 +82,10 @@ class Ledger(Protocol):
     def groups(
         self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()
     ) -> MaybeFuture[Sequence[Group]]:
-        """Group the matching records by columns, sorted by these, with counts and sums of columns."""
+        """Group the matching records by the values of the columns `by`, and add up the columns `sums` in each group.
+
+        The groups are sorted by their keys.
+        """
         ...
 
     def events(self, run_id: str, *, after: int = 0, limit: int | None = None) -> MaybeFuture[Sequence[RunEvent]]:

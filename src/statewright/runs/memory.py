@@ -1,4 +1,4 @@
-"""A ledger in memory, for tests and for services whose runs need not survive them."""
+"""A ledger in memory, for tests and for services whose runs need not survive the process."""
 
 from __future__ import annotations
 
@@ -47,6 +47,7 @@ _COMPARISONS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     ">=": ge,
 }
 Table = dict[str, Any]
+"""The records of one class, by id."""
 
 
 class InMemoryLedger:
@@ -61,10 +62,10 @@ class InMemoryLedger:
 
     def write(self, changes: Sequence[Change]) -> None:
         with self._lock:
-            draft = _Draft(self._tables)
+            transaction = _Transaction(self._tables)
             for change in changes:
-                draft.make(change)
-            draft.commit(self._logs)
+                transaction.apply(change)
+            transaction.commit(self._logs)
 
     def job(self, changes: Sequence[Change]) -> Callable[[], None]:
         return lambda: self.write(changes)
@@ -88,7 +89,7 @@ class InMemoryLedger:
                     changes = {"claim": draw_run_id(), "worker_id": worker_id, "due_at": None}
                     claimed.append(replace(run, **changes, version=run.version + 1))
                     runs[run.id] = claimed[-1]
-            return [_copied(run) for run in claimed]
+            return [_copy(run) for run in claimed]
 
     def next_due(self, *, queues: Sequence[str] | None = None, excluded_versions: Sequence[str] = ()) -> NextDue:
         with self._lock:
@@ -142,10 +143,10 @@ class InMemoryLedger:
 
     # -- reading
 
-    def get(self, kind: type[R], id: str) -> R | None:  # noqa: A002  # what it is called everywhere
+    def get(self, kind: type[R], id: str) -> R | None:  # noqa: A002  # the name of the column
         with self._lock:
             record = self._tables[kind].get(id)
-            return _copied(record) if record is not None else None
+            return _copy(record) if record is not None else None
 
     def find(
         self,
@@ -157,14 +158,14 @@ class InMemoryLedger:
         offset: int = 0,
     ) -> list[R]:
         with self._lock:
-            records = sorted(_Draft(self._tables).matching(kind, where), key=attrgetter("id"))
+            records = sorted(_Transaction(self._tables).find_matching(kind, where), key=attrgetter("id"))
             if order is not None:
                 records.sort(key=_sort_key(order.column), reverse=order.descending)
-            return [_copied(record) for record in records[cut_page(limit, offset)]]
+            return [_copy(record) for record in records[cut_page(limit, offset)]]
 
     def count(self, kind: type[R], where: Where = ()) -> int:
         with self._lock:
-            return len(_Draft(self._tables).matching(kind, where))
+            return len(_Transaction(self._tables).find_matching(kind, where))
 
     def groups(self, kind: type[R], by: Sequence[str], *, where: Where = (), sums: Sequence[str] = ()) -> list[Group]:
         groups: dict[tuple[Any, ...], list[R]] = defaultdict(list)
@@ -183,47 +184,47 @@ class InMemoryLedger:
             return [event._replace(payload=deepcopy(event.payload)) for event in log]
 
 
-class _Draft:
-    """The tables with uncommitted changes."""
+class _Transaction:
+    """Uncommitted changes to the tables. It reads the tables as if the changes were committed."""
 
     def __init__(self, tables: dict[type[Record], Table]) -> None:
         self._tables = tables
         self._changed: dict[type[Record], dict[str, Any]] = defaultdict(dict)
-        """By table the records that are new or changed, and None for deleted ones."""
-        self._advanced: list[Advance] = []
-        self._forgotten: list[str] = []
+        """For each class, the new and the changed records by id, and None for each deleted record."""
+        self._advances: list[Advance] = []
+        self._forgotten_run_ids: list[str] = []
 
     def commit(self, logs: dict[str, list[RunEvent]]) -> None:
         """Write the changes to the tables and the logs."""
-        for kind, changed in self._changed.items():
-            table = self._tables[kind]
+        for cls, changed in self._changed.items():
+            table = self._tables[cls]
             for record_id, record in changed.items():
                 if record is None:
                     table.pop(record_id, None)
                 else:
                     table[record_id] = record
-        for run_id in self._forgotten:
+        for run_id in self._forgotten_run_ids:
             logs.pop(run_id, None)
-        for advance in self._advanced:
+        for advance in self._advances:
             logs[advance.run_id].extend(advance.written_events)
 
-    def make(self, change: Change) -> None:
+    def apply(self, change: Change) -> None:
         match change:
             case Insert(record):
                 self._insert(record)
             case Spend():
                 self._spend(change)
-            case Update(kind, record_id, values, expect):
-                self._change(self._expected(kind, record_id, expect), values)
-            case UpdateAll(kind, conditions, values):
-                for record in self.matching(kind, conditions):
+            case Update(cls, record_id, values, expect):
+                self._change(self._get_expected(cls, record_id, expect), values)
+            case UpdateAll(cls, conditions, values):
+                for record in self.find_matching(cls, conditions):
                     self._change(record, values)
-            case Delete(kind, conditions):
-                for record in self.matching(kind, conditions):
-                    self._changed[kind][record.id] = None
-            case Absent(kind, conditions):
-                if self.matching(kind, conditions):
-                    raise RecordPresent(kind.TABLE, conditions)
+            case Delete(cls, conditions):
+                for record in self.find_matching(cls, conditions):
+                    self._changed[cls][record.id] = None
+            case Absent(cls, conditions):
+                if self.find_matching(cls, conditions):
+                    raise RecordPresent(cls.TABLE, conditions)
             case Advance():
                 self._advance(change)
             case Announce():
@@ -233,63 +234,63 @@ class _Draft:
 
     # -- reading
 
-    def matching(self, kind: type[R], conditions: Where) -> list[R]:
-        """Return the matching records of a table."""
-        table = {**self._tables.get(kind, {}), **self._changed.get(kind, {})}
-        resolved = [self._resolved(condition) for condition in conditions]
+    def find_matching(self, cls: type[R], conditions: Where) -> list[R]:
+        """Return the records of a class that match all conditions."""
+        table = {**self._tables.get(cls, {}), **self._changed.get(cls, {})}
+        resolved = [self._resolve(condition) for condition in conditions]
         return [
             record
             for record in table.values()
             if record is not None and all(_meets(record, condition) for condition in resolved)
         ]
 
-    def _resolved(self, condition: Condition) -> Condition:
-        """Return a condition with the values of an `Among`."""
+    def _resolve(self, condition: Condition) -> Condition:
+        """Return a condition with the values that an `Among` stands for."""
         among = condition.value
         if not isinstance(among, Among):
             return condition
-        records = self.matching(among.record, among.where)
+        records = self.find_matching(among.record, among.where)
         return condition._replace(value={getattr(record, among.column) for record in records})
 
-    def _current(self, kind: type[Record], record_id: str) -> Any:
-        changed = self._changed[kind]
-        return changed[record_id] if record_id in changed else self._tables.get(kind, {}).get(record_id)
+    def _find_current(self, cls: type[Record], record_id: str) -> Any:
+        changed = self._changed[cls]
+        return changed[record_id] if record_id in changed else self._tables.get(cls, {}).get(record_id)
 
-    def _expected(self, kind: type[Record], record_id: str, expect: Where) -> Any:
-        """Return a record. Raises RecordConflict if there is none, or it does not meet the conditions."""
-        record = self._current(kind, record_id)
-        if record is None or not all(_meets(record, self._resolved(condition)) for condition in expect):
-            raise RecordConflict(kind.TABLE, record_id, expect)
+    def _get_expected(self, cls: type[Record], record_id: str, expect: Where) -> Any:
+        """Return a record. Raises RecordConflict if it does not exist or does not meet the conditions in `expect`."""
+        record = self._find_current(cls, record_id)
+        if record is None or not all(_meets(record, self._resolve(condition)) for condition in expect):
+            raise RecordConflict(cls.TABLE, record_id, expect)
         return record
 
     # -- changing
 
     def _insert(self, record: Record) -> None:
-        kind = type(record)
-        _check_texts(record)
-        if self._current(kind, record.id) is not None:
-            raise DuplicateRecord(kind.TABLE, ("id",), (record.id,))
-        self._check_unique(record, kind.UNIQUE)
-        self._changed[kind][record.id] = _copied(record)
+        cls = type(record)
+        _check_text_columns(record)
+        if self._find_current(cls, record.id) is not None:
+            raise DuplicateRecord(cls.TABLE, ("id",), (record.id,))
+        self._check_unique(record, cls.UNIQUE)
+        self._changed[cls][record.id] = _copy(record)
 
     def _spend(self, change: Spend) -> None:
         spent = change.spent
-        before: DailySpending | None = self._current(DailySpending, spent.id)
+        before: DailySpending | None = self._find_current(DailySpending, spent.id)
         change.after = replace(spent) if before is None else before.plus(spent)
         self._changed[DailySpending][spent.id] = replace(change.after)
 
     def _check_unique(self, record: Record, groups: Sequence[tuple[str, ...]]) -> None:
-        """Raise DuplicateRecord if another record has the same values."""
-        kind = type(record)
+        """Raise DuplicateRecord if another record has the same values in one of the groups of columns."""
+        cls = type(record)
         for columns in groups:
             values = tuple(getattr(record, column) for column in columns)
             same = where(**dict(zip(columns, values, strict=True)))
-            if None not in values and self.matching(kind, [*same, Condition("id", "!=", record.id)]):
-                raise DuplicateRecord(kind.TABLE, columns, values)
+            if None not in values and self.find_matching(cls, [*same, Condition("id", "!=", record.id)]):
+                raise DuplicateRecord(cls.TABLE, columns, values)
 
     def _return_token(self, before: Run, after: Run) -> None:
         """Return the token of a start that did not take place to its queue."""
-        queue: Queue | None = self._current(Queue, before.queue)
+        queue: Queue | None = self._find_current(Queue, before.queue)
         is_released = before.claim is not None and after.claim is None
         if queue is not None and is_released and not after.begun and after.status is RunStatus.PENDING:
             self._changed[Queue][queue.id] = replace(queue, tokens=queue.tokens + 1)
@@ -304,38 +305,38 @@ class _Draft:
         after = replace(record, **new_values)
         if isinstance(record, Run):
             self._return_token(record, after)
-        _check_texts(after)
+        _check_text_columns(after)
         self._check_unique(after, [columns for columns in after.UNIQUE if not new_values.keys().isdisjoint(columns)])
         self._changed[cast("type[Record]", type(record))][record.id] = after
 
     def _advance(self, change: Advance) -> None:
-        run: Run = self._expected(Run, change.run_id, change.expect)
+        run: Run = self._get_expected(Run, change.run_id, change.expect)
         change.written_events = [
             RunEvent(change.run_id, seq, event.type, deepcopy(event.payload), event.step_id, change.at)
             for seq, event in enumerate(change.events, run.last_event + 1)
         ]
         last_event = run.last_event + len(change.events)
         self._change(run, {**change.values, "updated_at": change.at, "last_event": last_event})
-        self._advanced.append(change)
+        self._advances.append(change)
 
     def _announce(self, change: Announce) -> None:
         change.delivery_count = 0
-        for webhook in self.matching(Webhook, where(workspace_id=change.workspace_id, active=True)):
+        for webhook in self.find_matching(Webhook, where(workspace_id=change.workspace_id, active=True)):
             if not webhook.events or change.event_type in webhook.events:
                 self._insert(delivery_of(change, webhook.id))
                 change.delivery_count += 1
 
     def _forget(self, run_id: str) -> None:
         self._changed[Run][run_id] = None
-        for kind in OF_RUNS:
-            for record in self.matching(kind, where(run_id=run_id)):
-                self._changed[kind][record.id] = None
-        self._forgotten.append(run_id)
-        self._advanced = [advance for advance in self._advanced if advance.run_id != run_id]
+        for cls in OF_RUNS:
+            for record in self.find_matching(cls, where(run_id=run_id)):
+                self._changed[cls][record.id] = None
+        self._forgotten_run_ids.append(run_id)
+        self._advances = [advance for advance in self._advances if advance.run_id != run_id]
 
 
 def _rank(run: Run, positions: Mapping[str, int]) -> tuple[bool, bool, int]:
-    """Return the rank of a run in a queue: claimed runs come first, then begun ones, then others as inserted."""
+    """Return the rank of a run in a queue. Claimed runs come first, then begun runs, then others as inserted."""
     return run.claim is None, run.status is RunStatus.PENDING, positions[run.id]
 
 
@@ -351,7 +352,7 @@ def _total(records: Sequence[Record], column: str) -> float:
     return float(sum(getattr(record, column) or 0 for record in records))
 
 
-def _check_texts(record: Record) -> None:
+def _check_text_columns(record: Record) -> None:
     """Raise SerdeError for text that not every ledger can store."""
     for column in columns_of(type(record)):
         text = getattr(record, column.name)
@@ -362,8 +363,8 @@ def _check_texts(record: Record) -> None:
                 raise SerdeError(f"{record.TABLE}.{column.name}", str(error)) from error
 
 
-def _copied(record: R) -> R:
-    """Copy a record, with deep copies of its JSON values."""
+def _copy(record: R) -> R:
+    """Return a copy of a record, with deep copies of its JSON values."""
     json = [column.name for column in columns_of(type(record)) if column.kind in ("json", "names")]
     return replace(record, **{name: deepcopy(getattr(record, name)) for name in json})
 

@@ -13,20 +13,20 @@ class RunStatus(StrEnum):
     """The status of a run."""
 
     PENDING = "pending"
-    """Accepted, and not begun."""
+    """The run was accepted, but has not begun."""
     RUNNING = "running"
     WAITING = "waiting"
-    """For an instant, a signal or an answer; it holds nothing meanwhile."""
+    """The run waits for a time, a signal or an answer. Meanwhile it occupies no worker."""
     PAUSED = "paused"
-    """Stopped between two supersteps; may be resumed."""
+    """The run was stopped between two supersteps. It may be resumed."""
     COMPLETED = "completed"
     FAILED = "failed"
-    """May be retried."""
+    """The run may be retried."""
     CANCELLED = "cancelled"
 
     @property
     def may_become(self) -> frozenset[RunStatus]:
-        """The statuses that may follow; none after an end."""
+        """The statuses that may follow this one; none if it is final."""
         return RUN_TRANSITIONS[self]
 
 
@@ -44,7 +44,7 @@ class StepStatus(StrEnum):
 
     @property
     def may_become(self) -> frozenset[StepStatus]:
-        """The statuses that may follow; none after an end."""
+        """The statuses that may follow this one; none if it is final."""
         return STEP_TRANSITIONS[self]
 
 
@@ -69,12 +69,12 @@ STEP_TRANSITIONS: Final[Mapping[StepStatus, frozenset[StepStatus]]] = {
     StepStatus.CANCELLED: frozenset(),
 }
 ENDED: Final = frozenset({RunStatus.COMPLETED, RunStatus.FAILED, RunStatus.CANCELLED})
-"""The final statuses; only a failed run may be retried."""
+"""The statuses of runs that have ended. Of these, only a failed run may continue, if it is retried."""
 Status = TypeVar("Status", RunStatus, StepStatus)
 
 
 def check_transition(subject: str, before: Status, after: Status) -> Status:
-    """Return the new status, if it may follow the one before. Raises InvalidTransition, which lists those that may.
+    """Return `after` if it may follow `before`. Raises InvalidTransition, which lists the statuses that may follow.
 
     `subject` names the run or the step in the message, such as `Run 7`.
     """

@@ -78,7 +78,7 @@ _ROUTERS = (
     *(schedules.schedules_router, schedules.triggers_router, webhooks.router),
     *(access.workspaces_router, access.keys_router, health.router, welcome.router),
 )
-"""Most frequently called first, because routes are matched in order."""
+"""The routers in the order of their use, the most frequently called first, because routes are matched in this order."""
 _EXPOSED_HEADERS = (
     "content-location",
     "location",

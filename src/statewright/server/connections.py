@@ -1,9 +1,9 @@
-"""Connection limits: slow, idle and surplus connections are closed.
+"""Connection limits: slow and idle connections are closed, and so are connections above the maximum number.
 
-uvicorn only has a timeout between two requests. A client that sends the request head byte by byte, stops in the middle
-of a body, or does not read the response would keep its connection forever, and a few thousand such clients would lock
-out all others. So each connection has two timers: one for receiving the next part of a request, and one for a response
-that the client does not read.
+uvicorn only has a timeout between two requests. A client that sends the head of a request byte by byte, stops in the
+middle of a body, or does not read the response would keep its connection forever, and a few thousand such clients would
+lock out all others. So each connection has two timers: one for receiving the head or the body of a request, and one for
+a response that the client does not read.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ _TOO_MANY: Final = (503, "Service Unavailable", "UNAVAILABLE", "Too many connect
 def limited_protocol(settings: ServerSettings) -> type[HttpToolsProtocol]:
     """Return a protocol class that enforces the limits in the settings, for `uvicorn.Config(http=...)`."""
 
-    class Limited(LimitedProtocol):
+    class ConfiguredProtocol(LimitedProtocol):
         limits = settings
 
-    return Limited
+    return ConfiguredProtocol
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -62,7 +62,7 @@ class LimitedProtocol(HttpToolsProtocol):
         cycle: Any = self.cycle
         is_idle = self.timeout_keep_alive_task is None and (cycle is None or cycle.response_complete)
         if is_idle and self._read_timer is None and not self.transport.is_closing():
-            # The data ended the keep-alive timeout without starting a request, e.g. an empty line.
+            # The data, e.g. an empty line, has ended uvicorn's keep-alive timeout without starting a request.
             self._start_read_timer()
 
     def on_message_begin(self) -> None:

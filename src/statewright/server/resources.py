@@ -1,4 +1,4 @@
-"""How each record is represented in the API, and the name of its schema in the OpenAPI document."""
+"""The representation of each class of records in the API, and the name of its schema in the OpenAPI document."""
 
 from __future__ import annotations
 
@@ -115,13 +115,14 @@ SPENDING: Final = Representation(
 
 
 class Checks(BaseModel):
-    """The results of the checks."""
+    """The results of the health checks."""
 
     database: access.CheckResult
     """`ok` if the database can be read."""
     writes: access.CheckResult
     """`ok` if the database accepted a write within the last few seconds."""
     queue: access.CheckResult
+    """`ok` if the worker of this process is running."""
 
 
 HEALTH: Final = Representation(access.Health, "Health", {"checks": Checks})

@@ -69,9 +69,10 @@ def _do_nothing(*_: object) -> None:
 
 @contextmanager
 def ignore_repeated_signals() -> Generator[None]:
-    """Ignore the signals that uvicorn raises again after its shutdown, which would end the process before cleanup.
+    """Ignore the signals that uvicorn raises again after its shutdown. They would end the process before its clean-up.
 
-    uvicorn handles SIGTERM and SIGINT while it runs, then restores the previous handlers and raises the signals again.
+    While uvicorn runs, it handles SIGTERM and SIGINT. Then it restores the previous handlers and raises the signals
+    that it has received again.
     """
     if threading.current_thread() is not threading.main_thread():  # only the main thread can set signal handlers
         yield

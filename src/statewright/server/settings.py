@@ -36,7 +36,7 @@ class ServerSettings:
     heartbeat: float = 15.0
     """Seconds without an event after which a stream sends a heartbeat."""
     drain_timeout: float = 30.0
-    """Seconds that open requests have to complete when the server stops."""
+    """Seconds for open requests to complete when the server stops."""
     metrics: MetricsAccess | None = None
     """Access to `/metrics`, which reveals the graph names of all workspaces: `open` to everyone, `keys` for the admin
     token and keys with the scope `metrics:read`, or `off`. None means `open` on loopback and `keys` elsewhere."""
@@ -45,16 +45,16 @@ class ServerSettings:
     metrics_host: str = "127.0.0.1"
     """The address on which `metrics_port` listens."""
     keep_alive: float = 75.0
-    """Seconds that an idle connection is kept open. It must exceed the keep-alive time of clients, or some of their
-    requests fail on a connection that has just been closed: httpx uses 5 seconds, most proxies 60."""
+    """Seconds for which an idle connection is kept open. This time must exceed the keep-alive time of clients, or some
+    of their requests will fail on a connection that has just been closed. (httpx uses 5 seconds, most proxies 60.)"""
     read_timeout: float = 30.0
-    """Seconds that a client has to send the head of a request, and again to send its body."""
+    """Seconds within which a client must send the head of a request, and as many again to send its body."""
     write_timeout: float = 60.0
     """Seconds after which the connection of a client that does not read the response is closed."""
     max_connections: int = 5000
-    """The maximum number of open connections; further ones are rejected with 503."""
+    """The maximum number of open connections; further connections are rejected with 503."""
     max_streams: int = 1000
-    """The maximum number of open event streams per workspace; further ones are rejected with 429."""
+    """The maximum number of open event streams per workspace; further streams are rejected with 429."""
 
     def __post_init__(self) -> None:
         if self.auth not in get_args(Auth):

@@ -43,7 +43,7 @@ from statewright.store import Store
 class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOperations):
     """Advances durable runs, and provides the operations on them.
 
-    `start_working` begins to advance runs, and `stop` ends that gracefully; `async with` does both.
+    `start_working` begins to advance runs, and `stop` ends this work gracefully. `async with` calls both.
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         """The settings of webhooks: delivery and allowed addresses."""
         self._background = Background(self._background_tasks(), context.clock)
         self._thread = LoopThread("statewright-service")
-        self._work: Future[None] | None = None
+        self._worker_future: Future[None] | None = None
         self._stop_listening: Callable[[], None] = lambda: None
 
     def _background_tasks(self) -> list[BackgroundTask]:
@@ -109,7 +109,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
             Scheduler(
                 context.ledger,
                 self.starter.prepare,
-                self.cancellation,
+                self.prepare_cancellation,
                 on_started=lambda _: self.wake_background_tasks(),
             ),
             Retention(context.ledger, context.saver),
@@ -132,7 +132,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         for definition in context.catalog.to_records(context.now()):
             with suppress(DuplicateRecord):
                 await aresolve(context.ledger.write([Insert(definition)]))
-        await context.spending.warn_of_unknown()
+        await context.spending.warn_of_unknown_workspaces()
         worker = RunWorker(
             context.ledger,
             context.clock,
@@ -147,7 +147,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         context.attempt_at = worker.attempt_at
         self.worker = worker
         self._thread.start()
-        self._work = self._thread.submit(worker.work())
+        self._worker_future = self._thread.submit(worker.work())
         self._thread.submit(self._background.start()).result()
 
     def _on_ring(self, kind: Ring) -> None:
@@ -159,7 +159,7 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
                 self.context.watch.poll_soon()
 
     def wake_background_tasks(self) -> None:
-        """Wake the worker and the background tasks. To be called when something becomes due. Thread-safe."""
+        """Wake the background tasks, and the worker, too. Call this when something becomes due. Thread-safe."""
         if self.worker is not None:
             self.worker.wake()
         self._background.wake()
@@ -168,17 +168,17 @@ class Service(ReadOperations, EventOperations, SignalOperations, DefinitionOpera
         """Stop gracefully: wait until running steps have ended, and release the runs.
 
         Steps that are still running after `seconds` (by default the setting `drain`) are cancelled. Steps that ignore
-        their cancellation are abandoned, after at most ten more seconds.
+        the cancellation are abandoned after at most ten more seconds.
         """
-        worker, work = self.worker, self._work
-        if worker is None or work is None:
+        worker, worker_future = self.worker, self._worker_future
+        if worker is None or worker_future is None:
             return
         self.worker = None
         self._stop_listening()
         await asyncio.wrap_future(self._thread.submit(self._background.stop()))
         await asyncio.wrap_future(self._thread.submit(worker.drain(seconds)))
         with suppress(Exception):  # a failure of the worker does not prevent the shutdown
-            await asyncio.wrap_future(work)
+            await asyncio.wrap_future(worker_future)
         await asyncio.to_thread(self._thread.stop)
 
     async def __aenter__(self) -> Self:

@@ -83,7 +83,7 @@ def _check_json(name: str, schema: Mapping[str, Any], value: Any) -> Any:
         error = next(iter(validator.iter_errors(value)), None)
     except ValueError as unreadable:
         raise InvalidUpdateError(
-            f"Field {name!r} must be JSON, and is of type {type(value).__name__}: {unreadable}"
+            f"Field {name!r} must be JSON, but is of type {type(value).__name__}: {unreadable}"
         ) from unreadable
     if error is None:
         return value

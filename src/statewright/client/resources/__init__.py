@@ -1,1 +1,1 @@
-"""The methods of the client, one module per resource, for both clients."""
+"""The resources of both clients, with their methods."""

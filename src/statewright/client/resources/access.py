@@ -25,20 +25,20 @@ class Keys(Namespace[F]):
         requests_per_minute: int | None = None,
         expires_at: datetime | None = None,
     ) -> Call[NewKey]:
-        """Create a key, whose scopes must be among those of the calling key. Its secret is not shown again."""
+        """Create a key. Its scopes must be among the scopes of the client's own key. The key is not shown again."""
         limits = {"requests_per_minute": requests_per_minute, "expires_at": expires_at}
         body = {"name": name, "scopes": list(scopes), **without_none(limits)}
         return post(api_path("api-keys"), NewKey.from_response, to_camel_case(body))
 
     @request
     def list(self, *, page: int = 1, page_size: int = 20) -> Call[Page[Key]]:
-        """Return a page of the keys, the newest first, without the secrets."""
+        """Return a page of the records of keys, the newest first. They do not contain the keys themselves."""
         return get_page(api_path("api-keys"), Key.from_json, page=page, page_size=page_size)
 
     @IteratingMethod
     def iterate(self) -> AsyncGenerator[Key]:
         """Iterate over all keys, the newest first."""
-        return self._all(api_path("api-keys"), Key.from_json)
+        return self._iter_all(api_path("api-keys"), Key.from_json)
 
     @request
     def revoke(self, key_id: str) -> Call[Key]:
@@ -56,11 +56,11 @@ class WorkspaceLimits(TypedDict, total=False):
 
 
 class Workspaces(Namespace[F]):
-    """Workspaces. All methods but `current` and `spending` need the operator's token: `Client(admin_token=...)`."""
+    """Workspaces. All methods except `current` and `spending` need the admin token: `Client(admin_token=...)`."""
 
     @request
     def create(self, slug: str, **limits: Unpack[WorkspaceLimits]) -> Call[NewWorkspace]:
-        """Create a workspace and its first key, whose secret is not shown again."""
+        """Create a workspace and its first key. The key is not shown again."""
         body = to_camel_case({"slug": slug, **without_none(limits)})
         return post(api_path("workspaces"), NewWorkspace.from_response, body, as_operator=True)
 
@@ -73,7 +73,7 @@ class Workspaces(Namespace[F]):
     @IteratingMethod
     def iterate(self) -> AsyncGenerator[Workspace]:
         """Iterate over all workspaces."""
-        return self._all(api_path("workspaces"), Workspace.from_json, as_operator=True)
+        return self._iter_all(api_path("workspaces"), Workspace.from_json, as_operator=True)
 
     @request
     def current(self) -> Call[Workspace]:
@@ -82,7 +82,7 @@ class Workspaces(Namespace[F]):
 
     @request
     def spending(self) -> Call[Spending]:
-        """Return the spending of the current workspace today, and its limits."""
+        """Return today's spending of the current workspace, and its limits."""
         return get(api_path("workspaces", "current", "spending"), Spending.from_response)
 
     @request

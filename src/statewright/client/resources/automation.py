@@ -1,4 +1,4 @@
-"""Schedules and triggers, which start runs, and webhooks, which receive events of runs."""
+"""Schedules and triggers, which start runs, and webhooks, which receive messages about runs."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ class WebhookChanges(TypedDict, total=False):
     description: str
     active: bool
     rotate_secret: bool
-    """Creates a new signing secret, which the result contains."""
+    """True to generate a new signing secret, which the result contains."""
 
 
 class Schedules(Namespace[F]):
-    """Schedules, which start runs at times of a cron expression."""
+    """Schedules, which start runs at the times of a cron expression."""
 
     @request
     def add(self, name: str, cron: str, **options: Unpack[ScheduleOptions]) -> Call[Schedule]:
@@ -96,7 +96,7 @@ class Schedules(Namespace[F]):
     @IteratingMethod
     def iterate(self) -> AsyncGenerator[Schedule]:
         """Iterate over all schedules, sorted by name."""
-        return self._all(api_path("schedules"), Schedule.from_json)
+        return self._iter_all(api_path("schedules"), Schedule.from_json)
 
     @request
     def change(self, schedule_id: str, **changes: Unpack[ScheduleChanges]) -> Call[Schedule]:
@@ -110,7 +110,7 @@ class Schedules(Namespace[F]):
 
     @request
     def resume(self, schedule_id: str) -> Call[Schedule]:
-        """Resume a schedule. Times that have passed meanwhile are skipped."""
+        """Resume a schedule. Times that have passed while it was paused are skipped."""
         return post(api_path("schedules", schedule_id, "resume"), Schedule.from_response)
 
     @request
@@ -140,7 +140,7 @@ class Triggers(Namespace[F]):
         definition_id: str | None = None,
         match: Mapping[str, Any] | None = None,
     ) -> Call[Trigger]:
-        """Create a trigger. `match` has required values of the payload, by dotted path."""
+        """Create a trigger. `match` has the values that the payload of an event must have, by dotted path."""
         body = {"event": event, "graph": graph, "definition_id": definition_id, "match": match}
         return post(api_path("triggers"), Trigger.from_response, to_camel_case(without_none(body)))
 
@@ -157,7 +157,7 @@ class Triggers(Namespace[F]):
     @IteratingMethod
     def iterate(self) -> AsyncGenerator[Trigger]:
         """Iterate over all triggers, the oldest first."""
-        return self._all(api_path("triggers"), Trigger.from_json)
+        return self._iter_all(api_path("triggers"), Trigger.from_json)
 
     @request
     def change(self, trigger_id: str, **changes: Unpack[TriggerChanges]) -> Call[Trigger]:
@@ -171,7 +171,7 @@ class Triggers(Namespace[F]):
 
 
 class Webhooks(Namespace[F]):
-    """Webhooks, to whose URLs events of runs are sent."""
+    """Webhooks, which are URLs that receive messages about runs."""
 
     @request
     def add(self, url: str, *, events: Sequence[str] = (), description: str = "") -> Call[WebhookWithSecret]:
@@ -192,11 +192,11 @@ class Webhooks(Namespace[F]):
     @IteratingMethod
     def iterate(self) -> AsyncGenerator[Webhook]:
         """Iterate over all webhooks, the newest first."""
-        return self._all(api_path("webhooks"), Webhook.from_json)
+        return self._iter_all(api_path("webhooks"), Webhook.from_json)
 
     @request
     def change(self, webhook_id: str, **changes: Unpack[WebhookChanges]) -> Call[WebhookWithSecret]:
-        """Change a webhook; `rotate_secret=True` creates a new secret."""
+        """Change a webhook. `rotate_secret=True` generates a new secret, which the result contains."""
         return patch(api_path("webhooks", webhook_id), WebhookWithSecret.from_response, to_camel_case(changes))
 
     @request

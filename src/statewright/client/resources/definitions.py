@@ -21,7 +21,7 @@ class Definitions(Namespace[F]):
         """Store a version of a workflow in JSON. Storing the same content again has no effect.
 
         Raises InvalidRequest with all problems in its `details`, and RequestConflict if the version already exists with
-        other content.
+        different content.
         """
         return post(api_path(_DEFINITIONS), DefinitionWithBody.from_response, definition, repeatable=True)
 
@@ -38,7 +38,7 @@ class Definitions(Namespace[F]):
     @IteratingMethod
     def iterate(self) -> AsyncGenerator[Definition]:
         """Iterate over all definitions, the newest first."""
-        return self._all(api_path(_DEFINITIONS), Definition.from_json)
+        return self._iter_all(api_path(_DEFINITIONS), Definition.from_json)
 
 
 class Graphs(Namespace[F]):
@@ -65,17 +65,20 @@ class Threads(Namespace[F]):
 
     @request
     def history(self, thread_id: str, *, branch: str | None = None, limit: int = 100) -> Call[Sequence[Thread]]:
-        """Return the checkpoints of a thread, the newest first. Each refers to its parent, so they form a tree."""
+        """Return the checkpoints of a thread, the newest first. They form a tree, because each refers to its parent."""
         return get(api_path("threads", thread_id, "history"), Thread.read_all, {"branch": branch, "limit": limit})
 
     @request
     def diff(self, thread_id: str, before: str, after: str) -> Call[Mapping[str, Any]]:
-        """Return the differences between two checkpoints."""
+        """Return the fields that differ between two checkpoints, each with its values `before` and `after`."""
         return get(api_path("threads", thread_id, "diff"), read_data, {"before": before, "after": after})
 
     @request
     def fork(self, thread_id: str, checkpoint_id: str, *, branch: str | None = None) -> Call[Thread]:
-        """Create a branch of a thread that begins at a checkpoint."""
+        """Create a branch of a thread that begins at a checkpoint.
+
+        Without `branch`, the checkpoint becomes the head of its own branch again.
+        """
         body = {"checkpointId": checkpoint_id} if branch is None else {"checkpointId": checkpoint_id, "branch": branch}
         return post(api_path("threads", thread_id, "fork"), Thread.from_response, body)
 

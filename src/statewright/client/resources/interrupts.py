@@ -24,17 +24,20 @@ class Interrupts(Namespace[F]):
     @IteratingMethod
     def iterate(self, *, run_id: str | None = None) -> AsyncGenerator[Wait]:
         """Iterate over the open waits of all runs, or of one run."""
-        return self._all(api_path("interrupts"), Wait.from_json, runId=run_id)
+        return self._iter_all(api_path("interrupts"), Wait.from_json, runId=run_id)
 
 
 class Approvals(Namespace[F]):
-    """Approvals of runs."""
+    """Approvals that runs request."""
 
     @request
     def list(
         self, *, pending: bool | None = None, run_id: str | None = None, page: int = 1, page_size: int = 20
     ) -> Call[Page[Approval]]:
-        """Return a page of the approvals, the newest first: pending ones, decided ones, or by default both."""
+        """Return a page of the approvals, the newest first.
+
+        `pending` selects undecided approvals (True) or decided ones (False); by default both are returned.
+        """
         return get_page(
             api_path(_APPROVALS), Approval.from_json, page=page, page_size=page_size, pending=pending, runId=run_id
         )
@@ -42,7 +45,7 @@ class Approvals(Namespace[F]):
     @IteratingMethod
     def iterate(self, *, pending: bool | None = None, run_id: str | None = None) -> AsyncGenerator[Approval]:
         """Iterate over all matching approvals, the newest first."""
-        return self._all(api_path(_APPROVALS), Approval.from_json, pending=pending, runId=run_id)
+        return self._iter_all(api_path(_APPROVALS), Approval.from_json, pending=pending, runId=run_id)
 
     @request
     def get(self, approval_id: str) -> Call[Approval]:
@@ -51,7 +54,7 @@ class Approvals(Namespace[F]):
 
     @request
     def approve(self, approval_id: str, *, by: str | None = None) -> Call[Approval]:
-        """Approve the content of an approval, and resume the run."""
+        """Approve the content of an approval, and resume the run. `by` is the name of the person who decides."""
         return _decide(approval_id, {"decision": "approved"}, by)
 
     @request
@@ -61,7 +64,7 @@ class Approvals(Namespace[F]):
 
     @request
     def edit(self, approval_id: str, content: Any, *, by: str | None = None) -> Call[Approval]:
-        """Approve with edited content, and resume the run."""
+        """Approve with edited content, which replaces the original, and resume the run."""
         return _decide(approval_id, {"decision": "edited", "editedContent": content}, by)
 
 
@@ -71,12 +74,15 @@ def _decide(approval_id: str, decision: dict[str, Any], by: str | None) -> Call[
 
 
 class Events(Namespace[F]):
-    """Events, which start runs by triggers, and wake runs that wait for them."""
+    """Events, which start runs through triggers, and wake the runs that wait for them."""
 
     @request
     def send(
         self, name: str, payload: Mapping[str, Any] | None = None, *, key: str | None = None
     ) -> Call[ReceivedEvent]:
-        """Send an event. The result has the runs that it started and woke. With a `key`, sending is idempotent."""
+        """Send an event, and return it with the ids of the runs that it has started or woken.
+
+        A second event with the same `key` has no effect.
+        """
         body = without_none({"name": name, "payload": payload or {}, "key": key})
         return post(api_path("events"), ReceivedEvent.from_response, body, repeatable=key is not None)

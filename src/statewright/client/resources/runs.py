@@ -1,4 +1,4 @@
-"""Runs: methods to start, read, follow and control them."""
+"""Runs, with the methods that start, read, follow and control them."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class StartOptions(TypedDict, total=False):
     thread_id: str | None
     """The thread to advance; a new one by default."""
     idempotency_key: str | None
-    """With the same key, the run that was started before is returned. By default a random key is used."""
+    """A second request with the same key returns the run that the first one has started. Random by default."""
     on_busy: OnBusy
     after: datetime | None
     """The run does not begin before this instant."""
     timeout: float | None
-    """Seconds after which the run fails."""
+    """Seconds after its creation at which the run fails if it has not ended."""
     tags: Sequence[str]
     metadata: Mapping[str, Any]
     concurrency_key: str | None
@@ -58,7 +58,7 @@ SETTINGS: Final = frozenset({"recursion_limit", "max_concurrency", "durability",
 
 
 class RunFilter(TypedDict, total=False):
-    """A filter for runs. All conditions must match."""
+    """A filter for runs. A run must meet all conditions."""
 
     status: Sequence[str]
     """The run has one of these statuses."""
@@ -70,7 +70,7 @@ class RunFilter(TypedDict, total=False):
     tags: Sequence[str]
     """The run has all of these tags."""
     metadata: Mapping[str, str]
-    """The run has all of these values."""
+    """The metadata of the run has all of these entries."""
     created_from: datetime | None
     created_to: datetime | None
     """The run was created before this instant."""
@@ -90,10 +90,11 @@ class Runs(Namespace[F]):
     ) -> Call[StartedRun]:
         """Start a run of a served graph, or of a stored definition.
 
-        With `wait`, return once the run is idle, or after this many seconds. Without an `idempotency_key` a random one
-        is sent, so that the request can be repeated without starting two runs if the answer is lost.
+        With `wait`, return as soon as the run has ended, is waiting or is paused, or else after this many seconds.
+        Without an `idempotency_key`, a random key is sent. So if the answer is lost, the request can be repeated
+        without starting a second run.
         """
-        return start(graph, input, wait, options)
+        return _start(graph, input, wait, options)
 
     @Method
     async def start_and_wait(
@@ -104,17 +105,14 @@ class Runs(Namespace[F]):
         seconds: float = LONGEST_WAIT,
         **options: Unpack[StartOptions],
     ) -> Run:
-        """Start a run, and return it once it is idle, or in its current state after this many seconds."""
+        """Start a run, and wait until it has ended, is waiting or is paused, but at most `seconds`. Return the run."""
         deadline = self._connection.settings.clock.monotonic() + seconds
-        run = await self._send(start(graph, input, min(seconds, LONGEST_WAIT), options))
+        run = await self._send(_start(graph, input, min(seconds, LONGEST_WAIT), options))
         return run if run.is_at_rest and run.created else await self._wait_until_idle(run.id, deadline)
 
     @Method
     async def wait(self, run_id: str, seconds: float = LONGEST_WAIT) -> Run:
-        """Wait until a run has ended, is paused or waits itself, and return it.
-
-        After this many seconds, the run is returned in its current state.
-        """
+        """Wait until a run has ended, is waiting or is paused, but at most `seconds`. Return the run."""
         return await self._wait_until_idle(run_id, self._connection.settings.clock.monotonic() + seconds)
 
     async def _wait_until_idle(self, run_id: str, deadline: float) -> Run:
@@ -133,14 +131,17 @@ class Runs(Namespace[F]):
     def list(
         self, *, page: int = 1, page_size: int = 20, sort: str = "-createdAt", **filters: Unpack[RunFilter]
     ) -> Call[Page[Run]]:
-        """Return a page of the matching runs, the newest first; `sort` takes `"status"`, `"-updatedAt"` and others."""
+        """Return a page of the matching runs, the newest first by default.
+
+        `sort` is `createdAt`, `updatedAt`, `startedAt` or `status`, with a leading minus for descending order.
+        """
         query = _to_query(filters)
         return get_page(api_path(_RUNS), Run.from_json, page=page, page_size=page_size, sort=sort, **query)
 
     @IteratingMethod
     def iterate(self, *, sort: str = "-createdAt", **filters: Unpack[RunFilter]) -> AsyncGenerator[Run]:
-        """Iterate over all matching runs, which are read in pages."""
-        return self._all(api_path(_RUNS), Run.from_json, sort=sort, **_to_query(filters))
+        """Iterate over all matching runs, which are read page by page. `sort` is the same as in `list`."""
+        return self._iter_all(api_path(_RUNS), Run.from_json, sort=sort, **_to_query(filters))
 
     @request
     def steps(self, run_id: str) -> Call[Sequence[Step]]:
@@ -159,7 +160,7 @@ class Runs(Namespace[F]):
 
     @request
     def logs(self, run_id: str, *, step: str | None = None) -> Call[Sequence[Log]]:
-        """Return the captured logs of the steps of a run, or of one step."""
+        """Return the captured logs of the steps of a run, or only of the steps named `step`."""
         return get(api_path(_RUNS, run_id, "logs"), Log.read_all, {"step": step})
 
     @request
@@ -177,15 +178,15 @@ class Runs(Namespace[F]):
     def follow(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Event]:
         """Iterate over the events of a run after a sequence number, as they occur, until the run has ended.
 
-        Every event is yielded once, in order. A broken stream is resumed after the last received event.
+        Every event is yielded once, in order. If the stream breaks, it is resumed after the last received event.
         """
         return RunFollower(run_id, after, self._connection).events()
 
     @IteratingMethod
     def watch(self, run_id: str, *, after: int = 0) -> AsyncGenerator[Told]:
-        """Iterate like `follow`, and also over live events, such as pieces of messages.
+        """Iterate over the events of a run like `follow`, and over live events, too, such as pieces of messages.
 
-        A `LiveEvent` is not stored, so those that occur while the connection is broken are lost.
+        A `LiveEvent` is not stored. So live events that occur while the connection is broken are lost.
         """
         return RunFollower(run_id, after, self._connection, live=True).events()
 
@@ -211,7 +212,8 @@ class Runs(Namespace[F]):
     ) -> Call[Run]:
         """Resume a paused run, or a waiting run with the signal for which it waits.
 
-        Raises SignalMismatch if it waits for another signal. Use `signal` to send a signal before the run waits for it.
+        Raises SignalMismatch if the run waits for another signal. To send a signal before the run waits for it, use
+        `signal`.
         """
         if signal_type is None:
             return post(api_path(_RUNS, run_id, "resume"), Run.from_response)
@@ -221,9 +223,9 @@ class Runs(Namespace[F]):
     def signal(
         self, run_id: str, signal_type: str, payload: Mapping[str, Any] | None = None, *, signal_id: str | None = None
     ) -> Call[Run]:
-        """Send a signal to a run. It is stored until a step waits for it.
+        """Send a signal to a run. The signal is stored until a step waits for it.
 
-        Signals with the same `signal_id` count only once.
+        A second signal with the same `signal_id` has no effect.
         """
         return _signal(run_id, "signals", signal_type, payload, signal_id)
 
@@ -239,17 +241,17 @@ class Runs(Namespace[F]):
 
     @request
     def cancel_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
-        """Cancel all matching runs, and return their ids."""
+        """Cancel the matching runs that have not ended, at most 1000, and return their ids."""
         return post(api_path(_RUNS, "cancel"), _run_ids, to_camel_case(without_none(filters)))
 
     @request
     def retry_all(self, **filters: Unpack[RunFilter]) -> Call[Sequence[str]]:
-        """Retry all matching failed runs, and return their ids."""
+        """Retry the matching runs that have failed, at most 1000, and return the ids of the runs that are retried."""
         return post(api_path(_RUNS, "retry"), _run_ids, to_camel_case(without_none(filters)))
 
 
-def start(graph: str | None, values: Any, wait: float | None, options: StartOptions) -> Call[StartedRun]:
-    """Return the request that starts a run."""
+def _start(graph: str | None, values: Any, wait: float | None, options: StartOptions) -> Call[StartedRun]:
+    """Return the request that starts a run, with `values` as its input."""
     if wait is not None and not 0 <= wait <= LONGEST_WAIT:
         raise InvalidRequest(f"wait={wait!r}: the service waits for 0 to {LONGEST_WAIT} seconds. See start_and_wait.")
     fields = without_none({"graph": graph, "idempotency_key": f"drawn_{draw_run_id()}", **without_none(options)})
@@ -269,7 +271,7 @@ def start(graph: str | None, values: Any, wait: float | None, options: StartOpti
 
 
 def _get(run_id: str, wait: float = 0.0) -> Call[RunWithSteps]:
-    """Return a request for a run, which the service answers once the run is idle, or after `wait` seconds."""
+    """Return a request for a run. The service answers as soon as the run is idle, or else after `wait` seconds."""
     params = {"wait": f"{wait:g}"} if wait else None
     return get(api_path(_RUNS, run_id), RunWithSteps.from_response, params, max_wait=wait)
 

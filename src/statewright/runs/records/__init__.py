@@ -50,7 +50,7 @@ RECORDS: tuple[type[Record], ...] = (
 )
 """Every class of records."""
 OF_RUNS: tuple[type[Record], ...] = (RunLabel, StepRun, ModelCall, StepLog, Wait, Signal, Approval)
-"""Records that belong to a run by their `run_id`, and are deleted with it."""
+"""The classes of records that belong to a run by their `run_id`, and are deleted with the run."""
 
 __all__ = [
     "DEFAULT_QUEUE",

@@ -1,8 +1,9 @@
 """The base class of records, and the derivation of columns from their fields.
 
-A record is a plain dataclass. Fields annotated `Json` hold values of runs and users: they are stored as one text, which
-is encrypted if the database is, and cannot be searched. So is the text of fields annotated `Sealed`. All other fields
-are columns."""
+A record is a plain dataclass, and each field is a column. A field annotated `Json` holds values of runs and users. It
+is stored as JSON text, which is encrypted if the database is encrypted, and cannot be searched. The same applies to the
+text of a field annotated `Sealed`.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +16,9 @@ from typing import Any, ClassVar, Literal, NamedTuple, TypeVar, get_args, get_ty
 Json = Any
 """A value that JSON can hold."""
 Names = Any
-"""A list of names, which statements of a database search: never encrypted."""
+"""A list of names. It is never encrypted, because database statements search it."""
 Sealed = str
-"""Private text, such as descriptions and URLs: encrypted if the database is."""
+"""Private text, such as a description or a URL, which is encrypted if the database is encrypted."""
 ColumnKind = Literal["text", "integer", "real", "flag", "instant", "status", "json", "names", "sealed"]
 
 
@@ -28,7 +29,7 @@ class Record:
     TABLE: ClassVar[str]
     """The name of the table."""
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = ()
-    """Groups of columns in which no two records have the same values, as in SQL: a None equals nothing."""
+    """Groups of columns in which no two records may have the same values. As in SQL, None differs from any value."""
 
     id: str
 
@@ -37,46 +38,48 @@ R = TypeVar("R", bound=Record)
 
 
 class Column(NamedTuple):
-    """A field as a database sees it."""
+    """The column of a field."""
 
     name: str
     kind: ColumnKind
     type: type
+    """The Python type of its values."""
     optional: bool
+    """True if the value may be None."""
 
 
 @cache
 def columns_of(record: type[Record]) -> tuple[Column, ...]:
-    """Return the fields of a class of records, in their order."""
-    # The annotations as text show the aliases `Json` and `Sealed`, which are lost in the resolved hints.
-    texts = {name: text for kind in reversed(record.__mro__) for name, text in _annotations(kind).items()}
+    """Return the columns of a class of records, in the order of its fields."""
+    # The aliases `Json` and `Sealed` are visible only in the unresolved annotations, which are strings.
+    annotations = {name: text for cls in reversed(record.__mro__) for name, text in _own_annotations(cls).items()}
     hints = get_type_hints(record)
-    return tuple(_column(field.name, str(texts[field.name]), hints[field.name]) for field in fields(record))
+    return tuple(_make_column(field.name, str(annotations[field.name]), hints[field.name]) for field in fields(record))
 
 
-def _annotations(kind: type) -> dict[str, Any]:
-    return vars(kind).get("__annotations__", {})
+def _own_annotations(cls: type) -> dict[str, Any]:
+    return vars(cls).get("__annotations__", {})
 
 
-def _column(name: str, annotation: str, hint: Any) -> Column:
+def _make_column(name: str, annotation: str, hint: Any) -> Column:
     alias = annotation.split(" | ")[0]
     if alias in ("Json", "Names"):
         return Column(name, "json" if alias == "Json" else "names", object, True)
     members = get_args(hint) or (hint,)
     types = [member for member in members if member is not type(None)]
-    kind = "sealed" if alias == "Sealed" else _kind(types[0])
+    kind = "sealed" if alias == "Sealed" else _column_kind(types[0])
     return Column(name, kind, types[0], len(types) < len(members))
 
 
-def _kind(kind: Any) -> ColumnKind:
-    if isinstance(kind, type) and issubclass(kind, StrEnum):
+def _column_kind(cls: Any) -> ColumnKind:
+    if isinstance(cls, type) and issubclass(cls, StrEnum):
         return "status"
     kinds: dict[Any, ColumnKind] = {bool: "flag", int: "integer", float: "real", datetime: "instant"}
-    return kinds.get(kind, "text")
+    return kinds.get(cls, "text")
 
 
 def checked_text(text: str) -> str:
-    """Return text for a column. Raises ValueError for a null character, which not every database can store."""
+    """Return the text. Raises ValueError if it contains a null character, which not every database can store."""
     if "\0" in text:
         raise ValueError("a null character cannot be stored")
     return text

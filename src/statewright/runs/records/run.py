@@ -22,21 +22,21 @@ class Run(Record):
 
     workspace_id: str
     graph: str
-    """The name under which the graph is served, or that of the definition."""
+    """The name under which the graph is served, or the name of the definition."""
     definition_id: str | None = None
-    """The version of the graph, which stays the same until the end of the run."""
+    """The id of the version of the graph. The run keeps this version until it ends."""
     thread_id: str
-    """The thread of its workspace that it advances; by default its own."""
+    """The thread that the run advances; by default a new thread whose id is the id of the run."""
     status: RunStatus = RunStatus.PENDING
     version: int = 1
-    """Grows with every change of the record."""
+    """Increases with every change of the record."""
     claim: str | None = None
-    """A token of the worker that has claimed the run; None if unclaimed. Writes for the run are guarded by it."""
+    """A token that is new for each claim, and guards the writes of the worker; None if no worker has a claim."""
     worker_id: str | None = None
     due_at: datetime | None = None
     """The time from which a worker may claim the run; None if only an external change can make it due."""
     begun: bool = False
-    """True once its input was saved to the thread."""
+    """True once the input of the run was saved to the thread."""
     input: Json = None
     output: Json = None
     error: Json = None
@@ -45,14 +45,15 @@ class Run(Record):
     total_cost: float = 0.0
     """In US dollars."""
     last_event: int = 0
-    """The number of its events."""
+    """The number of the last event, and so the number of events."""
     settings: Json = field(default_factory=dict[str, object])
-    """Settings of its calls: `recursionLimit`, `maxConcurrency`, `durability`, `context`."""
+    """Options of the caller (`recursionLimit`, `maxConcurrency`, `durability`, `context`), and state that the service
+    adds, such as `pause` and `retries`."""
     idempotency_key: str | None = None
     on_busy: str = "reject"
     concurrency_key: str | None = None
     concurrency_limit: int | None = None
-    """Limit of concurrent runs with the same key."""
+    """The maximum number of concurrent runs with the same key."""
     sequence: str | None = None
     """A sequence of the workspace, whose runs start one after another: each when those before it have ended."""
     queue: str = DEFAULT_QUEUE
@@ -64,11 +65,11 @@ class Run(Record):
     deadline_at: datetime | None = None
     """The instant at which the run fails if it has not ended."""
     source: str = "api"
-    """The origin: `api`, or `schedule:`, `event:`, `run:`, `failure:` and an id."""
+    """The origin: `api`, or `schedule:`, `event:`, `run:` or `failure:` followed by an id."""
     parent_id: str | None = None
-    """The run that has started it, whose cancellation also cancels this one."""
+    """The id of the run that has started this one. If the parent is cancelled, this run is cancelled, too."""
     parent_waits: bool = False
-    """True if the parent waits for the end of this run."""
+    """True if the parent waits until this run has ended."""
     tags: Json = field(default_factory=list[str])
     metadata: Json = field(default_factory=dict[str, object])
     created_at: datetime
@@ -81,19 +82,19 @@ class Run(Record):
 
 @dataclass(slots=True, kw_only=True)
 class RunLabel(Record):
-    """A tag of a run, or an entry of its metadata, as a row that can be searched."""
+    """A tag or a metadata entry of a run, in a record that can be searched."""
 
     TABLE: ClassVar[str] = "run_labels"
 
     run_id: str
     name: str
-    """Empty for a tag."""
+    """The key of a metadata entry; empty for a tag."""
     value: str
 
 
 @dataclass(slots=True, kw_only=True)
 class StepRun(Record):
-    """One task of a run's graph."""
+    """The record of one task of a run."""
 
     TABLE: ClassVar[str] = "step_runs"
 
@@ -101,11 +102,11 @@ class StepRun(Record):
     task_id: str
     name: str
     type: str
-    """The type of a step in JSON; `node` or `subgraph` for other graphs."""
+    """The type of the step in a JSON workflow; `node` or `subgraph` in other graphs."""
     status: StepStatus = StepStatus.PENDING
     superstep: int = 0
     position: int = 0
-    """Its position among the tasks of its superstep."""
+    """The index of the task within its superstep."""
     attempt: int = 1
     output: Json = None
     error: Json = None
@@ -117,7 +118,7 @@ class StepRun(Record):
 
 @dataclass(slots=True, kw_only=True)
 class ModelCall(Record):
-    """One call of a chat model by a run."""
+    """A run's call of a chat model."""
 
     TABLE: ClassVar[str] = "model_calls"
 
@@ -136,7 +137,7 @@ class ModelCall(Record):
 
 @dataclass(slots=True, kw_only=True)
 class StepLog(Record):
-    """Captured logs of one attempt at a step: a list of maps, the oldest first."""
+    """Log records and printed lines that were captured during one attempt at a step."""
 
     TABLE: ClassVar[str] = "step_logs"
 
@@ -145,8 +146,9 @@ class StepLog(Record):
     step_name: str
     attempt: int = 1
     number: int = 0
-    """Parts of one attempt follow each other by number."""
+    """The log of an attempt may be stored in several records, which are ordered by this number."""
     lines: Json = field(default_factory=list[object])
+    """A list of maps, the oldest first."""
     created_at: datetime
 
 
@@ -155,23 +157,24 @@ class StepLog(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Wait(Record):
-    """An open wait of a run; deleted when it is over."""
+    """An open wait of a run. The record is deleted when the wait ends."""
 
     TABLE: ClassVar[str] = "waits"
 
     run_id: str
     interrupt_id: str
-    """The id in the graph; not unique, because a run may continue from a fork of another one."""
+    """The id of the interrupt on the thread. It is not unique, because runs on forks may have equal interrupt ids."""
     workspace_id: str
     step_id: str
     step_name: str
     kind: str
     """`question`, `timer` or `event`."""
     event: str | None = None
-    """The type of signal that it waits for."""
+    """The type of signal that ends the wait."""
     value: Json = None
+    """The question."""
     schema: Json = None
-    """The JSON Schema that an answer must have."""
+    """The JSON Schema of valid answers."""
     due_at: datetime | None = None
     """The time at which the wait times out."""
     created_at: datetime
@@ -179,25 +182,27 @@ class Wait(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Signal(Record):
-    """A signal or an answer for a run, kept in an inbox until a step waits for it."""
+    """A signal or an answer for a run, which stays in the run's inbox until a step waits for it."""
 
     TABLE: ClassVar[str] = "signals"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("run_id", "key"),)
 
     run_id: str
     type: str
-    """The type of a signal; empty for an answer to the one interrupt that it names."""
+    """The type of a signal; empty for an answer."""
     interrupt_id: str | None = None
+    """For an answer, the id of the interrupt that it answers."""
     payload: Json = None
     key: str | None = None
-    """The sender's id, which makes sending it idempotent."""
+    """An id chosen by the sender, which makes sending the signal idempotent."""
     taken: bool = False
+    """True once a worker has processed the signal."""
     created_at: datetime
 
 
 @dataclass(slots=True, kw_only=True)
 class Approval(Record):
-    """A request for a human decision, kept after it; it has the id of the wait."""
+    """A request for a human decision, which is kept after the decision. Its id is the id of the wait."""
 
     TABLE: ClassVar[str] = "approval_requests"
 
@@ -209,12 +214,12 @@ class Approval(Record):
     content: Json = None
     prompt: Sealed = ""
     decision: str | None = None
-    """`approved`, `rejected`, `edited`; `expired` or `cancelled` without a decision."""
+    """`approved`, `rejected` or `edited`; `expired` or `cancelled` if nobody decided in time; None while it is open."""
     edited_content: Json = None
     decided_by: Sealed | None = None
     """The name of the person who decided, as given by the caller."""
     decided_by_key: str | None = None
-    """The id of the key with which it was decided; None if no keys are required."""
+    """The id of the API key that was used; None if callers need no key."""
     decided_at: datetime | None = None
     expires_at: datetime | None = None
     created_at: datetime
@@ -230,13 +235,13 @@ class Worker(Record):
     TABLE: ClassVar[str] = "workers"
 
     place: str
-    """The scope of its pid: the machine since its last boot, and the container on it."""
+    """The scope in which the pid is unique: the machine since its last boot, and the container on it."""
     pid: int
     process_started: str
     """The start time of the process, because the system reuses pids."""
     capacity: int
     until: datetime
-    """The end of its lease, which it extends while it lives. Other workers may claim its runs afterwards."""
+    """The end of the worker's lease, which it renews while it is alive. After that, other workers release its runs."""
     started_at: datetime
     host: str = ""
     """The name of its machine, for people."""

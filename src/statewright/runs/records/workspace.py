@@ -1,4 +1,4 @@
-"""Workspaces and what belongs to them beside runs: keys, definitions, schedules, triggers, webhooks, spending."""
+"""Workspaces, and their records besides runs: keys, definitions, schedules, triggers, webhooks and spending."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from statewright.runs.records.record import Json, Names, Record, Sealed
 
 @dataclass(slots=True, kw_only=True)
 class Workspace(Record):
-    """A tenant: its runs, definitions, keys and webhooks are invisible to others."""
+    """A tenant. Its runs, definitions, keys and webhooks are invisible to other workspaces."""
 
     TABLE: ClassVar[str] = "workspaces"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("slug",),)
@@ -19,11 +19,11 @@ class Workspace(Record):
     slug: str
     name: str = ""
     max_running: int | None = None
-    """Limit of concurrently claimed runs."""
+    """The maximum number of concurrently claimed runs."""
     starts_per_minute: int | None = None
-    """Limit of runs started per minute."""
+    """The maximum number of runs started per minute."""
     retention_days: int | None = None
-    """Days for which ended runs are kept; None keeps them for ever."""
+    """Days for which ended runs are kept; None to keep them forever."""
     created_at: datetime
 
 
@@ -53,7 +53,7 @@ class Queue(Record):
 
 @dataclass(slots=True, kw_only=True)
 class ApiKey(Record):
-    """A key of a workspace, of which only the hash is stored."""
+    """A key of a workspace. The key itself is not stored, only its hash."""
 
     TABLE: ClassVar[str] = "api_keys"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("digest",),)
@@ -63,7 +63,7 @@ class ApiKey(Record):
     digest: str
     """SHA-256 of the key, in hexadecimal digits."""
     prefix: str
-    """Its first characters, to identify it."""
+    """The first characters of the key, to identify it."""
     scopes: Json = field(default_factory=list[str])
     requests_per_minute: int | None = None
     expires_at: datetime | None = None
@@ -76,7 +76,7 @@ class ApiKey(Record):
 
 @dataclass(slots=True, kw_only=True)
 class StoredDefinition(Record):
-    """A version of a workflow. It never changes, because runs end with the version that they began with."""
+    """A version of a workflow. It never changes, because a run keeps the version with which it began."""
 
     TABLE: ClassVar[str] = "definitions"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "name", "version"),)
@@ -85,11 +85,11 @@ class StoredDefinition(Record):
     name: str
     version: str
     kind: str
-    """`steps` for JSON, `states` for YAML, `graph` for a graph in a Python module."""
+    """`steps` for a workflow in JSON, `states` for one in YAML, `graph` for a graph in Python."""
     description: Sealed = ""
     digest: str
     body: Json = None
-    """The definition itself; None for a graph, whose code is in its module."""
+    """The definition itself; None for a graph in Python, because its code is not stored."""
     created_at: datetime
 
 
@@ -98,7 +98,7 @@ class StoredDefinition(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Schedule(Record):
-    """Starts a run of a graph at the times of a cron expression."""
+    """A schedule, which starts a run of a graph at each time of a cron expression."""
 
     TABLE: ClassVar[str] = "schedules"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "name"),)
@@ -112,9 +112,11 @@ class Schedule(Record):
     timezone: str = "UTC"
     input: Json = None
     overlap: str = "skip"
-    """If its last run has not ended: `skip` this one, `enqueue` it after that, `allow` both, or `cancel` the other."""
+    """The policy if the last run has not ended: `skip` the new run, `enqueue` it after the last run, `allow` both, or
+    `cancel` the last run."""
     catch_up: str = "last"
-    """The missed times, while no service ran, that start runs later: `none`, the `last` one, or `all` (at most 100)."""
+    """The runs to start for times that were missed while no service was running: `none`, one for the `last` missed
+    time, or `all` (at most 100)."""
     paused: bool = False
     next_at: datetime | None = None
     last_at: datetime | None = None
@@ -128,7 +130,7 @@ class Schedule(Record):
 
 @dataclass(slots=True, kw_only=True)
 class Trigger(Record):
-    """Starts a run of a graph for each event of a name."""
+    """A trigger, which starts a run of a graph for each event with a certain name."""
 
     TABLE: ClassVar[str] = "triggers"
 
@@ -137,14 +139,14 @@ class Trigger(Record):
     graph: str
     definition_id: str | None = None
     match: Json = field(default_factory=dict[str, object])
-    """Required values of the payload by dotted path; empty matches everything."""
+    """Values that the payload must have, by dotted path. An empty map matches every payload."""
     active: bool = True
     created_at: datetime
 
 
 @dataclass(slots=True, kw_only=True)
 class ReceivedEvent(Record):
-    """An event that a workspace has received, and its effects. A second one with the same key is ignored."""
+    """An event that a workspace has received, and its effects. A second event with the same key is ignored."""
 
     TABLE: ClassVar[str] = "received_events"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "key"),)
@@ -154,9 +156,9 @@ class ReceivedEvent(Record):
     payload: Json = None
     key: str | None = None
     started: Json = field(default_factory=list[str])
-    """The runs that it has started."""
+    """The ids of the runs that it has started."""
     woken: Json = field(default_factory=list[str])
-    """The runs that it has woken."""
+    """The ids of the waiting runs that it has woken."""
     created_at: datetime
 
 
@@ -172,20 +174,20 @@ class Webhook(Record):
     workspace_id: str
     url: Sealed
     events: Names = field(default_factory=list[str])
-    """The types of events that it receives; an empty list means all."""
+    """The types of events that it receives; an empty list means all types."""
     description: Sealed = ""
     secret: Json = None
-    """The signing secret, shown once."""
+    """The signing secret: `current`, and after a rotation also `previous` and `previousUntil`."""
     active: bool = True
     failures: int = 0
-    """The number of consecutive deliveries that have failed for good."""
+    """The number of consecutive deliveries that have failed permanently."""
     disabled_reason: Sealed | None = None
     created_at: datetime
 
 
 @dataclass(slots=True, kw_only=True)
 class Delivery(Record):
-    """One message to one webhook, with its outcome. It is sent again until it is received, or attempts run out."""
+    """One message to one webhook, with its outcome. It is sent again until it is received or no attempts are left."""
 
     TABLE: ClassVar[str] = "webhook_deliveries"
 
@@ -194,7 +196,7 @@ class Delivery(Record):
     run_id: str | None = None
     event_type: str
     body: Json = None
-    """The message without its id, which is that of the delivery: `type`, `createdAt`, `data`."""
+    """The message (`type`, `createdAt`, `data`) without its `id`, which is the id of the delivery."""
     status: str = "pending"
     """`pending`, `delivered`, or `failed` after the last attempt."""
     attempts: int = 0
@@ -216,7 +218,7 @@ class DailySpending(Record):
     TABLE: ClassVar[str] = "daily_spending"
     UNIQUE: ClassVar[tuple[tuple[str, ...], ...]] = (("workspace_id", "day"),)
     SUMS: ClassVar[tuple[str, ...]] = ("requests", "input_tokens", "output_tokens", "cost")
-    """The columns that calls add to."""
+    """The columns to which each model call adds."""
 
     workspace_id: str
     day: str
@@ -230,13 +232,13 @@ class DailySpending(Record):
 
     @classmethod
     def of(cls, workspace_id: str, at: datetime) -> Self:
-        """Return the record of the day of an instant, with nothing spent."""
+        """Return a record for the day that contains an instant, with nothing spent."""
         day = at.astimezone(UTC).date().isoformat()
         return cls(id=f"{workspace_id}/{day}", workspace_id=workspace_id, day=day)
 
-    def plus(self, more: DailySpending) -> Self:
-        """Return the sum of this record and another one of the same day."""
-        return replace(self, **{name: getattr(self, name) + getattr(more, name) for name in self.SUMS})
+    def plus(self, other: DailySpending) -> Self:
+        """Return the sum of this record and another one for the same day."""
+        return replace(self, **{name: getattr(self, name) + getattr(other, name) for name in self.SUMS})
 
     @property
     def tokens(self) -> int:

@@ -34,7 +34,7 @@ class Caller:
     context: ServerContext
     workspace_id: str
     key: ApiKey | None = None
-    """None for the operator, or if no key is required."""
+    """The caller's API key; None for the operator, or if no key is required."""
 
     @property
     def service(self) -> Service:
@@ -104,7 +104,7 @@ def _count_request(request: Request, context: ServerContext, key: ApiKey) -> Non
     limit = key.requests_per_minute
     if limit is None:
         return
-    remaining = 0  # if the check raises, the headers of the error response say so
+    remaining = 0  # sent with the error response if the check raises TooManyRequests
     now = context.service.clock.now()
     try:
         context.rate_limiter.check(f"key:{key.id}", limit, now)

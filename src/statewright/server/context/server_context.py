@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PROBE_CACHE_TIME: Final = 5.0
-"""Seconds for which the result of a probe is cached: the route is public, and each probe costs a write."""
+"""Seconds for which the result of a probe is cached, because the health route is public and a probe costs a write."""
 PROBE_TIMEOUT: Final = 5.0
 """Seconds after which a write counts as failed."""
 
@@ -54,7 +54,7 @@ class Shutdown:
         return lambda: self._callbacks.remove(callback)
 
     async def race(self, work: Awaitable[T]) -> T | None:
-        """Await `work` and return its result. If the shutdown begins first, cancel it and return None."""
+        """Await `work` and return its result. If the shutdown begins first, cancel `work` and return None."""
         task = asyncio.ensure_future(work)
         unregister = self.register(task.cancel)
         try:
@@ -69,9 +69,10 @@ class Shutdown:
 
 
 class WriteProbe:
-    """Tests whether the database accepts writes: a readable database may still be full, locked or read-only.
+    """Tests whether the database accepts writes. A database that can be read may still be full, locked or read-only.
 
-    It inserts and deletes a record in one transaction, at most once every few seconds. Used by one event loop.
+    The probe inserts and deletes a record in one transaction, at most once every few seconds. It is used by one event
+    loop only.
     """
 
     def __init__(
@@ -106,7 +107,7 @@ class WriteProbe:
         )
         try:
             async with asyncio.timeout(self._timeout):
-                # One transaction, so that no other process ever sees the record.
+                # Both changes are in one transaction, so that no other process ever sees the record.
                 await aresolve(self._ledger.write([Insert(probe), Delete(Worker, where(id=probe.id))]))
         except (StatewrightError, TimeoutError):
             return False
@@ -115,7 +116,7 @@ class WriteProbe:
 
 @dataclass(slots=True)
 class ServerContext:
-    """The service and settings of one application, with its caches, rate limits and open streams."""
+    """The service and the settings of one application, with its caches, rate limits and open streams."""
 
     service: Service
     settings: ServerSettings

@@ -31,7 +31,7 @@ _INSTANT: Final = re.compile(r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d.*")
 
 
 def _check_notation(value: Any) -> Any:
-    """Reject numbers, which could be seconds or milliseconds since any epoch."""
+    """Raise ValueError for a number, which could be seconds or milliseconds since any epoch."""
     if isinstance(value, datetime) or (isinstance(value, str) and _INSTANT.fullmatch(value)):
         return value
     raise ValueError("should be an instant, written as 2026-01-31T09:00:00Z")
@@ -45,11 +45,11 @@ Tag = Annotated[str, Field(min_length=1, max_length=100)]
 MAX_KEY_LENGTH: Final = 255
 """The maximum length of an idempotency key, in characters."""
 ClientKey: TypeAlias = Annotated[str, Field(min_length=1, max_length=MAX_KEY_LENGTH)]
-"""An idempotency key: an id that the client chooses, so that sending a request twice has the effect of one."""
+"""An idempotency key: an id that the client chooses, so that a request that is sent twice takes effect only once."""
 
 
 class Body(BaseModel):
-    """The body of a request. Unknown fields are rejected, and so are strings and booleans in place of numbers."""
+    """The body of a request. Unknown fields are rejected, and so are strings and booleans instead of numbers."""
 
     model_config: ClassVar[ConfigDict] = ConfigDict(
         alias_generator=camel,
@@ -66,7 +66,7 @@ class WorkflowBody(Body):
 
     definition_id: Name | None = None
     graph: Name | None = None
-    """The name under which a graph is served; its newest version is used."""
+    """The name under which a graph is served. Its newest version is used."""
 
     @model_validator(mode="after")
     def _check_workflow(self) -> Self:

@@ -22,8 +22,8 @@ _MAX_DIGITS: Final = 100
 
 def decode(body: bytes) -> Any:
     """Decode a request body as JSON. Raises InvalidRequest with the reason."""
-    # Parsed twice: pydantic's parser rejects invalid UTF-8, lone surrogates and extreme depth, but only the standard
-    # library's parser has hooks for duplicate names and large numbers.
+    # The body is parsed twice, because pydantic's parser rejects invalid UTF-8, lone surrogates and extreme depth, but
+    # only the standard library's parser has hooks for duplicate names and large numbers.
     try:
         from_json(body, allow_inf_nan=False)
     except ValueError as error:
@@ -107,7 +107,7 @@ def check_no_nul(value: Any) -> None:
 
 
 def _children(value: Any) -> list[Any]:
-    """Return the values directly inside a container; empty for other values."""
+    """Return the values directly inside a container; an empty list for any other value."""
     if isinstance(value, dict):
         return list(value.values())  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
     return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]

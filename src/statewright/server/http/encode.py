@@ -15,7 +15,7 @@ from starlette.responses import Response
 _MAX_DEPTH: Final = 300
 """The maximum depth of nested containers in a response, well within Python's recursion limit."""
 _MAX_BITS: Final = 14_000
-"""The maximum size of an integer written as a number: Python refuses to convert more than 4 300 digits to text."""
+"""Integers with more bits are described in words, because Python refuses to convert more than 4 300 digits to text."""
 
 
 def encode(value: Any) -> bytes:
@@ -46,7 +46,7 @@ def _to_jsonable(value: Any, depth: int) -> Any:
 
 
 def _to_key(key: object) -> str:
-    """Return a key as text, as the fast encoder writes it."""
+    """Convert a key to the string that the fast encoder would write."""
     if isinstance(key, str):
         return key
     try:

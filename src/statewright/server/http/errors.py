@@ -54,7 +54,7 @@ _STATUSES: Final[Sequence[tuple[type[StatewrightError], int, str]]] = (
     (GraphError, 400, "VALIDATION_ERROR"),
     (RunError, 400, "VALIDATION_ERROR"),
 )
-"""Status and code by type of error; the first match applies. Other errors are internal and answered with 500."""
+"""Status and code by class of error; the first match applies. Other errors are internal and answered with 500."""
 _CODES: Final[Mapping[int, str]] = {
     400: InvalidRequest.api_code,
     401: "AUTH_ERROR",
@@ -62,6 +62,7 @@ _CODES: Final[Mapping[int, str]] = {
     405: "METHOD_NOT_ALLOWED",
     413: "PAYLOAD_TOO_LARGE",
 }
+"""Codes of HTTPExceptions by status. For any other status, the code is derived from its reason phrase."""
 _UNAVAILABLE_MESSAGES: Final[Mapping[type[StatewrightError], str]] = {
     StorageFull: "The database is full, and nothing was saved.",
     StorageLocked: "The database is locked, and nothing was saved.",
@@ -81,11 +82,11 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 def response_for(error: BaseException, request_id: str = "") -> JsonResponse:
-    """Return the response for an error. For an internal error, it reveals only the request id."""
+    """Return the response for an error. The response for an internal error reveals only the request id."""
     if isinstance(error, ServiceError) and error.status < 500:
         return error_response(error.status, error.api_code, str(error), error.details, headers=_headers(error))
-    for kind, status, code in _STATUSES:
-        if isinstance(error, kind):
+    for cls, status, code in _STATUSES:
+        if isinstance(error, cls):
             if status >= 500:
                 return _unavailable_response(error, status, code, request_id)
             return error_response(status, code, str(error), _details(error), headers=_headers(error))
@@ -104,9 +105,12 @@ def internal_error_response(request_id: str) -> JsonResponse:
 
 
 def _unavailable_response(error: StatewrightError, status: int, code: str, request_id: str) -> JsonResponse:
-    """Return the response for a storage failure or a shutdown. The original message may name files: it is logged."""
+    """Return the response for a storage failure or a shutdown.
+
+    The message of the error is only logged, because it may contain names of files.
+    """
     logger.warning("A request cannot be served now: %s: %s", request_id, error)
-    message = next(message for kind, message in _UNAVAILABLE_MESSAGES.items() if isinstance(error, kind))
+    message = next(message for cls, message in _UNAVAILABLE_MESSAGES.items() if isinstance(error, cls))
     details = {**_details(error), "requestId": request_id}
     return error_response(status, code, f"{message} Try again later.", details, headers=_headers(error))
 
@@ -138,7 +142,7 @@ async def _handle_validation_error(request: Request, error: Exception) -> JsonRe
 
 def validation_error_response(errors: Sequence[Mapping[str, Any]]) -> JsonResponse:
     """Return the response for an invalid request, with the path and message of each problem."""
-    problems = [{"path": _path(error["loc"]), "message": _sentence(error)} for error in errors]
+    problems = [{"path": _format_path(error["loc"]), "message": _problem_message(error)} for error in errors]
     summary = "; ".join(f"{problem['path'] or 'body'}: {problem['message']}" for problem in problems[:3])
     more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
     return error_response(
@@ -146,15 +150,16 @@ def validation_error_response(errors: Sequence[Mapping[str, Any]]) -> JsonRespon
     )
 
 
-def _path(location: Sequence[Any]) -> str:
+def _format_path(location: Sequence[Any]) -> str:
     """Return the path of a problem, such as `body.steps[0].name`."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location).lstrip(".")
 
 
-def _sentence(problem: Mapping[str, Any]) -> str:
-    if problem["loc"] == ("body",) and isinstance(problem.get("input"), bytes):
+def _problem_message(error: Mapping[str, Any]) -> str:
+    """Return the message of one of pydantic's errors, worded to follow the path of the value."""
+    if error["loc"] == ("body",) and isinstance(error.get("input"), bytes):
         return "should be JSON; send it with content-type: application/json"
-    message = str(problem["msg"]).removeprefix("Value error, ")
+    message = str(error["msg"]).removeprefix("Value error, ")
     return re.sub(r"^Input s", "s", message)
 
 
@@ -174,7 +179,7 @@ async def _handle_http_error(request: Request, error: Exception) -> JsonResponse
 
 
 def _methods_at(request: Request) -> list[str]:
-    """Return the methods supported by the routes of a path."""
+    """Return the HTTP methods that the path of a request supports."""
     methods = ("GET", "POST", "PUT", "PATCH", "DELETE")
     scopes = ({**request.scope, "method": method} for method in methods)
     return [

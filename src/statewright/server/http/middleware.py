@@ -28,7 +28,7 @@ _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class RequestLifecycle:
-    """Assigns each request an id, records its duration, and answers unexpected errors with a 500 without details."""
+    """Assigns an id to each request, records its duration, and answers unexpected errors with a 500 without details."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics | None = None) -> None:
         self._app = app
@@ -54,7 +54,7 @@ class RequestLifecycle:
         finally:
             if self._metrics is not None:
                 seconds = time.perf_counter() - started_at
-                # The path pattern of the route, so that the metric has a bounded number of label values.
+                # The label is the path pattern of the route, so that the metric has a bounded number of label values.
                 path = getattr(scope.get("route"), "path", "unknown")
                 # 499: the client disconnected before the response began.
                 self._metrics.record_request(scope["method"], path, response.status or 499, seconds)
@@ -67,6 +67,7 @@ class _ResponseSender:
         self._scope = scope
         self._send = send
         self.status = 0
+        """The status of the response; 0 until the response begins."""
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -81,7 +82,7 @@ class _ResponseSender:
 
 
 class BodyLimit:
-    """Rejects bodies above a size, both by their Content-Length and while they are received."""
+    """Rejects bodies that are too large, both by their Content-Length and while they are received."""
 
     def __init__(self, app: ASGIApp, max_bytes: int) -> None:
         self._app = app
@@ -125,10 +126,10 @@ def _declared_length(scope: Scope) -> int | None:
 
 
 class HostCheck:
-    """Accepts only requests to loopback or allowed host names, and only from web pages on such hosts.
+    """Accepts only requests to loopback or allowed host names, and only from web pages on these hosts.
 
-    Otherwise a malicious web page could make the user's browser call a server without keys: by a domain name that
-    resolves to loopback (DNS rebinding), or by a form (CSRF).
+    Without this check, a malicious web page could make the user's browser call a server that requires no keys, either
+    by a domain name that resolves to loopback (DNS rebinding) or by a form (CSRF).
     """
 
     def __init__(self, app: ASGIApp, allowed_hosts: Sequence[str], origins: Sequence[str]) -> None:
@@ -170,7 +171,7 @@ def _hostname(url: str) -> str:
 
 
 class PathAlias:
-    """Serves paths under `/v1` as those under `/api/v1`."""
+    """Serves each path under `/v1` like the same path under `/api/v1`."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

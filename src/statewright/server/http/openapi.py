@@ -1,4 +1,4 @@
-"""The OpenAPI document: the framework's, with security schemes and the schema of definitions added."""
+"""The OpenAPI document that FastAPI generates, with security schemes and the schema of definitions added."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _build_document(app: FastAPI) -> dict[str, Any]:
     for operation in (operation for path in document["paths"].values() for operation in path.values()):
         _add_security(operation, app.state.context.settings)
         _clean_body_schema(operation)
-        operation["responses"].pop("422", None)  # added by the framework; this server answers 400
+        operation["responses"].pop("422", None)  # added by FastAPI, but this server answers invalid requests with 400
     for name in ("HTTPValidationError", "ValidationError"):
         schemas.pop(name, None)
     return document
@@ -74,14 +74,14 @@ def _add_security(operation: dict[str, Any], settings: ServerSettings) -> None:
 
 
 def _clean_body_schema(operation: dict[str, Any]) -> None:
-    """Remove what the framework adds to the schema of a body that refers to a component."""
+    """Remove what FastAPI adds to the schema of a request body that refers to a component."""
     for media in operation.get("requestBody", {}).get("content", {}).values():
         if "$ref" in media["schema"]:
             media["schema"] = {"$ref": media["schema"]["$ref"]}
 
 
 def _definition_schemas() -> dict[str, Any]:
-    """Return the JSON Schema of a definition and its nested schemas, by name."""
+    """Return the JSON Schema of a definition and the schemas nested in it, by name."""
     schema = Definition.model_json_schema(by_alias=True, ref_template="#/components/schemas/{model}")
     nested_schemas = schema.pop("$defs", {})
     return {**nested_schemas, "Definition": schema}

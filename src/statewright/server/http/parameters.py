@@ -26,7 +26,9 @@ class Paging:
     """The requested page of a list."""
 
     page: int
+    """The number of the page, from 1."""
     size: int
+    """The number of items per page."""
 
     @property
     def offset(self) -> int:
@@ -51,7 +53,7 @@ PageQuery = Annotated[Paging, Depends(_paging)]
 
 IdempotencyKey = Annotated[
     str | None,
-    Header(alias="idempotency-key", description="Same as the field of the body; if both are sent, they must be equal."),
+    Header(alias="idempotency-key", description="Same as the key in the body; if both are sent, they must be equal."),
 ]
 
 
@@ -90,7 +92,7 @@ METADATA: Final[list[dict[str, Any]]] = [
     }
 ]
 _STATUSES: Final = [status.value for status in RunStatus]
-Text = Annotated[str | None, Query(max_length=300)]
+OptionalText = Annotated[str | None, Query(max_length=300)]
 Statuses = Annotated[
     list[str] | None,
     Query(
@@ -99,14 +101,14 @@ Statuses = Annotated[
     ),
 ]
 Tags = Annotated[
-    list[str] | None, Query(description="Tags that a run must have, all of them.", alias="tag", max_length=MAX_LABELS)
+    list[str] | None, Query(description="Tags, all of which a run must have.", alias="tag", max_length=MAX_LABELS)
 ]
 
 
 async def _run_query(
     request: Request,
     status: Statuses = None,
-    graph: Text = None,
+    graph: OptionalText = None,
     definition_id: Annotated[str | None, Query(alias="definitionId")] = None,
     thread_id: Annotated[str | None, Query(alias="threadId")] = None,
     parent_id: Annotated[str | None, Query(alias="parentId")] = None,
@@ -116,20 +118,20 @@ async def _run_query(
     created_to: Annotated[Instant | None, Query(alias="createdTo", description="Created before this instant.")] = None,
 ) -> RunFilter:
     return RunFilter(
-        status=[_status(part) for names in status or () for part in names.split(",")],
+        status=[_parse_status(part) for names in status or () for part in names.split(",")],
         graph=graph,
         definition_id=definition_id,
         thread_id=thread_id,
         parent_id=parent_id,
         idempotency_key=idempotency_key,
         tags=tags or (),
-        metadata=_metadata(request),
+        metadata=_parse_metadata(request),
         created_from=created_from,
         created_to=created_to,
     )
 
 
-def _status(name: str) -> RunStatus:
+def _parse_status(name: str) -> RunStatus:
     try:
         return RunStatus(name.strip().lower())
     except ValueError:
@@ -138,7 +140,7 @@ def _status(name: str) -> RunStatus:
         raise InvalidRequest(f"Status {name!r} does not exist. {hint}", details={"problems": [problem]}) from None
 
 
-def _metadata(request: Request) -> dict[str, str]:
+def _parse_metadata(request: Request) -> dict[str, str]:
     """Return the metadata filters of a query, written as `metadata.NAME=VALUE` or `metadata[NAME]=VALUE`."""
     metadata: dict[str, str] = {}
     for name, value in request.query_params.multi_items():

@@ -1,7 +1,7 @@
-"""Representations: how records of the server are encoded as API resources and described in the OpenAPI document.
+"""Representations, which encode records as API resources and describe the resources in the OpenAPI document.
 
-A resource is declared once, in `statewright.api`. A record is encoded directly, without creating the resource and
-without validation: records are already valid, and every user value has a JSON form.
+A resource is declared once, in `statewright.api`. A record is encoded directly: no resource is created, and nothing is
+validated, because records are already valid and every user value has a JSON form.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from statewright.api.resource import Resource, camel, field_types
 from statewright.server.http.encode import JsonResponse, success_response
 
 Source = str | Callable[[Any], Any]
-"""The source of the value of a field: an attribute path such as `spent.cost`, or a function of the record."""
+"""The source of a field's value: an attribute path in the record, such as `spent.cost`, or a function of the record."""
 
 
 class Representation:
-    """How a record is encoded as a resource, and the schema of the resource in the OpenAPI document."""
+    """Encodes records as a resource, and has the schema of the resource in the OpenAPI document."""
 
     def __init__(
         self,
@@ -36,9 +36,11 @@ class Representation:
         /,
         **sources: Source,
     ) -> None:
-        """A field without a source is read from the record's attribute of the same name.
+        """Create the representation of a resource.
 
-        `types` overrides the types of fields in the document, e.g. with enums that only the server has.
+        `sources` has the sources of fields by field name. A field without a source is read from the record's attribute
+        of the same name. `types` overrides the types of fields in the document, e.g. with enums that only the server
+        has.
         """
         self._resource = resource
         self._schema_name = schema_name
@@ -82,7 +84,7 @@ class Representation:
 
 
 _BY_RESOURCE: Final[dict[type[Resource], Representation]] = {}
-"""All representations; resources refer to each other in the types of their fields."""
+"""All representations by resource, because the types of a resource's fields may refer to other resources."""
 
 
 class _ResourceModel(BaseModel):
@@ -90,7 +92,7 @@ class _ResourceModel(BaseModel):
 
 
 def _with_models(hint: Any) -> Any:
-    """Return a type with resources replaced by their pydantic models, also inside unions and generics."""
+    """Return a type with resources replaced by their pydantic models, even inside unions and generics."""
     if hint in _BY_RESOURCE:
         return _BY_RESOURCE[hint].model
     origin = get_origin(hint)
@@ -104,17 +106,18 @@ def _with_models(hint: Any) -> Any:
 
 @cache
 def _field_docstrings(resource: type[Resource]) -> Mapping[str, str]:
-    """Return the docstrings of fields by name, including inherited ones; empty if the source is not available."""
+    """Return the docstrings of fields by name, including inherited fields; none if source code is not available."""
     docstrings: dict[str, str] = {}
-    for kind in reversed(resource.__mro__):
-        if issubclass(kind, Resource):
-            docstrings.update(_own_field_docstrings(kind))
+    for cls in reversed(resource.__mro__):
+        if issubclass(cls, Resource):
+            docstrings.update(_own_field_docstrings(cls))
     return docstrings
 
 
-def _own_field_docstrings(kind: type[Resource]) -> Mapping[str, str]:
+def _own_field_docstrings(cls: type[Resource]) -> Mapping[str, str]:
+    """Return the docstrings of the fields that a class itself declares, by name."""
     try:
-        source = inspect.getsource(kind)
+        source = inspect.getsource(cls)
     except OSError:
         return {}
     definition = ast.parse(textwrap.dedent(source)).body[0]

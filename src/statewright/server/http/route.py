@@ -2,8 +2,8 @@
 
 `describe` declares the OpenAPI description of a route and the scope that a key needs. Before the route function is
 called, the caller is authenticated, unknown query parameters are rejected, and the body is decoded strictly. Route
-functions encode their responses themselves: response models are only used for the document, and by tests that compare
-the two.
+functions encode their responses themselves. Response models are used only for the OpenAPI document, and by tests that
+compare the responses with it.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _REASONS: Final[Mapping[int, str]] = {
     429: "A rate limit or a daily spending limit has been reached; `retry-after` says when to retry.",
     503: "The request cannot be served now; `retry-after` says when to retry.",
 }
+"""The descriptions of error responses in the OpenAPI document, by status."""
 OPEN: Final = "open"
 """The scope of public routes."""
 
@@ -103,9 +104,11 @@ def describe(
 ) -> dict[str, Any]:
     """Return the keyword arguments of a route decorator that describe the route in the OpenAPI document.
 
-    `data` is the `Representation` or type of the data in the envelope; with `is_list` the data is a list of it, with
-    `is_paged` one page of a list. `other_statuses` describes further statuses with the same data, `errors` lists error
-    statuses in addition to the usual ones, and `raw_responses` describes responses without an envelope.
+    `data` is the `Representation` or the type of the data in the envelope. With `is_list` the envelope contains a list
+    of such data, and with `is_paged` one page of a list. `scope` is the scope that a key needs. `other_statuses`
+    describes further statuses with the same data, `errors` lists error statuses in addition to the usual ones, and
+    `raw_responses` describes responses without an envelope. `parameters` and `body` describe, in the form of the
+    document, what the signature of the route function does not show.
     """
     model = None if data is None else _envelope_model(data, is_list=is_list, is_paged=is_paged)
     usual_errors = () if scope == OPEN else (400, 401, 403, 413, 429, 503)
@@ -144,7 +147,7 @@ class StrictRequest(Request):
         try:
             return decode(await self.body())
         except InvalidRequest as error:
-            # The framework replaces the message of any exception raised here except an HTTPException.
+            # FastAPI replaces the message of any exception that is raised here, except that of an HTTPException.
             raise HTTPException(400, str(error)) from error
 
 
@@ -177,7 +180,7 @@ def _query_names(dependant: Dependant) -> Iterator[str]:
 def _check_query_names(request: Request, names: set[str], prefixes: tuple[str, ...]) -> None:
     """Raise InvalidRequest for an unknown query parameter. A prefix `p` allows the names `p.x` and `p[x]`."""
     for name in request.query_params:
-        if name not in names and not name.startswith(tuple(prefix + mark for prefix in prefixes for mark in ".[")):
+        if name not in names and not name.startswith(tuple(prefix + sign for prefix in prefixes for sign in ".[")):
             valid_names = {*names, *(f"{prefix}.<name>" for prefix in prefixes)}
             raise InvalidRequest(
                 f"{request.method} {request.url.path} has no query parameter {name!r}. "

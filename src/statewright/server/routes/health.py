@@ -25,7 +25,7 @@ _NOT_READY = {"model": Readiness, "description": "The server is starting or stop
 async def health(request: Request) -> Response:
     context = server_context_of(request)
     checks = {
-        "database": await _database_check(context),
+        "database": await _check_database(context),
         "writes": "ok" if await context.write_probe.succeeds() else "failing",
         "queue": "ok" if context.service.worker is not None else "failing",
     }
@@ -33,7 +33,7 @@ async def health(request: Request) -> Response:
     return JsonResponse({"status": "ok" if is_healthy else "failing", "checks": checks}, 200 if is_healthy else 503)
 
 
-async def _database_check(context: ServerContext) -> str:
+async def _check_database(context: ServerContext) -> str:
     try:
         await context.service.check()
     except StatewrightError:

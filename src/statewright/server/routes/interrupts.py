@@ -1,4 +1,4 @@
-"""Routes of open waits (questions, timers, events), approvals, and events."""
+"""Routes of open waits (for answers, timers and events), of approvals, and for sending events."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _EXISTS = "The run already exists: it was started with the same idempotency key.
 MAX_TIMEOUT: Final = 10 * 366 * 86_400
 """The maximum `timeout` of a run, in seconds: ten years."""
 ThreadName = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f\x7f]+$")]
-"""A thread id that fits into one segment of a URL path."""
+"""A thread id that can be one segment of a URL path."""
 
 
 # -- bodies
@@ -61,11 +61,11 @@ class StartRunBody(WorkflowBody):
     idempotency_key: ClientKey | None = None
     """A second request with the same key returns the existing run, with status 200."""
     on_busy: OnBusy = "reject"
-    """What to do if another run holds the thread."""
+    """The policy if another run is using the thread."""
     after: Instant | None = None
     """The earliest time at which the run begins."""
     timeout: float | None = Field(default=None, gt=0, le=MAX_TIMEOUT)
-    """Seconds after which the run fails."""
+    """Seconds after its creation at which the run fails if it has not ended."""
     tags: list[Tag] = Field(default_factory=list[str], max_length=50)
     metadata: JsonMap = Field(default_factory=dict, max_length=50)
     concurrency_key: Name | None = None
@@ -167,29 +167,30 @@ async def start_run(
 ) -> Response:
     """Starts a run of a stored definition or of a served graph. With `wait`, the response is delayed until the run has
     ended, waits for input or is paused, but at most that many seconds."""
-    start = replace(
+    request = replace(
         body.to_request(),
         idempotency_key=resolve_idempotency_key(idempotency_key, body.idempotency_key, "idempotencyKey"),
     )
     await caller.context.start_limits.check(caller.workspace_id, caller.now)
     if wait:
-        started = await _start_and_wait(caller, start, wait)
+        started = await _start_and_wait(caller, request, wait)
     else:
-        started = await caller.service.start(caller.workspace_id, start)
+        started = await caller.service.start(caller.workspace_id, request)
     content = {**RUN.encode(started.run), "created": started.created}
     return success_response(content, status=201 if started.created else 200)
 
 
-async def _start_and_wait(caller: Caller, start: StartRun, seconds: float) -> Started:
-    """Start a run and wait until it is idle; if the shutdown begins first, return it in its current state."""
+async def _start_and_wait(caller: Caller, request: StartRun, seconds: float) -> Started:
+    """Start a run and wait until it is idle. If the shutdown begins first, return the run in its current state."""
     service, workspace = caller.service, caller.workspace_id
-    start = replace(start, run_id=service.starter.new_id())  # so that the run can be found after an interrupted wait
-    started = await caller.context.shutdown.race(service.start_and_wait(workspace, start, seconds))
+    # The id is generated here, so that the run can be found if the wait is interrupted.
+    request = replace(request, run_id=service.starter.new_id())
+    started = await caller.context.shutdown.race(service.start_and_wait(workspace, request, seconds))
     if started is not None:
         return started
-    if start.idempotency_key is not None:  # the key may belong to an earlier run, which this returns
-        return await service.start(workspace, start)
-    return Started(await service.run(workspace, str(start.run_id)), created=True)
+    if request.idempotency_key is not None:  # the key may belong to an earlier run, which `start` returns
+        return await service.start(workspace, request)
+    return Started(await service.run(workspace, str(request.run_id)), created=True)
 
 
 @router.get("", **describe("List runs, newest first.", RUN, scope="runs:read", is_paged=True, parameters=METADATA))
@@ -229,10 +230,11 @@ async def read_run(caller: CurrentCaller, run_id: PathId, wait: Wait = None) -> 
     return success_response({**RUN.encode(run), "stepRuns": STEP.encode_all(steps)})
 
 
-_CHANGES: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}
+_CONTROL_ROUTE: dict[str, Any] = {"scope": "runs:write", "errors": (404, 409)}
+"""The arguments of `describe` that the following routes have in common."""
 
 
-@router.post("/{id}/resume", **describe("Resume a run.", RUN, **_CHANGES))
+@router.post("/{id}/resume", **describe("Resume a run.", RUN, **_CONTROL_ROUTE))
 async def resume_run(
     caller: CurrentCaller, run_id: PathId, body: ResumeBody | None = None, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -250,7 +252,7 @@ async def resume_run(
     return RUN.to_response(run)
 
 
-@router.post("/{id}/signals", **describe("Send a signal to a run.", RUN, **_CHANGES))
+@router.post("/{id}/signals", **describe("Send a signal to a run.", RUN, **_CONTROL_ROUTE))
 async def signal_run(
     caller: CurrentCaller, run_id: PathId, body: SignalBody, idempotency_key: IdempotencyKey = None
 ) -> Response:
@@ -260,18 +262,18 @@ async def signal_run(
     return RUN.to_response(run)
 
 
-@router.post("/{id}/cancel", **describe("Cancel a run.", RUN, **_CHANGES))
+@router.post("/{id}/cancel", **describe("Cancel a run.", RUN, **_CONTROL_ROUTE))
 async def cancel_run(caller: CurrentCaller, run_id: PathId, body: CancelBody | None = None) -> Response:
     """A run that has ended is not changed."""
     reason = body.reason if body is not None else None
     return RUN.to_response(await caller.service.cancel(caller.workspace_id, run_id, reason))
 
 
-@router.post("/{id}/pause", **describe("Pause a run after its current step.", RUN, **_CHANGES))
+@router.post("/{id}/pause", **describe("Pause a run after its current step.", RUN, **_CONTROL_ROUTE))
 async def pause_run(caller: CurrentCaller, run_id: PathId) -> Response:
     return RUN.to_response(await caller.service.pause(caller.workspace_id, run_id))
 
 
-@router.post("/{id}/retry", **describe("Retry a failed run from the step that failed.", RUN, **_CHANGES))
+@router.post("/{id}/retry", **describe("Retry a failed run from the step that failed.", RUN, **_CONTROL_ROUTE))
 async def retry_run(caller: CurrentCaller, run_id: PathId) -> Response:
     return RUN.to_response(await caller.service.retry(caller.workspace_id, run_id))

@@ -1,4 +1,4 @@
-"""Routes of schedules and triggers, which start runs at certain times and on events."""
+"""Routes of schedules, which start runs at certain times, and of triggers, which start runs for events."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _HEAD: Final = '<!doctype html><html lang="en"><head><meta charset="utf-8">'
 @router.get("/", include_in_schema=False)
 @router.get("/docs", include_in_schema=False)
 async def welcome(request: Request) -> Response:
-    """Answer with a page if the request accepts HTML, else with JSON. Public, so it reveals nothing about runs."""
+    """Answer with a page if the request accepts HTML, or else with JSON. It is public, so it reveals no runs."""
     title, version = request.app.title, request.app.version
     if not _wants_html(request.headers.get("accept", "")):
         paths = {name: path for name, (path, _) in _LINKS.items()}

@@ -11,16 +11,16 @@ from statewright.server.resources import EVENT, LIVE_EVENT
 from statewright.service import LiveEvent
 
 _CAPACITY: Final = 1024
-"""The size of the cache, in events."""
+"""The maximum number of events in the cache."""
 _MAX_SIZE: Final = 16 * 1024
 """The maximum size of a cached event, in bytes."""
 
 
 class EventCache:
-    """A cache of encoded events, oldest evicted first.
+    """A cache of encoded events, from which the oldest is evicted first.
 
-    A stored event never changes, so its key is the run and the sequence number. A live event has no number and is
-    identified by its object, which all readers share. The entry keeps that object alive, so that its `id()` is not
+    A stored event never changes, so its key is its run and its sequence number. A live event has no number. Its key is
+    the `id()` of the object, which all readers share, and the entry keeps the object alive, so that the `id()` is not
     reused.
     """
 
@@ -35,8 +35,8 @@ class EventCache:
         if entry is not None and (not is_live or entry[0] is event):
             return entry[1]
         data = encode((LIVE_EVENT if is_live else EVENT).encode(event))
-        end = b"\n" if is_live else b"id: %d\n\n" % event.seq
-        content = b"event: %b\ndata: %b\n%b" % (event.type.encode(), data, end)
+        last_lines = b"\n" if is_live else b"id: %d\n\n" % event.seq
+        content = b"event: %b\ndata: %b\n%b" % (event.type.encode(), data, last_lines)
         if len(content) <= _MAX_SIZE:
             self._cache[key] = event, content
             if len(self._cache) > _CAPACITY:

@@ -1,8 +1,8 @@
 """Streams of server-sent events.
 
-Events that are pending are sent together. A slow client slows down the reading of its own source, so that its events
-do not fill the server's memory. A stream ends when its source ends, the client disconnects, its key becomes invalid or
-the shutdown begins. A client that reconnects sends the id of the last event that it received.
+All pending events are sent together. If a client is slow, its stream reads events from the source more slowly, so that
+they do not fill the server's memory. A stream ends when its source ends, the client disconnects, the client's API key
+becomes invalid or the shutdown begins. A client that reconnects sends the id of the last event that it received.
 """
 
 from __future__ import annotations
@@ -30,13 +30,16 @@ _HEARTBEAT: Final = b": still here\n\n"
 
 
 class EventStream(Response):
-    """A response that sends events until their source ends, the client disconnects, or the server stops."""
+    """A response that sends the events of a source as they arrive."""
 
     def __init__(
         self, source: AsyncIterator[RunEvent | LiveEvent], caller: Caller, headers: Mapping[str, str] = {}
     ) -> None:
-        """Raises TooManyRequests if the workspace has reached its limit of streams."""
-        caller.context.streams.check_room(caller.workspace_id)
+        """Create a response with the events that `source` yields.
+
+        Raises TooManyRequests if the caller's workspace already has the maximum number of open streams.
+        """
+        caller.context.streams.check_capacity(caller.workspace_id)
         super().__init__(None, 200, {**_HEADERS, **headers})
         del self.headers["content-length"]
         self._source = source
@@ -92,16 +95,18 @@ class EventStream(Response):
 
 
 class _EventBuffer:
-    """A buffer of encoded events with one producer, which reads the source, and one consumer, which sends them."""
+    """A buffer of encoded events, with one producer, which reads the source, and one consumer, which sends them."""
 
     def __init__(self, heartbeat: float) -> None:
+        """Create an empty buffer. `heartbeat` is the number of seconds without events before a heartbeat is due."""
         self._loop = asyncio.get_running_loop()
         self._heartbeat = heartbeat
-        self._ready: list[bytes] = []
+        self._pending: list[bytes] = []
         self._size = 0
-        self._consumer: asyncio.Future[bool] | None = None
-        """Awaited by the consumer while nothing is pending."""
-        self._producer: asyncio.Future[bool] | None = None
+        """The size of the pending events, in bytes."""
+        self._consumer_waiter: asyncio.Future[bool] | None = None
+        """Awaited by the consumer while no events are pending."""
+        self._producer_waiter: asyncio.Future[bool] | None = None
         """Awaited by the producer while the buffer is full."""
         self._has_ended = False
         self.error: Exception | None = None
@@ -111,9 +116,9 @@ class _EventBuffer:
 
     def put(self, event: bytes) -> None:
         """Add an encoded event."""
-        self._ready.append(event)
+        self._pending.append(event)
         self._size += len(event)
-        _wake(self._consumer)
+        _wake(self._consumer_waiter)
 
     @property
     def is_full(self) -> bool:
@@ -121,41 +126,44 @@ class _EventBuffer:
 
     async def wait_until_drained(self) -> None:
         """Wait until the consumer has taken the pending events."""
-        self._producer = self._loop.create_future()
-        await self._producer
+        self._producer_waiter = self._loop.create_future()
+        await self._producer_waiter
 
     def end(self) -> None:
-        """Mark the end of the events; pending ones can still be taken."""
+        """Record that no more events will be added. Pending events can still be taken."""
         self._has_ended = True
-        _wake(self._consumer)
+        _wake(self._consumer_waiter)
 
     def stop(self) -> None:
         """End the buffer and discard pending events."""
-        self._ready.clear()
+        self._pending.clear()
         self._size = 0
         self.end()
 
     async def take(self) -> bytes:
-        """Wait for events and return all that are pending. Return a heartbeat after a long silence, b"" at the end."""
-        if not self._ready and not self._has_ended:
-            await self._wait()
-        if not self._ready:
+        """Wait for events, and return all pending ones as one chunk.
+
+        Return a heartbeat if none arrive for a while, and b"" after the last event.
+        """
+        if not self._pending and not self._has_ended:
+            await self._wait_for_events()
+        if not self._pending:
             return b"" if self._has_ended else _HEARTBEAT
-        chunk = b"".join(self._ready)
-        self._ready.clear()
+        chunk = b"".join(self._pending)
+        self._pending.clear()
         self._size = 0
-        _wake(self._producer)
+        _wake(self._producer_waiter)
         return chunk
 
-    async def _wait(self) -> None:
+    async def _wait_for_events(self) -> None:
         """Wait until events arrive, the source ends or a heartbeat is due."""
-        self._consumer = self._loop.create_future()
-        timer = self._loop.call_later(self._heartbeat, _wake, self._consumer)
+        self._consumer_waiter = self._loop.create_future()
+        timer = self._loop.call_later(self._heartbeat, _wake, self._consumer_waiter)
         try:
-            await self._consumer
+            await self._consumer_waiter
         finally:
             timer.cancel()
-            self._consumer = None
+            self._consumer_waiter = None
 
 
 def _wake(waiter: asyncio.Future[bool] | None) -> None:

@@ -1,4 +1,4 @@
-"""Limits on open event streams: their number per workspace, and the validity of their keys."""
+"""Limits on open event streams: their number per workspace, and the validity of the API keys that opened them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from statewright.runs import ApiKey, Condition, Ledger
 from statewright.service.access import is_valid_key
 
 CHECK_INTERVAL: Final = 5.0
-"""Seconds between checks of the keys of open streams, which another process may have revoked."""
-_BATCH: Final = 200
-"""The number of keys read by one query."""
+"""Seconds between checks of the API keys that opened streams, because another process may have revoked a key."""
+_BATCH_SIZE: Final = 200
+"""The maximum number of keys that one query reads."""
 Stop = Callable[[], object]
+"""Stops a stream."""
 
 
 class OpenStreams:
-    """Counts open streams, and stops those whose key has become invalid. Used by one event loop."""
+    """Counts open streams, and stops the streams whose API key has become invalid. Used by one event loop."""
 
     def __init__(
         self, ledger: Ledger, now: Callable[[], datetime], limit: int, *, check_interval: float = CHECK_INTERVAL
@@ -35,18 +36,21 @@ class OpenStreams:
         self._stops_by_key: defaultdict[str, dict[object, Stop]] = defaultdict(dict)
         self._check_task: asyncio.Task[None] | None = None
 
-    def check_room(self, workspace_id: str) -> None:
-        """Raise TooManyRequests if a workspace has reached its limit of streams."""
+    def check_capacity(self, workspace_id: str) -> None:
+        """Raise TooManyRequests if a workspace already has the maximum number of open streams."""
         if self._count_by_workspace[workspace_id] >= self._limit:
             raise TooManyRequests(
                 f"This workspace already has {self._limit} open event streams, which is the maximum. Close some, or "
-                f"poll the events of several runs with GET /workflow-runs/{{id}}/events.",
+                f"poll each run with GET /workflow-runs/{{id}}/events instead of streaming its events.",
                 retry_after=self._check_interval,
             )
 
     @contextmanager
     def register(self, workspace_id: str, key: ApiKey | None, stop: Stop) -> Generator[None]:
-        """Count a stream while the block runs; `stop` is called when its key has become invalid."""
+        """Count a stream while the block runs. `stop` is called if the key becomes invalid meanwhile.
+
+        `key` is the API key that opened the stream; None if callers need no key.
+        """
         token = object()
         self._count_by_workspace[workspace_id] += 1
         if key is not None:
@@ -63,7 +67,7 @@ class OpenStreams:
                 self._unregister(key.id, token)
 
     def stop_all(self, key_id: str) -> None:
-        """Stop all streams opened with a key."""
+        """Stop all streams that were opened with a key."""
         for stop in tuple(self._stops_by_key.get(key_id, {}).values()):
             stop()
 
@@ -80,14 +84,14 @@ class OpenStreams:
             await asyncio.sleep(self._check_interval)
             try:
                 await self.check_keys()
-            except StatewrightError:  # the database cannot be read now; the next check may succeed
+            except StatewrightError:  # the database cannot be read at the moment, but the next check may succeed
                 continue
 
     async def check_keys(self) -> None:
         """Stop the streams whose keys were revoked or deleted, or have expired."""
-        ids = list(self._stops_by_key)
-        for begin in range(0, len(ids), _BATCH):
-            batch = ids[begin : begin + _BATCH]
+        key_ids = list(self._stops_by_key)
+        for start in range(0, len(key_ids), _BATCH_SIZE):
+            batch = key_ids[start : start + _BATCH_SIZE]
             keys = await aresolve(self._ledger.find(ApiKey, [Condition("id", "in", batch)]))
             valid_ids = {key.id for key in keys if is_valid_key(key, self._now())}
             for key_id in batch:

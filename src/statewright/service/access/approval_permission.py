@@ -1,7 +1,7 @@
 """Permission to decide approvals, checked on every path that leads to a decision.
 
-There are three such paths: `decide`, an answer to the question of the approval, and a change to the state of its thread
-that lets the run continue past it. A key needs the scope `approvals:decide` for each of them.
+There are three such paths: `decide`, an answer to the question that requests the approval, and a change to the state of
+the thread that lets the run continue past that question. A key needs the scope `approvals:decide` for each of them.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SCOPE: Final = "approvals:decide"
 
 
 def check_decider(key: ApiKey | None) -> None:
-    """Raise Forbidden for a key without the scope. None stands for a caller that needs no key, and may decide."""
+    """Raise Forbidden for a key without the scope. None means that the caller needs no key and may decide."""
     if key is not None:
         check_scope(key, SCOPE)
 
@@ -33,10 +33,10 @@ def check_answers(key: ApiKey | None, waits: Iterable[Wait]) -> None:
 async def check_thread_change(
     key: ApiKey | None, ledger: Ledger, workspace_id: str, thread_id: str, body_of: Callable[[str], Awaitable[Any]]
 ) -> None:
-    """Raise Forbidden for a key without the scope, if runs of a thread have requested approvals, or may request any.
+    """Raise Forbidden for a key without the scope if runs on a thread have requested approvals or may request some.
 
-    Unfinished child runs count too, because a change to the thread can replace their results.
-    `body_of` returns the body of a definition by its id.
+    Unfinished child runs of these runs are checked, too, because a change to the thread can replace their results.
+    `body_of` returns the body of a definition, given its id.
     """
     if key is None:
         return
@@ -46,7 +46,7 @@ async def check_thread_change(
         belongs_to_runs = [Condition("run_id", "in", run_ids)]
         if await aresolve(ledger.count(Approval, belongs_to_runs)):
             check_decider(key)
-        # Approvals of tool calls are recorded as waits only.
+        # An approval of a tool call has no record of its own, only a wait.
         check_answers(key, await aresolve(ledger.find(Wait, belongs_to_runs)))
         for group in await aresolve(ledger.groups(Run, ["definition_id"], where=runs)):
             if _has_approval_step(await body_of(group.key[0] or "")):

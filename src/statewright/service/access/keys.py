@@ -16,7 +16,7 @@ from statewright.ids import draw_checkpoint_id
 from statewright.lru_cache import LRUCache
 from statewright.runs import ApiKey, Insert, Ledger, Update, where
 from statewright.service.context.records import NEWEST_FIRST, find_first, get_in_workspace
-from statewright.service.context.validation import validate_datetime, validate_limit, validate_text, validate_texts
+from statewright.service.context.validation import validate_datetime, validate_limit, validate_string, validate_strings
 
 ADMIN: Final = "admin"
 """Full access to the workspace of the key, and to nothing else."""
@@ -51,8 +51,8 @@ def check_scope(key: ApiKey, scope: str) -> None:
 
 
 def validate_scopes(names: Any) -> list[str]:
-    """Validate the scopes in a request, and remove duplicates. Raises InvalidRequest for unknown scopes, or none."""
-    scopes = validate_texts(names, "The scopes of a key")
+    """Return the scopes of a request without duplicates. Raises InvalidRequest for unknown scopes or an empty list."""
+    scopes = validate_strings(names, "The scopes of a key")
     for scope in scopes:
         if scope not in SCOPES:
             raise InvalidRequest(f"Scope {scope!r} does not exist. {suggestion(scope, SCOPES, noun='Scopes')}")
@@ -64,7 +64,7 @@ def validate_scopes(names: Any) -> list[str]:
 # -- keys
 
 KEY_PREFIX: Final = "stw_"
-"""The prefix of every key, by which secret scanners recognize it."""
+"""The prefix of every key, by which secret scanners recognize keys."""
 _VISIBLE_LENGTH: Final = 12
 """Characters at the start of a key that are stored in plain text, to identify it."""
 _MAX_KEY_LENGTH: Final = 100
@@ -81,7 +81,10 @@ async def create_key(
     requests_per_minute: int | None = None,
     expires_at: datetime | None = None,
 ) -> tuple[ApiKey, str]:
-    """Create a key. Return its record, and the key itself, which is not stored. Raises InvalidRequest."""
+    """Create a key. Return its record, and the key itself, which is not stored. Raises InvalidRequest.
+
+    `requests_per_minute` is the rate limit of the key; None for no limit. A key without `expires_at` never expires.
+    """
     from secrets import token_urlsafe
 
     if expires_at is not None and validate_datetime(expires_at, "The expiry of a key") <= now:
@@ -90,7 +93,7 @@ async def create_key(
     record = ApiKey(
         id=f"key_{draw_checkpoint_id()}",
         workspace_id=workspace_id,
-        name=validate_text(name, "The name of a key"),
+        name=validate_string(name, "The name of a key"),
         digest=_hash(key),
         prefix=key[:_VISIBLE_LENGTH],
         scopes=validate_scopes(scopes),
@@ -114,10 +117,10 @@ async def count_keys(ledger: Ledger, workspace_id: str) -> int:
 
 
 async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: datetime) -> ApiKey:
-    """Revoke a key, and return it; a key that is revoked already is returned unchanged.
+    """Revoke a key, and return its record. The record of a key that is revoked already is returned unchanged.
 
-    A `KeyRing` may accept it for a few more seconds; `KeyRing.revoke` avoids that for its own process. Raises NotFound,
-    and RequestConflict for the last key of a workspace with the scope `admin`.
+    A `KeyRing` may accept the key for a few more seconds. In the process of the key ring, `KeyRing.revoke` avoids that.
+    Raises NotFound, and RequestConflict for the last key of a workspace that has the scope `admin`.
     """
     while True:
         key = await get_in_workspace(ledger, ApiKey, workspace_id, key_id, "key")
@@ -132,10 +135,11 @@ async def revoke_key(ledger: Ledger, workspace_id: str, key_id: str, now: dateti
 
 
 async def _guard_other_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list[Update]:
-    """Return a guard that refuses the write if another admin key, on which it relies, was revoked meanwhile.
+    """Return a guard for the revocation of a key, which ensures that another admin key of its workspace remains.
 
-    Without it, two concurrent requests could revoke the last two admin keys. An inactive or lesser key needs no guard.
-    Raises RequestConflict if there is no other admin key.
+    The guard refuses the write if that other key was revoked meanwhile. Without it, two concurrent requests could
+    revoke the last two admin keys. The list is empty if the key is no longer valid or is not an admin key. Raises
+    RequestConflict if there is no other admin key.
     """
     if ADMIN not in key.scopes or not is_valid_key(key, now):
         return []
@@ -150,7 +154,7 @@ async def _guard_other_admin(ledger: Ledger, key: ApiKey, now: datetime) -> list
 
 
 def is_valid_key(key: ApiKey, now: datetime) -> bool:
-    """Return True if a key is valid at an instant: it is neither revoked nor expired."""
+    """Return True if a key is neither revoked nor expired at an instant."""
     return key.revoked_at is None and (key.expires_at is None or key.expires_at > now)
 
 
@@ -170,7 +174,7 @@ async def find_by_digest(ledger: Ledger, digest: str | None) -> ApiKey | None:
 
 
 def check_key(key: ApiKey | None, now: datetime) -> ApiKey:
-    """Return the record of a key that is valid at an instant. Raises Unauthorized otherwise."""
+    """Return a record if its key is valid at an instant. Raises Unauthorized if it is not, or for None."""
     if key is None:
         raise Unauthorized("The key is unknown. Check that it was copied completely, or create another one.")
     if key.revoked_at is not None:
@@ -193,7 +197,7 @@ def _hash(key: str) -> str:
     return sha256(key.encode()).hexdigest()
 
 
-# -- a cache of recently used keys: a key that another process revokes stays valid for a few seconds
+# -- a cache of recently used keys, because of which a key that another process revokes stays valid for a few seconds
 
 _MAX_CACHED_KEYS: Final = 1000
 _CACHE_TIME: Final = timedelta(seconds=5)
@@ -208,7 +212,7 @@ class KeyRing:
         self._records: LRUCache[str | None, tuple[ApiKey, datetime]] = LRUCache(max_keys)
         """Records by digest, each with the time at which it was read."""
         self._invalidations = 0
-        """Number of invalidations so far. A record that was read before one of them is not cached after it."""
+        """The number of calls of `forget` so far. A record that was being read during such a call is not cached."""
 
     async def find(self, key: str, now: datetime) -> ApiKey:
         """Return the record of a key. Raises Unauthorized."""
@@ -229,7 +233,7 @@ class KeyRing:
         return revoked
 
     def forget(self, key_id: str) -> None:
-        """Remove a key from the cache, so that its next use reads it again."""
+        """Remove a key from the cache, so that its record is read again when it is next used."""
         self._invalidations += 1
         for digest, (key, _) in self._records.items():
             if key.id == key_id:

@@ -13,22 +13,25 @@ from statewright.runs import Ledger, Workspace
 
 _MAX_BUCKETS: Final = 10_000
 _ROUNDING: Final = 1e-9
-"""Tolerance for rounding errors, so that a caller who waits exactly `retry_after` seconds is not refused."""
+"""Tolerance for rounding errors, so that a caller that waits exactly `retry_after` seconds is not refused."""
 
 
 class RateLimiter:
-    """Limits requests by key, with token buckets that hold the requests of one minute and refill evenly.
+    """Limits requests by key. Each key has a token bucket that holds one minute's requests and refills evenly.
 
-    If there are more than `max_buckets` keys, the least recently used are dropped, and start again with a full bucket.
-    Must be used from one event loop only.
+    If there are more than `max_buckets` keys, the least recently used bucket is dropped, and its key starts again with
+    a full bucket. A limiter must be used from one event loop only.
     """
 
     def __init__(self, max_buckets: int = _MAX_BUCKETS) -> None:
         self._buckets: LRUCache[Hashable, tuple[float, datetime]] = LRUCache(max_buckets)
-        """The tokens of each key, and the time at which they were counted."""
+        """For each key, the number of tokens in its bucket, and the time of that number."""
 
     def check(self, key: Hashable, per_minute: int | None, now: datetime) -> None:
-        """Take a token from a bucket; None is no limit. Raises TooManyRequests if no token is left."""
+        """Take a token from a key's bucket. Raises TooManyRequests if no token is left.
+
+        `per_minute` is the size of the bucket; None for no limit.
+        """
         if per_minute is None:
             return
         tokens, at = self._refill(key, per_minute, now)
@@ -59,9 +62,9 @@ CACHE_TIME: Final = timedelta(seconds=5)
 
 
 class StartLimits:
-    """Limits the runs that a workspace starts per minute.
+    """Limits the number of runs that a workspace starts per minute.
 
-    A change of the limit by another process takes effect within `CACHE_TIME`.
+    If another process changes the limit, the change takes effect within `CACHE_TIME`.
     """
 
     def __init__(self, ledger: Ledger, rates: RateLimiter) -> None:

@@ -1,7 +1,7 @@
-"""Daily spending of workspaces, and their limits.
+"""The daily spending of workspaces, and their spending limits.
 
-Spending is recorded in the transaction that saves the model calls (see `engine/progress.py`), so the ledger is exact.
-This module only reads it.
+Spending is recorded in the transaction that saves the model calls (see `engine/progress.py`), so that the ledger is
+exact. This module only reads it.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class SpendingLimits:
         if all(limit is None for limit in values.values()):
             raise InvalidConfig(f"SpendingLimits() has no limit. Give at least one of {', '.join(values)}.")
         for name, limit in values.items():
-            kinds = (int, float) if name == "cost_per_day" else (int,)
-            is_number = isinstance(limit, kinds) and not isinstance(limit, bool)
+            classes = (int, float) if name == "cost_per_day" else (int,)
+            is_number = isinstance(limit, classes) and not isinstance(limit, bool)
             if limit is not None and not (is_number and isfinite(limit) and limit > 0):
-                kind = "number" if name == "cost_per_day" else "whole number"
-                raise InvalidConfig(f"SpendingLimits({name}={limit!r}): give a {kind} above 0, or leave it out.")
+                type_name = "number" if name == "cost_per_day" else "whole number"
+                raise InvalidConfig(f"SpendingLimits({name}={limit!r}): give a {type_name} above 0, or leave it out.")
 
     def find_reached(self, spent: DailySpending, now: datetime) -> SpendingLimitReached | None:
         """Return the error for the first limit that the spending of a day has reached; None if there is none."""
@@ -59,11 +59,11 @@ class SpendingLimits:
 
 
 Limits = SpendingLimits | Mapping[str, SpendingLimits]
-"""The limits of every workspace, or limits by workspace (slug or id), with `*` for all others."""
+"""The limits of every workspace, or a mapping from slugs or ids of workspaces to limits, with `*` for all others."""
 
 
 def limits_by_name(limits: Limits | None) -> dict[str, SpendingLimits]:
-    """Return limits by the slug or id of workspaces, with `*` for all others. Raises InvalidConfig."""
+    """Return limits by the slug or id of a workspace, with `*` for all other workspaces. Raises InvalidConfig."""
     if limits is None:
         return {}
     if isinstance(limits, SpendingLimits):
@@ -73,7 +73,7 @@ def limits_by_name(limits: Limits | None) -> dict[str, SpendingLimits]:
         if not isinstance(name, str) or not isinstance(value, SpendingLimits):
             raise InvalidConfig(
                 f"spending_limits[{name!r}] is {value!r}. Map the slugs or ids of workspaces to SpendingLimits, and "
-                f"{EVERY_OTHER!r} to those of all others."
+                f"{EVERY_OTHER!r} to the limits of all other workspaces."
             )
     return by_name
 
@@ -88,7 +88,7 @@ class SpendingReport:
     spent: DailySpending
     limits: SpendingLimits | None
     reached: str | None
-    """The limit that was reached, if any."""
+    """The name of the limit that was reached, such as `cost_per_day`; None if none was."""
 
 
 class Spending:
@@ -107,12 +107,12 @@ class Spending:
         if not self._limits:
             return None
         default = self._limits.get(EVERY_OTHER)
-        if len(self._limits) == 1 and default is not None:  # the same for all, so no slug needs to be read
+        if len(self._limits) == 1 and default is not None:  # all workspaces have this limit, so no slug is needed
             return default
         return self._limits.get(workspace_id) or self._limits.get(await self._slug(workspace_id)) or default
 
     async def _slug(self, workspace_id: str) -> str:
-        """Return the slug of a workspace; its id if it has no record."""
+        """Return the slug of a workspace, or its id if the workspace has no record."""
         if workspace_id not in self._slugs:
             workspace: Workspace | None = await aresolve(self._ledger.get(Workspace, workspace_id))
             if workspace is None:
@@ -126,7 +126,10 @@ class Spending:
         return await aresolve(self._ledger.get(DailySpending, zero.id)) or zero
 
     async def check_start(self, workspace_id: str, not_before: datetime | None = None) -> None:
-        """Raise SpendingLimitReached if a run would start today in a workspace that has reached a daily limit."""
+        """Raise SpendingLimitReached if a workspace has reached a daily limit and a run would start today.
+
+        `not_before` is the earliest start of the run; None to start at once.
+        """
         limits = await self.limits_of(workspace_id)
         if limits is None:
             return
@@ -146,8 +149,8 @@ class Spending:
             self._has_warned = True
             warn_unpriced(f"The spending limit of {limits.cost_per_day:g} dollars a day", spent.tokens)
 
-    async def warn_of_unknown(self) -> None:
-        """Log a warning for each limit of a workspace that does not exist: its name may be misspelled."""
+    async def warn_of_unknown_workspaces(self) -> None:
+        """Log a warning for each workspace that has limits but does not exist, because its name may be misspelled."""
         unknown = set(self._limits) - {EVERY_OTHER}
         if unknown:
             for workspace in await aresolve(self._ledger.find(Workspace)):

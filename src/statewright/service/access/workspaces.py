@@ -13,7 +13,7 @@ from statewright.async_futures import aresolve
 from statewright.errors import DuplicateRecord, InvalidRequest, NotFound, RequestConflict
 from statewright.ids import draw_checkpoint_id
 from statewright.runs import DEFAULT_WORKSPACE, Insert, Ledger, Order, Update, Workspace
-from statewright.service.context.validation import validate_field_names, validate_limit, validate_text
+from statewright.service.context.validation import validate_field_names, validate_limit, validate_string
 
 _MAX_SLUG_LENGTH: Final = 63
 """In characters: the maximum of a label in a host name."""
@@ -27,7 +27,7 @@ class NewWorkspace:
     """A workspace to create."""
 
     slug: str
-    """At most 63 lowercase letters, digits and hyphens; unique, and never changed."""
+    """1 to 63 lowercase letters, digits and hyphens. A slug is unique and never changes."""
     name: str = ""
     max_running: int | None = None
     """Maximum number of runs that are claimed by workers at the same time."""
@@ -38,7 +38,7 @@ class NewWorkspace:
 
 
 async def create_workspace(ledger: Ledger, new: NewWorkspace, now: datetime) -> Workspace:
-    """Create a workspace. Raises InvalidRequest, and RequestConflict for a slug in use."""
+    """Create a workspace. Raises InvalidRequest, and RequestConflict for a slug that is already in use."""
     slug = _validate_slug(new.slug)
     values = _validate_fields({name: getattr(new, name) for name in _FIELDS})
     workspace = Workspace(id=f"ws_{draw_checkpoint_id()}", slug=slug, created_at=now, **values)
@@ -87,13 +87,13 @@ async def change_workspace(ledger: Ledger, workspace_id: str, changes: Mapping[s
 
 
 def _validate_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Validate the name and the limits of a workspace, those that are given."""
+    """Validate a workspace's name and limits, as far as `values` has them, and return them."""
     valid: dict[str, Any] = {
         name: validate_limit(values[name], f"The workspace's {name}") for name in _LIMITS if name in values
     }
     if "name" in values:
         name = values["name"]
-        valid["name"] = validate_text(name, "The name of a workspace") if name != "" else ""
+        valid["name"] = validate_string(name, "The name of a workspace") if name != "" else ""
     return valid
 
 

@@ -1,1 +1,1 @@
-"""The catalog of graphs that can be run: served ones, and stored versions of definitions."""
+"""The catalog of graphs that can be run: graphs that the project serves, and stored versions of workflows."""

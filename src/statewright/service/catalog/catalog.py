@@ -1,8 +1,8 @@
-"""The catalog: the graphs that the project serves, and compiled versions of definitions stored through the API.
+"""The catalog: the graphs that the project serves, and the compiled versions of workflows stored through the API.
 
 Each graph has a version, and a run keeps the version that it started with. The content of a workflow in JSON or YAML is
-stored for each version. The code of a Python graph exists only in its current version: a run of an older version
-continues with it if its checkpoints are compatible, and fails with a clear error otherwise.
+stored for each version. The code of a Python graph exists only in its current version. A run of an older version
+continues with the current code if its checkpoints are compatible, and fails with a clear error otherwise.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from statewright.runtime import CompiledGraph, StateGraph
 from statewright.workflow.steps import Definition, Handlers, StepTools, compile_steps, read_definition
 
 Kind = Literal["graph", "states", "steps"]
+"""The source of a graph: Python code, a workflow in YAML (of states), or a workflow in JSON (of steps)."""
 PROJECT: Final = ""
 """The workspace id of the definitions of the project, which all workspaces see."""
 Models = Callable[[str], ChatModel] | Mapping[str, ChatModel]
@@ -41,7 +42,7 @@ class Served:
     queue: str = DEFAULT_QUEUE
     """The queue of its runs, unless the request for a run names another one."""
     on_failure: str | None = None
-    """The name of the graph that handles failures: it is started when a run of this one fails."""
+    """The name of the graph that is started as the failure handler when a run of this graph fails."""
 
     @property
     def definition_id(self) -> str:
@@ -79,7 +80,7 @@ class Catalog:
         version: str | None = None,
         on_failure: str | None = None,
     ) -> Served:
-        """Serve a graph, an agent or a network under a name. Raises InvalidConfig for a name in use.
+        """Serve a graph, an agent or a network under a name. Raises InvalidConfig for a name that is already in use.
 
         The version is derived from the topology of the graph if neither `version` nor the graph names one.
         """
@@ -166,7 +167,7 @@ class Catalog:
     def load(self, definition: StoredDefinition) -> CompiledGraph:
         """Return the compiled graph of a stored version. Raises NotFound for a Python graph that is no longer served.
 
-        Raises WorkflowError for a workflow that does not compile any more.
+        Raises WorkflowError for a workflow that no longer compiles.
         """
         app = self._compiled.get(definition.id)
         if app is None:

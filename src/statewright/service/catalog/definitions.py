@@ -18,11 +18,11 @@ from statewright.workflow.steps import read_definition
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """The result of storing a version."""
+    """The result of storing a version of a workflow."""
 
     definition: StoredDefinition
     created: bool
-    """False if the same content was stored before."""
+    """False if this version was already stored, with the same content."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +96,8 @@ class DefinitionOperations(Operations):
     async def graphs(self, workspace_id: str) -> list[ServedGraph]:
         """Return the graphs that can be run by name, sorted by name.
 
-        These are the newest versions of the workspace, and the graphs of the project, which take precedence.
+        These are the newest stored versions of the workspace and the graphs of the project. If both have the same name,
+        the graph of the project is returned.
         """
         definitions = await aresolve(self.context.ledger.find(StoredDefinition, where(workspace_id=workspace_id)))
         served = self.context.catalog.to_records(self.context.now())

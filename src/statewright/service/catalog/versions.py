@@ -16,7 +16,7 @@ from statewright.runtime import CompiledGraph
 from statewright.service.catalog.catalog import PROJECT, Catalog
 from statewright.service.context.records import NEWEST_FIRST
 from statewright.service.context.requests import StartRun
-from statewright.service.context.validation import validate_text
+from statewright.service.context.validation import validate_string
 
 T = TypeVar("T")
 Lookup = Generator[Any, Any, T]
@@ -34,7 +34,7 @@ class Versions:
     def find_requested(self, workspace_id: str, request: StartRun) -> Lookup[StoredDefinition]:
         """Find the version that a request names. Raises NotFound.
 
-        Raises InvalidRequest unless it names either a graph or a definition.
+        Raises InvalidRequest if the request names both a graph and a definition, or neither.
         """
         if (request.graph is None) == (request.definition_id is None):
             raise InvalidRequest("A run needs either a graph or a definition: give graph or definitionId, not both.")
@@ -46,7 +46,7 @@ class Versions:
         """Find a version of the workspace or of the project by its id. Raises NotFound."""
         allowed = (workspace_id, PROJECT)
         definition = self._cache.get(definition_id)
-        # A cached version of another workspace is read again, so that the response time does not show that it exists.
+        # A version of another workspace is read even if it is cached, so that the response time does not reveal it.
         if definition is None or definition.workspace_id not in allowed:
             definition = yield self._ledger.get(StoredDefinition, definition_id)
             if definition is not None:
@@ -88,7 +88,7 @@ class Target(NamedTuple):
 
 
 def with_one_target(changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return changes to a schedule or trigger in which a new graph replaces the definition, and vice versa."""
+    """Return changes to a schedule or trigger that also unset its definition if they set its graph, and vice versa."""
     if ("graph" in changes) == ("definition_id" in changes):
         return dict(changes)
     replaced = "definition_id" if "graph" in changes else "graph"
@@ -96,15 +96,16 @@ def with_one_target(changes: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def find_target(ledger: Ledger, workspace_id: str, graph: str | None, definition_id: str | None) -> Target:
-    """Return the target with the name of a graph, or the id of a definition.
+    """Return the target for the name of a graph, or for the id of a definition.
 
-    Raises InvalidRequest for both or neither, and NotFound for an unknown definition. A graph need not exist yet.
+    Raises InvalidRequest if both or neither are given, and NotFound if the definition does not exist. The graph need
+    not exist yet.
     """
     if (graph is None) == (definition_id is None):
         raise InvalidRequest("The target is either a graph or a definition: give graph or definitionId, not both.")
     if definition_id is None:
-        return Target(validate_text(graph, "The graph"), None)
-    definition = await aresolve(ledger.get(StoredDefinition, validate_text(definition_id, "The definition's id")))
+        return Target(validate_string(graph, "The graph"), None)
+    definition = await aresolve(ledger.get(StoredDefinition, validate_string(definition_id, "The definition's id")))
     if definition is None or definition.workspace_id not in (workspace_id, PROJECT):
         raise NotFound(
             f"Definition {definition_id!r} does not exist in this workspace. Store it first, or name a graph."

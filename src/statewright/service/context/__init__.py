@@ -1,1 +1,1 @@
-"""Shared by the whole service: its context and settings, requests, queries for records, and validation."""
+"""Code that the whole service shares: its context and settings, requests, queries for records, and validation."""

@@ -31,7 +31,7 @@ from statewright.service.context.requests import RunFilter
 R = TypeVar("R", bound=Record)
 MAX_PAGE_SIZE: Final = 100
 MAX_LABELS: Final = 50
-"""Maximum number of tags and metadata entries in a filter, and of tags of a run."""
+"""Maximum number of tags and metadata entries in a filter together, and maximum number of tags of a run."""
 NEWEST_FIRST: Final = Order("created_at", descending=True)
 UNFINISHED: Final = [status for status in RunStatus if status not in ENDED]
 """The statuses of runs that have not ended."""
@@ -52,20 +52,20 @@ class Page(Generic[R]):
     """The number of items on all pages."""
 
 
-async def get_in_workspace(ledger: Ledger, kind: type[R], workspace_id: str, record_id: str, noun: str) -> R:
+async def get_in_workspace(ledger: Ledger, cls: type[R], workspace_id: str, record_id: str, label: str) -> R:
     """Return a record of a workspace. Raises NotFound if it does not exist or belongs to another workspace.
 
-    `noun` names the kind of record in the error message.
+    `label` says in the error message what the record is, such as `webhook`.
     """
-    record: Any = await aresolve(ledger.get(kind, record_id))
+    record: Any = await aresolve(ledger.get(cls, record_id))
     if record is None or record.workspace_id != workspace_id:
-        raise NotFound(f"{noun.capitalize()} {record_id!r} does not exist in this workspace.")
+        raise NotFound(f"{label.capitalize()} {record_id!r} does not exist in this workspace.")
     return record
 
 
-async def find_first(ledger: Ledger, kind: type[R], conditions: Where, order: Order | None = None) -> R | None:
+async def find_first(ledger: Ledger, cls: type[R], conditions: Where, order: Order | None = None) -> R | None:
     """Return the first matching record, sorted by id by default; None if no record matches."""
-    records = await aresolve(ledger.find(kind, conditions, order=order, limit=1))
+    records = await aresolve(ledger.find(cls, conditions, order=order, limit=1))
     return records[0] if records else None
 
 
@@ -80,7 +80,7 @@ class Records:
         return await get_in_workspace(self._ledger, Run, workspace_id, run_id, "run")
 
     async def page(
-        self, kind: type[R], conditions: Where, *, page: int, page_size: int, order: Order = NEWEST_FIRST
+        self, cls: type[R], conditions: Where, *, page: int, page_size: int, order: Order = NEWEST_FIRST
     ) -> Page[R]:
         """Return a page of the matching records. Raises InvalidRequest for an invalid page number or size."""
         if page < 1 or not 1 <= page_size <= MAX_PAGE_SIZE:
@@ -89,23 +89,23 @@ class Records:
                 f"items."
             )
         offset = (page - 1) * page_size
-        items = await aresolve(self._ledger.find(kind, conditions, order=order, limit=page_size, offset=offset))
-        total = await aresolve(self._ledger.count(kind, conditions))
+        items = await aresolve(self._ledger.find(cls, conditions, order=order, limit=page_size, offset=offset))
+        total = await aresolve(self._ledger.count(cls, conditions))
         return Page(items, page, page_size, total)
 
-    async def all_of_run(self, kind: type[R], run: Run, *, order: str = "created_at") -> Sequence[R]:
-        """Return the records of a kind that belong to a run, in ascending order of a column."""
-        return await aresolve(self._ledger.find(kind, where(run_id=run.id), order=Order(order)))
+    async def all_of_run(self, cls: type[R], run: Run, *, order: str = "created_at") -> Sequence[R]:
+        """Return the records of a class that belong to a run, sorted by the column `order`, ascending."""
+        return await aresolve(self._ledger.find(cls, where(run_id=run.id), order=Order(order)))
 
 
 def others_on_thread(run: Run) -> list[Condition]:
-    """Return the conditions that match the other runs that use the thread of a run, or are queued for it."""
+    """Return the conditions that match the other runs that use the thread of a run or are queued for the thread."""
     same_thread = where(workspace_id=run.workspace_id, thread_id=run.thread_id)
     return [*same_thread, Condition("id", "!=", run.id), Condition("status", "in", UNFINISHED)]
 
 
 def filter_conditions(workspace_id: str, filters: RunFilter) -> list[Condition]:
-    """Return the conditions that match a filter of runs. Raises InvalidRequest for too many tags and metadata."""
+    """Return the conditions for a filter of runs. Raises InvalidRequest for too many tags and metadata entries."""
     names = ("graph", "definition_id", "thread_id", "idempotency_key", "parent_id")
     values = {name: getattr(filters, name) for name in names if getattr(filters, name) is not None}
     conditions = where(workspace_id=workspace_id, **values)
@@ -116,7 +116,7 @@ def filter_conditions(workspace_id: str, filters: RunFilter) -> list[Condition]:
     if filters.created_to is not None:
         conditions.append(Condition("created_at", "<", filters.created_to))
     labels = [("", tag) for tag in filters.tags] + list(entries_as_text(filters.metadata).items())
-    if len(labels) > MAX_LABELS:  # each is a subquery, and databases limit their number
+    if len(labels) > MAX_LABELS:  # each label becomes a subquery, and databases limit the number of subqueries
         raise InvalidRequest(
             f"The filter has {len(labels)} tags and metadata entries. Give at most {MAX_LABELS} altogether."
         )
@@ -126,7 +126,7 @@ def filter_conditions(workspace_id: str, filters: RunFilter) -> list[Condition]:
 
 
 def entries_as_text(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return a map with its values as searchable text: strings unchanged, other values as JSON."""
+    """Return a map with its values converted to searchable strings: strings unchanged, other values as JSON."""
     return {
         key: value if isinstance(value, str) else json.dumps(value, sort_keys=True) for key, value in values.items()
     }
@@ -139,10 +139,13 @@ async def load_if_claimed(ledger: Ledger, run: Run) -> Run | None:
 
 
 def release_values(due_at: datetime | None) -> dict[str, Any]:
-    """Return the columns that release the claim on a run. It can be claimed again from `due_at`, or never if None."""
+    """Return the columns that release the claim on a run, with their values.
+
+    From `due_at` on, workers may claim the run again. If it is None, they may not, until another change makes it due.
+    """
     return {"claim": None, "worker_id": None, "due_at": due_at}
 
 
 def guard_claim(run: Run) -> Change:
-    """Return a change that modifies nothing, and is refused if the run has another claim by now."""
+    """Return a change that modifies nothing, but is refused if the claim on the run has changed."""
     return Absent(Run, [*where(id=run.id), Condition("claim", "!=", run.claim)])

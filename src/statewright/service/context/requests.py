@@ -28,7 +28,7 @@ class StartRun:
     after: datetime | None = None
     """The earliest start time."""
     timeout: float | None = None
-    """Seconds from the creation of the run until it fails."""
+    """Seconds after the creation of the run after which it fails if it has not ended."""
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
     concurrency_key: str | None = None
@@ -43,7 +43,7 @@ class StartRun:
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """`recursionLimit`, `maxConcurrency`, `durability` (`sync` or `async`), `context`."""
     source: str = "api"
-    """The origin of the request: `api`, or a kind and an id, such as `schedule:<id>` or `run:<id>`."""
+    """The origin of the request: `api`, or a type of record and an id, such as `schedule:<id>` or `run:<id>`."""
     parent_id: str | None = None
     """The id of the run that starts this one as its child."""
     parent_waits: bool = False
@@ -54,7 +54,7 @@ class StartRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFilter:
-    """A filter of runs, which must match every field that is set."""
+    """A filter of runs. It matches the runs that match every field that is set."""
 
     status: Sequence[RunStatus] = ()
     graph: str | None = None
@@ -63,10 +63,10 @@ class RunFilter:
     idempotency_key: str | None = None
     parent_id: str | None = None
     tags: Sequence[str] = ()
-    """Required tags."""
+    """Tags that the run must have."""
     metadata: Mapping[str, str] = field(default_factory=dict[str, str])
-    """Required entries of the metadata; values of runs that are not strings are compared as JSON."""
+    """Entries that the metadata of the run must have. If its value is not a string, the value's JSON is compared."""
     created_from: datetime | None = None
-    """Inclusive."""
+    """The earliest creation time, inclusive."""
     created_to: datetime | None = None
-    """Exclusive."""
+    """The latest creation time, exclusive."""

@@ -1,7 +1,7 @@
 """The dependencies that all parts of the service share: storage, clock, settings, spending, hub and callbacks.
 
-The context imports neither the engine nor the operations, so that these can import it. `Service` sets the callbacks
-that lead back to the worker (to wake it, and to find the current attempt at a run) when it starts.
+The context imports neither the engine nor the operations, so that they can import the context. When `Service` starts,
+it sets the callbacks that lead back to the worker: to wake the worker, and to find its current attempt at a run.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Meter(Protocol):
         ...
 
     def record_queue_time(self, seconds: float) -> None:
-        """Record the time from the instant at which a run was due to its start."""
+        """Record how many seconds a run has waited for its start since it was due."""
         ...
 
     def record_delivery(self, outcome: str) -> None:
@@ -70,15 +70,15 @@ class Meter(Protocol):
 
 
 class LogSource(Protocol):
-    """A source of captured log records and printed lines of tasks."""
+    """A source of the log records and the printed lines that were captured from tasks."""
 
     def take(self, task_id: str) -> Sequence[Mapping[str, Json]]:
-        """Remove and return the lines of a task, the oldest first."""
+        """Remove and return the log records and lines of a task as JSON, the oldest first."""
         ...
 
 
 class StoppableAttempt(Protocol):
-    """An attempt of this process to advance a run, as seen by the operations that stop it."""
+    """This process's attempt to advance a run, with the methods by which operations stop it."""
 
     def pause(self) -> None:
         """Stop before the next superstep, and pause the run."""
@@ -95,7 +95,7 @@ class ServiceContext:
 
     ledger: Ledger
     saver: WorkspaceCheckpointer
-    """The saver of all workspaces. `saver_of` returns that of a single one."""
+    """The saver of all workspaces. `saver_of` returns the saver of a single workspace."""
     catalog: Catalog
     clock: Clock
     settings: ServiceSettings
@@ -110,7 +110,7 @@ class ServiceContext:
     """Connects this process with others that share the ledger."""
     hub: Hub = field(default_factory=Hub)
     watch: RunWatch = field(init=False)
-    """Polls followed runs for changes by other processes."""
+    """Polls the ledger for changes that other processes make to followed runs."""
     spending: Spending = field(init=False)
     versions: Versions = field(init=False)
     wake_worker: Callable[[], object] = lambda: None
@@ -130,7 +130,7 @@ class ServiceContext:
         return Records(self.ledger)
 
     def saver_of(self, workspace_id: str) -> WorkspaceCheckpointer:
-        """Return the saver that sees the threads of one workspace only."""
+        """Return a saver that sees only the threads of one workspace."""
         return self.saver.for_workspace(workspace_id)
 
     def now(self) -> datetime:
@@ -148,7 +148,7 @@ class ServiceContext:
         self.publish(changes)
 
     def publish(self, changes: Sequence[Change]) -> None:
-        """Notify listeners of changes that were written. Wake the worker and the background tasks if needed."""
+        """Notify listeners of changes that were written, and wake the worker and the background tasks if needed."""
         for change in changes:
             if isinstance(change, Advance):
                 self.hub.publish(change.written_events)
@@ -172,12 +172,12 @@ class Operations:
 
 
 def _makes_due(change: Change) -> bool:
-    """Return True if a change may make a run due, or unblocks another run."""
+    """Return True if a change may make a run due, or may unblock another run."""
     match change:
         case Insert(Run()):
             return True
-        case UpdateAll(kind, _, values):
-            return kind is Run and values.get("due_at") is not None
+        case UpdateAll(cls, _, values):
+            return cls is Run and values.get("due_at") is not None
         case Advance():
             return change.values.get("due_at") is not None or change.values.get("status") is RunStatus.CANCELLED
         case _:

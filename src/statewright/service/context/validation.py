@@ -1,6 +1,6 @@
-"""Validation of request values: each function returns the valid value, or raises InvalidRequest.
+"""Validation of the values in requests. Each function returns a valid value, and raises InvalidRequest for others.
 
-`subject` names the value in error messages, for example `The name of a schedule`.
+`subject` is the subject of the error message, for example `The name of a schedule`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ MAX_NAME_LENGTH: Final = 200
 """In characters."""
 
 
-def validate_text(value: Any, subject: str, *, max_length: int = MAX_NAME_LENGTH) -> str:
-    """Validate a string that is not blank, and that every database can store."""
+def validate_string(value: Any, subject: str, *, max_length: int = MAX_NAME_LENGTH) -> str:
+    """Check that a value is a string that is not blank and contains only printable characters, and return it."""
     if not isinstance(value, str):
         raise InvalidRequest(f"{subject} must be a string, not {describe_kind(value, 'an object')}.")
     if not value.strip() or len(value) > max_length:
@@ -29,24 +29,24 @@ def validate_text(value: Any, subject: str, *, max_length: int = MAX_NAME_LENGTH
     return value
 
 
-def validate_texts(values: Any, subject: str) -> list[str]:
-    """Validate a list of strings, and remove duplicates."""
+def validate_strings(values: Any, subject: str) -> list[str]:
+    """Check that a value is a list of valid strings, and return the list without duplicates."""
     if isinstance(values, str) or not isinstance(values, Sequence):
         raise InvalidRequest(f"{subject} must be a list of strings, not {describe_kind(values, 'an object')}.")
     items = cast("Sequence[Any]", values)
-    return list(dict.fromkeys(validate_text(item, f"{subject}[{index}]") for index, item in enumerate(items)))
+    return list(dict.fromkeys(validate_string(item, f"{subject}[{index}]") for index, item in enumerate(items)))
 
 
 def validate_mapping(value: Any, subject: str) -> dict[str, Any]:
-    """Validate a map with string keys."""
+    """Check that a value is a map whose keys are valid strings, and return it as a dict."""
     if not isinstance(value, Mapping):
         raise InvalidRequest(f"{subject} must be an object, not {describe_kind(value)}.")
     items = cast("Mapping[Any, Any]", value).items()
-    return {validate_text(key, f"A key of {subject}"): item for key, item in items}
+    return {validate_string(key, f"A key of {subject}"): item for key, item in items}
 
 
 def validate_choice(value: Any, subject: str, choices: Iterable[str]) -> str:
-    """Validate one of several allowed strings."""
+    """Check that a value is one of the `choices`, and return it."""
     allowed = tuple(choices)
     if value not in allowed:
         raise InvalidRequest(f"{subject} cannot be {value!r}. {suggestion(str(value), allowed, noun='Choices')}")
@@ -54,14 +54,14 @@ def validate_choice(value: Any, subject: str, choices: Iterable[str]) -> str:
 
 
 def validate_bool(value: Any, subject: str) -> bool:
-    """Validate a boolean."""
+    """Check that a value is a boolean, and return it."""
     if not isinstance(value, bool):
         raise InvalidRequest(f"{subject} must be true or false, not {value!r}.")
     return value
 
 
 def validate_limit(value: Any, subject: str, *, maximum: int = 1_000_000) -> int | None:
-    """Validate a limit: a whole number from 1, or None for no limit."""
+    """Check that a value is a whole number from 1 to `maximum`, or None for no limit, and return it."""
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= maximum:
@@ -70,14 +70,14 @@ def validate_limit(value: Any, subject: str, *, maximum: int = 1_000_000) -> int
 
 
 def validate_datetime(value: Any, subject: str) -> datetime:
-    """Validate a datetime with a time zone."""
+    """Check that a value is a datetime with a time zone, and return it."""
     if not isinstance(value, datetime) or value.tzinfo is None:
         raise InvalidRequest(f"{subject} must be a date and time with a time zone, not {value!r}.")
     return value
 
 
 def validate_field_names(changes: Mapping[str, Any], fields: Iterable[str], subject: str) -> None:
-    """Raise InvalidRequest for a change to a field that does not exist or cannot be changed."""
+    """Raise InvalidRequest if `changes`, which are new values by field name, has a name that is not in `fields`."""
     allowed = tuple(fields)
     for name in changes:
         if name not in allowed:

@@ -1,1 +1,1 @@
-"""Following runs: a hub for events of this process, and a poll for changes by other processes."""
+"""Following runs: a hub for the events that this process saves, and a poll for changes by other processes."""

@@ -27,63 +27,68 @@ async def follow(
 ) -> AsyncIterator[FollowedEvent]:
     """Yield the events of a run after a sequence number, until the run has ended.
 
-    With `live`, events that are not stored are included as they are published.
+    With `live`, events that are not stored are also yielded, as they are published.
     """
-    last = after
+    last_seq = after
     with context.hub.listening(run_id) as listener, context.watch.watching(run_id, listener):
-        events: Sequence[FollowedEvent] = await _read(context, run_id, last)
+        events: Sequence[FollowedEvent] = await _read_events(context, run_id, last_seq)
         while True:
             for event in events:
                 if isinstance(event, LiveEvent):
                     if live:
                         yield event
-                elif event.seq > last:  # events that were read may be published again
-                    last = event.seq
+                elif event.seq > last_seq:  # the hub may publish events that were read from the ledger
+                    last_seq = event.seq
                     yield event
-            # An event of the end is not enough: a failed run may have been retried since.
-            if (not events or events[-1].type in _ENDING_EVENTS) and await _has_ended(context, run_id, last):
+            # An event that says that the run has ended is not enough, because a failed run may have been retried since.
+            if (not events or events[-1].type in _ENDING_EVENTS) and await _has_ended(context, run_id, last_seq):
                 return
-            may_have_more = len(events) >= BATCH_SIZE
-            events = await (_read(context, run_id, last) if may_have_more else _next(context, run_id, last, listener))
+            if len(events) >= BATCH_SIZE:  # the ledger may have more
+                events = await _read_events(context, run_id, last_seq)
+            else:
+                events = await _wait_for_events(context, run_id, last_seq, listener)
 
 
-async def _next(context: ServiceContext, run_id: str, last: int, listener: Listener) -> Sequence[FollowedEvent]:
-    """Wait for the next events, and return them: as published, or from the ledger if any were missed.
+async def _wait_for_events(
+    context: ServiceContext, run_id: str, last_seq: int, listener: Listener
+) -> Sequence[FollowedEvent]:
+    """Wait for the next events, and return them as they were published, or from the ledger if any were missed.
 
-    Returns no events if the run may have ended without one.
+    Return an empty sequence if the run may have ended without another event.
     """
     while True:
         published = context.hub.take_events(listener)
         if published:
-            numbers = [event.seq for event in published if isinstance(event, RunEvent) and event.seq > last]
-            has_gap = numbers != list(range(last + 1, last + 1 + len(numbers)))
-            return await _read(context, run_id, last) if has_gap else published
-        if any(seq is None or seq > last for seq in listener.take_polled()):
-            return await _read(context, run_id, last)
-        await listener.wait_for_news()
+            new_seqs = [event.seq for event in published if isinstance(event, RunEvent) and event.seq > last_seq]
+            has_gap = new_seqs != list(range(last_seq + 1, last_seq + 1 + len(new_seqs)))
+            return await _read_events(context, run_id, last_seq) if has_gap else published
+        if any(seq is None or seq > last_seq for seq in listener.take_poll_results()):
+            return await _read_events(context, run_id, last_seq)
+        await listener.wait_for_activity()
 
 
-async def _read(context: ServiceContext, run_id: str, after: int) -> Sequence[RunEvent]:
+async def _read_events(context: ServiceContext, run_id: str, after: int) -> Sequence[RunEvent]:
     return await aresolve(context.ledger.events(run_id, after=after, limit=BATCH_SIZE))
 
 
-async def _has_ended(context: ServiceContext, run_id: str, last: int) -> bool:
+async def _has_ended(context: ServiceContext, run_id: str, last_seq: int) -> bool:
+    """Return True if a run was deleted, or has ended and has no events after a sequence number."""
     run = await aresolve(context.ledger.get(Run, run_id))
-    return run is None or (run.status in ENDED and run.last_event <= last)
+    return run is None or (run.status in ENDED and run.last_event <= last_seq)
 
 
 async def wait_until_settled(context: ServiceContext, workspace_id: str, run_id: str, seconds: float) -> Run:
-    """Return a run once it has ended, waits or is paused, or as it is after `seconds`.
+    """Return a run as soon as it has ended, waits or is paused, or else as it is after `seconds`.
 
-    The seconds are measured in real time. The clock of the service may stand still in a test.
+    The seconds are measured in real time, because the clock of the service may stand still in a test.
     """
     loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
+    end = loop.time() + seconds
     with context.hub.listening(run_id) as listener, context.watch.watching(run_id, listener):
         while True:
-            listener.take_polled()
+            listener.take_poll_results()
             run = await context.records.run(workspace_id, run_id)
-            remaining = until - loop.time()
+            remaining = end - loop.time()
             if _is_settled(run, context.now()) or remaining <= 0:
                 return run
             await wait_for_settling(context.hub, listener, remaining)
@@ -91,7 +96,7 @@ async def wait_until_settled(context: ServiceContext, workspace_id: str, run_id:
 
 def _is_settled(run: Run, now: datetime) -> bool:
     if run.status in (RunStatus.WAITING, RunStatus.PAUSED):
-        # A run that is due will be resumed at once: it has an answer, or the day of a spending limit is over.
+        # A run that is due will be resumed at once, because it has an answer or a new day of spending has begun.
         return run.claim is None and (run.due_at is None or run.due_at > now)
     return run.status in ENDED
 
@@ -99,8 +104,8 @@ def _is_settled(run: Run, now: datetime) -> bool:
 async def wait_for_settling(hub: Hub, listener: Listener, seconds: float) -> None:
     """Wait at most `seconds` until the run has settled, or another process has changed it."""
     loop = asyncio.get_running_loop()
-    until = loop.time() + seconds
-    while (remaining := until - loop.time()) > 0:
-        await listener.wait_for_news(remaining)
-        if any(event.type in _SETTLING_EVENTS for event in hub.take_events(listener)) or listener.take_polled():
+    end = loop.time() + seconds
+    while (remaining := end - loop.time()) > 0:
+        await listener.wait_for_activity(remaining)
+        if any(event.type in _SETTLING_EVENTS for event in hub.take_events(listener)) or listener.take_poll_results():
             return

@@ -1,8 +1,8 @@
 """The hub: notifies listeners in this process of the events of a run as soon as they are saved.
 
-It is an optimization, and stores nothing. A follower may miss events of the hub at any time. It notices that by the
-sequence numbers, and reads the stored events from the ledger instead. Events that another process writes are found by a
-poll, a little later (see `run_watch`).
+The hub is an optimization, and stores nothing. A follower may miss events of the hub at any time. It notices the gap in
+the sequence numbers, and reads the stored events from the ledger instead. Events that another process writes are found
+by a poll, a little later (see `run_watch`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 from statewright.runs import Json, RunEvent
 
 _MAX_QUEUED: Final = 5000
-"""Maximum number of queued events per listener. Stored events that it misses are read from the ledger."""
+"""Maximum number of queued events per listener. Followers read the stored events that were dropped from the ledger."""
 
 
 class LiveEvent(NamedTuple):
@@ -39,47 +39,50 @@ class Listener:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._has_news = asyncio.Event()
+        self._has_activity = asyncio.Event()
         self._events: list[FollowedEvent] = []
-        self._is_woken = False
+        self._has_woken_loop = False
         """True if the loop was already notified of the queued events."""
-        self._polled: list[int | None] = []
-        """Results of polls: the sequence number of the last event, or None if the run has ended or was deleted."""
+        self._poll_results: list[int | None] = []
+        """For each poll that found a change, the number of the last event; None if the run has ended or was deleted."""
 
-    def add_polled(self, last_event: int | None) -> None:
-        """Add the result of a poll that found the run changed. Called on the listener's own loop."""
-        self._polled.append(last_event)
-        self._has_news.set()
+    def add_poll_result(self, last_event: int | None) -> None:
+        """Add the result of a poll that found a change of the run. Called on the listener's own loop."""
+        self._poll_results.append(last_event)
+        self._has_activity.set()
 
-    def take_polled(self) -> list[int | None]:
+    def take_poll_results(self) -> list[int | None]:
         """Return and clear the results of polls."""
-        results, self._polled = self._polled, []
+        results, self._poll_results = self._poll_results, []
         return results
 
     def add_events(self, events: Sequence[FollowedEvent]) -> None:
-        """Queue events. Called from any thread, with the lock of the hub held. A slow listener misses live events."""
+        """Queue events. Called from any thread, with the lock of the hub held.
+
+        If too many events are queued, live events and the oldest stored events are dropped.
+        """
         if len(self._events) >= _MAX_QUEUED:
             self._events = [event for event in self._events[-_MAX_QUEUED // 2 :] if isinstance(event, RunEvent)]
         self._events.extend(events)
-        if self._is_woken:
+        if self._has_woken_loop:
             return
-        self._is_woken = True
+        self._has_woken_loop = True
         try:
-            self._loop.call_soon_threadsafe(self._has_news.set)
+            self._loop.call_soon_threadsafe(self._has_activity.set)
         except RuntimeError:  # the loop is closed, so nothing reads the events
             self._events.clear()
 
-    def take(self) -> list[FollowedEvent]:
+    def take_events(self) -> list[FollowedEvent]:
         """Return and clear the queued events. Called with the lock of the hub held."""
-        events, self._events, self._is_woken = self._events, [], False
-        self._has_news.clear()
+        events, self._events, self._has_woken_loop = self._events, [], False
+        self._has_activity.clear()
         return events
 
-    async def wait_for_news(self, seconds: float | None = None) -> None:
-        """Wait for published events, or a change that a poll has found, at most `seconds` if given."""
+    async def wait_for_activity(self, seconds: float | None = None) -> None:
+        """Wait for published events, or for a change that a poll has found; at most `seconds`, or forever if None."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                await self._has_news.wait()
+                await self._has_activity.wait()
 
 
 class Hub:
@@ -90,7 +93,7 @@ class Hub:
         self._lock = threading.Lock()
 
     def has_listeners(self, run_id: str) -> bool:
-        """Return whether a run has listeners."""
+        """Return True if a run has listeners."""
         return run_id in self._listeners
 
     def publish(self, events: Sequence[FollowedEvent]) -> None:
@@ -104,7 +107,7 @@ class Hub:
     def take_events(self, listener: Listener) -> list[FollowedEvent]:
         """Return and clear the queued events of a listener."""
         with self._lock:
-            return listener.take()
+            return listener.take_events()
 
     @contextmanager
     def listening(self, run_id: str) -> Generator[Listener]:
@@ -121,6 +124,6 @@ class Hub:
                     del self._listeners[run_id]
 
     @property
-    def listeners(self) -> int:
-        """Number of current listeners."""
+    def listener_count(self) -> int:
+        """The number of current listeners to all runs."""
         return sum(map(len, self._listeners.values()))

@@ -1,8 +1,8 @@
-"""A shared poll for changes to followed runs by other processes.
+"""A shared poll for the changes that other processes make to followed runs.
 
-The hub notifies followers of what this process saves. Writes of other processes must be polled for, and a poll for each
-follower would cost two queries a second. So one task per event loop reads the versions of all followed runs, and wakes
-the followers of the runs that have changed.
+The hub notifies followers only of what this process saves. Writes by other processes must be polled for, and a separate
+poll for each follower would cost two queries a second. So one task per event loop reads the versions of all followed
+runs, and wakes the followers of the runs that have changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _BATCH_SIZE: Final = 400
 
 
 class RunVersion(NamedTuple):
-    """The columns that show whether a run has changed."""
+    """The columns of a run by which a change to it is recognized."""
 
     version: int
     last_event: int
@@ -44,11 +44,12 @@ class RunVersion(NamedTuple):
 
 
 class RunWatch:
-    """Wakes the listeners of changed runs. Usable from any number of event loops."""
+    """Wakes the listeners to runs that have changed. Can be used from several event loops."""
 
     def __init__(self, ledger: Ledger, every: float = POLL_INTERVAL) -> None:
+        """Create a watch that polls `every` so many seconds."""
         self._ledger = ledger
-        self._every = every
+        self._interval = every
         self._polls: WeakKeyDictionary[asyncio.AbstractEventLoop, _Poll] = WeakKeyDictionary()
 
     def poll_soon(self) -> None:
@@ -61,12 +62,12 @@ class RunWatch:
     def watching(self, run_id: str, listener: Listener) -> Generator[None]:
         """Wake a listener on the running loop when its run changes, for as long as the block lasts.
 
-        The first poll wakes it in any case, because it may have missed an earlier change.
+        The first poll wakes the listener in any case, because the listener may have missed an earlier change.
         """
         loop = asyncio.get_running_loop()
         poll = self._polls.get(loop)
         if poll is None:
-            poll = self._polls[loop] = _Poll(self._ledger, self._every)
+            poll = self._polls[loop] = _Poll(self._ledger, self._interval)
         poll.add(run_id, listener)
         try:
             yield
@@ -75,13 +76,13 @@ class RunWatch:
 
 
 class _Poll:
-    """The poll of one event loop, which runs while it has listeners."""
+    """The poll of one event loop. Its task runs as long as there are listeners."""
 
-    def __init__(self, ledger: Ledger, every: float) -> None:
+    def __init__(self, ledger: Ledger, interval: float) -> None:
         self._ledger = ledger
-        self._every = every
+        self._interval = interval
         self._listeners: defaultdict[str, list[Listener]] = defaultdict(list)
-        self._reported: dict[Listener, RunVersion | None] = {}
+        self._reported_versions: dict[Listener, RunVersion | None] = {}
         """The last version reported to each listener; None for a run that does not exist."""
         self._task: asyncio.Task[None] | None = None
         self._wakeup = asyncio.Event()
@@ -97,7 +98,7 @@ class _Poll:
 
     def remove(self, run_id: str, listener: Listener) -> None:
         self._listeners[run_id].remove(listener)
-        self._reported.pop(listener, None)
+        self._reported_versions.pop(listener, None)
         if not self._listeners[run_id]:
             del self._listeners[run_id]
         if not self._listeners and self._task is not None:
@@ -110,7 +111,7 @@ class _Poll:
         while True:
             await asyncio.sleep(pause)
             with suppress(asyncio.TimeoutError):
-                await asyncio.wait_for(self._wakeup.wait(), self._every - pause)
+                await asyncio.wait_for(self._wakeup.wait(), self._interval - pause)
             self._wakeup.clear()
             begin = loop.time()
             try:
@@ -118,20 +119,20 @@ class _Poll:
             except StatewrightError as error:  # the next poll may succeed
                 logger.debug("Followed runs could not be polled: %s", error)
             # Where other processes change runs all the time, polls take a tenth of the time at most.
-            pause = min(self._every, 9 * (loop.time() - begin))
+            pause = min(self._interval, 9 * (loop.time() - begin))
 
     async def _poll_once(self) -> None:
-        ids = list(self._listeners)
-        for begin in range(0, len(ids), _BATCH_SIZE):
-            batch = ids[begin : begin + _BATCH_SIZE]
+        run_ids = list(self._listeners)
+        for start in range(0, len(run_ids), _BATCH_SIZE):
+            batch = run_ids[start : start + _BATCH_SIZE]
             columns = ("id", *RunVersion._fields)
             rows = await aresolve(self._ledger.groups(Run, columns, where=[Condition("id", "in", batch)]))
             self._report_changes(batch, {row.key[0]: RunVersion(*row.key[1:]) for row in rows})
 
-    def _report_changes(self, ids: Iterable[str], versions: Mapping[str, RunVersion]) -> None:
-        for run_id in ids:
+    def _report_changes(self, run_ids: Iterable[str], versions: Mapping[str, RunVersion]) -> None:
+        for run_id in run_ids:
             version = versions.get(run_id)
             for listener in self._listeners.get(run_id, ()):
-                if listener not in self._reported or self._reported[listener] != version:
-                    self._reported[listener] = version
-                    listener.add_polled(version.last_event_or_end if version is not None else None)
+                if listener not in self._reported_versions or self._reported_versions[listener] != version:
+                    self._reported_versions[listener] = version
+                    listener.add_poll_result(version.last_event_or_end if version is not None else None)

@@ -1,1 +1,1 @@
-"""The operations that callers request: starting, controlling and reading runs, signals, approvals, events, threads."""
+"""The operations that callers request: start, control and read runs, and handle signals, approvals, events, threads."""

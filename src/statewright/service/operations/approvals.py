@@ -1,4 +1,4 @@
-"""Approvals: requests of runs for a human decision."""
+"""Approvals: human decisions that runs request and wait for."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class Decision(NamedTuple):
     kind: str
     """One of `DECISIONS`."""
     edited_content: Json = None
-    """The content that replaces that of the approval, for the kind `edited`."""
+    """For the kind `edited`, the content that replaces the content of the approval."""
     decided_by: str | None = None
     key: ApiKey | None = None
-    """The key of the caller, if callers need one."""
+    """The API key of the caller; None if callers need no key."""
 
 
 class ApprovalOperations(Operations):
@@ -77,10 +77,11 @@ class ApprovalOperations(Operations):
         decided_by: str | None = None,
         key: ApiKey | None = None,
     ) -> Approval:
-        """Decide an approval, which is final, and resume its run. `key` is that of the caller, if callers need one.
+        """Decide an approval, and resume its run. A decision is final.
 
-        Raises Forbidden for a key that may not decide; InvalidRequest for an unknown decision, or `edited` without
-        content; InvalidTransition if the approval was decided already, or the run no longer waits for it.
+        `key` is the API key of the caller; None if callers need no key. Raises Forbidden for a key that may not decide;
+        InvalidRequest for an unknown decision, or for `edited` without content; InvalidTransition if the approval was
+        decided already, or if the run no longer waits for it.
         """
         changes = await self.decision_changes(
             workspace_id, approval_id, Decision(decision, edited_content, decided_by, key)
@@ -93,9 +94,9 @@ class ApprovalOperations(Operations):
         return await self.approval(workspace_id, approval_id)
 
     async def decision_changes(self, workspace_id: str, approval_id: str, decision: Decision) -> list[Change]:
-        """Return the changes that decide an approval, to be written with other answers. Raises like `decide`.
+        """Return the changes that decide an approval, so that they can be written together with other answers.
 
-        The ledger refuses the changes if the approval was decided concurrently.
+        The ledger refuses the changes if the approval was decided concurrently. Raises the errors of `decide`.
         """
         check_decider(decision.key)
         self._check_decision(decision)

@@ -1,7 +1,7 @@
 """Control of runs: cancelling, pausing, resuming and retrying them.
 
-Changes are computed from the record of a run, and guarded by its version. If the run has changed meanwhile, they are
-computed again.
+The changes are computed from the record of a run, and are refused if its version has changed meanwhile. In that case
+they are computed again.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ _MAX_TRIES: Final = 20
 _MAX_BULK: Final = 1000
 """Maximum number of runs that one bulk request changes."""
 _ChangesOf = Callable[[Run, datetime], Sequence[Change]]
-"""Returns the changes to a run; none if it need not change."""
+"""Returns the changes to a run, given its record and the time; an empty sequence if the run need not change."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancellation:
-    """The changes that cancel runs, to be written with the start that replaces them."""
+    """The changes that cancel runs, so that they can be written together with the start of another run."""
 
     changes: Sequence[Change]
     """The ledger refuses them with RecordConflict if one of the runs has changed."""
     publish: Callable[[], object]
-    """Publishes the changes. To be called once they are written."""
+    """Publishes the changes, and stops the attempts at the runs. Call it after the changes were written."""
 
 
 class ControlOperations(Operations):
@@ -70,9 +70,9 @@ class ControlOperations(Operations):
         context = self.context
         for _ in range(_MAX_TRIES):
             run = await self.run(workspace_id, run_id)
-            if run.status in ENDED:  # its children were cancelled with it, or continue without it
+            if run.status in ENDED:  # its child runs were cancelled with it, or continue without it
                 return run
-            cancellation = await self.cancellation([run], reason)
+            cancellation = await self.prepare_cancellation([run], reason)
             try:
                 await aresolve(context.ledger.write(cancellation.changes))
             except RecordConflict:  # the run or a child has changed, for example by starting another run
@@ -81,40 +81,43 @@ class ControlOperations(Operations):
             return await self.run(workspace_id, run_id)
         raise _changing_error(run_id)
 
-    async def cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
-        """Return the changes that cancel runs, given as they were read, and all runs that they have started."""
+    async def prepare_cancellation(self, runs: Sequence[Run], reason: str | None = None) -> Cancellation:
+        """Return the changes that cancel runs and all runs that they have started.
+
+        The ledger refuses the changes if one of the runs has changed since its record was read.
+        """
         now = self.context.now()
-        families = [(run, await self._descendants(run)) for run in runs]
+        families = [(run, await self._find_descendants(run)) for run in runs]
         all_descendants = {child.id for _, descendants in families for child in descendants}
-        ended: list[Run] = []
+        cancelled: list[Run] = []
         changes: list[Change] = []
         for run, descendants in families:
-            if run.id in all_descendants:  # cancelled after its parent, which its end would otherwise resume
+            if run.id in all_descendants:  # cancelled as a descendant, after its parent, which its end would resume
                 continue
             changes += _cancel_changes(run, reason, now)
             for child in descendants:
                 changes += _cancel_changes(child, f"run {run.id}, which has started it, was cancelled", now)
-            ended += [run, *descendants]
+            cancelled += [run, *descendants]
 
         def publish() -> None:
             self.context.publish(changes)
-            self._stop(ended)
+            self._stop(cancelled)
 
         return Cancellation(changes, publish)
 
-    async def _descendants(self, run: Run) -> list[Run]:
+    async def _find_descendants(self, run: Run) -> list[Run]:
         """Return the unfinished runs that a run has started, directly or indirectly."""
         descendants: list[Run] = []
-        parents = [run.id]
-        while parents:
-            conditions = [Condition("parent_id", "in", parents), Condition("status", "in", UNFINISHED)]
+        parent_ids = [run.id]
+        while parent_ids:
+            conditions = [Condition("parent_id", "in", parent_ids), Condition("status", "in", UNFINISHED)]
             children = await aresolve(self.context.ledger.find(Run, conditions))
             descendants += children
-            parents = [child.id for child in children]
+            parent_ids = [child.id for child in children]
         return descendants
 
     def _stop(self, runs: Sequence[Run]) -> None:
-        """Stop the attempts of this process at cancelled runs."""
+        """Stop this process's attempts at cancelled runs."""
         for run in runs:
             attempt = self.context.attempt_at(run.id)
             if attempt is not None:
@@ -127,11 +130,11 @@ class ControlOperations(Operations):
         def pause_changes(run: Run, now: datetime) -> Sequence[Change]:
             if run.status is RunStatus.PAUSED and run.claim is None and run.due_at is None:
                 return ()
-            if run.status is not RunStatus.PAUSED:  # a run that a spending limit has paused can be paused for longer
+            if run.status is not RunStatus.PAUSED:  # a run that was paused by a spending limit can be paused for longer
                 check_transition(f"Run {run.id}", run.status, RunStatus.PAUSED)
             if run.settings.get("pause"):
                 return ()
-            if run.claim is None:  # without a worker, it is paused at once
+            if run.claim is None:  # no worker is advancing the run, so it is paused at once
                 values = {"status": RunStatus.PAUSED, "due_at": None}
                 event = NewEvent("WORKFLOW_PAUSED", {"reason": "paused"})
                 return [Advance(run.id, now, values, [event], _unchanged(run))]
@@ -159,8 +162,8 @@ class ControlOperations(Operations):
     async def retry(self, workspace_id: str, run_id: str) -> Run:
         """Retry a failed run from the failed step, whose attempts are counted from 1 again; completed steps are kept.
 
-        Raises InvalidTransition if it has not failed, RequestConflict if another run uses its thread or has advanced it
-        since, and SpendingLimitReached if its workspace has reached a daily limit.
+        Raises InvalidTransition if the run has not failed, RequestConflict if another run uses its thread or has
+        advanced the thread since, and SpendingLimitReached if its workspace has reached a daily limit.
         """
 
         def retry_changes(run: Run, now: datetime) -> Sequence[Change]:
@@ -197,18 +200,18 @@ class ControlOperations(Operations):
                     details={"runs": [other.id]},
                 )
 
-    # -- many at once
+    # -- bulk operations
 
     async def cancel_all(self, workspace_id: str, filters: RunFilter) -> list[str]:
         """Cancel the matching runs that have not ended, at most 1000. Return their ids."""
         return await self._apply_to_all(workspace_id, filters, UNFINISHED, self.cancel)
 
     async def retry_all(self, workspace_id: str, filters: RunFilter) -> list[str]:
-        """Retry the matching runs that have failed, at most 1000. Return the ids of those that could be retried."""
+        """Retry the matching runs that have failed, at most 1000. Return the ids of the runs that could be retried."""
         return await self._apply_to_all(workspace_id, filters, [RunStatus.FAILED], self.retry)
 
     async def _apply_to_all(
-        self, workspace_id: str, filters: RunFilter, allowed: Sequence[RunStatus], act: Callable[[str, str], Any]
+        self, workspace_id: str, filters: RunFilter, allowed: Sequence[RunStatus], operation: Callable[[str, str], Any]
     ) -> list[str]:
         """Apply an operation to the matching runs with an allowed status. Return the ids of the changed runs."""
         statuses = tuple(status for status in allowed if not filters.status or status in filters.status)
@@ -220,14 +223,14 @@ class ControlOperations(Operations):
             self.context.ledger.find(Run, conditions, order=Order("created_at"), limit=_MAX_BULK)
         ):
             with suppress(RequestConflict):  # the run has changed since it was read, or its thread is in use
-                await act(workspace_id, run.id)
+                await operation(workspace_id, run.id)
                 changed.append(run.id)
         return changed
 
     # -- one change
 
     async def _change(self, workspace_id: str, run_id: str, changes_of: _ChangesOf) -> Run:
-        """Apply changes that are computed from the current record of a run, with retries on conflicts."""
+        """Compute changes from the current record of a run and write them; retry if the run has changed meanwhile."""
         context = self.context
         for _ in range(_MAX_TRIES):
             run = await self.run(workspace_id, run_id)
@@ -236,7 +239,7 @@ class ControlOperations(Operations):
                 return run
             try:
                 await context.write(changes)
-            except RecordPresent:  # another run blocks the change
+            except RecordPresent:  # another run on the thread prevents the change
                 raise
             except RecordConflict:
                 continue
@@ -268,10 +271,10 @@ def _cancel_changes(run: Run, reason: str | None, now: datetime) -> Sequence[Cha
 
 
 def _blockers(run: Run) -> list[tuple[list[Condition], str]]:
-    """Return conditions that match the runs that prevent the retry of a failed run, each with its error message.
+    """Return, for each reason not to retry a failed run, the conditions of the run in its way, and the error message.
 
-    The runs on a thread begin one after another, so a run that has started later has advanced it since. Ids do not show
-    the order of the starts, because they are generated before a run is written; they only break ties.
+    The runs on a thread begin one after another, so a run that has started later has advanced the thread since. Ids do
+    not show the order of the starts, because they are generated before a run is written. They only break ties.
     """
     begun = where(workspace_id=run.workspace_id, thread_id=run.thread_id, begun=True)
     same_start = [*where(started_at=run.started_at), Condition("id", ">", run.id)]
@@ -291,6 +294,6 @@ def _retry_change(run: Run, now: datetime) -> Advance:
 
 
 def _running_values(run: Run, now: datetime) -> dict[str, Any]:
-    """Return the columns of a run that continues after a pause or failure."""
+    """Return the columns that change when a run continues after a pause or a failure, with their values."""
     settings = {name: value for name, value in run.settings.items() if name != "pause"}
     return {"status": RunStatus.RUNNING, "due_at": now, "settings": settings}

@@ -1,4 +1,4 @@
-"""Events sent to a workspace, which start runs through triggers, and wake the runs that wait for them."""
+"""Events sent to a workspace. They start runs through triggers, and wake the runs that wait for them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from statewright.ids import draw_checkpoint_id
 from statewright.runs import Among, Change, Condition, Insert, Json, ReceivedEvent, Signal, Trigger, Wait, where
 from statewright.service.context.records import find_first
 from statewright.service.engine.waits import wake_change
-from statewright.service.operations.inbox import check_payload, guard_unanswered, new_signal, unanswered
+from statewright.service.operations.inbox import check_payload, guard_unanswered, new_signal, select_unanswered
 from statewright.service.operations.launch import LaunchOperations
 from statewright.service.operations.triggers import runs_of_event
 
@@ -22,7 +22,7 @@ class EventOperations(LaunchOperations):
         """Receive an event: start the runs of its triggers, and wake the runs that wait for it, in one transaction.
 
         A second event with the same `key` has no effect. Raises InvalidRequest for an invalid name or a payload that is
-        not a map, NotFound if a trigger names an unknown graph.
+        not a map, and NotFound if a trigger names an unknown graph.
         """
         context = self.context
         if not 1 <= len(name) <= 255 or name.startswith("__"):
@@ -44,7 +44,7 @@ class EventOperations(LaunchOperations):
                 await context.write([Insert(event), *changes])
             except DuplicateRecord:
                 return await self._find_by_key(workspace_id, key) or event
-            except RecordConflict:  # a run no longer waits for the event, or has received an answer: read again
+            except RecordConflict:  # a run no longer waits for the event, or has received an answer: try again
                 continue
             context.announce_due()
             return event
@@ -70,9 +70,12 @@ class EventOperations(LaunchOperations):
         ledger = self.context.ledger
         for_event = where(workspace_id=event.workspace_id, event=event.name)
         open_waits = await aresolve(ledger.find(Wait, for_event))
-        # Read after the waits: if a worker takes a signal in between, it closes the wait, and this write is refused.
+        # Signals are read after the waits. If a worker takes a signal in between, it closes the wait, and this write is
+        # refused.
         of_waiting_runs = Condition("run_id", "in", Among(Wait, "run_id", for_event))
-        waits = unanswered(open_waits, await aresolve(ledger.find(Signal, [*where(taken=False), of_waiting_runs])))
+        waits = select_unanswered(
+            open_waits, await aresolve(ledger.find(Signal, [*where(taken=False), of_waiting_runs]))
+        )
         event.woken = list(dict.fromkeys(wait.run_id for wait in waits))
         changes: list[Change] = [guard for wait in waits for guard in guard_unanswered(wait)]
         for run_id in event.woken:

@@ -1,7 +1,8 @@
 """Starting runs: the record is written, and the worker of this process begins at once if it has capacity.
 
-Such a run is claimed in the transaction that creates it. It needs no second transaction to be claimed, which halves the
-latency of a start. That is only possible for a run with a new thread, no limit on concurrent runs, and no later start.
+A run that begins at once is claimed in the transaction that creates it. Because it needs no second transaction to be
+claimed, the latency of its start is halved. This is only possible for a run that has a new thread, no limit on
+concurrent runs, and no later start time.
 """
 
 from __future__ import annotations
@@ -51,24 +52,25 @@ class LaunchOperations(ControlOperations):
         context = self.context
         run_id = request.run_id or self.starter.new_id()
         loop = asyncio.get_running_loop()
-        until = loop.time() + seconds
+        end = loop.time() + seconds
         with context.hub.listening(run_id) as listener, context.watch.watching(run_id, listener):
             started = await self.start(workspace_id, replace(request, run_id=run_id))
             if not started.created:
                 run = await wait_until_settled(context, workspace_id, started.run.id, seconds)
                 return Started(run, created=False)
             await wait_for_settling(context.hub, listener, seconds)
-        # That also returns after other changes, such as the first step of a run that another process advances.
-        run = await wait_until_settled(context, workspace_id, run_id, until - loop.time())
+        # `wait_for_settling` also returns after other changes, such as the first step if another process advances the
+        # run.
+        run = await wait_until_settled(context, workspace_id, run_id, end - loop.time())
         return Started(run, created=True)
 
     async def _start(self, workspace_id: str, request: StartRun) -> Started:
         existing = await self.starter.find_by_key(workspace_id, request.idempotency_key)
         if existing is not None:
             return Started(existing, created=False)
-        # The request is validated completely before other runs are cancelled for it.
+        # The request is validated completely before any other runs are cancelled in favor of the new run.
         run, (_, *labels) = await self.starter.prepare(workspace_id, request, self.context.now())
-        slot = await self.starter.find_slot(run, self.cancellation)
+        slot = await self.starter.find_slot(run, self.prepare_cancellation)
         if isinstance(slot, Run):
             return Started(slot, created=False)
         worker = self.worker

@@ -23,7 +23,7 @@ _SUMS: Final = ("cost", "input_tokens", "output_tokens")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spent:
-    """The total cost of a group of model calls."""
+    """The number, the tokens and the total cost of a group of model calls."""
 
     name: str
     """The model, or `total`."""
@@ -41,6 +41,7 @@ class Cost:
     total: Spent
     by_model: Sequence[Spent]
     calls: Sequence[ModelCall]
+    """All model calls of the run, the oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +67,11 @@ class ReadOperations(Operations):
         return await self.context.records.page(Run, conditions, page=page, page_size=page_size, order=order)
 
     async def wait(self, workspace_id: str, run_id: str, seconds: float) -> Run:
-        """Return a run once it has ended, waits or is paused, or as it is after `seconds`."""
+        """Return a run as soon as it has ended, waits or is paused, or else as it is after `seconds`."""
         return await wait_until_settled(self.context, workspace_id, run_id, seconds)
 
     async def steps(self, workspace_id: str, run_id: str) -> Sequence[StepRun]:
-        """Return the steps of a run so far, by superstep; skipped steps follow those that have skipped them."""
+        """Return the steps of a run so far, sorted by superstep. A skipped step follows the step that skipped it."""
         run = await self.run(workspace_id, run_id)
         steps = await self.context.records.all_of_run(StepRun, run, order="superstep")
         return sorted(steps, key=lambda step: (step.superstep, step.position, step.started_at is None))
@@ -91,7 +92,7 @@ class ReadOperations(Operations):
         return await self.context.records.all_of_run(ModelCall, await self.run(workspace_id, run_id))
 
     async def logs(self, workspace_id: str, run_id: str, *, step: str | None = None) -> Sequence[StepLog]:
-        """Return the captured logs of the steps of a run, or of those with one name, the oldest first."""
+        """Return the captured logs of the steps of a run, or of the steps named `step` if given, the oldest first."""
         run = await self.run(workspace_id, run_id)
         conditions = where(run_id=run.id, **({"step_name": step} if step is not None else {}))
         return await aresolve(self.context.ledger.find(StepLog, conditions, order=Order("created_at")))
@@ -108,9 +109,9 @@ class ReadOperations(Operations):
     @overload
     def follow(self, workspace_id: str, run_id: str, *, after: int = 0, live: bool) -> AsyncIterator[FollowedEvent]: ...
     async def follow(self, workspace_id: str, run_id: str, *, after: int = 0, live: bool = False) -> AsyncIterator[Any]:
-        """Yield the events of a run after a sequence number, and new ones as they are written, until it has ended.
+        """Yield the events of a run after a sequence number, and new events as they are written, until the run ends.
 
-        With `live`, events that are not stored are included as `LiveEvent`: chunks of messages, custom stream output.
+        With `live`, events that are not stored are also yielded, as `LiveEvent`: chunks of messages, and custom output.
         """
         run = await self.run(workspace_id, run_id)
         async for event in follow(self.context, run.id, after, live=live):
@@ -162,11 +163,11 @@ class ReadOperations(Operations):
         ]
 
 
-def _total(parts: Sequence[Spent]) -> Spent:
+def _total(groups: Sequence[Spent]) -> Spent:
     return Spent(
         name="total",
-        calls=sum(part.calls for part in parts),
-        cost=sum(part.cost for part in parts),
-        input_tokens=sum(part.input_tokens for part in parts),
-        output_tokens=sum(part.output_tokens for part in parts),
+        calls=sum(group.calls for group in groups),
+        cost=sum(group.cost for group in groups),
+        input_tokens=sum(group.input_tokens for group in groups),
+        output_tokens=sum(group.output_tokens for group in groups),
     )

@@ -1,7 +1,7 @@
 """Signals and answers for runs.
 
-Both are stored in the inbox of the run, where a worker reads them when the run waits. A signal may arrive before the
-run waits for it. The first signal for an open wait makes the run due.
+Both are stored in the inbox of the run, and a worker reads them when the run waits. A signal may arrive before the run
+waits for it. The first signal for an open wait makes the run due.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from statewright.service.operations.inbox import (
     guard_not_ended,
     guard_unanswered,
     new_signal,
-    unanswered,
+    select_unanswered,
 )
 from statewright.service.operations.starting import size_of
 
@@ -57,8 +57,8 @@ class SignalOperations(ApprovalOperations):
 
         A second signal with the same `key` has no effect. Raises InvalidRequest for a payload that is not a map or has
         keys that begin with two underscores, and InvalidTransition for a run that has ended. With `must_wait`, raises
-        SignalMismatch if the run waits only for other types, and InvalidTransition if it does not wait or the wait is
-        answered already.
+        SignalMismatch if the run waits only for other types, and InvalidTransition if the run does not wait or if the
+        wait is answered already.
         """
         context = self.context
         self._check_signal(type, payload)
@@ -88,9 +88,9 @@ class SignalOperations(ApprovalOperations):
         """Answer open questions of a run, by the ids of its waits or interrupts, in one transaction.
 
         An answer to an approval decides it; see `decide`. An answer to a wait for an event is the payload of a signal.
-        `key` is that of the caller, if callers need one. Raises Forbidden if it does not permit deciding an approval,
-        NotFound for a question that is not open, InvalidRequest for a wait that takes no answers, and InvalidTransition
-        for a run that does not wait, or a question that is answered already.
+        `key` is the API key of the caller; None if callers need no key. Raises Forbidden for an answer to an approval
+        if the key may not decide approvals, NotFound for a question that is not open, InvalidRequest for a wait that
+        takes no answers, and InvalidTransition for a run that is not waiting, or a question that is answered already.
         """
         context = self.context
         run = await self.run(workspace_id, run_id)
@@ -109,7 +109,7 @@ class SignalOperations(ApprovalOperations):
         for question_id, value in answers.items():
             self._check_value(by_id[question_id], value)
         by_wait = {by_id[question_id].id: value for question_id, value in answers.items()}
-        answers, decisions = await self._decisions(by_wait, workspace_id, waits, key)
+        answers, decisions = await self._separate_decisions(by_wait, workspace_id, waits, key)
         pairs = [(by_id[wait_id], value) for wait_id, value in answers.items()]
         await self._check_types(run, {wait.interrupt_id: value for wait, value in pairs}, waits)
         if size_of(answers) > context.settings.max_payload:
@@ -121,15 +121,18 @@ class SignalOperations(ApprovalOperations):
             await context.write([*guards, *inserts, *decisions, wake_change(run.id, now)])
         except (DuplicateRecord, RecordPresent):
             raise answered_error(run.id) from None
-        except RecordConflict:  # a wait has timed out, or the thread was edited, since the waits were read
+        except RecordConflict:  # since the waits were read, one of them has timed out, or the thread was edited
             raise closed_error(run.id) from None
         context.announce_due()
         return await self.run(workspace_id, run_id)
 
-    async def _decisions(
+    async def _separate_decisions(
         self, answers: Mapping[str, Json], workspace_id: str, waits: Sequence[Wait], key: ApiKey | None
     ) -> tuple[dict[str, Json], list[Change]]:
-        """Return the answers to other waits than approvals, by wait id, and the changes that decide the approvals."""
+        """Separate decisions on approvals from other answers, which are all given by wait id.
+
+        Return the other answers by wait id, and the changes that decide the approvals.
+        """
         approvals = {wait.id for wait in waits if approval_of(wait) is not None}
         others: dict[str, Json] = {}
         changes: list[Change] = []
@@ -148,7 +151,7 @@ class SignalOperations(ApprovalOperations):
         return others, changes
 
     def _check_value(self, wait: Wait, value: Json) -> None:
-        """Raise InvalidRequest for a wait that takes no answers, or for an invalid payload of an event."""
+        """Raise InvalidRequest for a wait that takes no answers, or if the answer is an invalid payload of an event."""
         reason = describe_unanswerable(wait)
         if reason is not None:
             raise InvalidRequest(
@@ -177,17 +180,17 @@ class SignalOperations(ApprovalOperations):
         check_payload(payload, self.context.settings.max_payload)
 
     async def _find_unanswered(self, run: Run, kind: str) -> Wait:
-        """Return an unanswered wait for a type of signal. Raises InvalidTransition or SignalMismatch."""
+        """Return an unanswered wait of a run for a type of signal. Raises InvalidTransition or SignalMismatch."""
         if run.status is not RunStatus.WAITING:
             raise InvalidTransition(f"Run {run.id}", run.status, "resumed", ["waiting", "paused"], is_request=True)
         waits: Sequence[Wait] = await aresolve(self.context.ledger.find(Wait, where(run_id=run.id)))
-        of_kind = [wait for wait in waits if wait.event == kind]
-        if of_kind:
+        matching_waits = [wait for wait in waits if wait.event == kind]
+        if matching_waits:
             inbox = await aresolve(self.context.ledger.find(Signal, where(run_id=run.id, taken=False)))
-            candidates = unanswered(of_kind, inbox)
-            if not candidates:
+            unanswered = select_unanswered(matching_waits, inbox)
+            if not unanswered:
                 raise answered_error(run.id)
-            return candidates[0]
+            return unanswered[0]
         types = sorted({wait.event for wait in waits if wait.event is not None})
         raise SignalMismatch(
             f"Run {run.id} does not wait for a signal {kind!r}. " + suggestion(kind, types, noun="It waits for"),

@@ -49,7 +49,7 @@ _MAX_PRIORITY: Final = 1000
 _LIMIT_CACHE_SECONDS: Final = 2.0
 """How long it is cached whether a workspace or a queue has limits."""
 CancelRuns = Callable[[Sequence[Run], str], Awaitable[Cancellation]]
-"""Returns the cancellation of runs for a reason; see `ControlOperations.cancellation`."""
+"""Returns the changes that cancel runs for a reason; see `ControlOperations.prepare_cancellation`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +63,15 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class ThreadSlot:
-    """The right of a new run to use its thread, at once or after the runs that use it."""
+    """The right of a new run to use its thread, at once or after the runs that are using it."""
 
     run: Run
     """The run, as it will be written."""
     changes: Sequence[Change] = ()
-    """Changes that free the thread, and guards that it stays free. To be written before the run, in one transaction."""
+    """Changes that free the thread, and guards that ensure that it stays free. They must be written in one transaction
+    with the run, before it."""
     publish: Callable[[], object] = lambda: None
-    """Publishes the changes. To be called once they are written."""
+    """Publishes the changes. Call it after they were written."""
 
 
 class Starter:
@@ -150,9 +151,9 @@ class Starter:
         return has_limit
 
     def failure_handler_changes(self, run: Run, ending: Ending, now: datetime) -> Sequence[Change]:
-        """Return the changes that start the failure handler (`on_failure` graph) of a run that has failed.
+        """Return the changes that start the failure handler (the graph `on_failure`) of a run, if the run has failed.
 
-        A failed failure handler does not start another one.
+        The failure of a failure handler does not start another one.
         """
         context = self._context
         served = context.catalog.get(run.graph)
@@ -178,9 +179,9 @@ class Starter:
         return await find_first(self._context.ledger, Run, where(workspace_id=workspace_id, idempotency_key=key))
 
     async def find_slot(self, run: Run, cancel_runs: CancelRuns) -> ThreadSlot | Run:
-        """Return the slot of a new run on its thread, or the run there that has the same idempotency key.
+        """Return the slot of a new run on its thread, or the run on that thread that has the same idempotency key.
 
-        If other runs use the thread, the `on_busy` of the run is applied; for `reject`, RequestConflict is raised.
+        If other runs use the thread, the policy `on_busy` of the new run applies. For `reject`, raises RequestConflict.
         """
         if run.thread_id == run.id:
             return ThreadSlot(run)
@@ -201,7 +202,8 @@ class Starter:
                 details={"runs": [other.id for other in others]},
             )
         cancellation = await cancel_runs(others, f"run on_busy={run.on_busy!r} took its thread")
-        # A run that is cancelled before it began has not taken over its thread: this run does that in its place.
+        # A run that is cancelled before it has begun has not yet taken over its thread from the runs that were
+        # cancelled for it. The new run takes over from these runs in its place.
         inherited = [run_id for other in others for run_id in other.settings.get("takesOver", ())]
         rolls_back = any(other.settings.get("rollsBack") for other in others if not other.begun)
         takeover = {
@@ -213,12 +215,12 @@ class Starter:
 
 
 def claimed(run: Run, worker_id: str) -> Run:
-    """Return the run as claimed by a worker."""
+    """Return a copy of a run that is claimed by a worker."""
     return replace(run, claim=draw_run_id(), worker_id=worker_id, due_at=None)
 
 
 def check_input(definition: StoredDefinition, value: Any) -> None:
-    """Raise InvalidRequest if the steps of a JSON workflow read fields of the input, and it is not an object."""
+    """Raise InvalidRequest if the input of a JSON workflow, whose steps read its fields, is not an object."""
     if definition.kind == "steps" and value is not None and not isinstance(value, Mapping):
         raise InvalidRequest(
             f"The input of {definition.name!r} is of type {type(value).__name__}, but its steps read fields of it. "
@@ -227,7 +229,7 @@ def check_input(definition: StoredDefinition, value: Any) -> None:
 
 
 def _labels(run: Run) -> list[Insert]:
-    """Return the inserts of the labels by which a run can be found: its tags and metadata."""
+    """Return the inserts of the labels of a run: the tags and the metadata by which filters find it."""
     pairs = [*(("", tag) for tag in run.tags), *entries_as_text(run.metadata).items()]
     return [
         Insert(RunLabel(id=f"{run.id}/{number}", run_id=run.id, name=name, value=value[:_MAX_TAG_LENGTH]))
@@ -236,7 +238,7 @@ def _labels(run: Run) -> list[Insert]:
 
 
 def size_of(value: Any) -> int:
-    """Return the size of a value as JSON, in bytes. Raises InvalidRequest if it cannot be represented."""
+    """Return the size of a value as JSON, in bytes. Raises InvalidRequest if the value cannot be converted to JSON."""
     try:
         return len(to_json(value))
     except ValueError as error:
@@ -244,7 +246,7 @@ def size_of(value: Any) -> int:
 
 
 def check_start(request: StartRun, settings: ServiceSettings) -> None:
-    """Raise InvalidRequest or PayloadTooLarge for a request that is invalid for any graph."""
+    """Raise InvalidRequest or PayloadTooLarge for a request that is invalid whatever its graph is."""
     validate_choice(request.on_busy, "onBusy", ON_BUSY)
     for name, value in (("idempotencyKey", request.idempotency_key), ("threadId", request.thread_id)):
         if value is not None and not 1 <= len(value) <= _MAX_KEY_LENGTH:

@@ -65,11 +65,13 @@ class Threads(Operations):
         *,
         key: ApiKey | None = None,
     ) -> dict[str, Any]:
-        """Make a checkpoint the head of a new branch, or of its own branch again. Return the new state of the thread.
+        """Make a checkpoint the head of the new branch `branch`, or of its own branch again if None.
 
+        Return the new state of the thread.
         A run that waits on the branch now waits for the questions of that checkpoint, or is resumed if there are none.
-        `key` is that of the caller, if callers need one; see `check_thread_change`. Raises RequestConflict while a run
-        is being advanced on the thread, or is about to be resumed with an answer.
+        `key` is the API key of the caller; None if callers need no key. Raises Forbidden if a key needs a further scope
+        (see `check_thread_change`), and RequestConflict while a run is being advanced on the thread, or is about to be
+        resumed with an answer.
         """
         config = {"configurable": {"thread_id": thread_id, "checkpoint_id": checkpoint_id}}
         return await self._edit(workspace_id, thread_id, key, lambda app: app.fork(config, branch=branch))
@@ -86,9 +88,8 @@ class Threads(Operations):
     ) -> dict[str, Any]:
         """Change the state as if a node had returned the values. Return the new state of the thread.
 
-        A run that waits for a task is resumed if the change completes the task. `key` is that of the caller, if callers
-        need one; see `check_thread_change`. Raises RequestConflict while a run is being advanced on the thread, or is
-        about to be resumed with an answer.
+        A run that waits for a task is resumed if the change completes the task. `key` is the API key of the caller;
+        None if callers need no key. Raises the errors of `fork`.
         """
         ids = {"thread_id": thread_id, "checkpoint_id": checkpoint_id}
         config = {"configurable": {name: value for name, value in ids.items() if value is not None}}
@@ -101,7 +102,8 @@ class Threads(Operations):
         app = await self._app_if_idle(workspace_id, thread_id)
         context = self.context
         resumable = await ResumableRun.find(context.ledger, workspace_id, thread_id, app.graph)
-        # Checked after reading the run: if the run, and so the permission, changes after this, the edit is refused.
+        # The permission is checked after the run was read: if the run, and with it the required permission, changes
+        # after this, the edit is refused.
         await self._check_change(workspace_id, thread_id, key)
         if resumable is not None:
             changes_of = resumable.changes
@@ -111,7 +113,7 @@ class Threads(Operations):
         try:
             head = await self._call(edit, app.with_services(checkpointer=cast("Checkpointer", recorder)))
         except RecordConflict as error:
-            # A failed run changes only if it is retried, so the conflict is most likely with a new run.
+            # A failed run changes only if it is retried, so another run most likely caused the conflict.
             run = resumable.run if resumable is not None and resumable.run.status is not RunStatus.FAILED else None
             raise RequestConflict(
                 f"{f'Run {run.id}' if run is not None else 'Another run'} on thread {thread_id!r} has changed since "
@@ -138,7 +140,7 @@ class Threads(Operations):
     async def _app(self, workspace_id: str, thread_id: str) -> CompiledGraph:
         """Return the graph of the run that has last advanced the thread, with the saver of the workspace."""
         newest = (await self.runs(workspace_id, thread_id))[0]
-        if not newest.begun:  # an earlier run has saved the state
+        if not newest.begun:  # the state was saved by an earlier run
             begun = where(workspace_id=workspace_id, thread_id=thread_id, begun=True)
             newest = await find_first(self.context.ledger, Run, begun, NEWEST_FIRST) or newest
         graph = await self.context.versions.load_graph(newest)
@@ -174,19 +176,19 @@ class Threads(Operations):
 
 
 def _fields(values: Any) -> Mapping[str, Any]:
-    """Return the fields of a state; a state that is not a map counts as one field."""
+    """Return the fields of a state. If the state is not a map, it is returned as the field `value`."""
     return cast("Mapping[str, Any]", values) if isinstance(values, Mapping) else {"value": as_json(values)}
 
 
 def _describe(snapshot: StateSnapshot) -> dict[str, Any]:
     """Return a snapshot as JSON, with the fields of `statewright.api.definitions.Thread`."""
-    own: Mapping[str, Any] = snapshot.config.get("configurable", {})
-    parent: Mapping[str, Any] = (snapshot.parent_config or {}).get("configurable", {})
+    ids: Mapping[str, Any] = snapshot.config.get("configurable", {})
+    parent_ids: Mapping[str, Any] = (snapshot.parent_config or {}).get("configurable", {})
     return {
-        "threadId": own.get("thread_id"),
-        "checkpointId": own.get("checkpoint_id"),
-        "parentCheckpointId": parent.get("checkpoint_id"),
-        "branch": own.get("branch", "main"),
+        "threadId": ids.get("thread_id"),
+        "checkpointId": ids.get("checkpoint_id"),
+        "parentCheckpointId": parent_ids.get("checkpoint_id"),
+        "branch": ids.get("branch", "main"),
         "values": as_json(snapshot.values),
         "next": list(snapshot.next),
         "metadata": as_json(snapshot.metadata),

@@ -1,4 +1,4 @@
-"""Triggers: rules of a workspace that start runs for events."""
+"""Triggers: rules of a workspace by which events start runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,12 @@ from statewright.runs import Delete, Insert, Json, Ledger, Order, Trigger, Updat
 from statewright.service.catalog.versions import find_target, with_one_target
 from statewright.service.context.records import get_in_workspace
 from statewright.service.context.requests import StartRun
-from statewright.service.context.validation import validate_bool, validate_field_names, validate_mapping, validate_text
+from statewright.service.context.validation import (
+    validate_bool,
+    validate_field_names,
+    validate_mapping,
+    validate_string,
+)
 
 _MAX_PATHS: Final = 50
 _FIELDS: Final = ("event", "graph", "definition_id", "match", "active")
@@ -30,7 +35,7 @@ class NewTrigger:
     graph: str | None = None
     definition_id: str | None = None
     match: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    """Required values in the payload by path, such as `{"order.paid": True}`; by default, every payload matches."""
+    """Values that the payload must have, by path, such as `{"order.paid": True}`. By default, every payload matches."""
     active: bool = True
 
 
@@ -38,7 +43,7 @@ class NewTrigger:
 
 
 def matching_triggers(triggers: Iterable[Trigger], name: str, payload: Json) -> list[Trigger]:
-    """Return the triggers that match an event, in their order."""
+    """Return the triggers that match an event, in the given order."""
     return [
         trigger
         for trigger in triggers
@@ -78,7 +83,7 @@ def _value_at(value: Any, path: str) -> Any:
 
 
 def _is_same_json(value: Any, other: Any) -> bool:
-    """Return True if two values are equal in JSON, where true is not 1."""
+    """Return True if two values are equal as JSON, in which `true` and `1` differ."""
     if isinstance(value, bool) or isinstance(other, bool):
         return value is other
     if isinstance(value, dict) and isinstance(other, dict):
@@ -120,12 +125,12 @@ async def get_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> Tri
 
 
 async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, changes: Mapping[str, Any]) -> Trigger:
-    """Change some fields of a trigger. Raises InvalidRequest, and NotFound for the trigger or a definition."""
+    """Change some fields of a trigger. Raises InvalidRequest, and NotFound for an unknown trigger or definition."""
     validate_field_names(changes, _FIELDS, "A trigger")
     trigger = await get_trigger(ledger, workspace_id, trigger_id)
     before = {name: getattr(trigger, name) for name in _FIELDS}
     if trigger.definition_id is not None:
-        before["graph"] = None  # in the record it is the name of the definition
+        before["graph"] = None  # the record has the name of the definition here
     changed = with_one_target(changes)
     values = await _validate_columns(ledger, workspace_id, NewTrigger(**{**before, **changed}))
     # Only the requested columns are written, so that concurrent changes to other columns are kept.
@@ -134,18 +139,18 @@ async def change_trigger(ledger: Ledger, workspace_id: str, trigger_id: str, cha
 
 
 async def remove_trigger(ledger: Ledger, workspace_id: str, trigger_id: str) -> None:
-    """Remove a trigger; runs that it has started continue. Raises NotFound."""
+    """Remove a trigger. Runs that it has started continue. Raises NotFound."""
     await get_trigger(ledger, workspace_id, trigger_id)
     await aresolve(ledger.write([Delete(Trigger, where(id=trigger_id, workspace_id=workspace_id))]))
 
 
 async def _validate_columns(ledger: Ledger, workspace_id: str, new: NewTrigger) -> dict[str, Any]:
-    """Validate a requested trigger, and return the values of its columns. Raises InvalidRequest and NotFound."""
+    """Validate a requested trigger, and return its columns by name. Raises InvalidRequest and NotFound."""
     match = validate_mapping(new.match, "The match of a trigger")
     _check_paths(match)
     target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
     return {
-        "event": validate_text(new.event, "The event of a trigger"),
+        "event": validate_string(new.event, "The event of a trigger"),
         "graph": target.graph,
         "definition_id": target.definition_id,
         "match": match,

@@ -1,8 +1,8 @@
 """The times at which a cron expression is due.
 
-The library cronsim parses expressions and computes times. When daylight saving time starts or ends, it behaves like
-Debian's cron: a job at fixed hours runs once on that day, and a job whose minute or hour begins with `*` follows the
-elapsed time.
+The library cronsim parses expressions and computes times. When daylight saving time starts or ends, cronsim behaves
+like Debian's cron. A job at fixed hours runs once on that day. A job whose minute or hour begins with `*` keeps its
+interval in elapsed time.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from statewright.errors import InvalidRequest, nearest
 from statewright.extras import optional
-from statewright.service.context.validation import validate_text
+from statewright.service.context.validation import validate_string
 
 _MAX_LENGTH: Final = 200
 """In characters."""
@@ -25,7 +25,7 @@ _FIELDS: Final = (
     ("month", "month", "1 to 12, or JAN to DEC"),
     ("day-of-week", "day of the week", "0 to 7, or SUN to SAT"),
 )
-"""For each field: the name in errors of the library, the display name, and the allowed values."""
+"""For each field: its name in the errors of cronsim, its name in our errors, and the allowed values."""
 _WINDOW: Final = timedelta(days=1)
 """The period that `last_times` searches at a time."""
 
@@ -33,13 +33,13 @@ _WINDOW: Final = timedelta(days=1)
 def next_time(cron: str, timezone: str, after: datetime) -> datetime | None:
     """Return the next time after an instant at which the expression is due, in UTC; None if none is within 50 years."""
     zone = zone_of(timezone)
-    for time in _iter_times(cron, after.astimezone(zone)):
-        if time > after:  # when clocks are set back, the library may begin with a time that has passed
+    for time in _cronsim_times(cron, after.astimezone(zone)):
+        if time > after:  # when clocks are set back, cronsim may begin with a time that has passed
             return time.astimezone(UTC)
     return None
 
 
-def times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
+def iter_times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
     """Yield all times after an instant at which the expression is due, in UTC."""
     while (time := next_time(cron, timezone, after)) is not None:
         yield time
@@ -49,30 +49,31 @@ def times(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
 def last_times(cron: str, timezone: str, *, since: datetime, until: datetime, limit: int) -> list[datetime]:
     """Return the last `limit` times that are due after `since` and not after `until`, the oldest first.
 
-    The search goes backwards from the end, so that it is short even after a long downtime.
+    The search goes backwards from `until`, so that it is short even after a long downtime.
     """
     due: list[datetime] = []
     end = until
     while end > since and len(due) < limit:
         start = max(since, end - _WINDOW)
-        due[:0] = _between(cron, timezone, start, end)
+        due[:0] = _times_between(cron, timezone, start, end)
         end = start
     return due[-limit:]
 
 
-def _between(cron: str, timezone: str, start: datetime, end: datetime) -> list[datetime]:
-    return list(takewhile(lambda time: time <= end, times(cron, timezone, start)))
+def _times_between(cron: str, timezone: str, start: datetime, end: datetime) -> list[datetime]:
+    """Return the times that are due after `start` and not after `end`."""
+    return list(takewhile(lambda time: time <= end, iter_times(cron, timezone, start)))
 
 
 def validate_cron(cron: Any) -> None:
-    """Validate a cron expression. Raises InvalidRequest, which names the invalid field."""
-    validate_text(cron, "A cron expression", max_length=_MAX_LENGTH)
-    next(_iter_times(cron, datetime(2000, 1, 1, tzinfo=UTC)), None)
+    """Raise InvalidRequest unless a value is a valid cron expression. The error names the invalid field."""
+    validate_string(cron, "A cron expression", max_length=_MAX_LENGTH)
+    next(_cronsim_times(cron, datetime(2000, 1, 1, tzinfo=UTC)), None)
 
 
 def zone_of(timezone: Any) -> tzinfo:
     """Return the time zone with a name, such as `Europe/Berlin`. Raises InvalidRequest if there is none."""
-    name = validate_text(timezone, "A time zone")
+    name = validate_string(timezone, "A time zone")
     if name == "UTC":
         return UTC
     from zoneinfo import ZoneInfo, available_timezones
@@ -85,8 +86,8 @@ def zone_of(timezone: Any) -> tzinfo:
         raise InvalidRequest(f"Time zone {name!r} does not exist. {hint}") from None
 
 
-def _iter_times(cron: str, start: datetime) -> Iterator[datetime]:
-    """Return the times after an instant, in its time zone, as the library computes them."""
+def _cronsim_times(cron: str, start: datetime) -> Iterator[datetime]:
+    """Return the times after `start` as cronsim computes them, in the time zone of `start`. Raises InvalidRequest."""
     fields = cron.split()
     if len(fields) != len(_FIELDS):
         raise InvalidRequest(
@@ -102,9 +103,9 @@ def _iter_times(cron: str, start: datetime) -> Iterator[datetime]:
 
 
 def _explain(cron: str, fields: list[str], reason: str) -> str:
-    """Return the error message for an invalid expression; the library reports only the field."""
-    start = f"The cron expression {cron!r} is invalid: "
+    """Return the error message for an invalid expression, of which cronsim reports only the invalid field."""
+    problem = f"The cron expression {cron!r} is invalid: "
     for (key, name, allowed), value in zip(_FIELDS, fields, strict=True):
         if reason == f"Bad {key}":
-            return f"{start}the {name} is {value!r}; allowed are {allowed}, or * for all."
-    return f"{start}{reason}."
+            return f"{problem}the {name} is {value!r}; allowed are {allowed}, or * for all."
+    return f"{problem}{reason}."

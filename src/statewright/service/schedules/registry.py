@@ -22,10 +22,10 @@ from statewright.service.context.validation import (
     validate_choice,
     validate_field_names,
     validate_mapping,
-    validate_text,
-    validate_texts,
+    validate_string,
+    validate_strings,
 )
-from statewright.service.schedules.cron import next_time, times, validate_cron, zone_of
+from statewright.service.schedules.cron import iter_times, next_time, validate_cron, zone_of
 
 OVERLAPS: Final = ("skip", "enqueue", "allow", "cancel")
 CATCH_UPS: Final = ("none", "last", "all")
@@ -43,24 +43,25 @@ class NewSchedule:
     timezone: str = "UTC"
     input: Json = None
     overlap: str = "skip"
-    """The policy if the previous run has not ended: `skip` the new one, `enqueue` it, `allow` both, or `cancel` the
-    previous one."""
+    """The policy if the last run has not ended: `skip` the new run, `enqueue` it after the last run, `allow` both, or
+    `cancel` the last run."""
     catch_up: str = "last"
-    """The times missed while no service was running that are caught up: `none`, the `last`, or `all` (at most 100)."""
+    """The runs to start for times that were missed while no service was running: `none`, one for the `last` missed
+    time, or `all` (at most 100)."""
     paused: bool = False
     tags: Sequence[str] = ()
     metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
 
 def check_schedule(new: NewSchedule) -> None:
-    """Validate a schedule, except for its target. Raises InvalidRequest."""
-    validate_text(new.name, "The name of a schedule")
+    """Raise InvalidRequest if a field of a schedule is invalid. The graph and the definition are not checked."""
+    validate_string(new.name, "The name of a schedule")
     validate_cron(new.cron)
     zone_of(new.timezone)
     validate_choice(new.overlap, "The overlap of a schedule", OVERLAPS)
     validate_choice(new.catch_up, "The catch-up of a schedule", CATCH_UPS)
     validate_bool(new.paused, "A schedule's field 'paused'")
-    validate_texts(new.tags, "The tags of a schedule")
+    validate_strings(new.tags, "The tags of a schedule")
     if "scheduledFor" in validate_mapping(new.metadata, "The metadata of a schedule"):
         raise InvalidRequest(
             "The metadata of a schedule cannot contain 'scheduledFor', where its runs store their scheduled time. "
@@ -72,12 +73,15 @@ def check_schedule(new: NewSchedule) -> None:
 
 _MAX_PREVIEWED_TIMES: Final = 100
 _MAX_TRIES: Final = 10
-"""Maximum number of tries to update a schedule: each fails if the scheduler has updated it since it was read."""
+"""Maximum number of tries to update a schedule. A try fails if the scheduler has updated the schedule concurrently."""
 _FIELDS: Final = tuple(field.name for field in fields(NewSchedule))
 
 
 async def add_schedule(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> Schedule:
-    """Create a schedule. Raises InvalidRequest, NotFound for an unknown definition, RequestConflict for a used name."""
+    """Create a schedule.
+
+    Raises InvalidRequest, NotFound for an unknown definition, and RequestConflict for a name that is already in use.
+    """
     values = await _resolve_columns(ledger, workspace_id, new, now)
     schedule = Schedule(id=f"sch_{draw_checkpoint_id()}", workspace_id=workspace_id, created_at=now, **values)
     try:
@@ -108,10 +112,10 @@ async def get_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -> S
 async def change_schedule(
     ledger: Ledger, workspace_id: str, schedule_id: str, changes: Mapping[str, Any], now: datetime
 ) -> Schedule:
-    """Change some fields of a schedule. Raises like `add_schedule`, and NotFound.
+    """Change some fields of a schedule. Raises the errors of `add_schedule`, and NotFound for an unknown schedule.
 
-    Its next time is computed again if its cron expression or time zone changes, and when it is resumed, so that times
-    that passed while it was paused are not caught up.
+    The next time of the schedule is computed again if the cron expression or the time zone changes, and also when the
+    schedule is resumed, because times that passed while it was paused are not caught up.
     """
     validate_field_names(changes, _FIELDS, "A schedule")
     for _ in range(_MAX_TRIES):
@@ -132,7 +136,7 @@ async def change_schedule(
 
 
 async def pause_schedule(ledger: Ledger, workspace_id: str, schedule_id: str, now: datetime) -> Schedule:
-    """Pause a schedule, which starts no runs until it is resumed."""
+    """Pause a schedule. It starts no runs until it is resumed."""
     return await change_schedule(ledger, workspace_id, schedule_id, {"paused": True}, now)
 
 
@@ -148,22 +152,22 @@ async def remove_schedule(ledger: Ledger, workspace_id: str, schedule_id: str) -
 
 
 def preview(schedule: Schedule | NewSchedule, count: int, after: datetime) -> list[datetime]:
-    """Return the next times at which a schedule would be due if it is not paused, in UTC. Raises InvalidRequest."""
+    """Return the next `count` times at which a schedule is due, in UTC, even if it is paused. Raises InvalidRequest."""
     if not 1 <= count <= _MAX_PREVIEWED_TIMES:
         raise InvalidRequest(f"A preview shows 1 to {_MAX_PREVIEWED_TIMES} times, not {count}.")
-    return list(islice(times(schedule.cron, schedule.timezone, after), count))
+    return list(islice(iter_times(schedule.cron, schedule.timezone, after), count))
 
 
 def _as_request(schedule: Schedule) -> NewSchedule:
     """Return the request that would create a stored schedule."""
     values = {name: getattr(schedule, name) for name in _FIELDS}
     if schedule.definition_id is not None:
-        values["graph"] = None  # in the record it is the name of the definition
+        values["graph"] = None  # the record has the name of the definition here
     return NewSchedule(**values)
 
 
 async def _resolve_columns(ledger: Ledger, workspace_id: str, new: NewSchedule, now: datetime) -> dict[str, Any]:
-    """Validate a requested schedule, and return the values of its columns. Raises like `add_schedule`."""
+    """Validate a requested schedule, and return its columns by name. Raises InvalidRequest and NotFound."""
     check_schedule(new)
     target = await find_target(ledger, workspace_id, new.graph, new.definition_id)
     next_at = next_time(new.cron, new.timezone, now)

@@ -1,8 +1,8 @@
-"""The scheduler, which starts each run of a schedule once, at its time.
+"""The scheduler, which starts each run of a schedule exactly once, when it is due.
 
-`due_firings` computes what is due, without I/O, and `Scheduler` writes it. A run and the next time of its schedule are
-written in one transaction, which is refused if the schedule has changed since it was read. So several processes may
-serve the same schedules, and any of them may be killed at any moment.
+`due_firings` computes, without I/O, which runs are due, and `Scheduler` writes them. A run and the next time of its
+schedule are written in one transaction, which is refused if the schedule has changed since it was read. So several
+processes may serve the same schedules, and any of these processes may be killed at any moment.
 """
 
 from __future__ import annotations
@@ -23,25 +23,26 @@ from statewright.service.operations.control import Cancellation
 from statewright.service.schedules.cron import last_times, next_time
 
 _GRACE: Final = timedelta(minutes=1)
-"""The age up to which a time does not count as missed, because sweeps may be a little late."""
+"""How late a run may start without counting as missed, because sweeps may be a little late."""
 _MAX_MISSED: Final = 100
 """Maximum number of missed times that are caught up."""
-_INSTANT: Final = timedelta(microseconds=1)
+_SMALLEST_STEP: Final = timedelta(microseconds=1)
+"""The smallest difference between two datetimes."""
 
 
 class Firing(NamedTuple):
-    """The start of a run by a schedule, and the next time of the schedule."""
+    """One change to a schedule: a run that it starts, if any, and its new next time."""
 
     at: datetime | None
-    """The time for which a run is started; None if no run is started, and only the next time changes."""
+    """The scheduled time of the run; None if no run is started."""
     next_at: datetime | None
-    """The next time after that; None if there is none."""
+    """The new next time of the schedule; None if it is never due again."""
 
 
 def due_firings(schedule: Schedule, now: datetime) -> list[Firing]:
-    """Return the due firings of a schedule in order. The last one sets the next time of the schedule in the future.
+    """Return the due firings of a schedule in order. After the last one, the schedule's next time is in the future.
 
-    Missed times are included according to the `catch_up` of the schedule.
+    The `catch_up` of the schedule decides which missed times are included.
     """
     if schedule.paused or schedule.next_at is None or schedule.next_at > now:
         return []
@@ -56,21 +57,21 @@ def _due_times(schedule: Schedule, first: datetime, now: datetime) -> list[datet
     if schedule.catch_up == "none":
         first = max(first, now - _GRACE)
     limit = _MAX_MISSED if schedule.catch_up == "all" else 1
-    return last_times(schedule.cron, schedule.timezone, since=first - _INSTANT, until=now, limit=limit)
+    return last_times(schedule.cron, schedule.timezone, since=first - _SMALLEST_STEP, until=now, limit=limit)
 
 
 # -- starting runs
 
 Prepare = Callable[[str, StartRun, datetime], Awaitable[tuple[Run, Sequence[Change]]]]
-"""Returns a run for a request of a workspace, and the changes that create it; see `Starter.prepare`."""
+"""Returns a new run for a request in a workspace, and the changes that create the run; see `Starter.prepare`."""
 CancelRuns = Callable[[Sequence[Run]], Awaitable[Cancellation]]
-"""Returns the cancellation of runs; see `ControlOperations.cancellation`."""
+"""Returns the changes that cancel runs; see `ControlOperations.prepare_cancellation`."""
 _BATCH_SIZE: Final = 100
 """Maximum number of schedules that one query reads."""
 _MAX_TRIES: Final = 20
-"""Maximum number of tries to start a run while records change on which the start depends."""
+"""Maximum number of tries to start a run while the records on which its start depends are changing."""
 _RECHECK_AFTER: Final = timedelta(hours=1)
-"""Delay before a schedule is checked again that could not be evaluated."""
+"""Delay before a schedule that could not be evaluated is checked again."""
 logger = logging.getLogger("statewright.service")
 
 
@@ -89,12 +90,12 @@ class Scheduler:
         self._prepare = prepare
         self._cancel_runs = cancel_runs
         self._on_started = on_started
-        """Called with each run once it is written, to wake a worker."""
+        """Called with each new run after it was written, for example to wake a worker."""
 
     async def sweep(self, now: datetime) -> datetime | None:
-        """Start the runs that are due. Return the time of the next ones; None if there are none.
+        """Start the runs that are due. Return the time at which the next run is due; None if no run will be due.
 
-        If a run cannot be started, that is logged, and its schedule continues with the next time.
+        If a run cannot be started, the failure is logged, and its schedule continues with the next time.
         """
         due = [Condition("paused", "=", False), Condition("next_at", "<=", now)]
         schedules = await aresolve(self._ledger.find(Schedule, due, order=Order("next_at"), limit=_BATCH_SIZE))
@@ -145,17 +146,17 @@ class Scheduler:
             return await self._write(schedule, firing)
         run, changes = await self._prepare(schedule.workspace_id, _request(schedule, firing.at), now)
         if last is None:
-            after = await self._write(schedule, firing, run, changes)
-        else:  # it is cancelled in the transaction that starts the new run
+            updated = await self._write(schedule, firing, run, changes)
+        else:  # the last run is cancelled in the transaction that starts the new run
             cancellation = await self._cancel_runs([last])
-            after = await self._write(schedule, firing, run, [*cancellation.changes, *changes])
+            updated = await self._write(schedule, firing, run, [*cancellation.changes, *changes])
             cancellation.publish()
         if self._on_started is not None:
             self._on_started(run)
-        return after
+        return updated
 
     async def _find_blocking_run(self, schedule: Schedule) -> Run | None:
-        """Return the last run of a schedule if it has not ended, and `overlap` does not allow another one with it."""
+        """Return the last run of a schedule if it has not ended and `overlap` allows no other run besides it."""
         if schedule.last_run_id is None or schedule.overlap in ("allow", "enqueue"):
             return None
         last: Run | None = await aresolve(self._ledger.get(Run, schedule.last_run_id))
@@ -177,7 +178,7 @@ def _firings_or_recheck(schedule: Schedule, now: datetime) -> list[Firing]:
     try:
         return due_firings(schedule, now)
     except Exception as error:
-        # For example, its time zone is unknown on this machine. Other processes may be able to evaluate it.
+        # For example, this machine may not know the time zone. Other processes may be able to evaluate the schedule.
         _log_failure(schedule, schedule.next_at, error)
         return [Firing(None, now + _RECHECK_AFTER)]
 
@@ -198,7 +199,7 @@ def _request(schedule: Schedule, at: datetime) -> StartRun:
 
 
 def _is_temporary(error: Exception) -> bool:
-    """Return True if another try may succeed, because a record on which the start depends has changed."""
+    """Return True if another try may succeed, because the error shows that a record was changed concurrently."""
     return isinstance(error, RecordConflict) and not isinstance(error, DuplicateRecord)
 
 

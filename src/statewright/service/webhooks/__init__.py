@@ -1,4 +1,4 @@
-"""Webhooks: signed messages about runs to external URLs."""
+"""Webhooks: signed messages about runs, sent to external URLs."""
 
 from statewright.service.webhooks.delivery import Deliverer
 from statewright.service.webhooks.http_post import Answer, HttpPost, Post

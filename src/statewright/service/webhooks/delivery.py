@@ -1,12 +1,13 @@
 """Delivery of webhook messages, by one or several processes.
 
-Each webhook has a lane: a task that claims some of its deliveries, sends them concurrently, records the outcomes, and
-ends when no more are due. So a slow receiver delays only its own messages. A sweep starts the missing lanes, and waits
-only briefly for slow ones. Functions without I/O compute the content of messages, and the changes that follow from
-their outcomes.
+Each webhook has a lane: an asyncio task that claims some of the webhook's deliveries, sends them concurrently, records
+the outcomes, and ends when no more deliveries are due. So a slow receiver delays only its own messages. A sweep starts
+the lanes that are missing, and waits only briefly for slow lanes. Functions without I/O compute the content of
+messages, and the changes that follow from their outcomes.
 
-A claimed delivery has a `claim`, and its `due_at` is the time at which its process is considered lost. So if a process
-is killed between sending a message and recording the outcome, another one sends the message again.
+A claimed delivery has a `claim`, and its `due_at` is the time at which the process that claimed it is considered lost.
+So if that process is killed between sending a message and recording the outcome, another process sends the message
+again.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ DELIVERY_HEADER: Final = "statewright-delivery"
 _GRACE: Final = 10.0
 """Seconds between the timeout of an attempt and the expiry of its claim."""
 _JITTER: Final = 0.1
-"""Maximum jitter of a delay, as a fraction of it, so that messages that failed together are not retried together."""
+"""Maximum jitter, as a fraction of the delay, so that messages that failed together are not retried together."""
 _GONE: Final = 410  # the HTTP status
 _PENDING: Final = Condition("status", "=", "pending")
 _BY_TIME: Final = Order("due_at")
@@ -70,7 +71,8 @@ class Deliverer:
     ) -> None:
         """Create a deliverer. `on_attempt` is called with the outcome of each attempt: `delivered` or `failed`.
 
-        A sweep waits at most `patience` seconds for its lanes. If any are left, the next sweep is due after that time.
+        A sweep waits at most `patience` seconds for its lanes. If some lanes are still running after that, the next
+        sweep is due after the same number of seconds.
         """
         self._ledger = ledger
         self._clock = clock
@@ -79,15 +81,15 @@ class Deliverer:
         self._on_attempt = on_attempt
         self._patience = patience
         self._lanes: dict[str, asyncio.Task[None]] = {}
-        """Running lanes, by webhook."""
+        """The running lanes, by webhook id."""
         self._slots = asyncio.Semaphore(settings.at_once)
         self._closing = False
 
     async def sweep(self, now: datetime) -> datetime | None:
         """Send the due messages. Return the time of the next sweep; None if nothing is pending.
 
-        Raises the errors of the ledger. A message whose outcome could not be recorded is sent again when its claim has
-        expired.
+        Raises the errors of the ledger. If the outcome of a message could not be recorded, the message is sent again
+        when its claim has expired.
         """
         due = [_PENDING, Condition("due_at", "<=", now)]
         for (webhook_id,), _, _ in await aresolve(self._ledger.groups(Delivery, ["webhook_id"], where=due)):
@@ -101,9 +103,9 @@ class Deliverer:
         return delivery.due_at if delivery is not None else None
 
     async def close(self) -> None:
-        """Let requests in progress finish, and start no more. Requests that take too long are cancelled.
+        """Let requests in progress finish, and start no more.
 
-        Their messages are sent again when their claims have expired.
+        Requests that take too long are cancelled. Their messages are sent again when their claims have expired.
         """
         self._closing = True
         try:
@@ -116,7 +118,7 @@ class Deliverer:
             self._closing = False
 
     async def _wait_for_lanes(self, seconds: float) -> None:
-        """Wait at most `seconds` until all lanes have ended. Raises the first error of those that have."""
+        """Wait at most `seconds` until all lanes have ended. Raises the first error of a lane that has ended."""
         if self._lanes:
             await asyncio.wait(self._lanes.values(), timeout=seconds)
         ended = [(webhook_id, lane) for webhook_id, lane in self._lanes.items() if lane.done()]
@@ -148,7 +150,7 @@ class Deliverer:
             return
         async with self._slots:
             claim = claim_change(delivery, self._clock.now(), self._settings)
-            if await self._write([claim]) is None:  # otherwise another process has claimed it
+            if await self._write([claim]) is None:  # otherwise another process has claimed the delivery
                 await self._send(delivery, webhook, claim.values["claim"])
 
     async def _send(self, delivery: Delivery, webhook: Webhook, claim: str) -> None:
@@ -161,13 +163,13 @@ class Deliverer:
     async def _record_outcome(self, delivery: Delivery, claim: str, outcome: Outcome) -> None:
         now = self._clock.now()
         changes = outcome_changes(delivery, claim, outcome, now, self._settings)
-        # If the run was deleted before its message was sent, its event is left out. If the delivery itself has changed,
-        # another process has claimed it, or it was removed, and there is nothing to record.
+        # If the run was deleted before its message was sent, the event is left out. If the delivery itself has changed,
+        # it was claimed by another process, or was removed, so there is nothing to record.
         if await self._write([*changes, *event_changes(delivery, outcome, now)]) == Run.TABLE:
             await self._write(changes)
 
     async def _write(self, changes: Sequence[Change]) -> str | None:
-        """Write changes. Return None, or the table of the record with a conflict if they were refused."""
+        """Write changes. Return None if they were written, or else the table of the record that was in conflict."""
         try:
             await aresolve(self._ledger.write(changes))
         except RecordConflict as conflict:
@@ -175,13 +177,13 @@ class Deliverer:
         return None
 
 
-# -- messages, and the changes that follow from their outcome
+# -- messages, and the changes that follow from their outcomes
 
 
 def claim_change(delivery: Delivery, now: datetime, settings: WebhookSettings) -> Update:
-    """Return the change that claims a delivery. It is refused if another process has claimed it."""
-    held_until = now + timedelta(seconds=settings.timeout + _GRACE)
-    return Update(Delivery, delivery.id, {"claim": str(draw_run_id()), "due_at": held_until}, _unchanged(delivery))
+    """Return the change that claims a delivery. It is refused if another process has claimed the delivery."""
+    claimed_until = now + timedelta(seconds=settings.timeout + _GRACE)
+    return Update(Delivery, delivery.id, {"claim": str(draw_run_id()), "due_at": claimed_until}, _unchanged(delivery))
 
 
 def body_of(delivery: Delivery) -> bytes:
@@ -210,7 +212,7 @@ class Outcome:
     answer: Answer
     due_at: datetime | None = None
     gone: bool = False
-    """True if the receiver wants no more messages (410)."""
+    """True if the receiver answered 410, which means that it wants no more messages."""
 
 
 def outcome_of(delivery: Delivery, answer: Answer, now: datetime, settings: WebhookSettings) -> Outcome:
@@ -228,7 +230,7 @@ def outcome_of(delivery: Delivery, answer: Answer, now: datetime, settings: Webh
 
 
 def _jitter_fraction(delivery: Delivery) -> float:
-    """Return a number from 0 to 1 that is derived from the delivery and the attempt, and so reproducible."""
+    """Return a number from 0 to 1 that is derived from the delivery and the attempt, so that it is reproducible."""
     return int(digest("jitter", delivery.id, delivery.attempts)[:8], 16) / 0xFFFFFFFF
 
 
@@ -280,7 +282,7 @@ def _unchanged(delivery: Delivery) -> list[Condition]:
 
 
 def event_changes(delivery: Delivery, outcome: Outcome, now: datetime) -> list[Change]:
-    """Return the change that logs an event of the run, if the delivery has succeeded or failed permanently."""
+    """Return the change that adds an event to the run, or no change if there will be another attempt."""
     if delivery.run_id is None or outcome.status == "pending":
         return []
     payload: dict[str, Any] = {

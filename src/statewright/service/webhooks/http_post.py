@@ -1,7 +1,7 @@
-"""Sending a message to a webhook: a POST request to a checked address, and the status of the response.
+"""Sending a message to a webhook: a POST request to an address that was checked, and the status of the response.
 
-Redirects are not followed, because they would bypass the check. The body of the response is read up to a limit, so that
-a typical receiver can finish sending it, and is discarded.
+Redirects are not followed, because they would bypass the check. The body of the response is discarded, but it is read
+up to a limit, so that a typical receiver can finish sending it.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from statewright.service.webhooks.address import find_addresses, read_url
 from statewright.service.webhooks.settings import WebhookSettings
 
 _MAX_READ: Final = 65536
-"""Maximum number of bytes of a response to read."""
+"""Maximum number of bytes to read of the body of a response."""
 _READ_SECONDS: Final = 1.0
-"""Maximum number of seconds for reading them."""
+"""Maximum number of seconds for reading the body of a response."""
 
 
 class Answer(NamedTuple):
@@ -32,11 +32,11 @@ class Answer(NamedTuple):
     error: str | None = None
     """The error; None if the message was delivered."""
     retry_after: float | None = None
-    """The receiver's Retry-After in seconds, if it sent one."""
+    """The Retry-After of the response in seconds, if it has one."""
 
 
 Post = Callable[[str, bytes, Mapping[str, str]], Awaitable[Answer]]
-"""Sends a body with headers to a URL. Never raises: errors are part of the answer."""
+"""Sends a message, given its URL, body and headers. Never raises an error: errors are part of the answer."""
 
 
 class HttpPost:
@@ -58,7 +58,7 @@ class HttpPost:
 
     async def _send(self, request: HttpRequest) -> Answer:
         seconds = self._settings.timeout
-        answer: Answer | None = None  # once it is known, failures to read the body do not matter
+        answer: Answer | None = None  # once the answer is known, a failure to read the body does not matter
         try:
             async with asyncio.timeout(seconds) as limit:
                 addresses = await find_addresses(request.url, self._settings)

@@ -1,7 +1,7 @@
 """The webhooks of a workspace: event types, and operations on their records.
 
-Webhooks of other workspaces are treated as missing. A secret is returned only when it is created, separately from the
-record: returned records contain no secrets.
+Webhooks of other workspaces are treated as missing. A secret is returned only when it is created, and separately from
+the record, because the records that are returned contain no secrets.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TEST_EVENT: Final = "webhook.test"
 
 
 def validate_event_types(names: Sequence[str]) -> list[str]:
-    """Validate event types, and remove duplicates. Raises InvalidRequest for unknown types."""
+    """Return event types without duplicates. Raises InvalidRequest for unknown types."""
     if isinstance(names, str):
         raise InvalidRequest(f"The events of a webhook must be a list, not the string {names!r}. Write [{names!r}].")
     for name in names:
@@ -53,7 +53,7 @@ _MAX_DESCRIPTION: Final = 1000
 
 
 class WithSecret(NamedTuple):
-    """A webhook, and its secret if that was just created. It cannot be read later."""
+    """A webhook, and its secret if the secret was just created. A secret cannot be read later."""
 
     webhook: Webhook
     secret: str | None
@@ -71,8 +71,8 @@ async def add_webhook(
 ) -> WithSecret:
     """Create a webhook for events of some types, or of all types by default.
 
-    Raises InvalidRequest for a URL that may not be called or an unknown type, RequestConflict if the workspace has too
-    many webhooks.
+    Raises InvalidRequest for a URL that may not be called or an unknown type, and RequestConflict if the workspace has
+    too many webhooks.
     """
     types = validate_event_types(events)
     _check_description(description)
@@ -120,7 +120,7 @@ async def change_webhook(
     now: datetime,
     settings: WebhookSettings = DEFAULT_SETTINGS,
 ) -> WithSecret:
-    """Change the given fields of a webhook. Activating it resets its count of failures.
+    """Change the fields of a webhook that are not None. Activating a webhook resets its count of failures.
 
     After a rotation of the secret, messages are also signed with the previous secret for some time, so that receivers
     can switch to the new one. Raises NotFound, and InvalidRequest for an invalid field.

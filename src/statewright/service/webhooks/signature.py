@@ -2,8 +2,8 @@
 
 The header `statewright-signature` is `t=<seconds since 1970>,v1=<hex>`. The value of `v1` is the HMAC-SHA256 of the
 time, a full stop and the body as received, with the whole secret, including `whsec_`, as the key. While a secret is
-being replaced, there are two `v1`, one of which must be valid. The time is signed too, so that an old message cannot be
-replayed later.
+being replaced, there are two values of `v1`, one of which must be valid. The time is signed, too, so that an old
+message cannot be replayed later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from statewright.service.webhooks.settings import WebhookSettings
 SIGNATURE_HEADER: Final = "statewright-signature"
 SECRET_PREFIX: Final = "whsec_"
 _MAX_HEADER: Final = 4096
-"""Characters of the header that are read."""
+"""Maximum number of characters of the header that are read."""
 
 
 def draw_secret() -> str:
@@ -50,11 +50,11 @@ def verify(
 ) -> None:
     """Raise Unauthorized unless a message was signed with one of the secrets, at most `tolerance` seconds ago.
 
-    The body must be the bytes as received: JSON that was parsed and encoded again may differ from them. Within the
+    `body` must be the bytes as received, because JSON that was parsed and encoded again may differ. Within the
     tolerance, a message may arrive twice, with the same `id`.
     """
     time, signatures = _parse(header)
-    # All pairs are compared, in constant time, so that the duration reveals nothing.
+    # All secrets are compared with all signatures, in constant time, so that the duration reveals nothing.
     matches = [
         hmac.compare_digest(_signature(secret, time, body).encode(), signature.encode())
         for secret in _as_list(secrets)
@@ -105,7 +105,7 @@ def _check_age(time: int, now: float, tolerance: float) -> None:
         )
 
 
-# -- secrets in records: the current one, and for some time the previous one
+# -- secrets in records: the current secret, and for some time after a rotation also the previous one
 
 
 def secrets_of(webhook: Webhook, now: datetime) -> list[str]:
@@ -113,10 +113,10 @@ def secrets_of(webhook: Webhook, now: datetime) -> list[str]:
     secret = webhook.secret
     if isinstance(secret, str):
         return [secret]
-    parts = cast("Mapping[str, Any]", secret)
-    until = parts.get("previousUntil")
-    previous = [parts["previous"]] if until is not None and now < datetime.fromisoformat(until) else []
-    return [parts["current"], *previous]
+    secrets = cast("Mapping[str, Any]", secret)
+    until = secrets.get("previousUntil")
+    previous = [secrets["previous"]] if until is not None and now < datetime.fromisoformat(until) else []
+    return [secrets["current"], *previous]
 
 
 def rotated_secret(webhook: Webhook, now: datetime, settings: WebhookSettings) -> tuple[Json, str]:

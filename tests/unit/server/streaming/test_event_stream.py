@@ -319,7 +319,7 @@ def test_live_events_are_sent_on_request():
             path = f"/workflow-runs/{started['id']}"
             quiet = asyncio.ensure_future(api.call("GET", f"{path}/stream"))
             live = asyncio.ensure_future(api.call("GET", f"{path}/stream?live=true"))
-            while api.service.hub.listeners < 2:
+            while api.service.hub.listener_count < 2:
                 await asyncio.sleep(0.005)
             api.service.hub.publish([LiveEvent(started["id"], "message", {"text": "hel"}, "draft")])
             await api.post(f"{path}/cancel")

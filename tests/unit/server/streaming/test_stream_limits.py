@@ -21,9 +21,9 @@ def test_streams_are_counted_per_workspace() -> None:
     streams = OpenStreams(InMemoryLedger(), lambda: NOW, 2)
     with streams.register("a", None, print), streams.register("a", None, print):
         with pytest.raises(TooManyRequests):
-            streams.check_room("a")
-        streams.check_room("b")
-    streams.check_room("a")
+            streams.check_capacity("a")
+        streams.check_capacity("b")
+    streams.check_capacity("a")
 
 
 class UnavailableLedger(InMemoryLedger):
@@ -76,7 +76,7 @@ def test_a_stream_ends_as_soon_as_its_key_is_revoked() -> None:
             async with asyncio.timeout(600):
                 while True:
                     try:
-                        streams.check_room("x")
+                        streams.check_capacity("x")
                         assert streams._stops_by_key  # the stream is open
                         break
                     except AssertionError:

@@ -53,7 +53,7 @@ async def test_events_are_followed_until_the_run_ends(context: ServiceContext, n
     await add_events(context, run, "WORKFLOW_COMPLETED", status=RunStatus.COMPLETED)
     assert await asyncio.gather(*following) == [[1, 2, 3, 4, 5], [2, 3, 4, 5], [4, 5]]
     assert await read_after(5) == await read_after(99) == []
-    assert context.hub.listeners == 0
+    assert context.hub.listener_count == 0
 
 
 async def test_events_of_another_process_between_local_events_are_not_skipped(

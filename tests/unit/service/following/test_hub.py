@@ -27,7 +27,7 @@ def event(run_id: str, seq: int, now: datetime) -> RunEvent:
 async def test_listeners_receive_the_events_of_their_run_in_order(now: datetime) -> None:
     hub = Hub()
     with hub.listening("a") as first, hub.listening("a") as second, hub.listening("b") as other:
-        assert hub.listeners == 3
+        assert hub.listener_count == 3
         hub.publish([event("a", 1, now), event("a", 2, now)])
         hub.publish([event("a", 3, now)])
         hub.publish([])
@@ -35,7 +35,7 @@ async def test_listeners_receive_the_events_of_their_run_in_order(now: datetime)
         assert hub.take_events(first) == []
         assert [item.seq for item in hub.take_events(second)] == [1, 2, 3]
         assert hub.take_events(other) == []
-    assert hub.listeners == 0
+    assert hub.listener_count == 0
 
 
 @pytest.mark.anyio
@@ -45,7 +45,7 @@ async def test_events_from_another_thread_wake_a_listener_at_once(now: datetime)
         timer = threading.Timer(0.01, lambda: hub.publish([event("a", 1, now)]))
         timer.start()
         started_at = time.monotonic()
-        await listener.wait_for_news(10)
+        await listener.wait_for_activity(10)
         assert time.monotonic() - started_at < 5
         assert len(hub.take_events(listener)) == 1
         timer.join()
@@ -55,7 +55,7 @@ async def test_events_from_another_thread_wake_a_listener_at_once(now: datetime)
 async def test_a_listener_waits_no_longer_than_its_timeout() -> None:
     hub = Hub()
     with hub.listening("a") as listener:
-        await listener.wait_for_news(0.01)
+        await listener.wait_for_activity(0.01)
         assert hub.take_events(listener) == []
 
 
@@ -64,10 +64,10 @@ async def test_a_listener_with_queued_events_does_not_wait(now: datetime) -> Non
     hub = Hub()
     with hub.listening("a") as listener:
         hub.publish([event("a", 1, now)])
-        await listener.wait_for_news(10)
+        await listener.wait_for_activity(10)
         hub.take_events(listener)
         hub.publish([event("a", 2, now)])
-        await listener.wait_for_news(10)
+        await listener.wait_for_activity(10)
         assert [item.seq for item in hub.take_events(listener)] == [2]
 
 
@@ -84,7 +84,7 @@ def test_a_listener_whose_event_loop_is_closed_does_not_affect_others(now: datet
                 return [getattr(item, "seq", None) for item in hub.take_events(other)]
 
         asyncio.run(open_listener())
-        assert hub.listeners == 1
+        assert hub.listener_count == 1
         hub.publish([event("a", 1, now)])
         hub.publish([event("a", 2, now)])
         assert asyncio.run(receive()) == [3]

@@ -80,7 +80,7 @@ async def test_idle_followers_share_one_query(
     await aresolve(ledger.write([Insert(run) for run in runs]))
     streams: list[Any] = [follow(context, run.id, 0) for run in runs]
     readers = [asyncio.create_task(anext(stream)) for stream in streams]
-    await wait_until(lambda: context.hub.listeners == 50 and ledger.queries["groups"] >= 3)
+    await wait_until(lambda: context.hub.listener_count == 50 and ledger.queries["groups"] >= 3)
     before = ledger.queries.copy()
     await wait_until(lambda: ledger.queries["groups"] >= before["groups"] + 20)
     queries_while_idle = ledger.queries - before

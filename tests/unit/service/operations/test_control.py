@@ -204,7 +204,7 @@ async def test_a_parent_and_a_child_that_it_waits_for_are_cancelled_in_one_write
 ) -> None:
     child = await insert(context, new_run(id="run_1", parent_id="run_2", parent_waits=True))
     parent = await insert(context, new_run(id="run_2", status=RunStatus.WAITING))
-    cancellation = await ControlOperations(context).cancellation([child, parent], "why")
+    cancellation = await ControlOperations(context).prepare_cancellation([child, parent], "why")
     await aresolve(context.ledger.write(cancellation.changes))
     cancellation.publish()
     result = await aresolve(context.ledger.find(Run))

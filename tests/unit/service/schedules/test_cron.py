@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.work import examples
 
 from statewright.errors import InvalidRequest
-from statewright.service.schedules.cron import last_times, next_time, times, validate_cron, zone_of
+from statewright.service.schedules.cron import iter_times, last_times, next_time, validate_cron, zone_of
 
 SPRING = "2026-03-28T22:30"
 AUTUMN = "2026-10-24T21:30"
@@ -25,7 +25,7 @@ def at(text: str) -> datetime:
 
 
 def due(cron: str, timezone: str, after: str, count: int) -> list[str]:
-    return [f"{item:%d %H:%M}" for item in islice(times(cron, timezone, at(after)), count)]
+    return [f"{item:%d %H:%M}" for item in islice(iter_times(cron, timezone, at(after)), count)]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ OFFSETS = st.integers(-7200, 7200)
 def test_times_increase_and_do_not_depend_on_where_the_search_begins(
     cron: str, zone: str, change: str, offset: int, between: float
 ) -> None:
-    result = list(islice(times(cron, zone, at(change) + timedelta(seconds=offset)), 8))
+    result = list(islice(iter_times(cron, zone, at(change) + timedelta(seconds=offset)), 8))
     for earlier, later in pairwise(result):
         assert earlier < later
         assert next_time(cron, zone, earlier + (later - earlier) * between) == later
@@ -105,7 +105,7 @@ def test_times_increase_and_do_not_depend_on_where_the_search_begins(
 def test_the_last_times_are_the_last_of_all_times(cron: str, zone: str, change: str, days: int, limit: int) -> None:
     since, until = at(change) - timedelta(days=days), at(change) + timedelta(hours=5)
     all_times: list[datetime] = []
-    for time in times(cron, zone, since):
+    for time in iter_times(cron, zone, since):
         if time > until:
             break
         all_times.append(time)

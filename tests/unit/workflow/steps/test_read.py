@@ -84,7 +84,7 @@ def test_the_digest_depends_only_on_the_content() -> None:
     [
         ("{", "Line 1, column 2: It is not valid JSON"),
         (b"\xff", "It is not valid JSON"),
-        ("[]", "It must be a map, and is a list: []."),
+        ("[]", "It must be a map, but is a list: []."),
         ({**LEAD, "steps": []}, "In 'steps'"),
         ({**LEAD, "name": ""}, "In 'name'"),
         ({**LEAD, "name": "x" * 201}, "In 'name'"),
@@ -99,7 +99,7 @@ def test_the_digest_depends_only_on_the_content() -> None:
         (with_changes(0, next="sned"), "In 'steps[0].next': Step 'sned' does not exist. Did you mean 'send'?"),
         (with_changes(0, next="send", end=True), "In 'steps[0]': The step has both next and end. Keep one of them."),
         (with_changes(0, retry={"maxAttempts": 0}), "In 'steps[0].retry.maxAttempts'"),
-        (with_changes(0, retry={"maxAttempts": 21}), "It must be less than or equal to 20, and is a number: 21."),
+        (with_changes(0, retry={"maxAttempts": 21}), "It must be less than or equal to 20, but is a number: 21."),
         (with_changes(0, retry={"maxAttemps": 2}), "The key 'maxAttemps' is not known. Did you mean 'maxAttempts'?"),
         (with_changes(0, retry={"backoffMs": 99}), "In 'steps[0].retry.backoffMs'"),
         (with_changes(0, retry={"backoffMultiplier": 11}), "In 'steps[0].retry.backoffMultiplier'"),
