@@ -251,7 +251,7 @@ class RunAttempt:
     # -- postponing
 
     async def _postpone(self, until: datetime) -> None:
-        """Release the run. Workers may claim it again at the time `until`."""
+        """Release the run. Workers may claim it again from `until` on."""
         progress = Progress(replace(self._run, status=RunStatus.PENDING), NO_GRAPH)
         try:
             await self._context.write(progress.postpone_changes(until, self._context.now()))

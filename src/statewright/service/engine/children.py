@@ -1,7 +1,7 @@
 """Child runs: runs that nodes start.
 
 A child is created in the transaction that saves the result of the node that starts it. So a node that fails has started
-no run. A node that is executed again gives its child the same run id, by which it finds the run that it has started.
+no run. A node that is executed again gives its child the same run id, by which it finds the run that it started before.
 """
 
 from __future__ import annotations

@@ -109,7 +109,8 @@ class Progress:
         self._version = run.version if run.status is RunStatus.WAITING else None
         """The version of the run that the first write requires; None for any version.
 
-        A signal that arrives after the inbox was read changes the version, so that it is not lost.
+        A signal that arrives after the inbox was read changes the version. The write is refused then, so that the
+        signal is not lost.
         """
         self.values: Mapping[str, Any] = {}
         """The state at the start of the attempt, which becomes the output if nothing is left to execute."""
@@ -189,7 +190,7 @@ class Progress:
         return self._changes(changeset, now)
 
     def postpone_changes(self, until: datetime, now: datetime) -> list[Change]:
-        """Return the changes that release the run until workers may claim it again."""
+        """Return the changes that release the run. Workers may claim it again from `until` on."""
         return self._changes(ChangeSet(values=release_values(until)), now)
 
     def next_day_changes(self, limit: SpendingLimitReached, now: datetime, *, pauses: bool) -> list[Change]:

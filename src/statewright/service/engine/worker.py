@@ -320,7 +320,7 @@ class RunWorker:
     # -- registration and heartbeats
 
     async def _register_with_retries(self) -> None:
-        """Register, and retry until it succeeds: other workers see only by the record that this one is lost."""
+        """Register, and retry until it succeeds. Otherwise other workers would not notice that this one is lost."""
         while not self._draining:
             self._wakeup.clear()
             try:
@@ -427,13 +427,14 @@ class RunWorker:
                 await self._release_all(worker_id, now, Absent(Worker, where(id=worker_id)))
 
     async def _release_all(self, worker_id: str, now: datetime, unchanged: Absent) -> None:
-        """Release the runs of a lost worker. `unchanged` guards each release, and fails if its record has changed."""
+        """Release the runs of a lost worker. `unchanged` refuses each release if the worker's record has changed."""
         runs = await aresolve(self._ledger.find(Run, _claimed_by(worker_id)))
         count = sum([await self._release_lost(run, now, unchanged) for run in runs])
         if count:
             logger.warning("Worker %s is lost: %d of its runs were released.", worker_id, count)
             self._wakeup.set()
 
+<<<<<<< ours
     async def _release_lost(self, run: Run, now: datetime, unchanged: Absent) -> bool:
         """Release a run of a lost worker, or set it aside if that has happened too often."""
         losses = run.losses + 1
@@ -452,6 +453,10 @@ class RunWorker:
 
     async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent, **values: Any) -> bool:
         """Release a run, so that any worker may claim it. Return False if the run has changed or a guard fails."""
+=======
+    async def _release(self, run: Run, now: datetime, reason: str, *guards: Absent) -> bool:
+        """Release a run, so that any worker may claim it. Return False if the run or a guard has changed."""
+>>>>>>> theirs
         events = [NewEvent("WORKFLOW_RESUMED", {"reason": reason})] if run.begun else []
         guard = [Condition("version", "=", run.version), Condition("claim", "=", run.claim)]
         try:
