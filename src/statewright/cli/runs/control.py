@@ -64,7 +64,7 @@ def resume(
 
 
 def _match_answers(client: Client, run_id: str, answers: Sequence[str]) -> dict[str, Any]:
-    """Return the answers by question id. Raises UsageError if it is unclear which question they answer."""
+    """Return the answers by question id. Raises UsageError if it is unclear which questions they answer."""
     questions = {wait.id: wait for wait in list_waits(client, client.runs.get(run_id)) if wait.kind == "question"}
     if not questions:
         raise UsageError(f"Run {run_id} has no open questions. See what it waits for: statewright runs show {run_id}")
@@ -92,7 +92,8 @@ def signal(
         ),
     ] = None,
     key: Annotated[
-        str | None, typer.Option("--key", metavar="KEY", help="An idempotency key: it sends at most one signal.")
+        str | None,
+        typer.Option("--key", metavar="KEY", help="An idempotency key, with which at most one signal is sent."),
     ] = None,
     url: UrlOption = None,
 ) -> None:
@@ -135,7 +136,10 @@ def approve(
 
 
 def _resolve_approval(client: Client, approval_or_run: str) -> str:
-    """Return the id of an approval; a run id stands for its only open approval. Raises UsageError if it is not one."""
+    """Return the id of an approval, or of the only open approval of a run.
+
+    Raises UsageError if a run has no open approval, or several.
+    """
     if not approval_or_run.startswith("run_"):
         return approval_or_run
     run = client.runs.get(approval_or_run)

@@ -91,7 +91,7 @@ def schema(
     language: Annotated[Literal["states"], typer.Argument(metavar="LANGUAGE", help="`states` for workflows in YAML.")],
 ) -> None:
     """Print the JSON Schema of a workflow language, for completion and validation in editors."""
-    # Imported here, because `init` must work without the extra `states`.
+    # Imported here, so that `init` works without the libraries of the extra `states`.
     from statewright.workflow.states.language.json_schema import language_schema
 
     say(to_json(language_schema()))
