@@ -1,8 +1,8 @@
 """Repair of text that UTF-8 cannot encode, and of numbers that JSON cannot represent.
 
-A Python string may contain a lone surrogate: JSON permits one (`"\\ud83d"`), and models, tools and browsers produce
-them when an emoji is cut in two. Such text cannot be sent, saved or printed, and a conversation that contains it would
-fail in every later turn. So text is repaired when it is received.
+A Python string may contain a lone surrogate: JSON permits an escape such as `"\\ud83d"`, and models, tools and browsers
+produce one when they cut an emoji in two. Such text cannot be sent, saved or printed, and a conversation that contains
+it would fail in every later turn. So text is repaired when it is received.
 """
 
 from __future__ import annotations

@@ -52,16 +52,15 @@ def problems(document: Any, **options: Any) -> list[Problem]:
 @pytest.mark.parametrize(
     ("document", "expected"),
     [
-        (5, "It must be a map, and is a number: 5."),
+        (5, "It must be a map, but is a number: 5."),
         ({}, "'ownerName' is missing. Write ownerName = \"Ann\"."),
         (
             {"ownerName": "a", "pet": 1},
-            "In 'pet': The key 'pet' is not known. Did you mean 'pets'? "
-            "Keys: favourite, nickname, ownerName, pets, size, tool.",
+            "In 'pet': Unknown key 'pet'. Did you mean 'pets'? Keys: favourite, nickname, ownerName, pets, size, tool.",
         ),
-        ({"ownerName": None}, "In 'ownerName': It must be a string, and is null: null."),
-        ({"ownerName": "a", "size": "big"}, "In 'size': It must be a number, and is a string: \"big\"."),
-        ({"ownerName": "a", "pets": []}, "In 'pets': It must have at least 1 item, and is a list: []."),
+        ({"ownerName": None}, "In 'ownerName': It must be a string, but is null: null."),
+        ({"ownerName": "a", "size": "big"}, "In 'size': It must be a number, but is a string: \"big\"."),
+        ({"ownerName": "a", "pets": []}, "In 'pets': It must have at least 1 item, but is a list: []."),
         ({"ownerName": "a", "pets": [{}]}, "In 'pets[0]': 'kind' is missing."),
         (
             {"ownerName": "a", "pets": [{"kind": "cta"}]},
@@ -69,19 +68,19 @@ def problems(document: Any, **options: Any) -> list[Problem]:
         ),
         (
             {"ownerName": "a", "pets": [{"kind": "cat", "live": 1}]},
-            "In 'pets[0].live': The key 'live' is not known. Did you mean 'lives'? Keys: kind, lives.",
+            "In 'pets[0].live': Unknown key 'live'. Did you mean 'lives'? Keys: kind, lives.",
         ),
         (
             {"ownerName": "a", "pets": [{"kind": "cat", "lives": True}]},
-            "In 'pets[0].lives': It must be a whole number from 1, and is a boolean: true.",
+            "In 'pets[0].lives': It must be a whole number from 1, but is a boolean: true.",
         ),
         (
             {"ownerName": "a", "pets": [{"kind": "dog", "tricks": {"sit": "x"}}]},
-            "In 'pets[0].tricks.sit': It must be a whole number, and is a string: \"x\".",
+            "In 'pets[0].tricks.sit': It must be a whole number, but is a string: \"x\".",
         ),
         (
             {"ownerName": "a", "favourite": {"kind": "dog"}},
-            "In 'favourite.kind': It must be 'cat', and is a string: \"dog\".",
+            "In 'favourite.kind': It must be 'cat', but is a string: \"dog\".",
         ),
         ({"ownerName": "a", "nickname": "b"}, "In 'nickname': 'b' will not do. Write another one."),
         ({"ownerName": "a", "tool": "b"}, "In 'tool': 'b' is not a tool."),
@@ -98,7 +97,7 @@ def test_all_problems_are_reported() -> None:
 
 def test_a_list_without_valid_items_is_not_called_empty() -> None:
     reported = problems({"ownerName": "a", "pets": [5]})
-    assert [str(problem) for problem in reported] == ["In 'pets[0]': It must be a map, and is a number: 5."]
+    assert [str(problem) for problem in reported] == ["In 'pets[0]': It must be a map, but is a number: 5."]
 
 
 def test_a_part_of_a_document_has_positions_and_a_notation() -> None:
@@ -109,12 +108,12 @@ def test_a_part_of_a_document_has_positions_and_a_notation() -> None:
         format_path=lambda path: "/".join(map(str, path)),
         map_noun="a table",
     )
-    assert problem == Problem("owners/0/favourite", 3, 7, "It must be a table, and is a number: 1.")
+    assert problem == Problem("owners/0/favourite", 3, 7, "It must be a table, but is a number: 1.")
 
 
 def test_4_1_11_secret_values_are_not_quoted() -> None:
     (problem,) = problems({"ownerName": ["hunter2"]}, is_secret=lambda path: path == ("ownerName",))
-    assert problem.message == "It must be a string, and is a list."
+    assert problem.message == "It must be a string, but is a list."
 
 
 def test_values_are_named_by_their_type() -> None:

@@ -30,7 +30,7 @@ def test_a_graph_may_be_a_table(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[graphs]\na = 1", "In 'graphs.a' (line 2, column 1): It must be a string or a table, and is a number."),
+        ("[graphs]\na = 1", "In 'graphs.a' (line 2, column 1): It must be a string or a table, but is a number."),
         ("[graphs.a]", "It has neither a path nor a file."),
         ('[graphs.a]\npath = "a:b"\nfile = "triage.yaml"', "It has both a path and a file."),
         ('[graphs.a]\nfile = "triage.yaml"\nversion = "1"', "The version of a file is computed from its content."),

@@ -146,26 +146,26 @@ root = 1
 """
     messages = read_problems(text, folder)
     assert messages == [
-        "In 'defaults.max_items' (line 2, column 1): It must be a whole number of at least 1, and is a number: 0.",
+        "In 'defaults.max_items' (line 2, column 1): It must be a whole number of at least 1, but is a number: 0.",
         "In 'assistants.a' (line 3, column 1): It has both a system_prompt and a prompt_file. Keep one of them.",
-        "In 'assistants.a.temperature' (line 4, column 1): It must be a number from 0 to 2, and is a number: 3.",
-        "In 'assistants.a.tools.0' (line 5, column 1): It must be a table, and is a number: 1.",
+        "In 'assistants.a.temperature' (line 4, column 1): It must be a number from 0 to 2, but is a number: 3.",
+        "In 'assistants.a.tools.0' (line 5, column 1): It must be a table, but is a number: 1.",
         "In 'assistants.a.tools.1' (line 5, column 1): 'name' is missing. Write name = \"read_file\".",
         messages[5],
-        "In 'assistants.b' (line 9, column 1): It must be a table, and is a string: \"text\".",
-        "In 'integrations.c.token' (line 11, column 1): It must be a string, a number or a table, and is a list.",
+        "In 'assistants.b' (line 9, column 1): It must be a table, but is a string: \"text\".",
+        "In 'integrations.c.token' (line 11, column 1): It must be a string, a number or a table, but is a list.",
         "In 'integrations.c.key' (line 12, column 1): "
         "The text after env: is not a valid variable name. Write env:NAME.",
         "In 'datasources.d' (line 13, column 1): 'folder' is missing. Write folder = \"documents\".",
-        "In 'datasources.d.glob' (line 14, column 1): It must be a string, and is a number: 1.",
+        "In 'datasources.d.glob' (line 14, column 1): It must be a string, but is a number: 1.",
         "In 'workflows.e' (line 15, column 1): 'file' is missing. Write file = \"workflow.yaml\".",
-        "In 'tools.f' (line 17, column 1): A tool must be a string, and is a number. Write 'module:function'.",
-        "In 'tools.allow_shel' (line 18, column 1): A tool must be a string, and is a boolean. "
+        "In 'tools.f' (line 17, column 1): A tool must be a string, but is a number. Write 'module:function'.",
+        "In 'tools.allow_shel' (line 18, column 1): A tool must be a string, but is a boolean. "
         "Did you mean 'allow_shell'?",
         messages[14],
         messages[15],
         messages[16],
-        "In 'tools.root' (line 23, column 1): It must be a string, and is a number: 1.",
+        "In 'tools.root' (line 23, column 1): It must be a string, but is a number: 1.",
     ]
     assert "none.md' cannot be read" in messages[5]
     assert "Tool 'g' is 'module', which is not a reference to a function." in messages[14]
@@ -176,7 +176,7 @@ root = 1
 
 @pytest.mark.parametrize("section", ["assistants", "integrations", "datasources", "tools", "workflows", "defaults"])
 def test_a_section_must_be_a_table(section: str, folder: Path) -> None:
-    message = f"In '{section}' (line 1, column 1): It must be a table, and is a number: 1."
+    message = f"In '{section}' (line 1, column 1): It must be a table, but is a number: 1."
     expected = message.removesuffix(": 1.") + "." if section == "integrations" else message
     assert read_problems(f"{section} = 1", folder) == [expected]
 
@@ -185,9 +185,7 @@ def test_unknown_keys_cause_warnings_with_suggestions(folder: Path) -> None:
     text = "asistants = 1\n[assistants.a]\nprompt = 'x'\nmodle = 'y'\n[defaults]\nmax_item = 3\n"
     messages = read_warnings(text, folder)
     assert messages[0].startswith(
-        "In 'asistants' (line 1, column 1): The key 'asistants' is not known. Did you mean 'assistants'?"
+        "In 'asistants' (line 1, column 1): Unknown key 'asistants'. Did you mean 'assistants'?"
     )
-    assert (
-        "In 'assistants.a.modle' (line 4, column 1): The key 'modle' is not known. Did you mean 'model'?" in messages[2]
-    )
+    assert "In 'assistants.a.modle' (line 4, column 1): Unknown key 'modle'. Did you mean 'model'?" in messages[2]
     assert "Did you mean 'max_items'? Keys: max_concurrency, max_items, model, provider." in messages[3]

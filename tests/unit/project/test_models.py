@@ -37,8 +37,8 @@ def test_invalid_models_are_problems(folder: Path) -> None:
     messages = read_problems('[models.a]\ntemperature = 3\nheaders = {X = 1}\napi_key = "env:"', folder)
     assert [message.split(": ", 1)[1] for message in messages] == [
         "'name' is missing. Write name = \"openai:gpt-5\".",
-        "It must be a number from 0 to 2, and is a number.",
-        "It must be a string, and is a number.",
+        "It must be a number from 0 to 2, but is a number.",
+        "It must be a string, but is a number.",
         "The text after env: is not a valid variable name. Write env:NAME.",
     ]
 

@@ -34,9 +34,9 @@ def test_settings_are_read(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ("port = 65536", "It must be a whole number from 0 to 65535, and is a number: 65536."),
-        ("port = true", "It must be a whole number from 0 to 65535, and is a boolean: true."),
-        ('durability = "exit"', "It must be 'sync' or 'async', and is a string"),
+        ("port = 65536", "It must be a whole number from 0 to 65535, but is a number: 65536."),
+        ("port = true", "It must be a whole number from 0 to 65535, but is a boolean: true."),
+        ('durability = "exit"', "It must be 'sync' or 'async', but is a string"),
         ('database = ""', "It is not a valid path."),
         ('cors_origin = "x"', "Did you mean 'cors_origins'?"),
         ("retention_days = 0", "It must be a whole number of at least 1"),
