@@ -74,32 +74,32 @@ def restore_annotation(plain: Any, class_of: ClassOf) -> Any:
     return UNKNOWN if any(arg is UNKNOWN for arg in args) else origin[args]
 
 
-def schema_form(schema: Any) -> str | None:
+def canonical_schema(schema: Any) -> str | None:
     """Return a type or a JSON Schema as a string that is the same in every process; None for no schema.
 
     Two questions are considered to have the same schema if these strings are equal. The types themselves cannot be
     compared, because a stored type cannot always be restored.
     """
-    return None if schema is None else _ADDRESS.sub("", _canonical_text(schema))
+    return None if schema is None else _ADDRESS.sub("", _format_canonically(schema))
 
 
 _ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 
 
-def _canonical_text(hint: Any) -> str:
+def _format_canonically(hint: Any) -> str:
     if isinstance(hint, dict):
         import json  # rarely needed
 
         return "json " + json.dumps(hint, sort_keys=True, default=repr)
     origin, args = get_origin(hint), get_args(hint)
     if origin is Annotated:
-        return f"Annotated[{_canonical_text(args[0])}, {', '.join(map(repr, args[1:]))}]"
+        return f"Annotated[{_format_canonically(args[0])}, {', '.join(map(repr, args[1:]))}]"
     if origin is Union or origin is types.UnionType:
-        return " | ".join(map(_canonical_text, args))
+        return " | ".join(map(_format_canonically, args))
     if origin is Literal:
         return f"Literal[{', '.join(map(repr, args))}]"
     if origin is not None and args:
-        return f"{_canonical_text(origin)}[{', '.join(map(_canonical_text, args))}]"
+        return f"{_format_canonically(origin)}[{', '.join(map(_format_canonically, args))}]"
     if isinstance(hint, type):
         return f"{hint.__module__}.{hint.__qualname__}"
     return repr(hint)

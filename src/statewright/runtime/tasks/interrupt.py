@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from statewright.channels import copy_container
-from statewright.checkpoint import Interrupt, schema_form
+from statewright.checkpoint import Interrupt, canonical_schema
 from statewright.clock import Duration, as_seconds
 from statewright.errors import InvalidUpdateError
 from statewright.graph import Command, ParentCommand
@@ -143,7 +143,7 @@ def wait_for(
     question_id = interrupt_id(scope.task.id, scope.next_question(key))
     parts = question_parts()
     parts["value"] = copy_container(parts["value"])  # the node may change it later
-    form = schema_form(parts.get("schema"))
+    form = canonical_schema(parts.get("schema"))
     question = Interrupt(id=question_id, key=key, schema_form=form, due_at=until, namespace=run.namespace, **parts)
     before = run.questions.by_id.get(question_id) or run.known_interrupts.get(question_id)
     if question_id in run.answers:
@@ -168,7 +168,7 @@ def _check_answer(answer: Any, before: Interrupt | None, question: Interrupt) ->
     """
     if question.schema is None or before is None or answer is None:
         return answer
-    if schema_form(before.schema) == question.schema_form:
+    if canonical_schema(before.schema) == question.schema_form:
         return answer
     return check_value(f"answer to {question.id}", question.schema, answer)
 
