@@ -22,6 +22,7 @@ class ConflictingWrites(RunError):
     """Two tasks of one superstep wrote to a channel that holds a single value."""
 
     def __init__(self, channel: str, nodes: Sequence[str], *, what: str = "keeps one value") -> None:
+        """Compose the message. `what` says, as a predicate of the channel, why both writes cannot be applied."""
         self.channel = channel
         self.nodes = tuple(nodes)
         writers = " and ".join(repr(node) for node in self.nodes)
@@ -78,6 +79,7 @@ class BudgetExceeded(RunError):
 
     def __init__(self, what: str, limit: object, spent: object, *, last_steps: Sequence[Sequence[str]] = ()) -> None:
         self.what = what
+        """The limit that was exceeded, in words, such as `tokens`."""
         self.limit = limit
         self.spent = spent
         ran = "; the last superstep ran " + ", ".join(map(repr, last_steps[-1])) if last_steps else ""
@@ -88,7 +90,7 @@ class BudgetExceeded(RunError):
 
 
 class NodeFailed(RunError):
-    """An exception raised by a node, which is the cause. Used in records and batch results; it is not raised itself."""
+    """A wrapper of an exception that a node raised, for records and batch results. It is never raised itself."""
 
     def __init__(self, node: str, error: BaseException, *, step: int, attempt: int = 1) -> None:
         self.node = node
@@ -105,8 +107,9 @@ class NodeTimeoutError(RunError, TimeoutError):
     def __init__(self, node: str, kind: str, seconds: float) -> None:
         self.node = node
         self.kind = kind
+        """`run` if the whole attempt took too long, `idle` if it was inactive for too long."""
         self.seconds = seconds
-        failure = "took longer than" if kind == "run" else "gave no sign of life for"
+        failure = "took longer than" if kind == "run" else "showed no activity for"
         hint = "Raise run_timeout" if kind == "run" else "Call runtime.heartbeat() while it works, raise idle_timeout"
         super().__init__(f"Node {node!r} {failure} {seconds:g} s. {hint}, or give it a retry policy.")
 
@@ -190,7 +193,7 @@ class InvalidResume(RunError):
 
 
 class UnansweredInterrupts(RunError):
-    """New input arrived on a thread that still waits for answers."""
+    """New input arrived on a thread that is still waiting for answers."""
 
     exit_code: ClassVar[int] = 2
 
@@ -199,7 +202,7 @@ class UnansweredInterrupts(RunError):
         self.open_ids = tuple(question_id for question_id, _ in open_questions)
         questions = "; ".join(f"{question_id}: {value!r}" for question_id, value in open_questions)
         super().__init__(
-            f"Thread {thread_id!r} waits for answers ({questions}), so new input would discard its work. "
+            f"Thread {thread_id!r} is waiting for answers ({questions}), so new input would discard its work. "
             f"Answer with Command(resume=...), or pass on_unfinished='discard' to start again."
         )
 
@@ -261,7 +264,7 @@ class GraphDrained(RunError):
 
 
 class RoutingError(RunError):
-    """The result of a state or of a router names no valid next step: an empty iteration, or an unknown name."""
+    """The result of a state or of a router leads to no valid next step: an iteration is empty, or a name is unknown."""
 
 
 # -- models and tools
@@ -329,4 +332,4 @@ class HiddenMessagesWarning(UserWarning):
 
 
 class NoCheckpointerWarning(UserWarning):
-    """A run waits for an answer without a checkpointer, so it cannot be resumed."""
+    """A run is waiting for an answer, but cannot be resumed because it has no checkpointer."""
