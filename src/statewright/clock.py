@@ -87,7 +87,7 @@ class Clock(Protocol):
         ...
 
     def wait(self, woken: threading.Event, seconds: Seconds) -> None:
-        """Block the thread until the event `woken` is set, or for at most a number of seconds."""
+        """Block the thread until the event `woken` is set, but for at most `seconds`."""
         ...
 
 

@@ -79,7 +79,7 @@ class Event:
     ) -> None:
         self.kind: EventKind = kind
         self.data = data
-        """The data; see `runtime/instrument.py` for that of each kind. In the log, it is a small amount of plain data."""
+        """Depends on the kind; see `runtime/instrument.py`. In the log, it is a small amount of plain data."""
         self.at = at
         """The time of the commit; None for a live event."""
         self.run_id = run_id

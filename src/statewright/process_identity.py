@@ -1,8 +1,8 @@
 """The identity of this process, and whether another process on the same machine has ended.
 
 A killed process does not release its leases, and other processes would have to wait until the leases expire. Processes
-on the same machine can see that it is gone: its id is no longer in use, or belongs to a process that started at another
-time.
+on the same machine can see that the killed process is gone: its id is no longer in use, or belongs to a process that
+started at another time.
 """
 
 from __future__ import annotations

@@ -150,7 +150,7 @@ class LazyCommand(TyperCommand):
 
 
 def expand_groups(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a command function in which the fields of a dataclass replace each parameter of that type.
+    """Return a command function in which each parameter that is a dataclass is replaced by one parameter per field.
 
     Such a dataclass groups options that several commands have in common.
     """

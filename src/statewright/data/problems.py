@@ -106,16 +106,16 @@ def problems_from(
         path, message, advice = (*within, *match.path), "", ""
         match details["type"]:
             case kind if kind in UNKNOWN_KEY:
-                message, advice = f"Unknown key {path[-1]!r}.", suggest_key(str(path[-1]), match.container)
+                message, advice = f"Unknown key {path[-1]!r}.", suggest_key(str(path[-1]), match.container_types)
             case "missing" | "missing_argument":
                 path, key = path[:-1], path[-1]
-                message, advice = f"{key!r} is missing.", _example(match.container, str(key))
+                message, advice = f"{key!r} is missing.", _example(match.container_types, str(key))
             case "union_tag_not_found":
                 message = f"{details['ctx']['discriminator']} is missing."
             case "union_tag_invalid":
                 key, tag = details["ctx"]["discriminator"].strip("'"), details["ctx"]["tag"]
                 path, message = (*path, key), f"{tag!r} is not a valid {key}."
-                advice = suggestion(tag, _tags(match.kinds, key), noun=f"{key.capitalize()}s")
+                advice = suggestion(tag, _tags(match.types, key), noun=f"{key.capitalize()}s")
             case "value_error":
                 message, advice = (*details["ctx"]["error"].args, "", "")[:2]
             case "too_short" if length_hint(details["input"]) >= details["ctx"]["min_length"]:
@@ -141,7 +141,7 @@ def describe_kind(value: Any, map_noun: str = "a map") -> str:
 
 def suggest_key(key: str, models: Iterable[type[Any]]) -> str:
     """Return a hint for an unknown key: the most similar key of the models, and all their keys."""
-    return suggestion(key[:_MAX_COMPARED], [alias for model in models for alias in _fields(model)], noun="Keys")
+    return suggestion(key[:_MAX_COMPARED], [alias for model in models for alias in _fields_by_key(model)], noun="Keys")
 
 
 def _requirement(details: Any, map_noun: str) -> str:
@@ -153,7 +153,7 @@ def _requirement(details: Any, map_noun: str) -> str:
 
 
 def _example(models: Iterable[type[Any]], key: str) -> str:
-    examples = [field.examples for model in models for alias, field in _fields(model).items() if alias == key]
+    examples = [field.examples for model in models for alias, field in _fields_by_key(model).items() if alias == key]
     return f"Write {examples[0][0]}." if examples and examples[0] else ""
 
 
@@ -165,57 +165,57 @@ class _Match(NamedTuple):
 
     path: DocumentPath
     """The location that pydantic reports, without the tags of unions, which are not part of the document."""
-    container: list[type[Any]]
+    container_types: list[type[Any]]
     """The possible types of the container that directly holds the value."""
-    kinds: list[type[Any]]
+    types: list[type[Any]]
     """The possible types of the value itself."""
 
 
 def _locate(model: type[Any], location: DocumentPath) -> _Match:
     """Resolve the location of an error, by following it from the model through the types of fields and items."""
     path: DocumentPath = ()
-    container, kinds = [model], [model]
+    container_types, types = [model], [model]
     for part in location:
-        tagged = [kind for kind in kinds if part in _tags([kind])]
-        if len(kinds) > 1 and tagged:
-            kinds = tagged
+        tagged = [cls for cls in types if part in _tags([cls])]
+        if len(types) > 1 and tagged:
+            types = tagged
             continue
-        path, container = (*path, part), kinds
-        kinds = [inner for kind in kinds for inner in _inner(kind, part)]
-    return _Match(path, container, kinds)
+        path, container_types = (*path, part), types
+        types = [inner for cls in types for inner in _inner_types(cls, part)]
+    return _Match(path, container_types, types)
 
 
-def _inner(kind: Any, part: str | int) -> Iterator[Any]:
+def _inner_types(cls: Any, part: str | int) -> Iterator[Any]:
     """Yield the types of an item of a container."""
-    if isinstance(part, str) and part in _fields(kind):
-        yield from _members(_fields(kind)[part].annotation)
-    elif arguments := get_args(kind):
-        yield from _members(arguments[-1] if get_origin(kind) in (dict, Mapping) else arguments[0])
+    if isinstance(part, str) and part in _fields_by_key(cls):
+        yield from _allowed_types(_fields_by_key(cls)[part].annotation)
+    elif arguments := get_args(cls):
+        yield from _allowed_types(arguments[-1] if get_origin(cls) in (dict, Mapping) else arguments[0])
 
 
-def _members(annotation: Any) -> Iterator[Any]:
+def _allowed_types(annotation: Any) -> Iterator[Any]:
     """Yield the types that an annotation allows."""
     if get_origin(annotation) is Annotated:
-        yield from _members(get_args(annotation)[0])
+        yield from _allowed_types(get_args(annotation)[0])
     elif get_origin(annotation) in (Union, UnionType):
         for member in get_args(annotation):
-            yield from _members(member)
+            yield from _allowed_types(member)
     else:
         yield annotation
 
 
-def _fields(kind: Any) -> dict[str, FieldInfo]:
+def _fields_by_key(cls: Any) -> dict[str, FieldInfo]:
     """Return the fields of a model by their names in documents."""
-    fields: dict[str, FieldInfo] = getattr(kind, "__pydantic_fields__", {})
+    fields: dict[str, FieldInfo] = getattr(cls, "__pydantic_fields__", {})
     return {field.alias or name: field for name, field in fields.items()}
 
 
-def _tags(kinds: Iterable[type[Any]], key: str | None = None) -> list[str]:
+def _tags(types: Iterable[type[Any]], key: str | None = None) -> list[str]:
     """Return the tags that distinguish the models of a union: the values of their literal fields, or of field `key`."""
     return [
         tag
-        for kind in kinds
-        for alias, field in _fields(kind).items()
+        for cls in types
+        for alias, field in _fields_by_key(cls).items()
         if key in (None, alias) and get_origin(field.annotation) is Literal
         for tag in get_args(field.annotation)
     ]

@@ -35,12 +35,13 @@ class ConflictingWrites(RunError):
 class UnknownTarget(RunError):
     """A Command, Send or conditional edge leads to a node that is not one of its targets."""
 
-    def __init__(self, source: str, target: object, known: Iterable[str], *, via: str) -> None:
+    def __init__(self, source: str, target: object, valid_targets: Iterable[str], *, via: str) -> None:
+        """Compose the message. `via` says what the node `source` returned to name the target, such as `a handoff`."""
         self.source = source
         self.target = target
         super().__init__(
             f"Node {source!r} returned {via} to {target!r}, which is not one of its targets. "
-            + suggestion(str(target), known, noun="Targets")
+            + suggestion(str(target), valid_targets, noun="Targets")
         )
 
 
@@ -281,7 +282,7 @@ class ModelUnavailable(ModelError):
         self.status = status
         """The HTTP status, if there was a response."""
         self.retry_after = retry_after
-        """Seconds to wait before another request, as the provider said; None if it did not."""
+        """The number of seconds that the provider has asked to wait before another request; None if it has not."""
         super().__init__(message)
 
 

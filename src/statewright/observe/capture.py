@@ -89,7 +89,7 @@ class LogCapture:
         """Remove and return the lines of a task of the root graph, in the order of its attempts.
 
         Each line has `at`, `level`, `logger`, `message`, `stream` (`log`, `stdout` or `stderr`), `node` and `attempt`.
-        If lines of an attempt were dropped, its last line contains their number.
+        If lines of an attempt were dropped, the last line of the attempt says how many.
         """
         return self._buffer.take(task_id, self._now())
 

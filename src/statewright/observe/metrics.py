@@ -53,7 +53,7 @@ class Metrics(Instrument):
         self._start_times: LRUCache[Key, float] = LRUCache(_MAX_ENTRIES)
         """Start times of running runs, supersteps and tasks."""
         self._workspaces: LRUCache[str, str] = LRUCache(_MAX_ENTRIES)
-        """Workspaces by run id."""
+        """The workspace of each run, by run id."""
         self._graph_labels, self._model_labels, self._tool_labels, self._route_labels = (
             LabelValues(most_label_values) for _ in range(4)
         )
@@ -339,7 +339,7 @@ class RefusedUpdates:
         self._lock = threading.Lock()
 
     def find(self, event: Event) -> tuple[str, StatewrightError] | None:
-        """Return the node and the error of a refused update; None if there is none, or it was returned before."""
+        """Return the node and the error of a refused update; None if there is none, or if it was returned before."""
         error, node = error_of(event)
         if not isinstance(error, _REFUSALS):
             return None

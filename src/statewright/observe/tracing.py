@@ -194,7 +194,7 @@ def _attributes(event: Event) -> dict[str, Any]:
 
 
 def _caller_metadata(event: Event) -> Mapping[str, Any] | None:
-    """Return the metadata in the config of a starting run; None for a subgraph, or if there is none.
+    """Return the metadata in the config of a starting run; None for a subgraph, or if the config has no metadata.
 
     The event does not contain the config, so the config is taken from the current scope.
     """
@@ -233,7 +233,7 @@ class OpenSpan:
 
 
 class Spans:
-    """Opens and closes spans. Raises MissingLibrary without OpenTelemetry."""
+    """Opens and closes spans. The constructor raises MissingLibrary if OpenTelemetry is not installed."""
 
     def __init__(self, provider: TracerProvider | None, redactor: Redactor) -> None:
         with optional("Traces need", extra="otel"):
@@ -282,7 +282,7 @@ class Spans:
             self._context.attach(self._trace.set_span_in_context(open_span.span))
 
     def leave(self, open_span: OpenSpan) -> None:
-        """Restore the context in which a span was opened, if it is the current one."""
+        """Restore the context in which a span was opened, if the span is the current one."""
         if self._trace.get_current_span() is open_span.span:
             self._context.attach(open_span.outer_context)
 

@@ -60,7 +60,7 @@ plurals such as `access tokens` are listed here."""
 WITHOUT_PLURAL: Final = frozenset({"token"})
 """The names whose plurals do not match."""
 MAX_LENGTH: Final = 200
-"""The number of characters at the end of a name that are compared. A hostile name may be long, but takes no longer."""
+"""Only this many characters at the end of a name are compared, so that long names, probably hostile, take no longer."""
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W\d_A-Za-z]+")
 _MIN_SUFFIX: Final = 5
 """Minimum length of a name that also matches the end of a word, as in `pgpassword`. Shorter names such as `otp` do not,

@@ -100,7 +100,7 @@ class Display:
                 self.show_note(f"← {piece.name}: {piece.text}")
             case "failure":
                 self.show_note(f"✗ {piece.name}: {piece.text}")
-            case "again":
+            case "restart":
                 self.show_note("(the answer broke off; trying again)")
             case "end":
                 self._is_in_message = False

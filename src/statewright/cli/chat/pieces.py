@@ -20,8 +20,8 @@ from statewright.models import MessageChunk, ToolCallDelta, Usage
 class OutputPiece:
     """A piece of output to show."""
 
-    kind: Literal["text", "thought", "call", "result", "failure", "again", "end"]
-    """`end` means that a message is complete; `again` that it broke off and will be generated again."""
+    kind: Literal["text", "thought", "call", "result", "failure", "restart", "end"]
+    """`end` means that a message is complete, and `restart` that it broke off and is going to be generated again."""
     text: str = ""
     name: str = ""
     """The speaker or the tool."""
@@ -101,7 +101,7 @@ class OutputSequencer:
         for open_message in self._messages.values():
             if open_message.model_call == call and not open_message.is_complete:
                 open_message.tool_calls = {}
-                open_message.buffer.append(OutputPiece("again"))
+                open_message.buffer.append(OutputPiece("restart"))
 
     def _add_chunk(self, chunk: MessageChunk, origin: Mapping[str, Any]) -> None:
         message_id = chunk.id or ""

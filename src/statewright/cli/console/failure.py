@@ -111,7 +111,7 @@ def _library_folders() -> tuple[Path, ...]:
 
 
 def _relative_path(filename: str) -> str:
-    """Return the path relative to the current folder if it is inside it, else the absolute path."""
+    """Return a path inside the current folder relative to that folder, and any other path as an absolute path."""
     path = Path(filename).resolve()
     try:
         return str(path.relative_to(Path.cwd().resolve()))

@@ -27,7 +27,7 @@ class NodeProgress:
     finished: int = 0
     failed: int = 0
     seconds: float = 0.0
-    """Wall time during which at least one task was running, without the current such period."""
+    """Wall time during which at least one task was running, without the current period if a task is running now."""
     expected: int = 0
     """Tasks in the current superstep; 0 if unknown."""
     done: int = 0

@@ -71,5 +71,5 @@ def open_client(url: str | None, *, patient: bool = False) -> Generator[Client]:
 
 def is_unreachable(error: ServiceError) -> bool:
     """Return True if no server has responded at all."""
-    details: Any = error.details  # contain `repeatable` only if the client itself has created the error
+    details: Any = error.details  # the client adds `repeatable` to the error if it has received no response
     return isinstance(error, ServiceUnreachable) and isinstance(details, dict) and "repeatable" in details

@@ -97,7 +97,7 @@ def signal(
     ] = None,
     url: UrlOption = None,
 ) -> None:
-    """Send a signal to a run. It is stored until a step waits for it."""
+    """Send a signal to a run. The signal is stored until a step waits for it."""
     with open_client(url) as client:
         _print_status(
             client.runs.signal(run, type, read_input(payload, "--payload") if payload else None, signal_id=key)

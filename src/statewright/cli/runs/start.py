@@ -132,10 +132,10 @@ def follow_run(
 
 
 def _is_idle(client: Client, run_id: str, last_event: int) -> bool:
-    """Return True if the run is waiting or paused, and stays so.
+    """Return True if the run is waiting or paused, and is not about to continue.
 
-    That is not the case if further events follow the event number `last_event`, or if the run is already due again, as
-    when an answer has just been sent.
+    It is about to continue if it is due, e.g. because an answer has just been sent, or if further events follow the
+    event number `last_event`.
     """
     for attempt in range(2):
         if attempt:

@@ -157,7 +157,7 @@ def history(
         if json:
             checkpoints = read_history(saver, thread, branch, limit)
         else:
-            # One more than is printed, because each checkpoint names the agents that run after it.
+            # One more than is printed: the agents that ran before a checkpoint are read from the checkpoint before it.
             count = limit + 1 if limit is not None else None
             checkpoints = call_with_stand_ins(saver.serde, lambda: read_history(saver, thread, branch, count))
     if json:
@@ -235,7 +235,7 @@ def find_named_checkpoint(saver: Checkpointer, thread: str, branch: str, name: s
 def diff_record(before: SavedCheckpoint, after: SavedCheckpoint) -> dict[str, Any]:
     """Return the differences of two checkpoints as data.
 
-    Each changed field has its values under `before` and `after`, unless it is absent from that checkpoint.
+    Each changed field has its values under `before` and `after`. A checkpoint without the field is left out.
     """
     names = ("checkpoint", "branch", "step", "next")
     sides = [{name: checkpoint_record(saved)[name] for name in names} for saved in (before, after)]

@@ -258,8 +258,8 @@ def _read_workflow(target: str) -> tuple[Workflow, Project]:
 def is_steps_file(path: Path, *, default: bool = False) -> bool:
     """Return True if a file contains a step workflow in JSON, and False if it contains a workflow of states.
 
-    Return `default` if the file is neither: it is not valid JSON, or has both of the keys `steps` and `states`, or none
-    of them. The default decides which of the two loaders reports the problem.
+    Return `default` if the file is not valid JSON, or if it has both of the keys `steps` and `states`, or neither. The
+    default decides which of the two loaders reports the problem.
     """
     if path.suffix.lower() != ".json":
         return False

@@ -202,7 +202,7 @@ def _continue(app: CompiledGraph, config: dict[str, Any], answers: Any, event: s
 def _split_result(result: Any) -> RunResult:
     """Split the result of a run into the state and the open interrupts.
 
-    If there are interrupts, the result is a dict that also contains them. A state that is not a dict is its `__root__`.
+    A result with interrupts is always a dict: a state that is not a dict itself is under the key `__root__`.
     """
     if not isinstance(result, dict) or INTERRUPT not in result:
         return cast(Any, result), ()
