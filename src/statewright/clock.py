@@ -176,8 +176,8 @@ class _Alarms:
             heapq.heappush(self._alarms, entry)
             if not self._is_ringing:
                 self._start()
-            wakes = due < self._sleeps_until
-        if wakes:
+            must_wake = due < self._sleeps_until
+        if must_wake:
             self._changed.set()
         return alarm
 

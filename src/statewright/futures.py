@@ -184,10 +184,10 @@ def wait_until_done(future: AnyFuture[Any], timeout: float | None = None) -> boo
     """Block until a future is done, with a result or an error; return False after `timeout` seconds."""
     if future.done():
         return True
-    waiting = threading.Lock()
-    waiting.acquire()
-    future.add_done_callback(lambda _: waiting.release())
-    return _acquire(waiting, timeout)
+    lock = threading.Lock()
+    lock.acquire()
+    future.add_done_callback(lambda _: lock.release())
+    return _acquire(lock, timeout)
 
 
 def is_main_thread() -> bool:

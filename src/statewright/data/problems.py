@@ -176,9 +176,9 @@ def _locate(model: type[Any], location: DocumentPath) -> _Match:
     path: DocumentPath = ()
     container_types, types = [model], [model]
     for part in location:
-        tagged = [cls for cls in types if part in _tags([cls])]
-        if len(types) > 1 and tagged:
-            types = tagged
+        tagged_types = [cls for cls in types if part in _tags([cls])]
+        if len(types) > 1 and tagged_types:
+            types = tagged_types
             continue
         path, container_types = (*path, part), types
         types = [inner for cls in types for inner in _inner_types(cls, part)]

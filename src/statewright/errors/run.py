@@ -83,9 +83,9 @@ class BudgetExceeded(RunError):
         """The limit that was exceeded, in words, such as `tokens`."""
         self.limit = limit
         self.spent = spent
-        ran = "; the last superstep ran " + ", ".join(map(repr, last_steps[-1])) if last_steps else ""
+        last_nodes = "; the last superstep ran " + ", ".join(map(repr, last_steps[-1])) if last_steps else ""
         super().__init__(
-            f"The budget is used up: {what} {spent} of {limit}{ran}. "
+            f"The budget is used up: {what} {spent} of {limit}{last_nodes}. "
             f"Raise it, or name a node in Budget(on_budget=...) that ends the run properly."
         )
 
@@ -215,10 +215,10 @@ class GraphVersionMismatch(RunError):
         self, thread_id: str, graph: str, problems: Sequence[str], *, found: str | None, version: str | None
     ) -> None:
         self.problems = tuple(problems)
-        listed = " ".join(f"({number}) {problem}" for number, problem in enumerate(problems, 1))
+        numbered_problems = " ".join(f"({number}) {problem}" for number, problem in enumerate(problems, 1))
         super().__init__(
             f"Thread {thread_id!r} was saved by version {found or 'none'} of graph {graph!r} and is not compatible "
-            f"with version {version or 'none'}: {listed} Give nodes their former names as aliases=, or add "
+            f"with version {version or 'none'}: {numbered_problems} Give nodes their former names as aliases=, or add "
             f"@graph.migration(from_version={found!r})."
         )
 

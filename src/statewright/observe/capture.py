@@ -304,13 +304,13 @@ class CaptureBuffer:
         if attempt.is_full(self._limits):
             attempt.dropped += text.count("\n") + 1
             return
-        examined = text[: 4 * self._limits.size]
-        for line in self._redactor.text(without_control_characters(examined)).split("\n"):
+        limited_text = text[: 4 * self._limits.size]
+        for line in self._redactor.text(without_control_characters(limited_text)).split("\n"):
             if attempt.is_full(self._limits):
                 attempt.dropped += 1
             else:
                 self._append(attempt, line, fields)
-        attempt.dropped += text.count("\n", len(examined))
+        attempt.dropped += text.count("\n", len(limited_text))
 
     def _append(self, attempt: _AttemptLines, text: str, fields: CapturedLine) -> None:
         message = cut_middle(text, self._limits.line)
@@ -334,11 +334,11 @@ def current_attempt() -> TaskAttempt | None:
     if scope is None or scope.task is None or scope.abandoned:
         return None
     node = scope.task.node
-    outer: CallingTask = scope
-    while outer.run.nested and outer.run.caller is not None:
-        outer = outer.run.caller
-    task_id = _task_id(outer)
-    number = outer.attempt.number if outer.attempt is not None else 1
+    outermost_scope: CallingTask = scope
+    while outermost_scope.run.nested and outermost_scope.run.caller is not None:
+        outermost_scope = outermost_scope.run.caller
+    task_id = _task_id(outermost_scope)
+    number = outermost_scope.attempt.number if outermost_scope.attempt is not None else 1
     return TaskAttempt(task_id, node, number) if task_id else None
 
 

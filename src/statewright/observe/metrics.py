@@ -171,8 +171,8 @@ class Metrics(Instrument):
 
     def _elapsed(self, key: Key) -> float | None:
         """Remove a timer, and return the seconds since its start; None if there is no such timer."""
-        started = self._start_times.pop(key)
-        return None if started is None else max(self._clock.monotonic() - started, 0.0)
+        start_time = self._start_times.pop(key)
+        return None if start_time is None else max(self._clock.monotonic() - start_time, 0.0)
 
     def _end_superstep(self, event: Event) -> None:
         seconds = self._elapsed(("superstep", *run_key(event)))
@@ -269,7 +269,8 @@ class LabelValues:
         self._max_combinations = max_combinations
         self._max_per_owner = min(max_combinations, max_per_owner)
         self._combinations: set[tuple[str, ...]] = set()
-        self._added: collections.Counter[str | None] = collections.Counter()
+        self._counts_by_owner: collections.Counter[str | None] = collections.Counter()
+        """The number of combinations that each owner has added."""
         self._lock = threading.Lock()
 
     def __call__(self, *values: object, owner: str | None = None) -> tuple[str, ...]:
@@ -278,11 +279,11 @@ class LabelValues:
         if combination in self._combinations:
             return combination
         with self._lock:
-            if self._added[owner] >= (self._max_combinations if owner is None else self._max_per_owner):
+            if self._counts_by_owner[owner] >= (self._max_combinations if owner is None else self._max_per_owner):
                 return (OTHER,) * len(combination)
             if combination not in self._combinations:  # another thread may have added it since
                 self._combinations.add(combination)
-                self._added[owner] += 1
+                self._counts_by_owner[owner] += 1
         return combination
 
 

@@ -61,12 +61,12 @@ class Reader:
             for problem, detail in zip(problems, details, strict=True):
                 is_warning = detail["type"] in UNKNOWN_KEY and not strict
                 (self.warnings if is_warning else self.problems).append(problem)
-        invalid = {detail["loc"][0] for detail in details if detail["loc"]}
-        if not invalid:
+        invalid_keys = {detail["loc"][0] for detail in details if detail["loc"]}
+        if not invalid_keys:
             return None
-        valid = {key: item for key, item in cast("dict[str, Any]", value).items() if key not in invalid}
+        valid_items = {key: item for key, item in cast("dict[str, Any]", value).items() if key not in invalid_keys}
         try:
-            return adapter.validate_python(valid, context=self.folder)
+            return adapter.validate_python(valid_items, context=self.folder)
         except ValidationError:  # a required key is missing or invalid, which has been reported
             return None
 

@@ -120,10 +120,10 @@ def _phrases(name: str) -> Iterable[tuple[str, ...]]:
     if not words:
         return
     last = words[-1]
-    forms = (last,) if last in WITHOUT_PLURAL or last.endswith("s") else (last, f"{last}s")
-    for form in forms:
-        yield (*words[:-1], form)
-        yield ("".join((*words[:-1], form)),)
+    last_words = (last,) if last in WITHOUT_PLURAL or last.endswith("s") else (last, f"{last}s")
+    for last_word in last_words:
+        yield (*words[:-1], last_word)
+        yield ("".join((*words[:-1], last_word)),)
 
 
 def _is_suffix(word: str) -> bool:

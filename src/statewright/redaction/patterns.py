@@ -74,18 +74,21 @@ _SHORT_NAME: Final = 4
 
 def _names_regex() -> str:
     """Return a regular expression for the names of secrets, in which names with the same last word are combined."""
-    firsts: dict[str, list[str]] = {}
+    qualifiers_by_last_word: dict[str, list[str]] = {}
     for name in SECRET_NAMES:
-        *first, last = split_words(name)
-        firsts.setdefault(last, []).append(r"[_\-.\ ]?".join(first))
-    return "|".join(_name_regex(last, group) for last, group in firsts.items())
+        *first_words, last = split_words(name)
+        qualifiers_by_last_word.setdefault(last, []).append(r"[_\-.\ ]?".join(first_words))
+    return "|".join(_name_regex(last, qualifiers) for last, qualifiers in qualifiers_by_last_word.items())
 
 
-def _name_regex(last: str, firsts: list[str]) -> str:
+def _name_regex(last: str, qualifiers: list[str]) -> str:
+    """Return a regular expression for the names that end in the word `last`.
+
+    A qualifier matches the words before it, and is empty for a name that is a single word.
+    """
     plural = "" if last in WITHOUT_PLURAL or last.endswith("s") else "s?"
-    qualified = [first for first in firsts if first]
-    if len(qualified) == len(firsts):
-        return rf"(?:{'|'.join(qualified)})[_\-.\ ]?{last}{plural}"
+    if all(qualifiers):
+        return rf"(?:{'|'.join(qualifiers)})[_\-.\ ]?{last}{plural}"
     # The last word alone is a name, and matches after any text, so longer names that end in it are redundant.
     boundary = r"(?<![a-z])" if len(last) <= _SHORT_NAME and last != "pwd" else ""
     return f"{boundary}{last}{plural}"

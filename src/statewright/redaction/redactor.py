@@ -29,8 +29,8 @@ class Redactor:
         self, *, keys: Iterable[str] = (), patterns: Iterable[str | re.Pattern[str]] = (), emails: bool = False
     ) -> None:
         self._names = SecretNames((*SECRET_NAMES, *keys))
-        custom = (Pattern(re.compile(pattern)) for pattern in patterns)
-        self._patterns = (*PATTERNS, *((EMAILS,) if emails else ()), *custom)
+        custom_patterns = (Pattern(re.compile(pattern)) for pattern in patterns)
+        self._patterns = (*PATTERNS, *((EMAILS,) if emails else ()), *custom_patterns)
 
     def text(self, text: str) -> str:
         """Return the text without secrets."""

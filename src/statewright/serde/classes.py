@@ -87,11 +87,11 @@ def _current_fields(
 
 def _check_fields(cls: type, stored: Mapping[str, Any], fields: Iterable[str]) -> None:
     """Raise SerdeError if there are stored fields that the class no longer has, rather than drop them silently."""
-    removed = [name for name in stored if name not in fields]
-    if removed:
+    removed_names = [name for name in stored if name not in fields]
+    if removed_names:
         raise SerdeError(
             type_name(cls),
-            f"a value was stored with {', '.join(map(repr, removed))}, which the class no longer has. "
+            f"a value was stored with {', '.join(map(repr, removed_names))}, which the class no longer has. "
             f"Register the class with upgrade=, a function from the stored fields to the current ones",
         )
 
@@ -117,8 +117,8 @@ def _pydantic_decoder(cls: Any, upgrade: Upgrade | None) -> Decoder:
     """Return a decoder that calls validators only if the fields of the class have changed since a model was stored."""
 
     def decode(parts: list[Any]) -> Any:
-        padded: list[Any] = [*parts, None, None]
-        stored, explicit_names, extra, private = padded[:4]
+        all_parts: list[Any] = [*parts, None, None]  # with the omitted parts
+        stored, explicit_names, extra, private = all_parts[:4]
         allows_extra = cls.model_config.get("extra") == "allow"
         if stored.keys() != cls.model_fields.keys() or (extra and not allows_extra):
             model = _validate(cls, stored, extra or {}, upgrade)

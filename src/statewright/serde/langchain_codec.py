@@ -37,14 +37,14 @@ def _encode(message: Any) -> list[Any]:
     """Return the name of the class, the explicitly set fields, and the other fields that differ from their defaults."""
     explicit_names = message.model_fields_set
     fields: dict[str, Any] = dict(message)
-    declared: Mapping[str, Any] = cast("Any", type(message)).model_fields
-    changed = {
+    declared_fields: Mapping[str, Any] = cast("Any", type(message)).model_fields
+    changed_fields = {
         name: value
         for name, value in fields.items()
-        if name not in explicit_names and not (name in declared and value == _default(declared[name]))
+        if name not in explicit_names and not (name in declared_fields and value == _default(declared_fields[name]))
     }
     explicit_fields = {name: value for name, value in fields.items() if name in explicit_names}
-    return [type(message).__name__, explicit_fields, *([changed] if changed else [])]
+    return [type(message).__name__, explicit_fields, *([changed_fields] if changed_fields else [])]
 
 
 def _default(field: Any) -> Any:
@@ -55,9 +55,9 @@ def _decode(parts: Sequence[Any]) -> Any:
     name, explicit_fields, *optional = parts
     if name not in _CLASSES:
         raise ValueError(f"{name!r} is not a supported LangChain message class")
-    changed: dict[str, Any] = optional[0] if optional else {}
+    changed_fields: dict[str, Any] = optional[0] if optional else {}
     cls = getattr(importlib.import_module("langchain_core.messages"), name)
-    return cls.model_construct(_fields_set=set(explicit_fields), **{**explicit_fields, **changed})
+    return cls.model_construct(_fields_set=set(explicit_fields), **{**explicit_fields, **changed_fields})
 
 
 CODEC: Final = Codec(59, "langchain_core.messages.base.BaseMessage", _encode, _decode)

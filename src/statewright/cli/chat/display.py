@@ -155,8 +155,8 @@ def styled(text: str, style: str, file: IO[str]) -> str:
     """Return text with a style and without control characters if the stream is a terminal, else unchanged."""
     if not file.isatty():
         return text
-    safe = printable(text)
-    return f"\x1b[{style}m{safe}\x1b[0m" if style and "NO_COLOR" not in os.environ else safe
+    safe_text = printable(text)
+    return f"\x1b[{style}m{safe_text}\x1b[0m" if style and "NO_COLOR" not in os.environ else safe_text
 
 
 def to_one_line(text: str) -> str:

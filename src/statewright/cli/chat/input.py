@@ -72,9 +72,9 @@ def check_is_not_command(text: str) -> None:
 
     That is a line of one word that begins with a slash, or a longer line whose first word resembles a command.
     """
-    word, *more = text.split()
+    word, *other_words = text.split()
     commands = [f"/{name}" for name in COMMANDS]
-    if word.startswith("/") and word[1:].isalpha() and (not more or nearest(word, commands)):
+    if word.startswith("/") and word[1:].isalpha() and (not other_words or nearest(word, commands)):
         raise UsageError(f"Command {word!r} does not exist. {suggestion(word, commands, noun='Commands')}")
 
 
@@ -150,8 +150,8 @@ class QuestionPrompt:
             raise UsageError(f"The arguments are not valid JSON ({error}). The call is still pending.") from error
         if not isinstance(arguments, dict):
             raise UsageError("The arguments are not a JSON object. The call is still pending.")
-        proposed = cast("Mapping[str, Any]", approval.get("arguments") or {})
-        return {"approved": True, "arguments": {**proposed, **cast("dict[str, Any]", arguments)}}
+        proposed_arguments = cast("Mapping[str, Any]", approval.get("arguments") or {})
+        return {"approved": True, "arguments": {**proposed_arguments, **cast("dict[str, Any]", arguments)}}
 
 
 def _approval_request(value: Any) -> Mapping[str, Any] | None:

@@ -16,7 +16,8 @@ from rich.table import Table
 from statewright.cli.console.table import PrintableConsole
 from statewright.runtime import StreamMode
 
-_WAITS: Final = {"question": "waits for an answer", "event": "waits for an event", "timer": "waits for a timer"}
+_WAITS: Final = {"question": "waiting for an answer", "event": "waiting for an event", "timer": "waiting for a timer"}
+"""The text for a waiting task, by the kind of its interrupt."""
 
 
 @dataclass(slots=True)

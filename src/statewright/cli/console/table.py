@@ -130,15 +130,15 @@ def _shrink(widths: list[int], columns: Sequence[Column], cells: Sequence[Sequen
         )
         for index, column in enumerate(columns)
     ]
-    preferred, minimal = (
+    preferred_minimums, smallest_minimums = (
         [
             word if column.keep_words else min(word, min_width)
             for column, word in zip(columns, longest_words, strict=True)
         ]
         for min_width in (_PREFERRED_MIN_WIDTH, _SMALLEST_MIN_WIDTH)
     )
-    first_only = [longest_words[0], *(min(word, _SMALLEST_MIN_WIDTH) for word in longest_words[1:])]
-    for minimums in (preferred, minimal, first_only, [1] * len(columns)):
+    first_column_minimums = [longest_words[0], *(min(word, _SMALLEST_MIN_WIDTH) for word in longest_words[1:])]
+    for minimums in (preferred_minimums, smallest_minimums, first_column_minimums, [1] * len(columns)):
         _shrink_to(widths, minimums, max_width)
 
 

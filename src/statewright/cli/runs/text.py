@@ -70,11 +70,11 @@ def format_wait(wait: Wait) -> str:
     """Format a wait as one line."""
     until = f", until {format_instant(wait.due_at)}" if wait.due_at is not None else ""
     if is_approval(wait):
-        return f"step {wait.step_name} waits for an approval{until}: {wait.value.get('prompt') or ''}".rstrip(": ")
+        return f"step {wait.step_name} is waiting for an approval{until}: {wait.value.get('prompt') or ''}".rstrip(": ")
     if wait.kind == "timer":
-        return f"step {wait.step_name} waits for a timer{until}"
+        return f"step {wait.step_name} is waiting for a timer{until}"
     expected = f"the signal {wait.signal_type!r}" if wait.kind == "event" else f"an answer: {one_line_json(wait.value)}"
-    return f"step {wait.step_name} waits for {expected}{until}"
+    return f"step {wait.step_name} is waiting for {expected}{until}"
 
 
 def next_commands(run: Run, waits: Sequence[Wait], url: str | None) -> list[str]:

@@ -81,18 +81,18 @@ def _check_graph(target: str) -> CompiledGraph | None:
 def _check_threads(app: CompiledGraph, saver: SqliteSaver) -> None:
     """Print the unfinished branches that cannot continue with the graph, and exit with 1 if there are any."""
     saver.allow(app.program.stored_types)
-    compatible = incompatible = 0
+    compatible_count = incompatible_count = 0
     for workspace_saver, thread_id, branch in _iter_branches(saver):
         problem = _find_problem(app, workspace_saver, thread_id, branch)
         if problem:
-            incompatible += 1
+            incompatible_count += 1
             in_workspace = f", workspace {workspace_saver.workspace}"
             where = in_workspace if workspace_saver.workspace != saver.workspace else ""
             say(f"{thread_id} ({branch}{where}): {problem}")
         elif problem is not None:
-            compatible += 1
-    say(f"Unfinished branches: {compatible} can continue, {incompatible} cannot")
-    if incompatible:
+            compatible_count += 1
+    say(f"Unfinished branches: {compatible_count} can continue, {incompatible_count} cannot")
+    if incompatible_count:
         raise SystemExit(FAILED)
 
 

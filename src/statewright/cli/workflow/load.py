@@ -314,9 +314,9 @@ def import_from_folder(folder: Path, name: str) -> ModuleType:
 
 
 def _import_file(path: Path) -> ModuleType:
-    imported = sys.modules.get(path.stem)
-    if imported is not None and Path(getattr(imported, "__file__", None) or "").resolve() == path.resolve():
-        return imported
+    loaded_module = sys.modules.get(path.stem)
+    if loaded_module is not None and Path(getattr(loaded_module, "__file__", None) or "").resolve() == path.resolve():
+        return loaded_module
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None  # because the file ends in .py
     assert spec.loader is not None
@@ -349,6 +349,6 @@ def _format_failed_line(error: Exception, path: Path) -> str:
     """Return ` (line N)` for the line of the file at which its import failed; empty if the line is unknown."""
     if isinstance(error, SyntaxError):  # its message names the line
         return ""
-    resolved = path.resolve()
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == resolved]
+    full_path = path.resolve()
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == full_path]
     return f" (line {lines[-1]})" if lines else ""

@@ -29,8 +29,8 @@ class Models:
     @property
     def args(self) -> tuple[str, ...]:
         """The options as command-line arguments, for a suggested command."""
-        named = [f"{name}={model}" for name, model in self.by_name.items()]
-        values = [*([self.default] if self.default is not None else []), *named]
+        named_models = [f"{name}={model}" for name, model in self.by_name.items()]
+        values = [*([self.default] if self.default is not None else []), *named_models]
         url = ("--base-url", self.base_url) if self.base_url is not None else ()
         return (*(arg for value in values for arg in ("--model", value)), *url)
 
@@ -58,7 +58,7 @@ class Models:
         for name, model in self.by_name.items():
             if name not in names:
                 hint = suggestion(name, names, noun=noun)
-                raise UsageError(f"--model {name}={model}: there is no {name!r}. {hint}")
+                raise UsageError(f"--model {name}={model}: {name!r} does not exist. {hint}")
 
 
 NO_MODELS: Final = Models()
