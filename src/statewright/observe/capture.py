@@ -251,12 +251,12 @@ class CaptureBuffer:
         """Add the lines of text that was written to a stream. An unfinished line is added when it is complete."""
         with self._lock:
             attempt = self._attempt(attempt_key)
-            finished, end, remainder = (attempt.partial_lines.pop(stream, "") + text).rpartition("\n")
-            if end:
-                self._append_lines(attempt, finished, fields)
+            complete_lines, line_break, remainder = (attempt.partial_lines.pop(stream, "") + text).rpartition("\n")
+            if line_break:
+                self._append_lines(attempt, complete_lines, fields)
             if remainder and not attempt.is_full(self._limits):
-                attempt.partial_lines[stream] = unfinished = remainder.rpartition("\r")[2] or remainder
-                if len(unfinished) > self._max_redacted_length:
+                attempt.partial_lines[stream] = partial_line = remainder.rpartition("\r")[2] or remainder
+                if len(partial_line) > self._max_redacted_length:
                     self._end_partial_line(attempt, stream, fields)
 
     def take(self, task_id: str, at: str) -> list[CapturedLine]:

@@ -115,7 +115,9 @@ def _decode_zone(stored: Any) -> tzinfo | None:
         try:
             return ZoneInfo(stored)
         except ZoneInfoNotFoundError:
-            raise SerdeError(f"the time zone {stored!r}", "this machine does not know it. Install tzdata") from None
+            raise SerdeError(
+                f"the time zone {stored!r}", "it is not in the time zone database of this machine. Install tzdata"
+            ) from None
     if isinstance(stored, list):
         seconds, name = cast("list[Any]", stored)
         return timezone(timedelta(seconds=seconds), name)

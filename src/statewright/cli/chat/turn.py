@@ -29,6 +29,7 @@ class ThreadStatus(NamedTuple):
     """The status of a thread, with its open interrupts and due nodes."""
 
     status: str
+    """`new` for a thread that does not exist yet, else as returned by `describe.thread_status`."""
     interrupts: Sequence[Interrupt] = ()
     due_nodes: Sequence[str] = ()
 
@@ -88,7 +89,7 @@ class TurnRunner:
         result = start
         while isinstance(result, _NextInput):
             self._display.begin_run()
-            outcome = self._run(result.value)
+            outcome = self._run_graph(result.value)
             self._display.end_run()
             result = self._ask_questions(self.thread_status()) if outcome == "done" else outcome
         self._display.end_turn()
@@ -130,7 +131,8 @@ class TurnRunner:
 
     # -- runs
 
-    def _run(self, run_input: Any) -> TurnOutcome:
+    def _run_graph(self, run_input: Any) -> TurnOutcome:
+        """Run the graph and show its output. Errors are shown, not raised."""
         try:
             if not self._loop.run(self._follow(run_input)):
                 self._display.show_lines("Stopped. Type /retry to continue.")
@@ -151,7 +153,7 @@ class TurnRunner:
             except ThreadBusy:
                 self._show_busy()
                 await self._stream(run_input, "enqueue")
-        except asyncio.CancelledError:
+        except asyncio.CancelledError:  # by `asyncio.Runner`, if the user has pressed Ctrl-C
             return False
         return True
 

@@ -148,20 +148,20 @@ def _sort(refs: Sequence[_CheckpointRef], heads: set[CheckpointId]) -> Iterator[
 
     Otherwise the order of `refs` is kept, which by itself would not suffice if the clock was set back.
     """
-    rank = {ref.id: number for number, ref in enumerate(refs)}
+    indexes = {ref.id: index for index, ref in enumerate(refs)}
     sorter = TopologicalSorter[int]()
-    for number, ref in enumerate(refs):
-        sorter.add(number, *([rank[ref.parent]] if ref.parent is not None else []))
+    for index, ref in enumerate(refs):
+        sorter.add(index, *([indexes[ref.parent]] if ref.parent is not None else []))
         if ref.id in heads:
-            sorter.add(number, *(rank[other.id] for other in refs if other.branch == ref.branch and other is not ref))
+            sorter.add(index, *(indexes[other.id] for other in refs if other.branch == ref.branch and other is not ref))
     sorter.prepare()
-    ready: list[int] = []
+    ready: list[int] = []  # a heap of the indexes of checkpoints whose predecessors have been yielded
     while sorter.is_active():
-        for number in sorter.get_ready():
-            heapq.heappush(ready, number)
-        number = heapq.heappop(ready)  # the oldest, because checkpoints are read in this order
-        yield refs[number]
-        sorter.done(number)
+        for index in sorter.get_ready():
+            heapq.heappush(ready, index)
+        index = heapq.heappop(ready)  # the oldest, because checkpoints are read in this order
+        yield refs[index]
+        sorter.done(index)
 
 
 # -- writing
