@@ -32,9 +32,7 @@ class CommandGroup(NamedTuple):
 
 COMMANDS: Final[Mapping[str, CommandEntry | CommandGroup]] = {
     "run": CommandEntry("workflow.run:run", "Run a graph until it completes or waits for input."),
-    "resume": CommandEntry(
-        "workflow.run:resume", "Continue a run: answer its questions, send it an event, or retry it."
-    ),
+    "resume": CommandEntry("workflow.run:resume", "Continue a run: answer questions, send an event, or retry it."),
     "chat": CommandEntry("chat.conversation:chat", "Chat with an agent, a network or a workflow."),
     "draw": CommandEntry("workflow.check:draw", "Draw a graph."),
     "check": CommandEntry("workflow.check:check", "Check workflows and graphs, and list all problems."),
