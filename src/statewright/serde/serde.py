@@ -75,7 +75,7 @@ class Serde:
 
     def register(
         self,
-        kind: type,
+        cls: type,
         *,
         name: str | None = None,
         former_names: Sequence[str] = (),
@@ -89,19 +89,19 @@ class Serde:
         version of the class to the current ones. Classes other than dataclasses, pydantic models, enums and named
         tuples need `encode`, which returns a value that can be stored, and `decode`. Raises SerdeError without them.
         """
-        encode, decode = (encode, decode) if encode and decode else conversions_of(kind, upgrade)
-        registration = _Registration(kind, name or type_name(kind), encode, decode)
-        self._by_type[kind] = registration
+        encode, decode = (encode, decode) if encode and decode else conversions_of(cls, upgrade)
+        registration = _Registration(cls, name or type_name(cls), encode, decode)
+        self._by_type[cls] = registration
         for known_name in (registration.name, *former_names):
             self._by_name[known_name] = registration
 
-    def knows(self, kind: type) -> bool:
+    def knows(self, cls: type) -> bool:
         """Return True if values of a class can be stored."""
-        return kind in self._by_type or kind in _NATIVE_TYPES or self._codec(kind) is not None
+        return cls in self._by_type or cls in _NATIVE_TYPES or self._codec(cls) is not None
 
-    def name_of(self, kind: type[Any]) -> str | None:
+    def name_of(self, cls: type[Any]) -> str | None:
         """Return the name under which values of a class are stored; None if it is not registered."""
-        registration = self._by_type.get(kind)
+        registration = self._by_type.get(cls)
         return registration.name if registration is not None else None
 
     def class_of(self, name: str) -> type[Any] | None:
